@@ -21,6 +21,8 @@ TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""
 IN_VAIN_S = 45.0
 """A pilot that lacks nodes and leaves some idle for so long cannot use them (and three polls, if those are longer)."""
+ASKING = 4.0
+"""So many times longer while it has a pending holder: of many pilots that request the same node, one gets it."""
 FORGOTTEN_S, LONGEST_S = 300.0, 3600.0
 """At least so long it counts with what it holds; twice as long each time in a row, up to the longest."""
 ALONE, EQUAL_PART = "no other user's pilot wants nodes", "an equal part of"
@@ -53,6 +55,7 @@ class Sharer:
     holds: int = 0
     is_short: bool = False
     nodes: frozenset[str] | None = None
+    asks: bool = False
 
     @property
     def key(self) -> Key:
@@ -201,13 +204,17 @@ def split(
         due = parts_of(memory.nodes, claims, silent | keep)
     part = due[own.key]
 
+    def in_vain_s(key: Key) -> float:
+        return max(IN_VAIN_S, 3 * poll_s) * (ASKING if key in asking else 1.0)
+
+    asking = {c.key for c in claims if c.asks}
     idle_since: dict[Key, tuple[float, int]] = {}
     for c in claims[1:]:
         could = idle if c.nodes is None else c.nodes.intersection(idle)
         if c.holds < due[c.key] and could and (own.holds <= part or not c.is_short):
             since_s, held = was.idle_since.get(c.key, (now_s, c.holds))
             idle_since[c.key] = (since_s, held) if held == c.holds else (now_s, c.holds)
-            if now_s - idle_since[c.key][0] >= max(IN_VAIN_S, 3 * poll_s):
+            if now_s - idle_since[c.key][0] >= in_vain_s(c.key):
                 before = passive.get(c.key)
                 for_s = FORGOTTEN_S if before is None else min(2 * before.for_s, LONGEST_S)
                 passive[c.key] = Passive(c.holds, (now_s // for_s + 2) * for_s, for_s)  # all try again at once
@@ -219,7 +226,7 @@ def split(
     above_s = min(was.above_s, now_s) if gives > 0 else math.inf
     late = frozenset(c.key for c in lacking if is_late(c))
     patience_s = SOON_S if late else LATER_S
-    again_s = [since_s + max(IN_VAIN_S, 3 * poll_s) for since_s, _ in idle_since.values()]
+    again_s = [since_s + in_vain_s(key) for key, (since_s, _) in idle_since.items()]
     again_s += [p.until_s for p in passive.values() if p.until_s > now_s]
     again_s += [since_s + told_s for key, since_s in keeps_since.items() if key not in keep]
     again_s += [memory.nodes_s + SETTLES_S] if settles else []

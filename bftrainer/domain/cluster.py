@@ -138,10 +138,10 @@ class Observation:
 class PeerPilot:
     """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders`` are its holders' job ids,
     ``wants`` the nodes that its trainers could use (None: it does not say), ``is_short`` that it finds none idle, ``held`` the
-    number of nodes that its holders have.
+    number of nodes that its holders have, ``asks`` that one of them is pending.
 
-    ``job`` is one of its jobs. Only ``user``, ``held`` and the ids come from the scheduler; the rest is text that the user
-    wrote.
+    ``job`` is one of its jobs. Only ``user``, ``held``, ``asks`` and the ids come from the scheduler; the rest is text that the
+    user wrote.
     """
 
     pilot: str
@@ -152,6 +152,7 @@ class PeerPilot:
     wants: int | None = None
     is_short: bool = False
     held: int = 0
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 from shared_cluster import Pilot, SharedCluster
 
-from bftrainer.core.fair_share import LATER_S, TOLD_S, TOLERATED, Sharer, equal_parts, parts_of
+from bftrainer.core.fair_share import LATER_S, TOLD_S, TOLERATED, ShareMemory, Sharer, equal_parts, parts_of, split
 from bftrainer.domain.cluster import Fragment, FragmentPhase, PeerPilot
 from bftrainer.domain.state import State
 from bftrainer.domain.times import PilotS
@@ -121,6 +122,18 @@ def test_a_pilot_that_takes_nothing_costs_the_others_little_and_a_third_one_noth
     it.run(6 * 3600)
     assert it.holds() == {"ann": 4, "bea": 4}
     assert ann.given <= 16, "it is tried again ever more rarely"
+
+
+@pytest.mark.parametrize(("asks", "parts"), [(False, [4, 8, 8, 8]), (True, [4, 4, 4, 8])])
+def test_a_pilot_with_a_pending_holder_is_not_taken_for_one_that_cannot_use_nodes(asks: bool, parts: list[int]) -> None:
+    """Of many pilots that request the same nodes, one may lose every race for a while."""
+    ann, bea = Sharer("ann", "p", 8, 4), Sharer("bea", "p", 8, asks=asks)
+    memory, found = ShareMemory(), list[float]()
+    for now_s in range(0, 200, 5):
+        made = split(ann, 0, [bea], {"n1", "n2", "n3", "n4"}, math.inf, memory, float(now_s))
+        memory = made.memory
+        found += [made.part] * (now_s in (40, 60, 170, 190))
+    assert found == parts
 
 
 def test_users_of_other_nodes_do_not_count_and_nodes_that_they_can_use_are_given() -> None:

@@ -58,7 +58,8 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
             continue
         seen = found.get(key) or PeerPilot(key[1], owner, job=job)
         if name == HOLDER_NAME:
-            seen = replace(seen, holders=(*seen.holders, job), held=seen.held + (0 if waits else number(size)))
+            held = seen.held + (0 if waits else number(size))
+            seen = replace(seen, holders=(*seen.holders, job), held=held, asks=seen.asks or waits)
         wants = int(claim[2]) if claim and claim[2] and not waits else None
         if wants is not None and (seen.wants is None or name == PILOT_NAME):  # its own job is up to date
             seen = replace(seen, wants=wants, is_short=name == PILOT_NAME and bool(claim and claim[3]))

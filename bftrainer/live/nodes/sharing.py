@@ -54,7 +54,7 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
         if nodes is None or nodes:
             most = len(usable if nodes is None else nodes)
             wants = None if other.wants is None else min(other.wants, most)
-            found.append(Sharer(other.user, other.pilot, wants, other.held, other.is_short, nodes))
+            found.append(Sharer(other.user, other.pilot, wants, other.held, other.is_short, nodes, other.asks))
     return tuple(found)
 
 
