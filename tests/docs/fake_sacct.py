@@ -71,7 +71,8 @@ def jobs(begin: datetime) -> Iterator[dict[str, object]]:
         size = rng.choice(partition.sizes)
         limit_min = rng.choice(LIMITS_MIN)
         asked = {
-            "JobID": str(number), "Submit": submit, "Eligible": submit, "TimelimitRaw": limit_min, "NNodes": size,
+            "JobID": str(number), "Cluster": "site", "User": f"u{number % 7}", "Account": "science", "Submit": submit,
+            "Eligible": submit, "TimelimitRaw": limit_min, "NNodes": size,
             "Partition": partition.name, "QOS": "normal", "Reason": "None", "ReqTRES": partition.tres(size), "Constraints": "",
         }  # fmt: skip
         if number % 40 == 0:  # sbatch --begin=now+1hour
