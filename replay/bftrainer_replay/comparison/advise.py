@@ -125,9 +125,12 @@ def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
         + "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
     )
     return (
-        f'# {origin}\n\n[decisions]\n{cohort}# {objective.others}\nobjective = "{objective.value}"\n'
-        f"# {forward.others}\nforward_s = {float(forward.value)!r}\n"
-        f"# {parallel.others}\nmax_parallel = {parallel.value}\n\n"
+        f"# {origin}\n\n[decisions]\n"
+        "# By default every trainer is admitted, and the objective is fair (docs/policies.md).\n"
+        "# For a fixed number of trainers at once instead, remove the marks of these lines:\n"
+        f'# {objective.others}\n#objective = "{objective.value}"\n'
+        f"# {forward.others}\n#forward_s = {float(forward.value)!r}\n"
+        f"# {parallel.others}\n#max_parallel = {parallel.value}\n{cohort}\n"
         f'[nodes]\nholder = "{"lsf" if lsf else "slurm"}"\nmin_window_s = {advice.min_window_s!r}\n\n{site}'
     )
 
