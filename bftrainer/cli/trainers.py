@@ -80,14 +80,16 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
 
 def _ended(records: Sequence[TrainerRecord]) -> str:
     """How many trainers have ended, and the names of those that failed last."""
+    from bftrainer.persistence.registry import TrainerStatus
+
     latest = sorted(records, key=lambda t: t.finished_s or 0.0, reverse=True)
-    names: dict[str, list[str]] = {}
+    names: dict[TrainerStatus, list[str]] = {}
     for record in latest:
-        names.setdefault(record.status.value, []).append(record.name)
+        names.setdefault(record.status, []).append(record.name)
     counts = [
-        f"{len(of)} {status}"
-        + (f" ({', '.join([*of[:3], *(['...'] if len(of) > 3 else [])])})" if status == "failed" else "")
-        for status, of in sorted(names.items())
+        f"{len(of)} {status.value}"
+        + (f" ({', '.join([*of[:3], *(['...'] if len(of) > 3 else [])])})" if status is TrainerStatus.FAILED else "")
+        for status, of in sorted(names.items(), key=lambda it: it[0].value)
     ]
     return f"ended: {', '.join(counts)}; `bftrainer list --all` shows them"
 

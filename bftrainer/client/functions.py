@@ -59,6 +59,7 @@ class TrainerKeys(TypedDict, total=False):
     stop_s: float
     stop_signal: str
     hang_s: float
+    fill: bool
     group: str
     parameters: Mapping[str, Value]
     node_class: str

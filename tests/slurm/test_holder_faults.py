@@ -185,7 +185,7 @@ def test_what_an_administrator_sees(cluster: RealSlurm) -> None:
     hold(cluster, 1)
     shown = cluster.lab.run("squeue", "-h", "-o", "%j|%P|%k").strip()
     assert shown.startswith("bftrainer-holder|scavenge|bftrainer: idle node held by pilot test of ")
-    assert "given back at once" in shown
+    assert "released at once" in shown
 
 
 def test_variables_of_the_pilots_own_job_do_not_reach_holders(

@@ -50,6 +50,7 @@ class SchedulerPolls:
         """Peer pilots are shown it, at most once every ``poll_s``. None: not known yet."""
         self._shown: Demand | None = None
         self._next_show_s = -math.inf
+        self._showing: Future[None] | None = None
         self._classes = classes
         self._background = background
         self._hints = hints or NoHints()
@@ -114,12 +115,14 @@ class SchedulerPolls:
         return self.view.answers and not self.view.is_postponed
 
     def show_demand(self) -> None:
-        """Show peer pilots what has changed."""
+        """Show peer pilots what has changed, one call at a time: with a slow scheduler they would pile up."""
+        if self._showing is not None and not self._showing.done():
+            return
         nodes, demand, elapsed = self._config.now.nodes, self.demand, self._clock.elapsed_s()
         if self._peers is None or not nodes.share or demand in (None, self._shown) or elapsed < self._next_show_s:
             return
         self._next_show_s = elapsed + self._config.now.times.poll_s
-        self._background.start(lambda: self._show(nodes.hosts, demand))
+        self._showing = self._background.start(lambda: self._show(nodes.hosts, demand))
 
     def _show(self, hosts: tuple[str, ...], demand: Demand | None) -> None:
         """In the background: only ``_shown`` is changed. After a failure it is tried again."""

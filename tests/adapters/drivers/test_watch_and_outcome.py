@@ -127,6 +127,23 @@ def test_a_script_that_fails_in_three_groups_in_succession_fails() -> None:
     assert answers == [False, False, False, False, True, True]
 
 
+def test_errors_that_are_told_after_the_next_group_count_for_theirs() -> None:
+    """Horovod's driver forms a group in a thread of its own."""
+    errors, answers = ScriptErrors(soon_s=60), []
+    errors.formed(0.0)
+    for now_s in (10.0, 20.0, 30.0):
+        errors.formed(now_s)
+        answers += [errors.ended(FAILED, now_s + 1, of_last=True), errors.ended(FAILED, now_s + 1, of_last=True)]
+    assert answers == [False, False, False, False, True, True]
+    errors = ScriptErrors(soon_s=60)
+    errors.formed(0.0)
+    errors.formed(10.0)
+    assert not errors.ended(FAILED, 11.0)
+    assert not errors.ended(FAILED, 12.0, of_last=True)
+    errors.formed(20.0)
+    assert errors.ended(FAILED, 21.0), "in three groups"
+
+
 @pytest.mark.parametrize("between", ["a group that ends without an error", "a long time", "a lost node"])
 def test_errors_that_come_now_and_then_do_not_count(between: str) -> None:
     errors = ScriptErrors(soon_s=60)

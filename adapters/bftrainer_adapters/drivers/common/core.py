@@ -218,6 +218,7 @@ class RunState:
     killed: bool = False
     hung: bool = False
     unreported_s: float | None = None
+    last_group: tuple[Member, ...] = ()
     outcome: DriverOutcome | None = None
 
     @property
@@ -269,6 +270,7 @@ def _heard(it: RunState, heard: Heard, now_s: float) -> list[Step]:
         case TaskFinished(member):
             it.retries.succeeded(member)
         case GroupFormed(labels):
+            it.last_group = tuple(it.membership.group)
             it.membership.formed(labels)
             if not it.terms.independent:
                 it.exits.clear()  # workers that ended before this group do not explain its end
@@ -409,7 +411,8 @@ def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list
         return []
     if end.status == 0 and not end.planned:
         it.membership.leaving = True  # the training is complete: no worker joins
-    if it.leaving is None and it.errors.ended(end, now_s):
+    of_last = member in it.last_group and member not in it.membership.group
+    if it.leaving is None and it.errors.ended(end, now_s, of_last=of_last):
         reason = f"workers of {MOST_ERRORS} groups in succession failed; the last one {end}"
         it.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
     steps = _withhold(it, member, f"a worker {end.told}") if end.lost or end.failed else []

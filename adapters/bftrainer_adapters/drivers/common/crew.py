@@ -104,7 +104,6 @@ class Crew:
             if self.joined.get((member.label, slot)) is worker:
                 del self.joined[member.label, slot]
         self._tell(WaitingEnded(member, ended) if waits else WorkerEnded(member, ended))
-        worker.ended.set()
 
 
 def end(workers: Sequence[WorkerProcess]) -> None:

@@ -81,18 +81,26 @@ class ScriptErrors:
     _formed_s: float = 0.0
     _in_succession: int = 0
     _counted: bool = False
+    _last: tuple[float, int, bool] = (0.0, 0, True)
+    """The same three of the group before: an error of it may be told after the next group."""
 
     def formed(self, now_s: float) -> None:
         """Note a new group."""
+        self._last = (self._formed_s, self._in_succession, self._counted)
         if not self._counted:
             self._in_succession = 0  # the last group ended without an error
         self._formed_s, self._counted = now_s, False
 
-    def ended(self, end: Exit, now_s: float) -> bool:
-        """Note the end of a worker; whether the trainer has failed."""
-        if end.failed and not self._counted:
-            self._counted = True
-            self._in_succession = self._in_succession + 1 if now_s - self._formed_s < self.soon_s else 1
+    def ended(self, end: Exit, now_s: float, *, of_last: bool = False) -> bool:
+        """Note the end of a worker, perhaps of the last group; whether the trainer has failed."""
+        formed_s, before, counted = self._last if of_last else (self._formed_s, self._in_succession, self._counted)
+        if end.failed and not counted:
+            self._in_succession = before + 1 if now_s - formed_s < self.soon_s else 1
+            if of_last:
+                self._last = (formed_s, before, True)
+                self._in_succession += self._counted
+            else:
+                self._counted = True
         return self._in_succession >= MOST_ERRORS
 
 

@@ -36,7 +36,7 @@ class WorkerProcess:
     planned: bool = False
     waits: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
-    """Set once the run has been told of its end: a group that forms without the worker is heard of later."""
+    """Set once its exit has been reported."""
 
     def status(self) -> int | None:
         """Exit status, or minus the number of the signal that ended it; None while it runs.
@@ -164,6 +164,7 @@ class WorkerStarter:
         )
         with self._lock:
             self._live.remove(worker)
+        worker.ended.set()
         return status
 
     def live(self) -> list[WorkerProcess]:
