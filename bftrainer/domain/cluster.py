@@ -28,6 +28,8 @@ class Availability(Enum):
     """Being powered down; no job starts there until that is done."""
     BUSY = "busy"
     """Jobs run on it."""
+    SHARED = "shared"
+    """Jobs run on it, and GPUs are idle beside them. Only where the scheduler was asked for single GPUs."""
     UNUSABLE = "unusable"
     """Down, drained, reserved, powered off ...: no job starts there now."""
 
@@ -41,6 +43,15 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Idle:
+    """The part of a node that no job has: GPUs, cores, MiB of memory."""
+
+    gpus: int
+    cpus: int
+    mib: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """A node as the scheduler shows it.
 
@@ -48,6 +59,8 @@ class NodeView:
     not of a job or a reservation. ``state`` is the scheduler's own text, for messages only. ``is_cloud``: it is paid for
     while it is powered up. ``last_busy_s`` is the end of the last job there; None if the scheduler does not say.
     ``is_withdrawn``: no further job starts there, and an administrator waits for the end of those that run (drain, reboot).
+    ``idle``: None where the scheduler was not asked, or where the GPUs cannot be held one by one. ``is_planned``: it is kept
+    for a job, also beside the jobs that run there.
     """
 
     name: str
@@ -60,6 +73,8 @@ class NodeView:
     is_cloud: bool = False
     last_busy_s: float | None = None
     is_withdrawn: bool = False
+    idle: Idle | None = None
+    is_planned: bool = False
 
     @property
     def gpu_count(self) -> int:

@@ -28,6 +28,8 @@ CLOCK_KEPT_S = 300.0
 
 # All nodes and reservations, including those of hidden partitions.
 NODES_ARGV = ("scontrol", "-a", "-o", "show", "node")
+GPUS_ARGV = ("scontrol", "-a", "-d", "-o", "show", "node")
+"""The same, with the GPUs that are used: 43 bytes more for each node."""
 RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
 
 
@@ -67,7 +69,7 @@ class ServerClock:
 class SlurmScheduler:
     """Slurm as its commands show it. ``env`` is added to the environment of each.
 
-    ``shared_limits`` are those for which main-queue jobs count beside holders.
+    ``shared_limits`` are those for which main-queue jobs count beside holders. ``by_gpu``: nodes have their idle part.
     """
 
     timeout_s: float = 10.0
@@ -75,6 +77,7 @@ class SlurmScheduler:
     user: str = field(default_factory=own_name)
     calls: SlurmCalls | None = None
     shared_limits: Callable[[], SharedLimits] = SharedLimits
+    by_gpu: bool = False
 
     def __post_init__(self) -> None:
         self._calls = self.calls or SlurmCalls(self.env)
@@ -87,7 +90,7 @@ class SlurmScheduler:
         self.check_budget()
         mark = new_mark()
         pending = self._ask(pending_argv(mark), lambda text: slurm_text.parse_pending(text, mark))
-        nodes = self._ask(NODES_ARGV, slurm_text.parse_nodes)
+        nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes)
         return self.observe_rest(nodes, pending)
 
     def check_budget(self) -> None:

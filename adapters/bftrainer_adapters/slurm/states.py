@@ -6,11 +6,12 @@ Rule: a state that is not known here raises with its text. Unknown is not idle.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 
-from bftrainer.domain.cluster import Availability, Device, NodeView
-from bftrainer.errors import UnknownStateError
+from bftrainer.domain.cluster import Availability, Device, Idle, NodeView
+from bftrainer.errors import SchedulerError, UnknownStateError
 
 # A base state or flag of a node, by Slurm's names (slurm.h and the OpenAPI schemas v0.0.41 .. v0.0.45).
 NodeFlag = Enum(
@@ -110,3 +111,41 @@ def node_view(
         name, availability_of(state), partitions, devices, cpus, None, state, NodeFlag.CLOUD in flags,
         last_busy_s if 0 < last_busy_s < LATEST_S else None, bool(flags & _WITHDRAWN),
     )  # fmt: skip
+
+
+_PART = re.compile(r"[^,()]+(?:\([^)]*\))?")
+_GPUS_USED = re.compile(r"gpu(?::[^:,()]*)?:(\d+)(?:\(IDX:([\d,-]+|N/A)\))?", re.ASCII)
+_MIG = re.compile(r"\d+g\.\d+gb", re.ASCII)
+
+
+def idle_gpus(gres: str, used: str, drained: str) -> int | None:
+    """GPUs that no job has, from a node's Gres, GresUsed and GresDrain (``scontrol -d``, the same text on 22.05.8 and 26.05.5).
+
+    None where they cannot be held one by one: none, several types, shards, MPS or MIG (a GPU with shards in use counts as not
+    used), no File= in gres.conf (then used GPUs have no index), or drained ones. Raises
+    :class:`~bftrainer.errors.SchedulerError` with text that is not understood.
+    """
+    names = {part.partition(":")[0] for part in _PART.findall(gres)}
+    devices = gpus_of(gres)
+    if len(devices) != 1 or names & {"shard", "mps"} or _MIG.search(devices[0].kind) or drained != "N/A":
+        return None
+    found = [part for part in _PART.findall(used.replace("(null)", "")) if part.partition(":")[0] == "gpu"]
+    read = _GPUS_USED.fullmatch(found[0]) if len(found) == 1 else None
+    if read is None or (count := int(read[1])) > devices[0].count:
+        raise SchedulerError(f"cannot tell which GPUs of {gres[:40]!r} are used from GresUsed={used[:80]!r}")
+    if count == 0:
+        return devices[0].count
+    ranges = [part.partition("-") for part in (read[2] or "N/A").split(",")]
+    if not ranges[0][0].isdecimal():
+        return None
+    if sum(int(last or first) - int(first) + 1 for first, _, last in ranges) != count:
+        raise SchedulerError(f"GresUsed={used[:80]!r} lists other GPUs than it counts")
+    return devices[0].count - count
+
+
+def with_idle(node: NodeView, idle: Idle | None) -> NodeView:
+    """The node with its idle part, in which jobs may start only while no flag of its state forbids it."""
+    flags = flags_of(node.state) - _HARMLESS
+    shared = idle is not None and idle.gpus > 0 and flags - {NodeFlag.PLANNED} == {NodeFlag.MIXED}
+    availability = Availability.SHARED if shared else node.availability
+    return replace(node, idle=idle, availability=availability, is_planned=NodeFlag.PLANNED in flags)

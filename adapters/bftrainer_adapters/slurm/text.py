@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from bftrainer.domain.cluster import Hidden, NodeView, PendingJob, Reservation
+from bftrainer.domain.cluster import Hidden, Idle, NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_adapters.slurm.records import fields_of, is_number, parse_records
-from bftrainer_adapters.slurm.states import node_view
+from bftrainer_adapters.slurm.states import idle_gpus, node_view, with_idle
 
 # Only what Slurm itself writes: names and comments of other users are not needed. %A, not %i: an array that is
 # pending and each component of a heterogeneous job have one id. The reason comes last: it may quote a plug-in's text.
@@ -28,7 +28,7 @@ _FREE_TEXT = re.compile(r"\s(?:Comment|Extra|Reason)=", re.ASCII)
 
 
 def parse_nodes(text: str) -> tuple[NodeView, ...]:
-    """``scontrol -a -o show node``: a record per node, ``Key=Value`` with blanks in some values.
+    """``scontrol -a -o show node``, also with ``-d``: a record per node, ``Key=Value`` with blanks in some values.
 
     A comment or reason may contain line breaks, so a record begins where a line begins with ``NodeName=``. Only operators can
     write these texts.
@@ -43,11 +43,29 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
         partitions = _words(_value(own, "Partitions"))
         busy = _value(own, "LastBusyTime")
         busy_s = float(busy) if is_number(busy) else 0.0
-        nodes.append(node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0, busy_s))
+        node = node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0, busy_s)
+        nodes.append(with_idle(node, _idle(own, gres)) if _value(own, "GresUsed") else node)
     for name, times in Counter(node.name for node in nodes).items():
         if times > 1:
             raise SchedulerError(f"node {name} is listed twice")
     return tuple(nodes)
+
+
+def _idle(record: str, gres: str) -> Idle | None:
+    """What no job has of a node that was asked for with ``-d``; cores and memory that it keeps for itself are left out."""
+    gpus = idle_gpus(gres, _value(record, "GresUsed"), _value(record, "GresDrain", required=True))
+    if gpus is None:
+        return None
+    cpus = _count(record, "CPUEfctv") - _count(record, "CPUAlloc")
+    spared = _value(record, "MemSpecLimit")
+    mib = _count(record, "RealMemory") - _count(record, "AllocMem") - (int(spared) if is_number(spared) else 0)
+    return Idle(gpus, max(cpus, 0), max(mib, 0))
+
+
+def _count(record: str, key: str) -> int:
+    if not is_number(found := _value(record, key, required=True)):
+        raise SchedulerError(f"{key}={found[:40]!r} is not a number in {record[:80]!r}")
+    return int(found)
 
 
 def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:

@@ -26,6 +26,7 @@ FirstSeen = Mapping[str, Mapping[NodeStage, PilotS]]
 """By idle node: the instants before a request."""
 _SLOWEST_POLL = 6.0  # times poll_s, after failed polls
 _OFFSET_JITTER_S = 3.0  # a poll takes its time
+_WITH_JOBS = (Availability.BUSY, Availability.SHARED)
 _AFTER_END_S = 1.0  # the scheduler acts upon an end that is known
 
 
@@ -186,7 +187,7 @@ def _observed(
         candidates=tuple(candidates),
         window_ends=tuple(window_ends_here(seen, ours, at_s).items()),
         asleep=asleep(seen, config.nodes),
-        without_a_job=frozenset(n.name for n in seen.nodes if n.availability is not Availability.BUSY),
+        without_a_job=frozenset(n.name for n in seen.nodes if n.availability not in _WITH_JOBS),
         limit_waits=LimitWaits(at_s, seen.limit_waits) if seen.limit_waits else LimitWaits(),
         peer_holders=holders,
         rivals=() if Hidden.JOBS in seen.hidden else rivals(answer.peers or (), usable),
