@@ -13,7 +13,7 @@ RUN := .venv/bin/python
 WORKERS = $(shell $(RUN) -c 'import os; n = len(os.sched_getaffinity(0)); print(min(4, n + 1) if n > 1 else 0)')
 
 help:
-	@echo "make demo    generate a log, run a pilot on it; writes demo/report.html"
+	@echo "make demo    generate a log, write the report demo/report.html, run a pilot for a minute"
 	@echo "make test    install the test dependencies (announced, no questions asked), then run all checks and all tests, as CI does"
 	@echo "make check   ruff, mypy, import-linter, and the tests that are not slow: no Slurm, no Horovod, no browser; a few minutes"
 	@echo "make bench   run every benchmark in tests/bench"
@@ -30,8 +30,16 @@ help:
 	@echo "make clean   remove everything that make created, including .venv, but not .cache (the Horovod wheel, Slurm's versions)"
 	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
 
+demo: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 demo: environment
-	@.venv/bin/bftrainer demo --out demo
+	@rm -rf demo
+	@bftrainer replay generate --nodes 1024 --days 7 --seed 1 --out demo/log.csv.gz
+	@bftrainer replay report demo/log.csv.gz --machine-nodes 1024 --out demo
+	@bftrainer init --holder trace --state demo/pilot
+	@bftrainer submit docs/examples/numpy_parallel.toml --state demo/pilot
+	@timeout --signal TERM 60 bftrainer pilot --state demo/pilot || [ $$? -eq 124 ]
+	@bftrainer replay journal demo/pilot
+	@echo "Report: $(CURDIR)/demo/report.html"
 
 test:
 	@echo "make test: pip installs bftrainer and its test tools into .venv only (about 80 packages, 550 MB, and torch)."

@@ -30,10 +30,8 @@ TABLE = (
     Command("pause", f"{_HERE}.requests:pause", "Checkpoint trainers and release their nodes.", "Trainers"),
     Command("resume", f"{_HERE}.requests:resume", "Resume paused trainers from their checkpoints.", "Trainers"),
     Command("cancel", f"{_HERE}.requests:cancel", "Cancel trainers.", "Trainers"),
-    Command("solve", f"{_HERE}.solve:solve", "Solve one allocation problem given as JSON.", "Tools"),
-    Command("policy", None, "List the installed policies, or start your own.", "Tools"),
+    Command("policy", None, "List the installed policies.", "Tools"),
     Command("policy list", f"{_HERE}.policy:list_policies", "List the installed policies and what they require."),
-    Command("policy new", f"{_HERE}.policy:new", "Create a package with a starter policy."),
     Command(
         "doctor", f"{_HERE}.doctor.command:doctor", "Check this installation and explain what is missing.", "Tools"
     ),

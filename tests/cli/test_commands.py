@@ -35,7 +35,7 @@ TABLE = (
     CommandEntry("replay hello", "their_commands:hello", "Say hello to replay."),
     CommandEntry("list", "their_commands:hello", "Not theirs to define."),
     CommandEntry("nowhere hello", "their_commands:hello", "In a group that does not exist."),
-    CommandEntry("demo hello", "their_commands:hello", "In a command that is not a group."),
+    CommandEntry("submit hello", "their_commands:hello", "In a command that is not a group."),
     CommandEntry("number", "their_commands:number", "Not a command."),
     CommandEntry("missing", "their_commands:missing", "Not there."),
 )
@@ -70,7 +70,7 @@ def test_another_package_adds_groups_and_commands(tmp_path: Path) -> None:
     assert sections == ["Options:", "Pilot:", "Trainers:", "Replay:", "Tools:", "Ours:"]
     assert ended.stderr.splitlines() == [
         "bftrainer: warning: command 'list' of 'theirs' is skipped: the name is taken",
-        "bftrainer: warning: command 'demo hello' of 'theirs' is skipped: 'demo' is not a group",
+        "bftrainer: warning: command 'submit hello' of 'theirs' is skipped: 'submit' is not a group",
         "bftrainer: warning: command 'nowhere hello' of 'theirs' is skipped: there is no group 'nowhere'",
     ]
     assert "Did you mean `bftrainer ours hello`?" in run(env, "helo").stderr
@@ -140,8 +140,7 @@ def test_the_shell_completes_commands_and_names() -> None:
         "rehearse", "results", "resume", "record", "replay",
     }  # fmt: skip
     assert completed("replay", "re") == ["report", "reproduce"]
-    assert completed("policy", "") == ["list", "new"]
-    assert completed("solve", "--solver", "") == ["auto", "exact", "highs", "gurobi"]
+    assert completed("policy", "") == ["list"]
     assert completed("submit", "--launcher", "hor") == ["horovod", "horovodrun"]
     assert completed("usage", "--by", "u") == ["user"]
 

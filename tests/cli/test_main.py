@@ -60,15 +60,15 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("sovle",), "No such command 'sovle'. Did you mean `bftrainer solve`?"),
+        (("submti",), "No such command 'submti'. Did you mean `bftrainer submit`?"),
         (("characterise", "x.csv"), "Did you mean `bftrainer replay characterize`?"),
         (("replay", "advise", "x.csv"), "Did you mean `bftrainer advise`?"),
         (("policy", "nwe"), "No such command 'nwe'"),
         (("xyzzy",), "No such command 'xyzzy'. See `bftrainer --help`."),
-        (("solve",), "Missing argument"),
-        (("solve", "x.json", "--sovler", "exact"), "No such option"),
+        (("explain",), "Missing argument"),
+        (("explain", "x", "--att", "14:05"), "No such option"),
         (("replay", "run", "--log", "x.csv", "--out", "y"), "Missing option '--trainers'"),
-        (("solve", "x.json", "--time-limit-s", "soon"), "not a valid float"),
+        (("replay", "generate", "--days", "soon"), "not a valid float"),
     ],
 )
 def test_misuse_is_one_line(arguments: tuple[str, ...], text: str) -> None:

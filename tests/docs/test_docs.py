@@ -48,7 +48,6 @@ def test_the_quickstart_runs_as_written(tmp_path: Path) -> None:
         timeout=300 * PATIENCE,
     )
     assert ended.returncode == 0, ended.stderr
-    assert '"counts": {"a": 8, "b": 3}' in ended.stdout
     for name in (
         "idle/fragments.png",
         "idle/idle-nodes.png",

@@ -65,11 +65,10 @@ def test_the_page_goes_from_sacct_to_a_decision(followed: Followed) -> None:
         "bftrainer replay generate",
         "bftrainer replay report",
         "bftrainer advise",
-        "bftrainer replay sweep",
         "bftrainer replay report sacct.txt",
     ]
     assert "150 records read, 150 used" in followed.of("bftrainer replay characterize sacct.txt")
-    for name in ("report/report.html", "of-the-job-log/report.html", "advice/bftrainer.toml", "sweep/results.csv"):
+    for name in ("report/report.html", "of-the-job-log/report.html", "advice/bftrainer.toml"):
         assert (followed.folder / name).stat().st_size > 0
 
 
@@ -77,7 +76,6 @@ def test_the_report_replays_eleven_times_and_says_how_much_a_waiting_job_could_h
     assert "11 replays" in followed.of("bftrainer replay report log")
     page = (followed.folder / "of-the-job-log" / "report.html").read_text()
     assert "waiting job" in page
-    assert len((followed.folder / "sweep" / "results.csv").read_text().splitlines()) == 1 + 8
     assert set((followed.folder / "advice").iterdir()) >= {
         followed.folder / "advice" / name for name in ("bftrainer.toml", "advice.json", "losses.png")
     }
@@ -98,4 +96,4 @@ def test_a_picture_of_the_page_is_the_one_that_its_commands_make(followed: Follo
 
 
 def test_there_are_pictures() -> None:
-    assert PAGE.read_text().count(f"]({PICTURES}") == 3
+    assert PAGE.read_text().count(f"]({PICTURES}") == 2

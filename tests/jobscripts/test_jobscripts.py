@@ -88,14 +88,3 @@ def test_replay_passes_its_arguments_on_to_the_environment_that_is_named(tmp_pat
     assert told.read_text().splitlines() == ["replay", "run", "--log", "my log.csv", "--out", "*", *seen]
     done = started("replay.slurm", PATH="/usr/bin:/bin", BFTRAINER_VENV=str(tmp_path))
     assert (done.returncode, f"{tmp_path}/bin/bftrainer not found" in done.stderr) == (127, True)
-
-
-@pytest.mark.parametrize(("tasks", "more"), [("9", ["--mpi"]), ("1", [])])
-def test_sweep_runs_under_srun_where_it_has_tasks(tmp_path: Path, tasks: str, more: list[str]) -> None:
-    told = make_bftrainer(tmp_path / "bin")
-    srun = tmp_path / "bin" / "srun"
-    srun.write_text('#!/bin/sh\nexec "$@"\n')
-    srun.chmod(0o755)
-    done = started("sweep.slurm", "--out", "x y", PATH=f"{tmp_path / 'bin'}:/usr/bin:/bin", SLURM_NTASKS=tasks)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert told.read_text().splitlines()[:-2] == ["replay", "sweep", *more, "--out", "x y"]

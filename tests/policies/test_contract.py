@@ -1,9 +1,10 @@
-"""The conformance suite: all of ours pass it, policies that break a promise do not, and a third party's way through it."""
+"""The conformance suite: all of ours pass it, policies that break a promise do not, and so does that of the docs."""
 
 from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -12,7 +13,6 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE
 
-from bftrainer.cli.main import run
 from bftrainer.domain.events import Event
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.equal_share import EqualShare
@@ -96,42 +96,15 @@ def conformance(folder: Path, policy: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_a_new_policy_of_30_lines_passes_and_a_spoiled_one_fails(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "mine"
-    assert run(["policy", "new", "my-policy", "--out", str(folder)]) == 0
-    module = folder / "my_policy_policy.py"
-    assert len(module.read_text().splitlines()) <= 32
-    assert 'my-policy = "my_policy_policy:build"' in (folder / "pyproject.toml").read_text()
-    passed = conformance(folder, "my_policy_policy:build")
+def test_the_policy_of_the_docs_passes_and_a_spoiled_one_fails(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "policies.md"
+    (text,) = re.findall(r"```python\n(from dataclasses.*?)```", page.read_text(), re.DOTALL)
+    assert len(text.splitlines()) <= 30
+    (tmp_path / "mine.py").write_text(text)
+    passed = conformance(tmp_path, "mine:MyPolicy")
     assert passed.returncode == 0, passed.stdout + passed.stderr
     assert f"{len(checks.CHECKS)} passed" in passed.stdout
-    module.write_text(module.read_text().replace("free -= nodes", "pass"))
-    failed = conformance(folder, "my_policy_policy:MyPolicy")
+    (tmp_path / "mine.py").write_text(text.replace("free -= nodes", "pass"))
+    failed = conformance(tmp_path, "mine:MyPolicy")
     assert failed.returncode == 1
     assert "nodes were allocated, but the pool has" in failed.stdout
-
-
-@pytest.mark.parametrize(
-    ("name", "complaint"),
-    [("My Policy", "expected lowercase words"), ("afs-l", "is taken"), ("class", "expected lowercase words")],
-)
-def test_bad_names_are_refused(name: str, complaint: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["policy", "new", name]) == 2
-    assert complaint in capfd.readouterr().err
-
-
-def test_nothing_is_overwritten(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "kept").write_text("mine")
-    assert run(["policy", "new", "other", "--out", str(tmp_path)]) == 2
-    assert "not empty" in capfd.readouterr().err
-
-
-def test_policy_list_says_what_each_needs(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["policy", "list"]) == 0
-    lines = {line.split()[0]: line for line in capfd.readouterr().out.splitlines()}
-    assert set(POLICIES) <= set(lines)
-    assert "samples_total" in lines["afs-l"]
-    assert "reports_loss" in lines["flowcon"]
-    assert "cannot run on a pool" in lines["specon"]

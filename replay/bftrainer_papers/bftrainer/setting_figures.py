@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
+from bftrainer_papers.bftrainer.lines import Level, Line, lines_figure
 from bftrainer_replay.figures.style import BLUE, GREEN, INK, ORANGE, SKY, sheet
-from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
 
 Points = Sequence[tuple[float, float]]
 FLAT = 0.005

@@ -24,7 +24,7 @@ from bftrainer_replay.cli.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from bftrainer_replay.sweep.grid import WorkloadTable
+    from bftrainer_replay.sweep.inputs import WorkloadTable
 
 
 @click.command()
@@ -52,7 +52,7 @@ def advise(
 
     Prints the recommended settings and how much worse other values of T_fwd, P_jmax and the objective do. Writes
     DIR/bftrainer.toml (a pilot's configuration, for its state directory), DIR/advice.json, DIR/losses.png (how much worse other
-    values do), DIR/cohorts.png (how long nodes that joined together stay), and the figures of the underlying replays.
+    values do) and DIR/cohorts.png (how long nodes that joined together stay).
 
     \b
     Example:
@@ -65,7 +65,6 @@ def advise(
     from bftrainer_replay.figures.advice import losses_figure
     from bftrainer_replay.figures.cohorts import cohorts_figure
     from bftrainer_replay.figures.style import png
-    from bftrainer_replay.figures.sweep_results import pictures
     from bftrainer_replay.logs.dialect import LSF
     from bftrainer_replay.report.words import dates
     from bftrainer_replay.simulation.play import enough_trainers
@@ -98,8 +97,6 @@ def advise(
     origin = f"bftrainer advise {__version__}, {date.today()}: {choice.log.name}, {dates(window)}"
     lines = config_lines(advice, origin, lsf=window.queue is not None and window.queue.dialect is LSF)
     try:
-        for name, data in pictures(tuple(rows.values())).items():
-            write_atomically(out / name, data)
         write_atomically(out / "losses.png", png(losses_figure(advice)))
         write_atomically(out / "cohorts.png", png(cohorts_figure(hits, model)))
         write_atomically(out / "advice.json", f"{text}\n".encode())

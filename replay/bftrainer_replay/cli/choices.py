@@ -15,14 +15,7 @@ def _formats() -> Iterable[str]:
     return FORMAT_NAMES
 
 
-def _curve_modes() -> Iterable[str]:
-    from bftrainer_replay.simulation.curve_error import CURVE_MODES
-
-    return CURVE_MODES
-
-
 FORMAT = NameChoice("format", _formats)
-CURVE_MODES = NameChoice("curve mode", _curve_modes, several=True)
 COST_MODEL = click.Choice(["stall", "paper", "delay", "overlap"])
 cost_model_option = click.option(
     "--cost-model",

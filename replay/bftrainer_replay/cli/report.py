@@ -33,7 +33,7 @@ from bftrainer_replay.cli.workload_options import (
 
 if TYPE_CHECKING:
     from bftrainer_replay.report.prices import SitePrices
-    from bftrainer_replay.sweep.grid import WorkloadTable
+    from bftrainer_replay.sweep.inputs import WorkloadTable
 
 
 @click.command()

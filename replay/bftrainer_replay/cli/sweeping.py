@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,8 +13,6 @@ from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:
     from bftrainer_replay.sweep.run import FailedTask
-
-_EVERY_S = 60.0
 
 
 class SweepFailedError(BFTrainerError):
@@ -29,11 +25,8 @@ def cores() -> int:
 
 
 @contextmanager
-def progress_of_tasks(what: str, *, lines: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function to call with (done, total): a progress bar on a terminal.
-
-    Elsewhere nothing is shown, or a line per minute on stderr with ``lines``: a sweep may run for days in a batch job.
-    """
+def progress_of_tasks(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere nothing."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -49,18 +42,11 @@ def progress_of_tasks(what: str, *, lines: bool = False) -> Iterator[Callable[[i
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
         TimeRemainingColumn(),
     )  # fmt: skip
-    began = told = time.monotonic()
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
         bar = bars.add_task(what, total=None)
 
         def show(done: int, whole: int) -> None:
-            nonlocal told
             bars.update(bar, completed=done, total=whole)
-            now = time.monotonic()
-            if lines and not console.is_terminal and done and now - told >= _EVERY_S:
-                told = now
-                left_s = (now - began) / done * (whole - done)
-                print(f"{what}: {done:,} of {whole:,} done, {span(left_s)} left", file=sys.stderr, flush=True)
 
         yield show
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.simulation.world import Arrival
     from bftrainer_replay.sweep.cell import Inputs
-    from bftrainer_replay.sweep.grid import WorkloadKind, WorkloadTable
+    from bftrainer_replay.sweep.inputs import WorkloadKind, WorkloadTable
 
 AUTO = "auto"
 _PATH = click.Path(path_type=Path)
@@ -52,9 +52,9 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_table(
         *, trainers: Path | None, curves: Path | None, model: str | None, workload: WorkloadKind, **others: Any
     ) -> Any:
-        from bftrainer_replay.sweep import grid
+        from bftrainer_replay.sweep.inputs import WorkloadTable
 
-        table = grid.WorkloadTable(trainers=trainers, curves=curves, kind=workload, model=model)
+        table = WorkloadTable(trainers=trainers, curves=curves, kind=workload, model=model)
         return function(table=table, **others)
 
     decorated: Callable[..., Any] = with_table

@@ -1,1 +1,1 @@
-"""The pages of ``report``, ``compare`` and ``demo``: one HTML file each, with pictures and data beside it."""
+"""The pages of ``report`` and ``compare``: one HTML file each, with pictures and data beside it."""

@@ -1,4 +1,4 @@
-"""The page of ``report``, ``compare`` and ``demo``: chapters of pictures and tables, one HTML file, and the same as files."""
+"""The page of ``report`` and ``compare``: chapters of pictures and tables, one HTML file, and the same as files."""
 
 from __future__ import annotations
 

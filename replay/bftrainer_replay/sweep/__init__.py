@@ -1,1 +1,1 @@
-"""Many replays: a grid of cells, on the cores of this machine or of many; every result is one file."""
+"""Many replays on the cores of this machine; every result is one file."""

@@ -20,7 +20,7 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
 
-_FORMAT = 6  # of a result: increase it whenever a result gets new content or a new meaning
+_FORMAT = 7  # of a result: increase it whenever a result gets new content or a new meaning
 # These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)
 
@@ -29,12 +29,8 @@ _WITHOUT_SETTINGS = ("equal-share",)
 class Cell:
     """One combination of settings. ``log`` and ``workload`` are names in :class:`Inputs`.
 
-    ``max_parallel`` 0: no P_jmax, the policy decides how many train. ``cost_factor`` multiplies R_up and R_dw. ``split`` is the
-    number of logical clusters, each with its own pilot, into which the cluster and P_jmax are divided (paper, section 1).
-    ``knows`` is what the policy knows of the curves
-    (``simulation/curve_error.py``), ``noise`` the error of a measurement, ``lessons`` whether trainers of one model share
-    their measurements. ``checkpoint_s`` is the time between checkpoints (None: at the notice). ``detail`` keeps the data for
-    figures of a single replay.
+    ``max_parallel`` 0: no P_jmax, the policy decides how many train. ``cost_factor`` multiplies R_up and R_dw. ``detail`` keeps
+    the data for figures of a single replay.
     """
 
     log: str
@@ -45,15 +41,9 @@ class Cell:
     max_parallel: int = 10
     cost_factor: float = 1.0
     seed: int = 0
-    split: int = 1
-    solver: str = "exact"
     cost_model: CostModel = CostModel.STALL
     decide_on: DecideOn = DecideOn.ALL
     detail: bool = False
-    knows: str = "known"
-    noise: float = 0.0
-    lessons: str = "model"
-    checkpoint_s: float | None = None
 
     def looks_beyond(self, rescale_s: float) -> bool:
         """Whether T_fwd is longer than a rescale that takes ``rescale_s`` before ``cost_factor`` applies."""
@@ -111,7 +101,7 @@ def task(kind: TaskKind, cell: Cell, inputs: Inputs) -> Task:
         if kind is TaskKind.START_BOUND:
             told["cost_factor"] = cell.cost_factor
     elif cell.policy in _WITHOUT_SETTINGS:
-        for name in ("objective", "forward_s", "solver"):
+        for name in ("objective", "forward_s"):
             del told[name]
     content = {
         **told,

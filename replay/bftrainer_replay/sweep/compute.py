@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from bftrainer.allocation.chain import build_allocator
-from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.ports import Policy
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
-from bftrainer_replay.logs.node_list import spread
 from bftrainer_replay.simulation.bins import bin_edges
 from bftrainer_replay.simulation.bounds import Bounds, start_bound, without_costs
-from bftrainer_replay.simulation.curve_error import with_curve_error
 from bftrainer_replay.simulation.play import (
     ReplayOutcome,
     Scenario,
@@ -26,7 +21,7 @@ from bftrainer_replay.simulation.play import (
     static_outcome,
     static_outcomes,
 )
-from bftrainer_replay.simulation.summary import Summary, summarize
+from bftrainer_replay.simulation.summary import summarize
 from bftrainer_replay.simulation.time_to_done import fluid_bound, time_to_done
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind
@@ -54,42 +49,40 @@ def compute(task: Task, inputs: Inputs) -> Result:
     if task.kind is TaskKind.START_BOUND:
         return {"samples": start_bound(whole)}
     began_s = time.process_time()
-    parts = _split(whole, cell.split)
-    outcomes = [play(part, policy_of(cell), keep_entries=cell.detail) for part in parts]
-    summaries = [summarize(cell.policy, s, o, 0.0, Bounds(0.0)) for s, o in zip(parts, outcomes, strict=True)]
-    result: dict[str, object] = {name: sum(getattr(s, name) for s in summaries) for name in SUMMED if name != "span_h"}
-    ended = [s.work_ran_out_at for s in summaries if s.work_ran_out_at is not None]
+    outcome = play(whole, policy_of(cell), keep_entries=cell.detail)
+    summary = summarize(cell.policy, whole, outcome, 0.0, Bounds(0.0))
+    result: dict[str, object] = {name: getattr(summary, name) for name in SUMMED if name != "span_h"}
     result |= {
         "span_h": (whole.window.span_s - whole.window.unknown_s) / 3600,
         "pool_events": 1 + len(whole.window.events),
-        "work_ran_out_at": min(ended) if ended else None,
-        "all_done_s": _all_done_s(outcomes),
-        "longest_wait_h": max((r.longest_wait_s(whole.window.end_s) for o in outcomes for r in o.runs), default=0.0)
-        / 3600,
-        **_times(whole, outcomes),
-        **_runtimes(outcomes),
-        "timing": {"cpu_s": time.process_time() - began_s, **_timing(summaries, outcomes)},
+        "work_ran_out_at": summary.work_ran_out_at,
+        "all_done_s": _all_done_s(outcome),
+        "longest_wait_h": max((r.longest_wait_s(whole.window.end_s) for r in outcome.runs), default=0.0) / 3600,
+        **_times(whole, outcome),
+        **_runtimes(outcome),
+        "timing": {
+            "cpu_s": time.process_time() - began_s,
+            "wall_s": outcome.wall_s,
+            "decision_p50_s": summary.decision_s.p50,
+            "decision_p99_s": summary.decision_s.p99,
+        },
     }
     if cell.detail:
-        result["detail"] = detail_of(parts[0], outcomes[0])
+        result["detail"] = detail_of(whole, outcome)
     return result
 
 
 def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
-    """The scenario of a cell, before the cluster is split."""
+    """The scenario of a cell."""
     arrivals = inputs.arrivals_of(cell)
     if cell.cost_factor != 1.0:
         arrivals = tuple(_with_costs(arrival, cell.cost_factor) for arrival in arrivals)
-    arrivals = with_curve_error(arrivals, cell.knows, cell.seed, by_model=cell.lessons == "model")
-    return Scenario(
-        inputs.windows[cell.log], arrivals, cell.max_parallel or None, cell.cost_model, cell.decide_on, noise=cell.noise,
-        noise_seed=cell.seed, checkpoint_s=cell.checkpoint_s,
-    )  # fmt: skip
+    return Scenario(inputs.windows[cell.log], arrivals, cell.max_parallel or None, cell.cost_model, cell.decide_on)
 
 
 def policy_of(cell: Cell) -> Policy:
     """The policy of a cell. Raises :class:`~bftrainer.errors.UnknownNameError` for its names."""
-    allocator = build_allocator(cell.solver, _SOLVE_S)
+    allocator = build_allocator("exact", _SOLVE_S)
     return build_policy(
         cell.policy, PolicySettings(allocator, find_objective(cell.objective), cell.forward_s, cell.seed)
     )
@@ -103,43 +96,15 @@ def _with_costs(arrival: Arrival, factor: float) -> Arrival:
     return replace(arrival, trainer=trainer)
 
 
-def _split(whole: Scenario, parts: int) -> list[Scenario]:
-    """Logical clusters: nodes and trainers are dealt out in turn, P_jmax is divided (rounded up)."""
-    if parts == 1:
-        return [whole]
-    window = whole.window
-    seen = sorted(window.initial.union(*(event.change.joined for event in window.events)))
-    order = spread(tuple(seen), len(seen))
-    return [
-        replace(
-            whole,
-            window=_only(window, frozenset(order[i::parts]), parts),
-            arrivals=whole.arrivals[i::parts],
-            max_parallel=None if whole.max_parallel is None else -(-whole.max_parallel // parts),
-        )
-        for i in range(parts)
-    ]
-
-
-def _only(window: LogWindow, nodes: frozenset[str], parts: int) -> LogWindow:
-    events = []
-    for event in window.events:
-        joined, left = event.change.joined & nodes, event.change.left & nodes
-        if joined or left:
-            events.append(PoolEvent(event.at_s, PoolChanged(joined, left)))
-    size = -(-window.machine_nodes // parts)
-    return replace(window, initial=window.initial & nodes, events=tuple(events), machine_nodes=size, queue=None)
-
-
-def _all_done_s(outcomes: Sequence[ReplayOutcome]) -> float | None:
+def _all_done_s(outcome: ReplayOutcome) -> float | None:
     """When the last trainer ended; None if any has not."""
-    ends = [run.finished_s for outcome in outcomes for run in outcome.runs]
+    ends = [run.finished_s for run in outcome.runs]
     return None if None in ends else max((end for end in ends if end is not None), default=None)
 
 
-def _times(whole: Scenario, outcomes: Sequence[ReplayOutcome]) -> dict[str, object]:
+def _times(whole: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
     """Hours from submission to the end, and their fluid bound."""
-    done = time_to_done(whole.window, whole.arrivals, [run for outcome in outcomes for run in outcome.runs])
+    done = time_to_done(whole.window, whole.arrivals, outcome.runs)
     bound = fluid_bound(whole.window, whole.arrivals)
     return {
         "mean_done_h": done.mean_h,
@@ -150,7 +115,7 @@ def _times(whole: Scenario, outcomes: Sequence[ReplayOutcome]) -> dict[str, obje
     }
 
 
-def _runtimes(outcomes: Sequence[ReplayOutcome]) -> dict[str, object]:
+def _runtimes(outcome: ReplayOutcome) -> dict[str, object]:
     """Mean hours from first start to end, and from admission to end, of the trainers that ended: overall and by model.
 
     The time from admission is the runtime of the paper's Tables 3 and 4, as the authors' replayer measures it.
@@ -158,13 +123,12 @@ def _runtimes(outcomes: Sequence[ReplayOutcome]) -> dict[str, object]:
     hours: dict[str, list[float]] = {}
     served: dict[str, list[float]] = {}
     samples: dict[str, float] = {}
-    for outcome in outcomes:
-        for run in outcome.runs:
-            model = run.trainer.model
-            samples[model] = samples.get(model, 0.0) + run.samples
-            if run.finished_s is not None and run.started_s is not None and run.admitted_s is not None:
-                hours.setdefault(model, []).append((run.finished_s - run.started_s) / 3600)
-                served.setdefault(model, []).append((run.finished_s - run.admitted_s) / 3600)
+    for run in outcome.runs:
+        model = run.trainer.model
+        samples[model] = samples.get(model, 0.0) + run.samples
+        if run.finished_s is not None and run.started_s is not None and run.admitted_s is not None:
+            hours.setdefault(model, []).append((run.finished_s - run.started_s) / 3600)
+            served.setdefault(model, []).append((run.finished_s - run.admitted_s) / 3600)
     ended, all_served = ([hour for each in found.values() for hour in each] for found in (hours, served))
     models = {
         model: {
@@ -179,12 +143,4 @@ def _runtimes(outcomes: Sequence[ReplayOutcome]) -> dict[str, object]:
         "mean_runtime_h": float(np.mean(ended)) if ended else None,
         "mean_served_h": float(np.mean(all_served)) if all_served else None,
         "models": models,
-    }
-
-
-def _timing(summaries: Sequence[Summary], outcomes: Sequence[ReplayOutcome]) -> dict[str, float]:
-    return {
-        "wall_s": sum(outcome.wall_s for outcome in outcomes),
-        "decision_p50_s": max(s.decision_s.p50 for s in summaries),
-        "decision_p99_s": max(s.decision_s.p99 for s in summaries),
     }

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from bftrainer.domain.model import Curve
 from bftrainer.policies.needs import check_needs
@@ -14,12 +15,22 @@ from bftrainer_replay.simulation.play import resource_integral_node_s
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.compute import policy_of
-from bftrainer_replay.sweep.grid import WorkloadTable
 from bftrainer_replay.workload.curves import TABLE_2, find_curve, read_curves
 from bftrainer_replay.workload.workload import SAMPLES_TOTAL, diverse, hpo, read_workload, submissions
 
+WorkloadKind = Literal["hpo", "diverse"]
 _SPARE = 1.1
 _FEWEST, _MOST = 50, 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadTable:
+    """Trainers: a trainer table, or ``hpo`` or ``diverse``, all submitted at the start and enough to outlast the log."""
+
+    trainers: Path | None = None
+    curves: Path | None = None
+    kind: WorkloadKind = "diverse"
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,19 +42,18 @@ class SweepWorkload:
     has_times: bool = False
 
 
-def workload_of(table: WorkloadTable, folder: Path = Path()) -> SweepWorkload:
-    """Read a trainer table, or prepare to generate trainers; paths are relative to ``folder``."""
-    curves = TABLE_2 if table.curves is None else read_curves(folder / table.curves)
+def workload_of(table: WorkloadTable) -> SweepWorkload:
+    """Read a trainer table, or prepare to generate trainers."""
+    curves = TABLE_2 if table.curves is None else read_curves(table.curves)
     if table.trainers is not None:
-        read = read_workload(folder / table.trainers, curves, table.model)
+        read = read_workload(table.trainers, curves, table.model)
         return SweepWorkload(table.trainers.name, lambda window, seed: read.arrivals, has_times=True)
     model = table.model or "shufflenet"
     if table.kind == "hpo":
         curves = {model: find_curve(model, curves)}
 
     def make(window: LogWindow, seed: int) -> tuple[Arrival, ...]:
-        count = table.count or enough(window, curves)
-        times = submissions(window.start_s, count, table.spacing_s)
+        times = submissions(window.start_s, enough(window, curves), 0.0)
         return hpo(model, times, curves) if table.kind == "hpo" else diverse(times, seed, curves)
 
     return SweepWorkload(f"hpo-{model}" if table.kind == "hpo" else "diverse", make)
@@ -69,7 +79,7 @@ def inputs_of(windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkloa
         where = (cell.log, cell.workload, cell.seed)
         if where not in arrivals:
             arrivals[where] = known[cell.workload].make(bare[cell.log], cell.seed)
-        what = (cell.workload, cell.policy, cell.objective, cell.solver)
+        what = (cell.workload, cell.policy, cell.objective)
         if what not in checked:
             checked.add(what)
             policy = policy_of(cell)

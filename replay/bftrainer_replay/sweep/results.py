@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
-from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.sweep.cell import Cell, Inputs, TaskKind, task
 from bftrainer_replay.sweep.store import Result, ResultStore
 
@@ -23,9 +22,9 @@ SUMMED = (
     "span_h", "resource_integral_node_h", "decisions", "outcome_samples", "outcome_one_node_h", "rescale_cost_samples",
     "preemption_cost_samples", "preemptions", "rescales", "unused_node_h", "completed", "submitted",
 )  # fmt: skip
-"""Results of a replay that are sums over its parts: pieces of the log, or logical clusters (but their span is one)."""
+"""Results of a replay that are sums over its parts: pieces of the log."""
 _KINDS = (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND, TaskKind.START_BOUND)
-_WORDS: Mapping[str, object] = {"checkpoint_s": "notice", "max_parallel": "auto"}
+_WORDS: Mapping[str, object] = {"max_parallel": "auto"}
 _MEANS = ("mean_runtime_h", "mean_served_h")
 
 
@@ -159,11 +158,6 @@ def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | Non
     return sum(v * w for v, w in known) / sum(w for _, w in known) if known else None
 
 
-def as_csv(rows: Sequence[SweepRow]) -> bytes:
-    """results.csv: the settings of each cell, then its results. The same bytes on any machine, in any order of work."""
-    return csv_bytes([*_SETTINGS, *_MEASURES], ([_plain(value) for value in as_dict(row).values()] for row in rows))
-
-
 def as_dict(row: SweepRow) -> dict[str, object]:
     """The row as a JSON object."""
     return {n: _jsonable(n, getattr(row.cell, n)) for n in _SETTINGS} | {n: row.measure(n) for n in _MEASURES}
@@ -173,9 +167,3 @@ def _jsonable(name: str, value: object) -> object:
     if not value and name in _WORDS:
         return _WORDS[name]
     return value.value if isinstance(value, Enum) else value
-
-
-def _plain(value: object) -> object:
-    if value is None:
-        return ""
-    return f"{value:.10g}" if isinstance(value, float) else value

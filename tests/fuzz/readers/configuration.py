@@ -1,4 +1,4 @@
-"""Files that users write: configurations, trainer files, grids, problems, host lists."""
+"""Files that users write: configurations, trainer files, host lists."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fuzz.readers.reader import Reader, of_file
-
-from bftrainer.errors import UserError
 
 PILOT = (
     b'[decisions]\npolicy = "bftrainer?guard_hours=6"\nobjective = "throughput"\nforward_s = 120.0\nmax_parallel = 10\n\n'
@@ -22,20 +20,6 @@ TRAINER = (
     b'name = "mnist"\ncommand = ["true", "train.py"]\nmax_nodes = 4\nsizes = [1, 2, 4]\nsamples_total = 1.0e6\n'
     b'curve = {nodes = [1, 4], samples_per_s = [100.0, 380.0]}\npriority = 2\ncwd = "."\nenv = {A = "1", "B_C" = "x y"}\n'
     b'setup = ["module load x"]\nscaling = "strong"\nglobal_batch = 256\nstop_signal = "SIGUSR1"\nnode_class = "4 a100"\n'
-)
-GRID = (
-    b'[[logs]]\npath = "log.csv"\nhours = 24.0\n\n[[workloads]]\nkind = "hpo"\nmodel = "shufflenet"\ncount = 10\n\n[grid]\n'
-    b'policies = ["bftrainer", "equal-share"]\nforward_s = [30.0, 120.0]\nseeds = [0, 1]\nnoise = 0.1\ncost_model = "stall"\n'
-)
-PROBLEM = (
-    b'{"pool": 11, "forward_s": 120, "objective": "throughput", "trainers": [{"id": "a", "min_nodes": 1, "max_nodes": 8, '
-    b'"scale_up_s": 20, "scale_down_s": 10, "nodes": 3, "curve": {"nodes": [1, 4, 8], "samples_per_s": [100, 380, 700]}}, '
-    b'{"id": "b", "min_nodes": 2, "max_nodes": 8, "scale_up_s": 20, "scale_down_s": 10, "priority": 2.0, '
-    b'"remaining_samples": 1e6, "sizes": [2, 8], "curve": {"nodes": [2, 8], "samples_per_s": [90, 300]}}]}'
-)
-NAMED_PROBLEM = (
-    b'{"pool": ["n1", "n2", "n3"], "trainers": [{"id": "a", "min_nodes": 1, "max_nodes": 2, "scale_up_s": 20, '
-    b'"scale_down_s": 10, "nodes": ["n1"], "curve": {"nodes": [1, 2], "samples_per_s": [100, 150]}}]}'
 )
 
 
@@ -59,24 +43,6 @@ def _trainer_file(path: Path) -> None:
     assert all(value <= 1e15 for value in trainer.curve.per_s), "a rate without a bound"
 
 
-def _grid(path: Path) -> None:
-    from bftrainer.config.validation import read_toml
-    from bftrainer_replay.sweep.grid import SweepFile
-
-    read_toml(path, SweepFile)
-
-
-def _problem(data: bytes, folder: Path) -> None:
-    from bftrainer.cli.problem_file import read_problem
-
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise UserError("not UTF-8") from error  # the command says it
-    found = read_problem("problem.json", text)
-    assert found.problem.pool_size <= 10_000_000, "a pool without a bound"
-
-
 def _host_list(data: bytes, folder: Path) -> None:
     from bftrainer.config.hosts import expand, host_patterns, matches
     from bftrainer.live.nodes.claims import MOST_STEPS, ClaimComparison
@@ -97,8 +63,6 @@ def readers() -> Iterator[Reader]:
     """The readers of what users write."""
     yield Reader("pilot config", of_file(_pilot_config, "bftrainer.toml"), (PILOT,))
     yield Reader("trainer file", of_file(_trainer_file, "trainer.toml"), (TRAINER,))
-    yield Reader("sweep grid", of_file(_grid, "grid.toml"), (GRID,))
-    yield Reader("problem file", _problem, (PROBLEM, NAMED_PROBLEM), is_json=True)
     yield Reader(
         "host list", _host_list, (b"node[01-03,7],gpu*", b"n[1-4]m[2,3],cn?[08-10],x-1", b"n[1-4]m[2,3] cn?[08-10] x-1")
     )

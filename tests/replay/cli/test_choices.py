@@ -12,7 +12,7 @@ from bftrainer_replay.report.plan import plan_of
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import DecideOn
 from bftrainer_replay.sweep.cell import Cell
-from bftrainer_replay.sweep.grid import WorkloadKind
+from bftrainer_replay.sweep.inputs import WorkloadKind
 
 
 def test_options_list_what_there_is() -> None:

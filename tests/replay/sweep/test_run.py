@@ -1,0 +1,61 @@
+"""Many replays: the same results in any number of processes, failures apart, and damaged results made again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bftrainer_replay.generation.generate import generate
+from bftrainer_replay.logs.model import cut
+from bftrainer_replay.sweep.cell import Cell, Inputs, tasks_of
+from bftrainer_replay.sweep.inputs import WorkloadTable, inputs_of, workload_of
+from bftrainer_replay.sweep.results import as_dict, rows_of
+from bftrainer_replay.sweep.run import do_all
+from bftrainer_replay.sweep.store import ResultStore
+
+BASE = Cell("log", "diverse", max_parallel=3)
+CELLS = tuple(
+    replace(BASE, policy=policy, forward_s=s) for policy in ("bftrainer", "equal-share") for s in (30.0, 120.0)
+)
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Inputs:
+    return inputs_of({"log": cut(generate(24, 0.2, 1))}, [workload_of(WorkloadTable())], CELLS)
+
+
+def results(inputs: Inputs, folder: Path, jobs: int) -> list[dict[str, object]]:
+    store = ResultStore(folder)
+    assert do_all(tasks_of(CELLS, inputs), inputs, store, jobs=jobs) == ()
+    return [as_dict(row) for row in rows_of(CELLS, inputs, store)]
+
+
+def test_processes_give_what_one_process_gives_and_a_damaged_result_is_made_again(
+    inputs: Inputs, tmp_path: Path
+) -> None:
+    one = results(inputs, tmp_path / "one", 1)
+    assert len(one) == 4
+    assert results(inputs, tmp_path / "two", 2) == one
+    # A_s and both bounds are those of the log and P_jmax; equal share does not look at T_fwd.
+    files = sorted((tmp_path / "two").iterdir())
+    assert len(files) == 3 + 2 + 1
+    files[0].write_bytes(files[0].read_bytes()[:20])
+    times = [path.stat().st_mtime_ns for path in files[1:]]
+    assert results(inputs, tmp_path / "two", 2) == one
+    assert [path.stat().st_mtime_ns for path in files[1:]] == times
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_cell_that_fails_does_not_take_the_others_along(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    (tmp_path / "mine_of_sweep.py").write_text("def bad(trainer, n):\n    return -1.0 if n == 3 else float(n)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    tasks = tasks_of([replace(BASE, objective="mine_of_sweep:bad"), BASE], inputs, bounds=False)
+    store = ResultStore(tmp_path / "cells")
+    (failure,) = do_all(tasks, inputs, store, jobs=jobs)
+    assert "gave -1.0 for trainer" in failure.reason
+    assert sum(store.get(task) is not None for task in tasks) == len(tasks) - 1
