@@ -138,7 +138,7 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
             _stall_of_the_rest(model, scale, demand, kept, (z_d, [(v, s) for v, (_, s) in zip(w, curve, strict=True)]))
     for n in range(nodes_n):  # Eqn 5
         model.at_most(1.0, [(x[n], 1.0) for x in x_all])
-    return _solved(model, x_all, scale, time_limit_s)
+    return solved(model, x_all, scale, time_limit_s)
 
 
 def _stall_of_the_rest(
@@ -159,7 +159,7 @@ def _stall_of_the_rest(
     model.at_most(0.0, [(more, -1.0), (less, 1.0), (z_d, -m)])
 
 
-def _solved(model: Oracle, x_all: list[list[int]], scale: float, time_limit_s: float) -> Ending:
+def solved(model: Oracle, x_all: list[list[int]], scale: float, time_limit_s: float) -> Ending:
     highs = model.highs
     for option, value in (
         ("threads", 1),

@@ -85,24 +85,39 @@ def curve(rng: random.Random, smallest: int, largest: int) -> Curve:
     return Curve(tuple(nodes), tuple(unit * n**power * rng.uniform(1 - noise, 1 + noise) for n in nodes))
 
 
-def like_table_2(rng: random.Random, trainers: int, pool: int) -> Problem:
-    """Concave curves of 7 breakpoints (1 to 64 nodes) as the paper's Table 2 has, and a random feasible current map."""
-    nodes = (1, 2, 4, 8, 16, 32, 64)
+def like_table_2(rng: random.Random, trainers: int, pool: int, largest: int = 64) -> Problem:
+    """Concave curves, breakpoints at powers of two (1 to 64 nodes as the paper's Table 2 has), a random feasible map."""
+    nodes = tuple(2**i for i in range(largest.bit_length()))
     demands = []
     free = pool
     for j in range(trainers):
         power, unit = rng.uniform(0.6, 0.98), rng.uniform(100, 3000)
-        current = min(rng.randint(0, min(64, max(1, 2 * pool // trainers))), free)
+        current = min(rng.randint(0, min(largest, max(1, 2 * pool // trainers))), free)
         free -= current
         demands.append(
             TrainerDemand(
                 f"t{j}",
                 Curve(nodes, tuple(unit * n**power for n in nodes)),
                 rng.choice((1, 1, 2, 4)),
-                64,
+                largest,
                 rng.uniform(5, 60),
                 rng.uniform(5, 30),
                 current,
             )
+        )
+    return Problem(pool, 120.0, tuple(demands))
+
+
+def small(rng: random.Random, pool: int) -> Problem:
+    """1-4 trainers on ``pool`` nodes, without listed sizes: brute force can follow, and 0 is always legal."""
+    demands, free = [], pool
+    for j in range(rng.randint(1, 4)):
+        largest = rng.randint(1, 9)
+        smallest = rng.randint(1, largest)
+        current = rng.randint(0, min(largest, free))
+        free -= current
+        costs = rng.uniform(0, 60), rng.uniform(0, 60)
+        demands.append(
+            TrainerDemand(f"t{j}", curve(rng, smallest, largest), smallest, largest, *costs, current=current)
         )
     return Problem(pool, 120.0, tuple(demands))

@@ -12,10 +12,12 @@ import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from operator import is_
 from types import MappingProxyType
 
+from bftrainer.allocation.slots import last_released_first, take
+from bftrainer.domain.fragments import is_slot, part_of
 from bftrainer.errors import RejectedAnswerError
 
 Nodes = frozenset[str]
@@ -37,18 +39,23 @@ def place(
 
     Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer), then their last nodes in
     name order; growing ones take the free nodes in name order, the first trainer first. Nodes with a known window end
-    (``ends``, node -> time in s) are released first and taken last, the earliest end before others. Cost: O(f log f) for f
+    (``ends``, node -> time in s) are released first and taken last, the earliest end before others. Where fragments are
+    slots, parts of nodes come before name order (:mod:`~bftrainer.allocation.slots`). Cost: O(f log f) for f
     free nodes; if they are many, O(nodes held) plus what changed in the pool since the last call with this ``order``.
     """
     placed = list(held)
+    of_slots = [*map(len, held)] != [*counts] and any(map(is_slot, pool))
     for j, (nodes, count) in enumerate(zip(held, counts, strict=True)):
         if count < len(nodes):
-            kept = _lasting_first(in_name_order(nodes), ends)
+            kept = in_name_order(nodes)
+            kept = _lasting_first(last_released_first(kept, part_of) if of_slots else kept, ends)
             if starting and starting[j]:
                 kept.sort(key=starting[j].__contains__)
             placed[j] = frozenset(kept[:count])
     growing = [j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)]
-    if growing:
+    if growing and of_slots:
+        _grow_by_slots(pool, placed, counts, growing, ends)
+    elif growing:
         free = _in_taking_order(pool, placed, ends, order or NameOrder())
         for j in growing:
             placed[j] = held[j].union(islice(free, counts[j] - len(held[j])))
@@ -74,6 +81,18 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
         raise RejectedAnswerError("a node was allocated to two trainers")
     if not union <= pool:
         raise RejectedAnswerError(f"node {sorted(union - pool)[0]} is not in the pool")
+
+
+def _grow_by_slots(
+    pool: Nodes, placed: list[Nodes], counts: Sequence[int], growing: Sequence[int], ends: Mapping[str, float]
+) -> None:
+    """All slots with the latest end are taken before others."""
+    taken: Nodes = frozenset().union(*placed)
+    lasting = _lasting_first(in_name_order(pool - taken), ends)
+    for _, free in groupby(lasting, key=lambda slot: ends.get(slot, math.inf)):
+        wanted = {j: counts[j] - len(placed[j]) for j in growing}
+        for j, slots in take(free, wanted, {j: placed[j] for j in growing}, part_of).items():
+            placed[j] = placed[j].union(slots)
 
 
 def _in_taking_order(

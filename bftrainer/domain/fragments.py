@@ -1,12 +1,17 @@
 """Names of fragments: ``node#id``, where ``id`` is the holder job's. Only here are they put together and taken apart.
 
 A node that returns is held by another job and so is another fragment. A holder job of several nodes has a fragment for each,
-``node#job.node``: ids stay unique, and drivers know fragments by them. The payloads in ``on_node/`` run without bftrainer
-and write these forms themselves.
+``node#job.node``: ids stay unique, and drivers know fragments by them. A slot is a fragment of one GPU, ``node#job.gI`` with
+the index I in its holder's list of GPUs; all slots of a holder are a part of the node. The payloads in ``on_node/`` run
+without bftrainer and write these forms themselves.
 """
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
+_SLOT = re.compile(r"(?P<part>(?P<node>.+)#[^#]+)\.(?!(?P=node)$)g\d+")
 _SEPARATOR = "#"
 _OF_SEVERAL = "."
 
@@ -19,6 +24,24 @@ def fragment_name(node: str, id: str) -> str:
 def id_in_job(job: str, node: str) -> str:
     """The id of a node's fragment in a holder job of several nodes."""
     return f"{job}{_OF_SEVERAL}{node}"
+
+
+def slot_name(node: str, job: str, index: int) -> str:
+    """``node#job.gI``."""
+    return f"{node}{_SEPARATOR}{job}{_OF_SEVERAL}g{index}"
+
+
+@lru_cache(maxsize=65536)
+def part_of(fragment: str) -> str:
+    """``node#job`` of a slot; any other fragment is a part of its own."""
+    found = _SLOT.fullmatch(fragment)
+    return found["part"] if found else fragment
+
+
+@lru_cache(maxsize=65536)
+def is_slot(fragment: str) -> bool:
+    """Whether a fragment is one GPU of a node. ``g1#7.g1``, of a holder of several nodes, is not."""
+    return part_of(fragment) != fragment
 
 
 def job_of(fragment: str) -> str:

@@ -19,6 +19,8 @@ from bftrainer.allocation.check_decision import check_counts
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gurobi import Gurobi
 from bftrainer.allocation.highs import Highs
+from bftrainer.allocation.placement import check_placement, place
+from bftrainer.domain.fragments import slot_name
 from bftrainer.domain.model import Curve
 from bftrainer.domain.ports import Allocator
 from bftrainer.domain.problem import Answer, Problem, Status, TrainerDemand
@@ -100,6 +102,25 @@ def test_thousand_random_problems_of_two_costs_have_one_optimum() -> None:
         followed += agreed(seed, problem, best, answers)
     assert followed >= 300
     assert pending >= 500
+
+
+def test_200_problems_of_slots_have_one_optimum_and_it_can_be_placed() -> None:
+    """The exact program, HiGHS and brute force, on pools that are the slots of parts of uneven size."""
+    followed = 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        sizes = [rng.randint(1, 8) for _ in range(rng.randint(1, 3))]
+        pool = [slot_name(f"n{i}", "7", index) for i, size in enumerate(sizes) for index in range(size)]
+        problem = random_problems.small(rng, len(pool))
+        rng.shuffle(pool)
+        free = iter(pool)
+        held = [frozenset(next(free) for _ in range(c.current)) for c in problem.demands]
+        answers = {solver.name: solved(solver, problem) for solver in (Exact(), Highs(60.0))}
+        best = answers["exact"]
+        assert best is not None
+        followed += agreed(seed, problem, best, answers)
+        check_placement(frozenset(pool), held, best.counts, place(frozenset(pool), held, best.counts))
+    assert followed == 200
 
 
 @settings(max_examples=150, deadline=None)

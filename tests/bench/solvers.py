@@ -50,6 +50,7 @@ CELLS = (
 )
 # A hundred solves say nothing of a p99 on a busy machine; two thousand do.
 EXACT_ALONE = (35, 800, 2000)
+SLOTS_ALONE = (35, 6400, 500)
 
 
 @dataclass
@@ -148,6 +149,11 @@ def main() -> int:
     for _ in range(problems):
         timed(allocator(Exact()), random_problems.like_table_2(rng, trainers, nodes), alone)
     table.add_row(f"{trainers} x {nodes}", str(problems), "exact alone", *alone.text())
+    trainers, slots, problems = SLOTS_ALONE
+    alone = Column()
+    for _ in range(problems):
+        timed(allocator(Exact()), random_problems.like_table_2(rng, trainers, slots, largest=512), alone)
+    table.add_row(f"{trainers} x {slots}", str(problems), "exact alone, 8 GPUs a node", *alone.text())
     console.print(table)
     console.print(
         f"off the optimum: largest relative difference to the best proven value of the same problem. per node: the "

@@ -13,6 +13,7 @@ from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from bftrainer.core.loop import run
 from bftrainer.domain.events import Event, PoolChanged
+from bftrainer.domain.fragments import slot_name
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Plan, State
 from bftrainer.plugins import build_policy
@@ -162,6 +163,23 @@ def test_equal_replays_have_equal_plans(policy: str, scenario: Scenario) -> None
     first, second = watched(scenario, policy)[0], watched(scenario, policy)[0]
     assert [p.decision.counts for p in first.plans] == [p.decision.counts for p in second.plans]
     assert [p.nodes for p in first.plans] == [p.nodes for p in second.plans]
+
+
+@pytest.mark.parametrize("policy", ["bftrainer", "equal-share", "fcfs-rigid"])
+@settings(max_examples=60, deadline=None)
+@given(scenarios())
+def test_slots_of_nodes_with_one_gpu_are_decided_and_placed_like_nodes(policy: str, scenario: Scenario) -> None:
+    def slots(nodes: frozenset[str]) -> frozenset[str]:
+        return frozenset(slot_name(node, "7", 0) for node in nodes)
+
+    changes = (
+        PoolEvent(e.at_s, PoolChanged(slots(e.change.joined), slots(e.change.left))) for e in scenario.window.events
+    )
+    of_slots = replace(scenario.window, initial=slots(scenario.window.initial), events=tuple(changes))
+    by_node, _ = watched(scenario, policy)
+    by_gpu, _ = watched(replace(scenario, window=of_slots), policy)
+    assert [p.decision for p in by_gpu.plans] == [p.decision for p in by_node.plans]
+    assert [p.nodes for p in by_gpu.plans] == [tuple(map(slots, p.nodes)) for p in by_node.plans]
 
 
 @st.composite
