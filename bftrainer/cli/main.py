@@ -48,6 +48,8 @@ def run(arguments: list[str]) -> int:
         return _complain(_one_line(error.format_message()), error.exit_code)
     except BFTrainerError as error:
         return _complain(_one_line(str(error)), error.exit_status)
+    except MemoryError:
+        return _complain("not enough memory for this input; use a smaller one, or a machine with more memory", 1)
     except BrokenPipeError:
         # The reader of our output has closed the pipe; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

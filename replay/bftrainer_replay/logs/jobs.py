@@ -26,6 +26,7 @@ LISTED = 10
 """Number of skipped lines that are shown."""
 MOST_SEEN = 4_000_000
 """Number of records that are remembered to find equal ones, at 70 bytes each."""
+_MOST_UNFINISHED = 100_000
 _What = ParamSpec("_What")
 
 
@@ -148,7 +149,8 @@ _COLUMNS = ("submit_s", "eligible_s", "start_s", "end_s", "asked", "limit_s", "n
 
 
 class JobRows:
-    """Grows a :class:`JobTable` job by job. ``without_ids`` counts the jobs that ran on nodes without names.
+    """Grows a :class:`JobTable` job by job. ``without_ids`` counts the jobs that ran on nodes without names; ``until_s`` is the
+    latest time at which a job was running, by its elapsed time.
 
     A line of a log can name 200,000 nodes in 30 characters. What jobs take is counted before it is kept; more than
     ``most_bytes`` raises :class:`InputFileError`.
@@ -168,6 +170,8 @@ class JobRows:
         self._index: dict[str, int] = {}
         self._declared: set[int] = set()
         self.without_ids = 0
+        self.until_s = -math.inf
+        self._unfinished: dict[str, tuple[int, float]] = {}
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -254,9 +258,25 @@ class JobRows:
                 self._members.extend(nodes)
         self._first.append(len(self._members))
 
-    def finish(self, job: int, end_s: float | None = None) -> None:
-        """A later record tells the end of a job that was running, or (None) that one that was waiting is in it again."""
-        self._times[3][job] = self._times[1][job] if end_s is None else end_s
+    def runs_at(self, start_s: float, elapsed_s: float | None) -> None:
+        """A job was still running when it had run for so long (None or NaN: not recorded): the log goes on to that time."""
+        if elapsed_s is not None and start_s + elapsed_s > self.until_s:
+            self.until_s = start_s + elapsed_s
+
+    def unfinished(self, job_id: str, start_s: float) -> None:
+        """The next job to be added has not ended: a later record may tell its end."""
+        if len(self._unfinished) < _MOST_UNFINISHED:
+            self._unfinished[job_id] = (len(self), start_s)
+
+    def settles(self, job_id: str, start_s: float, end_s: float) -> bool:
+        """Whether this record only tells the end of a job that was running. One that was waiting no longer waits."""
+        job, before_s = self._unfinished.pop(job_id, (None, math.inf))
+        if job is not None and before_s == start_s and math.isfinite(end_s):
+            self._times[3][job] = end_s
+            return True
+        if job is not None and math.isnan(before_s):
+            self._times[3][job] = self._times[1][job]
+        return False
 
     def table(self) -> JobTable:
         """All jobs as arrays that share memory with these rows: no job can be added afterwards."""

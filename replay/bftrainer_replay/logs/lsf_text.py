@@ -52,15 +52,14 @@ class _Job:
 def read(source: Source) -> None:
     """Adds all jobs to the rows. A record is a job's paragraph."""
     tally = source.tally
-    changed = datetime.fromtimestamp(source.path.stat().st_mtime, timezone.utc).date()
     done: list[_Job] = []
-    for line, texts in _paragraphs(source):
-        tally.read += 1
-        try:
-            done.append(_job(source, line, texts, changed))
-            tally.used += 1
-        except ValueError as problem:
-            tally.bad(line, problem)
+
+    def job(line: int, texts: list[str]) -> None:
+        changed = datetime.fromtimestamp(source.lines.path.stat().st_mtime, timezone.utc).date()
+        done.append(_job(source, line, texts, changed))
+
+    for line, name, texts in _paragraphs(source):
+        tally.take(line, "\n".join((name, *texts)), job, line, texts)
     slots = max((count for job in done for count in job.hosts.values()), default=1)
     guessed = 0
     for job in done:
@@ -75,16 +74,16 @@ def read(source: Source) -> None:
         )
 
 
-def _paragraphs(source: Source) -> Iterator[tuple[int, list[str]]]:
-    """(line, events with their wrapped lines joined) for each job."""
+def _paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
+    """(line, job, events with their wrapped lines joined) for each job."""
     texts: list[str] | None = None
-    start, size = 0, 0
+    start, size, name = 0, 0, ""
     for number, line in source.lines:
         size += len(line)
         if found := _JOB.match(line):
             if texts is not None:
-                yield start, texts
-            texts, start, size = [], number, len(found.group())
+                yield start, name, texts
+            texts, start, size, name = [], number, len(found.group()), found[1]
         elif texts is None:
             continue
         elif _EVENT.match(line):
@@ -96,7 +95,7 @@ def _paragraphs(source: Source) -> Iterator[tuple[int, list[str]]]:
                 continue
             texts[-1] += line.strip()
     if texts is not None:
-        yield start, texts
+        yield start, name, texts
 
 
 def _job(source: Source, line: int, texts: list[str], changed: date) -> _Job:

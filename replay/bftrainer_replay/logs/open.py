@@ -51,7 +51,7 @@ FORMATS = (
 TABLE = LogFormat("columns", "a table with --columns", lambda head: False, slurm_sacct.read, dialect.GENERIC)
 """A table whose columns the user names."""
 EVENTS = "events"
-_SINGLE = (EVENTS, "swf", "sacct-json", "bhist")
+_SINGLE = (EVENTS, "swf")
 """Formats whose files begin with what holds for the rest."""
 
 

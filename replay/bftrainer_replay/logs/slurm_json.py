@@ -51,8 +51,7 @@ def _parse(text: str) -> dict[str, Any]:
 
 def _objects(source: Source) -> Iterator[tuple[int, str]]:
     """(line number, text) of every member of "jobs", found by counting brackets outside of strings."""
-    where = str(source.path)
-    inside, in_string = False, False
+    inside, in_string, ended = False, False, False
     depth, size, number, line_of_start = 0, 0, 0, 0
     pieces: list[str] = []
     held = ""
@@ -80,9 +79,10 @@ def _objects(source: Source) -> Iterator[tuple[int, str]]:
                 depth += 1
             elif mark in "}]":
                 if not depth:
-                    source.lines.cut = False
+                    source.lines.cut = inside = False
+                    ended = True  # of this file
                     _trailing(source, text[token.start() :])
-                    return
+                    break
                 depth -= 1
                 if not depth:
                     yield line_of_start, "".join((*pieces, text[start : token.end()]))
@@ -91,9 +91,13 @@ def _objects(source: Source) -> Iterator[tuple[int, str]]:
             pieces.append(text[start:])
             size += len(text) - start
             if size > _LARGEST_JOB:
-                raise InputFileError(f"{where}:{line_of_start}", f"a job has more than {_LARGEST_JOB:,} characters")
+                raise InputFileError(
+                    f"{source.lines.path}:{line_of_start}", f"a job has more than {_LARGEST_JOB:,} characters"
+                )
+    if ended and not inside:
+        return
     what = "ends within a job" if depth else "ends within the list of jobs" if inside else 'has no list "jobs"'
-    raise InputFileError(f"{where}:{number}", f"{what}; expected the complete output of sacct --json")
+    raise InputFileError(f"{source.lines.path}:{number}", f"{what}; expected the complete output of sacct --json")
 
 
 # An escape sequence is one token, so that an escaped quote does not end a string.
@@ -134,8 +138,12 @@ def _job(source: Source, text: str) -> str | None:
     submit_s, eligible_s, start_s, end_s = (_time(times, key) for key in ("submission", "eligible", "start", "end"))
     if any(is_running(name) for name in names):
         end_s = math.inf
+        source.rows.runs_at(start_s, _number(times.get("elapsed")))
     elif any(never_started(name) for name in names):
         start_s, end_s = math.nan, math.inf
+    job_id = str(job.get("job_id", ""))[:40]
+    if job_id and source.rows.settles(job_id, start_s, end_s):
+        return "that were running in an earlier record"
     ran = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
     listed = job.get("nodes") or ""
     if not isinstance(listed, str):
@@ -156,6 +164,8 @@ def _job(source: Source, text: str) -> str | None:
     needs = rows.needs(needs_of(texts[0], texts[1], reason, _tres(job, "requested"), count))
     use = rows.use(use_of(_tres(job, "allocated"), count)) if ran else 0
     eligible_s, limit_s = eligible_from(eligible_s, start_s), 60 * _number(times.get("limit"))
+    if math.isinf(end_s) and job_id:
+        rows.unfinished(job_id, start_s)
     rows.add(submit_s, eligible_s, start_s, end_s, count, rows.ids(nodes), limit_s, needs, use)
     return None
 

@@ -104,7 +104,6 @@ class _Columns:
         self._qos = at.get("qos")
         self._started, self._backfilled = 0, 0
         self._limited: Counter[str] = Counter()
-        self._unfinished: dict[str, tuple[int, float]] = {}
         self._known: dict[str, Sequence[int]] = {}
         self._known_needs: dict[tuple[str, ...], tuple[int, bool]] = {}
         self._known_uses: dict[tuple[str, int], int] = {}
@@ -131,14 +130,11 @@ class _Columns:
             state = check_state(fields[self._state])
             if is_running(state):
                 end_s = math.inf
+                self._rows.runs_at(start_s, elapsed)
             elif never_started(state):
                 start_s, end_s = math.nan, math.inf
-        if self._id is not None and (before := self._unfinished.pop(fields[self._id], None)) is not None:
-            if before[1] == start_s and math.isfinite(end_s):
-                self._rows.finish(before[0], end_s)
-                return "that were running in an earlier record"
-            if math.isnan(before[1]):
-                self._rows.finish(before[0])
+        if self._id is not None and self._rows.settles(fields[self._id], start_s, end_s):
+            return "that were running in an earlier record"
         ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
         if ran and elapsed is not None:
             self._clock.compare(start_s, end_s, elapsed)
@@ -162,8 +158,8 @@ class _Columns:
         if limited and len(self._limited) < _MOST_KNOWN:
             self._limited[fields[self._qos] if self._qos is not None else ""] += 1
         eligible_s = eligible_from(eligible_s, start_s)
-        if self._id is not None and math.isinf(end_s) and tasks == 1 and len(self._unfinished) < _MOST_KNOWN:
-            self._unfinished[fields[self._id]] = (len(self._rows), start_s)
+        if self._id is not None and math.isinf(end_s) and tasks == 1:
+            self._rows.unfinished(fields[self._id], start_s)
         for _ in range(tasks):
             self._rows.add(submit_s, eligible_s, start_s, end_s, asked, nodes, longest_s, needs, use)
         return None

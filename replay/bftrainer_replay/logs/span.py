@@ -23,6 +23,12 @@ LONGEST_GUESS_H = 24.0
 SHORTEST_OUTAGE_S = 3600.0
 _WORTH_A_NOTE = 0.01  # of the span: time in which nothing runs and nothing is known to wait
 
+_LAST = (
+    "submission",
+    "time in the log (jobs are still running)",
+    "time at which jobs were running, by their elapsed times",
+)
+
 Span = tuple[float, float]
 
 
@@ -70,8 +76,16 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     finish = float(times.max() if running else min(starts.max(), table.submit_s.max()))
     if begin >= finish:
         begin, finish = float(starts.min()), float(times.max())
-    whole = np.minimum(ends, finish) - np.maximum(starts, begin)
-    mean = float(np.dot(np.maximum(whole, 0), asked)) / max(finish - begin, 1.0)
+
+    def busy() -> float:
+        whole = np.minimum(ends, finish) - np.maximum(starts, begin)
+        return float(np.dot(np.maximum(whole, 0), asked)) / max(finish - begin, 1.0)
+
+    # Of a log that was selected by time, few jobs still run when it is taken, perhaps months later: it ends at its last time.
+    mean, taken_s = busy(), source.rows.until_s
+    if is_taken := finish < taken_s and bool(asked[np.isinf(ends)].sum() >= mean / 2):
+        finish = taken_s
+        mean = busy()
 
     # Right after the beginning, or right before the end, fewer than half as many nodes are busy as on average.
     thin_start = asked[(starts <= begin) & (ends > begin)].sum() < mean / 2
@@ -90,7 +104,7 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
         )
     source.remarks.append(
         f"using {format_time(start_s)} .. {format_time(end_s)} UTC: from the first end of a job to the last "
-        f"{'time in the log (jobs are still running)' if running else 'submission'}, less a warm-up of "
+        f"{_LAST[running + is_taken]}, less a warm-up of "
         f"{warm_s / 3600:.1f} h ({_how(options.warm_up_h)}) and a cool-down of {cool_s / 3600:.1f} h "
         f"({_how(options.cool_down_h)})"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import bftrainer
+from log_sums import seconds
 from reading_logs import PLAIN, changes, read, totals
 
 from bftrainer.errors import InputFileError, UserError
@@ -41,19 +43,36 @@ def opened(folder: Path, *texts: str) -> OpenedLog:
     return open_log(paths[0], replace(PLAIN, more_files=tuple(paths[1:])))
 
 
+def of_json(rows: list[str]) -> str:
+    """Rows of the table as sacct --json has them."""
+    found: list[dict[str, object]] = []
+    for row in rows:
+        number, user, *times, _, count, nodes, state, _ = row.split("|")
+        submit, start, end = (0 if text == "Unknown" else int(seconds(text)) for text in times)
+        clock = {"submission": submit, "eligible": submit, "start": start, "end": end}
+        asked = [{"type": "node", "count": int(count)}]
+        found.append({"job_id": number, "user": user, "nodes": nodes, "state": state, "time": clock})
+        found[-1]["tres"] = {"requested": asked}
+    return json.dumps({"meta": {}, "jobs": found}) + "\n"
+
+
+FORMS = {"sacct": lambda rows: HEAD + "".join(rows), "sacct-json": of_json}
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "texts",
+    "files",
     [
-        (HEAD + "".join(MONTH[:12]), HEAD + "".join(MONTH[12:])),
-        (HEAD + "".join(MONTH[:12]), HEAD + "".join(MONTH[8:])),
-        (HEAD + "".join(MONTH[:12]) + job(13, "RUNNING"), HEAD + "".join(MONTH[12:])),
-        (HEAD + "".join(MONTH[:12]) + job(13, "PENDING"), HEAD + "".join(MONTH[12:])),
-        (WHOLE, WHOLE),
+        (MONTH[:12], MONTH[12:]),
+        (MONTH[:12], MONTH[8:]),
+        ([*MONTH[:12], job(13, "RUNNING")], MONTH[12:]),
+        ([*MONTH[:12], job(13, "PENDING")], MONTH[12:]),
+        (MONTH, MONTH),
     ],
     ids=["months", "overlap", "running at the end of a month", "waiting at the end of a month", "twice"],
 )
-def test_several_files_are_one_log(tmp_path: Path, texts: tuple[str, ...]) -> None:
-    found, whole = opened(tmp_path, *texts), read(tmp_path, WHOLE)
+def test_several_files_are_one_log(tmp_path: Path, files: tuple[list[str], ...], form: str) -> None:
+    found, whole = opened(tmp_path, *map(FORMS[form], files)), read(tmp_path, WHOLE)
     assert changes(found) == changes(whole)
     queue, expected = found.log.queue, whole.log.queue
     assert queue is not None
@@ -115,10 +134,27 @@ def test_a_file_that_is_there_twice_in_every_format_with_job_ids(tmp_path: Path)
         f"exec_host=n{k % 3}/0 Resource_List.nodect=1 end={k * 60 + 100}\n"
         for k in range(1, 30)
     )
-    for text in (swf, pbs):
+    bhist = "".join(
+        f"\nJob <{k}>, User <u>\nTue Feb 10 10:{k:02d}:00: Submitted from host <l>;\n"
+        f"Tue Feb 10 10:{k:02d}:00: Started on <n{k % 3}>;\nTue Feb 10 10:{k + 2:02d}:00: Done successfully.;\n"
+        for k in range(1, 30)
+    )
+    for text in (swf, pbs, bhist):
         once, twice = read(tmp_path, text), read(tmp_path, text + text)
         assert changes(once) == changes(twice)
         assert totals(twice) == (58, 29, 29, 0)
+
+
+@pytest.mark.parametrize("running", [3, 1], ids=["as many as usual", "one, months after the log"])
+def test_a_log_goes_on_while_its_jobs_run(tmp_path: Path, running: int) -> None:
+    """Elapsed times tell when sacct ran; of a log of last year, hardly a job still runs."""
+    row = "{0}|u{0}|2026-02-01T00:00:00|2026-02-0{0}T06:00:00|{1}|{2}|1|n{0}|{3}|\n"
+    ended = [row.format(k, "2026-02-08T00:00:00", "", "COMPLETED") for k in range(1, 8 - running)]
+    still = [row.format(k, "Unknown", (20 - k) * 86400, "RUNNING") for k in range(8 - running, 8)]
+    *_, (last_s, _, _) = changes(read(tmp_path, HEAD + "".join((*ended, *still, job(1)))))
+    assert last_s == (seconds("2026-02-20T06:00:00") if running == 3 else seconds("2026-02-08T00:00:00")) - seconds(
+        "2026-02-03T06:00:00"
+    )
 
 
 NODE = "NodeName=n{} CPUTot=16\n   Gres=gpu:a100:8(S:0-1)\n   CfgTRES=cpu=16,mem=1G{}\n"

@@ -6,6 +6,8 @@ import bz2
 import gzip
 import io
 import lzma
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -122,3 +124,22 @@ def test_headers_of_an_archive_have_a_limit_and_its_members_are_read_in_order(tm
         path.write_bytes(pax_header(20 * MB, kind, plain=True))
         with open_bytes(path) as file, pytest.raises(InputFileError, match="has headers of more than 16,777,216 bytes"):
             list(members(path, file))
+
+
+def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
+    """A limit of 200 MB more than the program itself takes; the log's cluster has two million nodes."""
+    path = tmp_path / "log"
+    path.write_bytes(EXAMPLES["swf"])
+    program = (
+        "import resource, sys\n"
+        "import bftrainer_replay.logs.open\n"
+        "from bftrainer.cli.main import run\n"
+        "most = resource.getpagesize() * int(open('/proc/self/statm').read().split()[0]) + 200 * 2**20\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
+        "sys.exit(run(sys.argv[1:]))\n"
+    )
+    command = [sys.executable, "-c", program, "replay", "characterize", str(path), "--machine-nodes", "2000000"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1, ended
+    assert ended.stderr.splitlines()[-1].startswith("bftrainer: not enough memory for this input")
+    assert "Traceback" not in ended.stderr

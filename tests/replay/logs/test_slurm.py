@@ -173,7 +173,7 @@ def job(start: int, end: int, nodes: str, count: int, old: bool, state: str = "C
     times: dict[str, object] = {"submission": start - 60, "eligible": start - 60, "start": start, "end": end}
     if not old:
         times = {key: {"set": True, "infinite": False, "number": value} for key, value in times.items()}
-    return {"job_id": 1, "allocation_nodes": count, "nodes": nodes, "time": times, "name": 'a"]}{',
+    return {"job_id": start or 1, "allocation_nodes": count, "nodes": nodes, "time": times, "name": 'a"]}{',
             "state": {"current": state if old else [state]}, "steps": [{"step": {"id": "1.batch"}}],
             "tres": {"requested": [{"type": "node", "count": 2}]}}  # fmt: skip
 
