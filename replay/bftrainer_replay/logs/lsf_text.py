@@ -54,12 +54,12 @@ def read(source: Source) -> None:
     tally = source.tally
     done: list[_Job] = []
 
-    def job(line: int, texts: list[str]) -> None:
+    def record(line: int, texts: list[str]) -> None:
         changed = datetime.fromtimestamp(source.lines.path.stat().st_mtime, timezone.utc).date()
         done.append(_job(source, line, texts, changed))
 
     for line, name, texts in _paragraphs(source):
-        tally.take(line, "\n".join((name, *texts)), job, line, texts)
+        tally.take(line, "\n".join((name, *texts)), record, line, texts)
     slots = max((count for job in done for count in job.hosts.values()), default=1)
     guessed = 0
     for job in done:
