@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import bftrainer
 from live_house import House, house, spec
 
-from bftrainer.allocation.exact import Exact
 from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, State
-from bftrainer.live.decision_maker import limited_costs, policy_of
+from bftrainer.live.decision_maker import limited_costs
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.trainers.meter import MeterReading, read
-from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
+from bftrainer.persistence.journal import entries, last_state
 from bftrainer.persistence.registry import Submission
 from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.protocol.events import EventLine, Running
 from bftrainer.protocol.reports import DriverView, after_event, after_progress
 from bftrainer.system.users import own_name
-from bftrainer_replay.recording.own_journal import live_run
-from bftrainer_replay.simulation.play import play
-from bftrainer_replay.simulation.progress import CostModel
 
 # --- the meter: a trainer that does 10 samples/s per node
 
@@ -259,48 +253,6 @@ def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
     assert state.measurements == ()
     with closing(home.store()) as store:
         assert not any(entry.event.measured for entry in entries(store))
-
-
-def test_a_replay_of_its_own_journal_does_what_the_run_did(tmp_path: Path) -> None:
-    """Nodes come and go; the trainers of this house never stall, and the replay is told so. No two choices are equally good."""
-    home = house(tmp_path / "state", learning={"window_s": 5.0}, decisions={"objective": "throughput"})
-    home.cluster.give("n1", "n2")
-    costs = {"samples_per_s": 10.0, "scale_up_s": 0.0, "scale_down_s": 0.0}
-    trains(home, {"a": line(10.0), "b": line(20.0)})
-    home.submit(spec("a", **costs), spec("b", **{**costs, "samples_per_s": 20.0}, max_nodes=2))
-    home.at(40, lambda: home.cluster.give("n3", "n4"))
-    home.at(80, lambda: home.cluster.take("n2"))
-    home.pilot(160)
-    with closing(home.store()) as store:
-        run = live_run(store, CostModel.OVERLAP)
-    policy = policy_of(run.settings, RecordingAllocator(Exact()))
-    replayed = play(run.scenario, policy).totals.samples
-    assert run.scenario.window.span_s > 80
-    assert run.samples == pytest.approx(replayed, rel=0.03)
-    found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
-    assert found["live"] / found["replayed"] == pytest.approx(run.samples / replayed)
-    assert found["live"] == pytest.approx(found["as_decided"], rel=0.02), "what the policy knew makes no difference"
-
-
-def test_work_that_was_lost_since_a_checkpoint_is_told_beside_the_replay(home: House) -> None:
-    """Its only node is taken at 60, and it resumes from 200 samples: the replay, which loses none, matches the sum."""
-    home.cluster.give("n1")
-    trains(home, {"a": line(10.0)}, saved={"a": 200.0})
-    home.submit(spec("a", samples_per_s=10.0, scale_up_s=0.0, scale_down_s=0.0))
-    home.at(60, lambda: home.cluster.take("n1"))
-    home.at(70, lambda: home.cluster.give("n2"))
-    home.at(110, lambda: home.cluster.give("n3"))
-    home.pilot(120)
-    with closing(home.store()) as store:
-        lost = sum(s.samples for e in entries(store) for s in e.event.measured if isinstance(s, WorkLost))
-        run = live_run(store, CostModel.OVERLAP)
-    assert 300 < lost < 400
-    assert run.lost == lost
-    shown = bftrainer("replay", "journal", home.path, "--cost-model", "overlap").out
-    assert "lost since checkpoints live; under overlap " in shown
-    found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
-    assert found["live"] + found["lost"] == pytest.approx(found["replayed"], rel=0.05)
-    assert found["live"] < 0.8 * found["replayed"]
 
 
 def test_costs_beyond_the_forward_time_are_noted_once_per_trainer() -> None:

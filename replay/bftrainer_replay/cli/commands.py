@@ -18,6 +18,5 @@ TABLE = (
     Command("replay convert", f"{_HERE}.convert:convert", "Convert a scheduler's job log to an event log."),
     Command("replay generate", f"{_HERE}.generate:generate", "Generate a realistic supercomputer log."),
     Command("replay workload", f"{_HERE}.workload:workload", "Write a table of trainers."),
-    Command("replay cohorts", f"{_HERE}.cohorts:cohorts", "Fit policy `cohort` to a live pilot's journal."),
     Command("replay journal", f"{_HERE}.journal:journal", "Verify a live pilot's decisions from its journal."),
 )
