@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
 .PHONY: help demo test check lint format types imports quick pytest bench stalls zero-impact clean environment environment-dev
-.PHONY: docs generated coverage fuzz slurm-versions latency race
+.PHONY: docs generated coverage fuzz faults slurm-versions latency race
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -27,6 +27,7 @@ help:
 	@echo "make generated write the man pages and shell completion files; run it after changing the command line"
 	@echo "make coverage  run pytest with branch coverage, report in build/coverage (TESTS=tests/core for a part)"
 	@echo "make fuzz      mutate samples of every reader of files and scheduler output for a minute (SECONDS=3600 for an hour)"
+	@echo "make faults    ten thousand random faults on a pilot over a cluster in memory (FAULTS=200 for less, SEED=2 for others)"
 	@echo "make clean   remove everything that make created, including .venv, but not .cache (the Horovod wheel, Slurm's versions)"
 	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
 
@@ -125,6 +126,10 @@ SECONDS = 60
 SEED = 0
 fuzz: environment-dev
 	$(RUN) tests/fuzz/runner.py --seconds $(SECONDS) --seed $(SEED)
+
+FAULTS = 10000
+faults: environment-dev
+	$(RUN) tests/random_faults.py --faults $(FAULTS) --seed $(SEED)
 
 TESTS = tests
 # Of two users, if root runs it.

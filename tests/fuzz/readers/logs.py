@@ -29,7 +29,8 @@ def _log(form: str | None) -> Callable[[Path], object]:
                 opened = open_log(path, ImportOptions(format=form, skip_bad=skip_bad))
             except UserError as error:  # noqa: PERF203  # two rounds
                 refusal = refusal or error
-            else:
+                continue
+            if skip_bad:  # what is read without skipping is the same log, and a million nodes take seconds
                 window = cut(opened.log)
                 idle_causes(window, most_work=0)
                 partitions_of(window)
