@@ -397,16 +397,15 @@ def main() -> int:
     struck = sum((night.struck for night in made), Counter[str]())
     for kind, count in sorted(struck.items()):
         print(f"{kind.replace('_', ' '):<32} {count:>6,}")
-    lost, doubled, wrong = (
-        [each for night in made for each in getattr(night, what)] for what in ("lost", "doubled", "wrong")
-    )
-    hours = sum(night.simulated_s for night in made) / 3600
+    of_all = {what: sum(len(getattr(night, what)) for night in made) for what in ("lost", "doubled", "wrong")}
+    totals = {what: sum(getattr(night, what) for night in made) for what in ("pilots", "decisions", "simulated_s")}
+    trainers = sum(len(night.wanted) for night in made)
     print(
-        f"{sum(struck.values()):,} faults of {len(struck)} kinds in {hours:.1f} simulated hours, "
-        f"{sum(n.pilots for n in made):,} pilots, {sum(len(n.wanted) for n in made):,} trainers, {sum(n.decisions for n in made):,} decisions: "
-        f"{len(lost)} lost, {len(doubled)} doubled, {len(wrong)} otherwise wrong"
+        f"{struck.total():,} faults of {len(struck)} kinds in {totals['simulated_s'] / 3600:.1f} simulated hours, "
+        f"{totals['pilots']:,} pilots, {trainers:,} trainers, {totals['decisions']:,} decisions: "
+        f"{of_all['lost']} lost, {of_all['doubled']} doubled, {of_all['wrong']} otherwise wrong"
     )
-    return 1 if lost or doubled or wrong else 0
+    return 1 if any(of_all.values()) else 0
 
 
 if __name__ == "__main__":

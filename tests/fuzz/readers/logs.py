@@ -27,7 +27,7 @@ def _log(form: str | None) -> Callable[[Path], object]:
         for skip_bad in (True, False):
             try:
                 opened = open_log(path, ImportOptions(format=form, skip_bad=skip_bad))
-            except UserError as error:  # noqa: PERF203  # two rounds
+            except UserError as error:  # two rounds
                 refusal = refusal or error
                 continue
             if skip_bad:  # what is read without skipping is the same log, and a million nodes take seconds
