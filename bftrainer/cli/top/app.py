@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Footer, Input, OptionList, Static
 
 from bftrainer.cli.explanation import as_lines
 from bftrainer.cli.top import pane
@@ -16,7 +17,6 @@ from bftrainer.cli.top import text as top_text
 from bftrainer.cli.top.board import Board, Sort, TrainerRow
 from bftrainer.cli.top.panel import Panel
 from bftrainer.cli.top.reader import Reader
-from bftrainer.cli.top.rows_view import RowsView
 from bftrainer.cli.top.text import Glyphs
 from bftrainer.client import requests
 from bftrainer.client.history import latest_progress
@@ -56,7 +56,7 @@ class Top(App[None]):
     #caption { height: 1; }
     #heads { height: 1; background: $panel; text-style: bold; }
     #middle { height: 1fr; }
-    #rows { height: 1fr; width: 1fr; scrollbar-size-vertical: 1; }
+    #rows { height: 1fr; width: 1fr; scrollbar-size-vertical: 1; border: none; padding: 0; background: $background; }
     #pane { height: 1fr; padding: 0 0 0 2; display: none; }
     #events { height: 5; }
     #filter { height: 1; border: none; padding: 0; display: none; }
@@ -85,6 +85,7 @@ class Top(App[None]):
         self._marks = marks
         self._error = ""
         self._names: list[str] = []
+        self._drawn: list[str] = []
         self._lines = 0
         self._texts: dict[str, str] = {}
 
@@ -94,7 +95,7 @@ class Top(App[None]):
         yield Static(id="caption", markup=False)
         yield Static(id="heads", markup=False)
         with Horizontal(id="middle"):
-            yield RowsView(id="rows")
+            yield OptionList(id="rows", markup=False)
             yield Static(id="pane", markup=False)
         yield Static(id="events", markup=False)
         yield Input(id="filter", placeholder="part of a name, status or remark")
@@ -147,7 +148,11 @@ class Top(App[None]):
         self._put("#heads", top_text.line(top_text.heads(column, self.sort_by), column))
         self._names = [row.name for row in rows]
         lines = [top_text.line(top_text.cells(row, column, self._marks), column) for row in rows]
-        self._rows.show(lines, self._names.index(chosen) if chosen in self._names else self._rows.row)
+        if lines != self._drawn:
+            self._drawn, row, table = lines, self._rows.highlighted or 0, self._rows
+            table.set_options(Text(line, no_wrap=True) for line in lines)
+            if lines:
+                table.highlighted = self._names.index(chosen) if chosen in self._names else min(row, len(lines) - 1)
 
     def _show_pane(self, is_large: bool) -> None:
         """The right part; its file is read for the chosen trainer only."""
@@ -159,20 +164,20 @@ class Top(App[None]):
             lines = pane.pane(self.board, name, latest, max(part.size.height, 12), self._marks)
             self._put("#pane", "\n".join(lines))
 
-    def on_rows_view_moved(self) -> None:
+    def on_option_list_option_highlighted(self) -> None:
         self._show_pane(self.screen_stack[0].query_one("#pane").display)
 
+    def on_option_list_option_selected(self) -> None:
+        self.action_explain()
+
     @property
-    def _rows(self) -> RowsView:
-        return self.screen_stack[0].query_one("#rows", RowsView)
+    def _rows(self) -> OptionList:
+        return self.screen_stack[0].query_one("#rows", OptionList)
 
     @property
     def chosen(self) -> str | None:
-        row = self._rows.row
-        return self._names[row] if 0 <= row < len(self._names) else None
-
-    def on_rows_view_chosen(self) -> None:
-        self.action_explain()
+        row = self._rows.highlighted
+        return self._names[row] if row is not None and row < len(self._names) else None
 
     def action_explain(self) -> None:
         """Show the explanation. It reads the whole journal, so it runs in a thread of its own."""
