@@ -63,8 +63,6 @@ def compute(task: Task, inputs: Inputs) -> Result:
         "timing": {
             "cpu_s": time.process_time() - began_s,
             "wall_s": outcome.wall_s,
-            "decision_p50_s": summary.decision_s.p50,
-            "decision_p99_s": summary.decision_s.p99,
         },
     }
     if cell.detail:

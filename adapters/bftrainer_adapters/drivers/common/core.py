@@ -218,7 +218,6 @@ class RunState:
     killed: bool = False
     hung: bool = False
     unreported_s: float | None = None
-    last_group: tuple[Member, ...] = ()
     outcome: DriverOutcome | None = None
 
     @property
@@ -270,7 +269,6 @@ def _heard(it: RunState, heard: Heard, now_s: float) -> list[Step]:
         case TaskFinished(member):
             it.retries.succeeded(member)
         case GroupFormed(labels):
-            it.last_group = tuple(it.membership.group)
             it.membership.formed(labels)
             if not it.terms.independent:
                 it.exits.clear()  # workers that ended before this group do not explain its end
@@ -411,7 +409,7 @@ def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list
         return []
     if end.status == 0 and not end.planned:
         it.membership.leaving = True  # the training is complete: no worker joins
-    of_last = member in it.last_group and member not in it.membership.group
+    of_last = member in it.membership.last_group and member not in it.membership.group
     if it.leaving is None and it.errors.ended(end, now_s, of_last=of_last):
         reason = f"workers of {MOST_ERRORS} groups in succession failed; the last one {end}"
         it.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)

@@ -75,6 +75,7 @@ class Membership:
     announced: tuple[Member, ...] = ()
     retiring: dict[Member, float] = field(default_factory=dict)
     group: tuple[Member, ...] = ()
+    last_group: tuple[Member, ...] = ()
     withheld: set[str] = field(default_factory=set)
     over: set[Member] = field(default_factory=set)
     """Excused members that are still in the group."""
@@ -151,6 +152,7 @@ class Membership:
     def formed(self, labels: Iterable[str]) -> None:
         """Horovod has formed a group of the members with these labels."""
         known = {member.label: member for member in (*self.announced, *self.retiring, *self.group)}
+        self.last_group = self.group
         self.group = tuple(known[label] for label in sorted(labels) if label in known)
         self.over &= set(self.group)
         for member in self.group:
