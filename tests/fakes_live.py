@@ -106,7 +106,8 @@ class FakeCluster:
                 continue
             self.number += 1
             name = fragment_name(claim.node, str(self.number))
-            fragment = Fragment(name, FragmentPhase.PENDING, release_s=self.release_s)
+            gpus, is_part = tuple(range(claim.gpus)), claim.cpus > 0
+            fragment = Fragment(name, FragmentPhase.PENDING, release_s=self.release_s, gpus=gpus, is_part=is_part)
             self.fragments[fragment.name] = fragment
             self.acquired.append(fragment.name)
             self.clock.after(self.start_s, lambda name=fragment.name: self._ready(name))

@@ -10,6 +10,7 @@ import click
 from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import opened_registry
+from bftrainer.domain.fragments import holder_of
 from bftrainer.domain.node_stages import SUMMARIES, TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds, whole_seconds
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ def nodes(everything: bool, timeline: bool, state: Path, as_json: bool) -> None:
     with opened_registry(state) as registry:
         fragments = registry.fragments(open_only=not everything)
         found = last_state(registry.store)
-    users = {} if found is None else {n: a.trainer.id for a in found.active for n in a.nodes}
+    users: dict[str, str] = {}
+    for active in found.active if found is not None else ():
+        for name in active.nodes | set(map(holder_of, active.nodes)):  # of a GPU, its holder is listed
+            users[name] = f"{users[name]}, {active.trainer.id}" if name in users else active.trainer.id
     if as_json:
         show_json([_as_dict(f, users.get(f.name)) for f in fragments])
         return

@@ -94,6 +94,7 @@ class Gate:
         if self._config.workers.require_rehearsal:
             require(self._folder, spec, where)
         self._check_launcher(spec, where)
+        self._check_unit(spec, where)
         self._note_script(spec, where)
         self._note_unknown_class(spec, self._config.classes, where)
         return spec
@@ -119,6 +120,16 @@ class Gate:
             if self._is_configured:
                 raise InputFileError(f"{where}: launcher", problem)
             self._note(f"{where}: launcher: {problem}")  # a pilot may have its configuration elsewhere
+
+    def _check_unit(self, spec: TrainerSpec, where: str) -> None:
+        """A pilot counts nodes or GPUs, and its trainers as well."""
+        by_gpu = self._config.nodes.unit == "gpu"
+        if self._is_configured and by_gpu != (spec.max_gpus is not None):
+            wanted, found = ("max_gpus", "max_nodes") if by_gpu else ("max_nodes", "max_gpus")
+            unit = self._config.nodes.unit
+            raise InputFileError(where, f'the pilot has nodes.unit = "{unit}": expected {wanted}, found {found}')
+        if by_gpu and spec.launcher == "horovodrun":
+            raise InputFileError(f"{where}: launcher", "'horovodrun' knows no GPUs of shared nodes; use 'horovod'")
 
     def _note_script(self, spec: TrainerSpec, where: str) -> None:
         """Note a SCRIPT of `python SCRIPT` that does not exist (it may appear later), or that the launcher does not fit."""

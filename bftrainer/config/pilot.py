@@ -56,6 +56,8 @@ class NodesConfig(ConfigTable):
 
     holder: str = "trace"
     """slurm, lsf, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log, workers on this host)."""
+    unit: Literal["node", "gpu"] = "node"
+    """What trainers get: whole nodes, or single GPUs with one worker each (Slurm only; trainer files with max_gpus)."""
     slots: Count = 1
     """Workers per node, usually one per GPU."""
     max_nodes: Count = 1_000_000
@@ -284,6 +286,11 @@ class PilotConfig(ConfigTable):
                 raise InvalidValueError(str(UnknownNameError("key", key, (*type(self).model_fields, *site_names()))))
             if not isinstance(value, dict):
                 raise InvalidValueError(f"{key}: expected a table, got {value!r:.60}")
+        if self.nodes.unit == "gpu":
+            if self.nodes.holder != "slurm":
+                raise InvalidValueError(f'nodes.unit = "gpu" needs holder = "slurm", got {self.nodes.holder!r}')
+            if self.nodes.slots != 1 or any(it.slots for it in self.classes.values()):
+                raise InvalidValueError('nodes.unit = "gpu" starts one worker for each GPU; remove slots')
         if self.times.file_poll_s > self.times.poll_s:
             raise InvalidValueError(
                 f"times.file_poll_s {self.times.file_poll_s:g} is larger than times.poll_s {self.times.poll_s:g}"

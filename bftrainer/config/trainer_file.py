@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AliasChoices, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from bftrainer.config.parameters import as_text, filled, problem_with
 from bftrainer.config.validation import ConfigTable, read_toml
@@ -33,9 +34,9 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class CurveTable(ConfigTable):
-    """Measured throughput: ``samples_per_s`` on ``nodes`` nodes, linear in between."""
+    """Measured throughput: ``samples_per_s`` on ``nodes`` nodes (or on as many ``gpus``), linear in between."""
 
-    nodes: tuple[Count, ...]
+    nodes: Annotated[tuple[Count, ...], Field(validation_alias=AliasChoices("nodes", "gpus"))]
     samples_per_s: tuple[Rate, ...]
 
     @model_validator(mode="after")
@@ -53,8 +54,11 @@ class TrainerSpec(ConfigTable):
     """Command of a worker, as a list (no shell). Shell lines go into ``setup``."""
     launcher: str = "restart"
     """How workers are started: restart, horovod, horovodrun, torchrun, torchft, pool or another installed launcher."""
-    min_nodes: Count = 1
-    max_nodes: Count
+    min_gpus: Count | None = None
+    max_gpus: Count | None = None
+    """Instead of min_nodes and max_nodes, for a pilot with nodes.unit = "gpu": all counts are GPUs, with one worker each."""
+    min_nodes: Count = Field(default=1, validate_default=True)
+    max_nodes: Count = Field(default=None, validate_default=True)
     sizes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Legal node counts, if not every count from min_nodes to max_nodes is legal."""
     slots: Count | None = None
@@ -105,6 +109,20 @@ class TrainerSpec(ConfigTable):
     """Values of the placeholders in ``command`` and ``env``, by name."""
     node_class: str | None = None
     """Class of nodes to run on, such as "4 a100" or a class of the pilot. Default: any class, one at a time."""
+
+    @field_validator("min_nodes", "max_nodes", mode="before")
+    @classmethod
+    def _counts_of_gpus(cls, value: object, info: ValidationInfo) -> object:
+        """By GPU, the model counts in GPUs. A spec that was written with both is read again."""
+        assert info.field_name is not None
+        if info.data.get("max_gpus") is None:
+            if value is None:
+                raise PydanticCustomError("missing", "Field required")
+            return value
+        gpus = info.data[info.field_name.replace("nodes", "gpus")] or 1
+        if value not in (None, gpus, 1 if info.field_name == "min_nodes" else gpus):
+            raise InvalidValueError("max_gpus counts GPUs; remove this key, or max_gpus")
+        return gpus
 
     @field_validator("command", mode="before")
     @classmethod
@@ -169,6 +187,10 @@ class TrainerSpec(ConfigTable):
     def _check(self) -> TrainerSpec:
         if self.curve is not None and self.samples_per_s is not None:
             raise InvalidValueError("expected a [curve], or samples_per_s (on one node), or neither; got both")
+        if self.max_gpus is not None and self.slots is not None:
+            raise InvalidValueError("max_gpus starts one worker for each GPU; remove slots")
+        if self.min_gpus is not None and self.max_gpus is None:
+            raise InvalidValueError("min_gpus needs max_gpus")
         most = self.samples_per_s or 0
         if most * self.max_nodes > MOST_RATE:
             raise InvalidValueError(

@@ -87,6 +87,11 @@ class NodeView:
             return f"{self.cpus} cpus"
         return " + ".join(f"{device.count} {device.kind or 'gpu'}" for device in self.devices)
 
+    @property
+    def gpu_class(self) -> str:
+        """The class where the unit is a GPU: nodes of any number of GPUs of one type."""
+        return " + ".join(device.kind or "gpu" for device in self.devices)
+
 
 @dataclass(frozen=True, slots=True)
 class PendingJob:
@@ -174,7 +179,8 @@ class PeerPilot:
 class NodeRequest:
     """A request to hold a node, with all its ``gpus``, for ``window_s`` seconds at most (infinite: no plan is known).
 
-    ``useful_s`` is the shortest window that trainers can use: one rescale.
+    ``useful_s`` is the shortest window that trainers can use: one rescale. With ``cpus`` and ``mib``, a part is requested:
+    these GPUs, with no more than these cores and this memory, beside other jobs.
     """
 
     node: str
@@ -182,6 +188,8 @@ class NodeRequest:
     gpus: int = 0
     node_class: str = ""
     useful_s: float = 0.0
+    cpus: int = 0
+    mib: int = 0
 
     def __post_init__(self) -> None:
         if not self.node or is_fragment_name(self.node):
@@ -207,7 +215,8 @@ class Fragment:
 
     ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is the reason of its end.
     ``release_s``: measured seconds from the release of nodes of its class until they are idle, an Epilog included.
-    ``reached`` are instants of its start that its holder knows, by this host's clock.
+    ``reached`` are instants of its start that its holder knows, by this host's clock. ``gpus``: the indices of its GPUs in
+    CUDA_VISIBLE_DEVICES, of which only the number is known while it is pending. ``is_part``: other jobs may run on its node.
     """
 
     name: str
@@ -216,6 +225,8 @@ class Fragment:
     why: str = ""
     release_s: float = 0.0
     reached: tuple[tuple[NodeStage, float], ...] = ()
+    gpus: tuple[int, ...] = ()
+    is_part: bool = False
 
     @property
     def node(self) -> str:

@@ -2,7 +2,7 @@
 
 A node that returns is held by another job and so is another fragment. A holder job of several nodes has a fragment for each,
 ``node#job.node``: ids stay unique, and drivers know fragments by them. A slot is a fragment of one GPU, ``node#job.gI`` with
-the index I in its holder's list of GPUs; all slots of a holder are a part of the node. The payloads in ``on_node/`` run
+its index I in the job's CUDA_VISIBLE_DEVICES; all slots of a holder are a part of the node. The payloads in ``on_node/`` run
 without bftrainer and write these forms themselves.
 """
 
@@ -42,6 +42,21 @@ def part_of(fragment: str) -> str:
 def is_slot(fragment: str) -> bool:
     """Whether a fragment is one GPU of a node. ``g1#7.g1``, of a holder of several nodes, is not."""
     return part_of(fragment) != fragment
+
+
+def slot_id(job: str, gpu: int) -> str:
+    """The id of one GPU of a holder."""
+    return f"{job}{_OF_SEVERAL}g{gpu}"
+
+
+def gpu_of(slot: str) -> int:
+    """The index in a slot's name or id."""
+    return int(id_of(slot).rpartition(f"{_OF_SEVERAL}g")[2])
+
+
+def holder_of(slot: str) -> str:
+    """The holder of a slot; a holder of one node is its own."""
+    return fragment_name(node_of(slot), job_of(slot))
 
 
 def job_of(fragment: str) -> str:

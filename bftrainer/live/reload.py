@@ -10,7 +10,7 @@ from bftrainer.config.validation import ConfigTable
 # Settings that holders, drivers, and the listeners for metrics and hints were started with. Adapters judge the site's own
 # tables (slurm, lsf).
 FIXED: dict[str, frozenset[str]] = {
-    "nodes": frozenset({"holder", "slots"}),
+    "nodes": frozenset({"holder", "slots", "unit"}),
     "times": frozenset({"lease_s"}),
     "metrics": frozenset({"socket", "port", "address", "token_file"}),
     "hints": frozenset({"port", "address"}),

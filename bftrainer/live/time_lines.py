@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from bftrainer.domain.fragments import id_of
+from bftrainer.domain.fragments import holder_of, id_of, job_of
 from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds
 from bftrainer.domain.state import Plan, State
 from bftrainer.domain.times import HostS
@@ -53,9 +53,13 @@ class TimeLineBook:
     def decided(self, state: State, plan: Plan, at_s: HostS) -> None:
         """A decision is in the journal."""
         for active, nodes in zip(state.active, plan.nodes, strict=True):
-            for name in sorted(nodes - self._given):
+            for name in sorted({self._known(name) for name in nodes} - self._given):
                 self._given.add(name)
                 self.reached(name, NodeStage.GIVEN, at_s, active.trainer.id)
+
+    def _known(self, name: str) -> str:
+        """A slot's holder."""
+        return name if name in self._instants else holder_of(name)
 
     def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
         """A driver has reported."""
@@ -64,7 +68,7 @@ class TimeLineBook:
         before = {it.fragment: it for it in was.fragments}
         for it in now.fragments:
             known = before.get(it.fragment)
-            name = self._names.get(it.fragment)
+            name = self._names.get(it.fragment) or self._names.get(job_of(it.fragment))
             if it is known or name is None:
                 continue
             if it.stepped_s is not None and (known is None or known.stepped_s is None):

@@ -40,12 +40,23 @@ def test_hosts_round_trip(lines: list[tuple[str, int, str]]) -> None:
     assert parse_hosts(format_hosts(hosts), "hosts") == hosts
 
 
+def test_each_gpu_of_a_part_is_a_host() -> None:
+    text = "a:3:7:1,2,5\nb:1:8:0\nc:4:9\na:1:10:0\n"
+    hosts = parse_hosts(text, "hosts")
+    assert [host.fragment for host in hosts] == ["7.g1", "7.g2", "7.g5", "8.g0", "9", "10.g0"]
+    assert [host.slots for host in hosts] == [1, 1, 1, 1, 4, 1]
+    assert format_hosts(hosts) == text
+
+
 @pytest.mark.parametrize(
     "line",
-    ["a", "a:1", "a:1:2:3", "a:0:1", "a:x:1", ":1:1", "a:1:", "a b:1:1", "../a:1:1", "a:-1:1", "a:1:x/y"],
-)
+    [
+        "a", "a:1", "a:2:2:3", "a:2:2:3,3", "a:1:2:x", "a:1:2:", "a:1:2.b:3", "a:1:2:3:4", "a:0:1", "a:x:1", ":1:1", "a:1:",
+        "a b:1:1", "../a:1:1", "a:-1:1", "a:1:x/y",
+    ],
+)  # fmt: skip
 def test_an_invalid_line_is_rejected_with_its_number(line: str) -> None:
-    with pytest.raises(InputFileError, match=r"hosts:3: expected host:slots:fragment"):
+    with pytest.raises(InputFileError, match=r"hosts:3: expected host:slots:fragment, or"):
         parse_hosts(f"ok:1:1\n\n{line}\n", "hosts")
 
 

@@ -98,7 +98,7 @@ class _Draft:
             took_s = None if held.submission is None else self.now_s - held.submission.at_s
             self.outcomes.append(HolderStarted(held.node, held.node_class, took_s))
             held = held.become(FragmentPhase.READY, self.now_s)
-            held = self.put(held.reaching(*ready_since(marks.ready)))
+            held = self.put(held.reaching(*ready_since(marks.ready)).with_gpus(marks.ready))
         return held
 
     def steps(self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()) -> HoldingSteps:

@@ -118,6 +118,14 @@ class HolderFragment:
     def reaching(self, *stages: tuple[NodeStage, float]) -> HolderFragment:
         return replace(self, fragment=replace(self.fragment, reached=(*self.fragment.reached, *stages)))
 
+    def with_gpus(self, mark: str) -> HolderFragment:
+        """The GPUs that its payload names, ``1700000000.123456 gpus=1,2,5``; of a part also its cores, ``cores=6``."""
+        found = _READY.fullmatch(mark.strip())
+        gpus = found[2].split(",") if found and found[2] else ()
+        return replace(
+            self, fragment=replace(self.fragment, gpus=tuple(map(int, gpus)), is_part=bool(found and found[3]))
+        )
+
     def released(self, now_s: float) -> HolderFragment:
         """Told to end. A pending one stays PENDING until the scheduler says that it is over."""
         told = replace(self, is_released=True)
@@ -186,10 +194,13 @@ class HolderFragment:
 
 def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
     """A payload's mark, ``1700000000.123456``, as an instant."""
-    return ((NodeStage.PAYLOAD_READY, float(mark)),) if _TIME.fullmatch(mark.strip()) else ()
+    found = _READY.fullmatch(mark.strip())
+    return () if found is None else ((NodeStage.PAYLOAD_READY, float(found[1])),)
 
 
-_TIME = re.compile(r"[0-9]{9,10}(\.[0-9]{1,9})?", re.ASCII)
+_READY = re.compile(
+    r"([0-9]{9,10}(?:\.[0-9]{1,9})?)(?: gpus=([0-9]{1,4}(?:,[0-9]{1,4})*))?(?: cores=([0-9]{1,6}))?", re.ASCII
+)
 _MARK = re.compile(
     r"([0-9]{9,10}(?:\.[0-9]{1,9})?) (.+) killed=([0-9]+) took_s=([0-9]{1,9}(?:\.[0-9]{1,9})?)", re.ASCII
 )

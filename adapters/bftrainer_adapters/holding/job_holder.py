@@ -146,8 +146,9 @@ class JobHolder(Generic[SettingsT]):
             self._files.hold(name)
             release_s = self._history.times.end_s(request.node_class)
             fragment = Fragment(
-                name, FragmentPhase.PENDING, release_s=release_s, reached=((NodeStage.SUBMITTED, sent_s),)
-            )
+                name, FragmentPhase.PENDING, release_s=release_s, reached=((NodeStage.SUBMITTED, sent_s),),
+                gpus=tuple(range(request.gpus)), is_part=request.cpus > 0,
+            )  # fmt: skip
             submission = OwnSubmission(now_s, 60.0 * limit_of(request, self._history, rules), request.node_class)
             added[name] = HolderFragment(fragment, now_s, submission, has_begun=not self._traits.log_at_start)
         self._table.put(added)

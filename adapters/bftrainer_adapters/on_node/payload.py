@@ -375,6 +375,13 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
     done.acquire(True, MARK_S)
 
 
+def gpus():  # type: () -> str
+    """The GPUs of the job, as its script sees them, and the cores where it has only a part of the node."""
+    found = os.environ.get("BFTRAINER_GPUS") or os.environ.get("SLURM_JOB_GPUS", "")
+    cores = os.environ.get("BFTRAINER_CORES", "")
+    return "".join([" gpus=" + found if found else "", " cores=" + cores if cores else ""])
+
+
 def main(holders, lease_s, script=0, script_node=""):  # type: (str, float, int, str) -> None
     """Hold the node, or one of the nodes, of a Slurm job."""
     job, node = os.environ["SLURM_JOB_ID"], os.environ["SLURMD_NODENAME"]
@@ -391,7 +398,7 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0):
     """Hold the node until a signal preempts it, it is released, or the lease lapses (status ``lapsed``)."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (*preempted, signal.SIGCONT))
     lease = Lease(folder)
-    mark(folder, "ready", "{:.6f}".format(time.time()))
+    mark(folder, "ready", "{:.6f}".format(time.time()) + gpus())
     _thread.start_new_thread(lease.watch, ())
     silence = Silence(2 * CHECK_S)
     while True:

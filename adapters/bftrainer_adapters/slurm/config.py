@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from bftrainer.config.trainer_file import Count, Positive
 from bftrainer.config.validation import ConfigTable
-from bftrainer.errors import InvalidValueError
+from bftrainer.errors import InvalidValueError, UserError
 
 RELOADED = frozenset(
     (
@@ -93,6 +93,17 @@ class SlurmSettings(ConfigTable):
             for option, value in pairwise(words)
             if _GRES_OPTIONS.match(option)
         )
+
+    def check_unit_gpu(self, where: str) -> None:
+        """Raise ``UserError`` for what does not go with ``nodes.unit = "gpu"``."""
+        wrong = {
+            "gres": self.gres, "options with GPUs": self.gpu_options, "nodes_per_holder": self.nodes_per_holder > 1,
+            "backend": self.backend != "commands",
+        }  # fmt: skip
+        if found := [key for key, value in wrong.items() if value]:
+            raise UserError(
+                f'{where}: slurm: nodes.unit = "gpu" requests the GPUs itself; remove {" and ".join(found)}'
+            )
 
     @model_validator(mode="after")
     def _check(self) -> SlurmSettings:

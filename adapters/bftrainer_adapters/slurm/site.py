@@ -54,7 +54,8 @@ class SlurmSite:
         calls = SlurmCalls(budget=CallBudget(settings.calls_per_minute, clock.elapsed_s))
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
-        commands = SlurmScheduler(settings.timeout_s, calls=calls, shared_limits=holder.shared_limits)
+        by_gpu = config.nodes.unit == "gpu"
+        commands = SlurmScheduler(settings.timeout_s, calls=calls, shared_limits=holder.shared_limits, by_gpu=by_gpu)
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
             name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim, settings.timeout_s, calls=calls
@@ -123,6 +124,8 @@ def _settings(config: PilotConfig, where: str) -> SlurmSettings:
     settings = check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
     check_times(NAME, settings.timeout_s, config.times.lease_s, where)
     check_settings(settings, config.nodes.site_max_nodes, where)
+    if config.nodes.unit == "gpu":
+        settings.check_unit_gpu(where)
     return settings
 
 

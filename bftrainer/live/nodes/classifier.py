@@ -34,9 +34,10 @@ class PoolDemand:
         return sum(n for n, own in self.wants if own in (None, node_class))
 
 
-def class_of(node: NodeView, classes: Mapping[str, NodeClassConfig]) -> str:
+def class_of(node: NodeView, classes: Mapping[str, NodeClassConfig], by_gpu: bool = False) -> str:
     """The first class that the node matches, else its hardware."""
-    return next((name for name, it in classes.items() if _matches(node, it)), node.node_class)
+    hardware = node.gpu_class if by_gpu else node.node_class
+    return next((name for name, it in classes.items() if _matches(node, it)), hardware)
 
 
 def _matches(node: NodeView, it: NodeClassConfig) -> bool:
@@ -77,7 +78,8 @@ class NodeClassifier:
             traits = (n.partitions, n.devices, n.cpus)
             known = self._nodes.get(n.name)
             if known is None or known.traits != traits:
-                self._nodes[n.name] = _Known(traits, class_of(n, self._configured), n.gpu_count)
+                by_gpu = self._config.now.nodes.unit == "gpu"
+                self._nodes[n.name] = _Known(traits, class_of(n, self._configured, by_gpu), n.gpu_count)
         self._has_observed = True
 
     def configured(self, node_class: str | None) -> NodeClassConfig | None:

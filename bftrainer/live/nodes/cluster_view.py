@@ -172,7 +172,9 @@ def _observed(
     candidates = []
     for node in sorted(idle.offered):
         node_class = lookup.of_node(node) or ""
-        candidates.append(Candidate(NodeRequest(node, free[node], lookup.gpus(node), node_class), node_class))
+        gpus = lookup.gpus(node)
+        size = gpus if config.nodes.unit == "gpu" else 1
+        candidates.append(Candidate(NodeRequest(node, free[node], gpus, node_class), node_class, size=size))
     return replace(
         view,
         were_idle=idle_nodes(seen),

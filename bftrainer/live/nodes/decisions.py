@@ -156,18 +156,22 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
         return replace(memory, unused_since=()), False
     nodes, ends, since = known.config.nodes, dict(known.window_ends), dict(memory.unused_since)
     unused_since = {name: since.get(name, at.now_s) for name in sorted(kept_unused)}
-    in_pool = Counter(h.node_class for h in draft.kept if h.name in known.pool)
+    in_pool = sizes_by_class(h for h in draft.kept if h.name in known.pool)
     caps = {cap.node_class: cap for cap in memory.caps}
     found: list[str] = []
     for node_class in sorted({h.node_class or "" for h in kept_unused.values()}):
         mine = sorted((s, n) for n, s in unused_since.items() if (kept_unused[n].node_class or "") == node_class)
-        wanted = min(known.demand_of(node_class, at.now_s), nodes.max_nodes)
-        beyond = max(in_pool[node_class] - wanted, 0)
-        gone = [n for i, (s, n) in enumerate(mine) if i < beyond or at.now_s - s >= nodes.unused_after_s]
+        beyond = in_pool[node_class] - min(known.demand_of(node_class, at.now_s), known.most)
+        gone = []
+        for unused_s, name in mine:
+            if (size := kept_unused[name].size) <= beyond or at.now_s - unused_s >= nodes.unused_after_s:
+                gone.append(name)
+                beyond -= size
         if any(name not in ends for name in gone):
             before, there = caps.get(node_class), in_pool[node_class]
             tried = before.tried if before is not None and before.trainers == known.trainers else 0
-            caps[node_class] = DemandCap(node_class, known.trainers, there - len(gone), max(there, tried))
+            left = there - sum(kept_unused[name].size for name in gone)
+            caps[node_class] = DemandCap(node_class, known.trainers, left, max(there, tried))
         found += gone
     back_off = tuple((kept_unused[name].node, ends[name]) for name in found if name in ends)
     draft.give_back(found, "unused", back_off)
@@ -198,9 +202,9 @@ def _requests(
     number could be pending.
     """
     nodes, times = known.config.nodes, known.config.times
-    wanted = min(known.demand.total, room_beside(known.peer_holders, nodes.site_max_nodes), nodes.max_nodes, part)
-    room = int(wanted) - len(draft.kept)
-    if room <= 0 or not known.answers:
+    most = min(room_beside(known.peer_holders, nodes.site_max_nodes), nodes.max_nodes, part) - len(draft.kept)
+    room = known.demand.total - sum(h.size for h in draft.kept)
+    if min(most, room) <= 0 or not known.answers:
         return (), 0
     draft.due_s += [c.not_before_s for c in known.candidates if c.not_before_s > at.now_s]
     free = {c.request.node: c for c in known.candidates if c.not_before_s <= at.now_s and c.request.node not in left}
@@ -212,14 +216,23 @@ def _requests(
     at_once = nodes.max_pending - sum(h.fragment.phase is FragmentPhase.PENDING for h in known.fragments)
     for held in known.fragments:
         free.pop(held.node, None)
-    there = Counter(h.node_class for h in draft.kept)
+    there = sizes_by_class(draft.kept)
     room_of = {name: known.demand_of(name, at.now_s) - there[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
     for node in _by_worth(free):
-        if len(chosen) < room and room_of[free[node].node_class] > 0:
-            room_of[free[node].node_class] -= 1
+        if len(chosen) < int(min(most, len(free))) and room > 0 and room_of[free[node].node_class] > 0:
+            room -= free[node].size
+            room_of[free[node].node_class] -= free[node].size
             chosen.append(replace(free[node].request, useful_s=known.demand.rescale_s))
     return tuple(chosen[: max(at_once, 0)]), len(chosen)
+
+
+def sizes_by_class(held: Iterable[HeldFragment]) -> Counter[str | None]:
+    """How many nodes or GPUs of each class."""
+    found: Counter[str | None] = Counter()
+    for h in held:
+        found[h.node_class] += h.size
+    return found
 
 
 # Room for main-queue jobs that wait for a limit for which holders count: no scheduler preempts for a limit.

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
+from bftrainer.domain.fragments import slot_name
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import HostS, PilotS
 from bftrainer.live.facts import FragmentEvent
@@ -25,7 +26,8 @@ from bftrainer.live.reload import ConfigCell
 class HeldFragment:
     """One fragment. ``given_back_s``: when it left the pool, since the pilot releases it as soon as its trainer has left it.
 
-    ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been told to end.
+    ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been told to end. ``slots``: what
+    trainers get of it, if that is not itself.
     """
 
     fragment: Fragment
@@ -36,6 +38,12 @@ class HeldFragment:
     given_back_s: PilotS | None = None
     reason: str = ""
     is_released: bool = False
+    slots: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many nodes or GPUs it is for trainers."""
+        return len(self.slots) or 1
 
     @property
     def name(self) -> str:
@@ -56,8 +64,10 @@ class FragmentBook:
         self._recorder = recorder
         self._classes = classes
         self._backoff = backoff
+        self._by_gpu = config.now.nodes.unit == "gpu"
         self._held: Table[HeldFragment] = Table()
         self._pool = Memoized(_pool)
+        self._slots = Memoized(slots_of)
         self._leaving = Memoized(_leaving)
 
     def all(self) -> tuple[HeldFragment, ...]:
@@ -66,6 +76,10 @@ class FragmentBook:
     def pool(self) -> Nodes:
         """Fragments that trainers may use."""
         return self._pool(self._held.values())
+
+    def slots(self) -> Nodes:
+        """The same as trainers get them: under ``nodes.unit = "gpu"``, each GPU of a fragment."""
+        return self._slots(self.pool(), self._held.values()) if self._by_gpu else self.pool()
 
     def given_back(self) -> tuple[HeldFragment, ...]:
         """Fragments that have left the pool and are not released yet."""
@@ -106,6 +120,8 @@ class FragmentBook:
         if fragment.reached != known:
             self._recorder.fragment_reached(fragment.name, [(stage, HostS(at_s)) for stage, at_s in fragment.reached])
         was, held = held.fragment.phase, replace(held, fragment=fragment)
+        if self._by_gpu:
+            held = replace(held, slots=tuple(slot_name(fragment.node, fragment.id, gpu) for gpu in fragment.gpus))
         match fragment.phase:
             case FragmentPhase.READY if held.ready_s is None:
                 held = replace(held, ready_s=now_s)
@@ -116,6 +132,10 @@ class FragmentBook:
                 self._gone(held, now_s)
                 return
         self._held[fragment.name] = held
+
+    def without_gpus(self) -> list[str]:
+        """Those that are ready and of no use to trainers, who get single GPUs."""
+        return [h.name for h in self._held.values() if self._by_gpu and h.is_ready and not h.slots]
 
     def give_back(self, names: Iterable[str], reason: str, now_s: PilotS) -> None:
         """Take fragments out of the pool."""
@@ -133,7 +153,8 @@ class FragmentBook:
     def _gone(self, held: HeldFragment, now_s: PilotS) -> None:
         if held.name in self._held:
             del self._held[held.name]
-        self._classes.forget(held.name)
+        for name in (held.name, *held.slots):
+            self._classes.forget(name)
         reason = held.reason or held.fragment.why or "preempted"
         self._recorder.fragment(held.name, FragmentEvent.RELEASED, now_s, reason)
         if held.given_back_s is None:
@@ -151,6 +172,11 @@ def _pool(held: tuple[HeldFragment, ...]) -> Nodes:
             if h.fragment.phase is ready and h.given_back_s is None and h.node_class is not None
         ]
     )
+
+
+def slots_of(pool: Nodes, held: tuple[HeldFragment, ...]) -> Nodes:
+    """The slots of these fragments."""
+    return Nodes([slot for h in held if h.name in pool for slot in h.slots or (h.name,)])
 
 
 def _leaving(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Fragment, NodeRequest
+from bftrainer.domain.fragments import holder_of, job_of, node_of
 from bftrainer.domain.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import ElapsedS, PilotS
@@ -20,7 +21,7 @@ from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_steps
 from bftrainer.live.nodes.held_fragments import Ends, FragmentBook, earliest, limit_ends, planned_ends
 from bftrainer.live.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
-from bftrainer.live.nodes.node_requests import NodeBackoff, RequestProgress
+from bftrainer.live.nodes.node_requests import MAX_BACK_OFF_S, NodeBackoff, RequestProgress
 from bftrainer.live.nodes.scheduler_polls import SchedulerPolls
 from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.recorder import Recorder
@@ -47,6 +48,10 @@ class Decided:
     facts: NodeFacts | None = None
     memory: NodeMemory = field(default_factory=NodeMemory)
     due_s: float = -math.inf
+
+
+def _holders_of(slots: Nodes) -> Nodes:
+    return Nodes(map(holder_of, slots))
 
 
 class NodeManager:
@@ -84,6 +89,7 @@ class NodeManager:
         self._limit_ends = Memoized(limit_ends)
         self._earliest = Memoized(earliest)
         self._candidates = Memoized(with_back_off)
+        self._holders_of = Memoized(_holders_of)
         self.look()
 
     @property
@@ -93,8 +99,12 @@ class NodeManager:
 
     @property
     def pool(self) -> Nodes:
-        """Fragments that trainers may use."""
-        return self._fragments.pool()
+        """What trainers may use: fragments, or the GPUs of each."""
+        return self._fragments.slots()
+
+    def _holders(self, slots: Nodes) -> Nodes:
+        """The fragments of what trainers use: under ``nodes.unit = "gpu"``, all GPUs of a holder join and leave together."""
+        return self._holders_of(slots) if self._config.now.nodes.unit == "gpu" else slots
 
     @property
     def all_joined(self) -> bool:
@@ -103,19 +113,23 @@ class NodeManager:
 
     @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
-        """(fragment, when it has to be released) of the pool: by the scheduler's plan, or by a holder's time limit."""
-        return self._earliest(self._planned_ends(), self._near_limit_ends())
+        """(fragment or slot, when it has to be released) of the pool: by the scheduler's plan, or by a holder's time limit."""
+        ends = self._earliest(self._planned_ends(), self._near_limit_ends())
+        if not ends or self._config.now.nodes.unit == "node":
+            return ends
+        at = dict(ends)
+        return tuple(sorted((slot, at[of]) for slot in self.pool if (of := holder_of(slot)) in at))
 
     def _planned_ends(self) -> Ends:
         before_s = self._config.now.nodes.leave_before_s
-        return self._window_ends(self.pool, self._fragments.all(), self._polls.view.window_ends, before_s)
+        return self._window_ends(self._fragments.pool(), self._fragments.all(), self._polls.view.window_ends, before_s)
 
     def _near_limit_ends(self) -> Ends:
         view = self._polls.view
         if view.clock_offset_s is None:
             return ()
         before_s = self._config.now.nodes.leave_before_s - view.clock_offset_s
-        return self._limit_ends(self.pool, self._fragments.all(), before_s, view.seen_s)
+        return self._limit_ends(self._fragments.pool(), self._fragments.all(), before_s, view.seen_s)
 
     @property
     def ready(self) -> Nodes:
@@ -129,6 +143,8 @@ class NodeManager:
 
     def name_of(self, fragment_id: str) -> str | None:
         """The name of a fragment, from its id, by which drivers know it."""
+        if self._config.now.nodes.unit == "gpu":
+            fragment_id = job_of(fragment_id)
         return next((h.name for h in self._fragments.all() if h.fragment.id == fragment_id), None)
 
     def look(self) -> None:
@@ -137,6 +153,9 @@ class NodeManager:
         if polled != self._polled:
             self._fragments.update(polled, now_s)
             self._polled = polled
+            for name in self._fragments.without_gpus():
+                self.give_back([name], "its payload names no GPUs: see slurm.holder_script, and File= in gres.conf")
+                self._backoff.until(node_of(name), PilotS(now_s + MAX_BACK_OFF_S))
         if self._predecessor is not None:
             missing = self._predecessor.fragments.difference(h.name for h in self._fragments.all())
             if self._is_settled(self._predecessor, missing):
@@ -174,8 +193,8 @@ class NodeManager:
         facts = NodeFacts(
             self._config.now,
             self._fragments.all(),
-            self.pool,
-            used,
+            self._fragments.pool(),
+            self._holders(used),
             self._planned_ends(),
             self._near_limit_ends(),
             self._candidates(view.candidates, self._backoff.nodes()),
@@ -234,6 +253,7 @@ class NodeManager:
     def release(self, in_use: Nodes, *, at_once: bool = False) -> None:
         """Release the holders of fragments that are to be released and are no longer in use, or have been for too long."""
         if given_back := self._fragments.given_back():
+            in_use = self._holders(in_use)
             patience_s = 0.0 if at_once else self._config.now.times.move_s
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())
             if step is not None:
@@ -242,7 +262,7 @@ class NodeManager:
 
     def clear(self, in_use: Nodes) -> None:
         """End the processes in fragments that no driver uses: orphans of a pilot whose job died with its drivers."""
-        if orphaned := self.ready - in_use:
+        if orphaned := self.ready - self._holders(in_use):
             try:
                 self._holder.clear(orphaned)
             except (CommandError, SchedulerError) as error:  # their payloads end it, without the scheduler's help

@@ -18,11 +18,12 @@ from bftrainer.live.nodes.node_requests import BackOff
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off."""
+    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off, ``size`` its nodes or GPUs."""
 
     request: NodeRequest
     node_class: str
     not_before_s: float = 0.0
+    size: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,13 @@ class NodeFacts:
         """Nodes of a class that are held, or idle and not backed off."""
         held = {h.node for h in self.fragments}
         idle = [c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s]
-        mine = sum((h.node_class or "") == node_class and h.given_back_s is None for h in self.fragments)
-        return mine + sum(c.request.node not in held for c in idle)
+        mine = [h.size for h in self.fragments if (h.node_class or "") == node_class and h.given_back_s is None]
+        return sum(mine) + sum(c.size for c in idle if c.request.node not in held)
+
+    @property
+    def most(self) -> float:
+        """``nodes.max_nodes``, as a number of what trainers get."""
+        return self.config.nodes.max_nodes if self.config.nodes.unit == "node" else math.inf
 
     @property
     def total_demand(self) -> int:

@@ -53,6 +53,7 @@ def _is_usable(node: NodeView, config: NodesConfig, class_of: Callable[[str], st
         _is_allowed(node, config)
         and (config.cloud or not node.is_cloud)
         and config.node_class in (None, class_of(node.name) or node.node_class)
+        and (config.unit == "node" or node.idle is not None)
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from bftrainer.domain.events import Measured
-from bftrainer.domain.fragments import id_of, node_of
+from bftrainer.domain.fragments import gpu_of, holder_of, id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
@@ -316,6 +316,9 @@ class TrainerManager:
             self._recorder.usage((used,))
 
     def _hosts(self, it: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
+        if self._config.now.nodes.unit == "gpu":
+            gpus = sorted(nodes, key=lambda slot: (holder_of(slot), gpu_of(slot)))
+            return [HostSlots(node_of(slot), 1, id_of(slot), True) for slot in gpus]
         configured = self._classes.configured(self._class_of(nodes))
         slots = it.record.spec.slots or (configured and configured.slots) or self._config.now.nodes.slots
         return [HostSlots(node_of(f), slots, id_of(f)) for f in sorted(nodes)]

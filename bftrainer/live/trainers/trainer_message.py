@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
-from bftrainer.protocol.environment import FRAGMENT, TRAINER_DIR
+from bftrainer.protocol.environment import FRAGMENT, PART, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
 
 
@@ -41,9 +41,9 @@ def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
 
 
 def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """``stage_in`` as one line of ``setup``: the first worker of a fragment runs it, the others wait for the lock."""
+    """``stage_in`` as one line of ``setup``: the first worker of a fragment (or part) runs it, the others wait for the lock."""
     if not lines:
         return ()
-    mark = f'"${TRAINER_DIR}/staged-${FRAGMENT}"'
+    mark = f'"${TRAINER_DIR}/staged-${{{PART}:-${FRAGMENT}}}"'
     work = " && ".join(f"{{ {line}; }}" for line in lines)
     return (f"( flock 9 && {{ [ -s {mark} ] || {{ {work} && echo done >&9; }}; }} ) 9>>{mark}",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from bftrainer.domain.fragments import job_of
@@ -19,14 +20,28 @@ def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
     ]
 
 
-def inside_step(setup: Sequence[str], command: Sequence[str]) -> list[str]:
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def visible_gpus(part: Sequence[HostSlots], own: HostSlots | None = None) -> dict[str, str]:
+    """The GPUs of a part for one of its workers, all of them: NCCL finds NVLink only between GPUs that a process sees.
+
+    LOCAL_RANK selects among them. A worker that is alone on its host for its framework (``own``) finds its own GPU first.
+    """
+    gpus = sorted((host for host in part if host.is_gpu), key=lambda host: (host != own, host.gpu))
+    return {VISIBLE: ",".join(str(host.gpu) for host in gpus)} if gpus else {}
+
+
+def inside_step(setup: Sequence[str], command: Sequence[str], gpus: str = "") -> list[str]:
     """``command`` after the user's setup lines, without core files.
 
     The limit is set here because the driver's limits do not apply to a Slurm step. One core file of an aborted worker was
-    594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda activate`` are functions of a login shell.
+    594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda activate`` are functions of a login shell. ``gpus``
+    are set here because Slurm sets CUDA_VISIBLE_DEVICES of a step to all GPUs of its job, whatever srun's environment says.
     """
     shell = ["/bin/bash", "-l"] if setup else ["/bin/bash"]
-    lines = ["ulimit -c 0", f"trap '' {NOTICE}", *(f"{line} || exit" for line in setup), 'exec "$@"']
+    visible = [f"export {VISIBLE}={shlex.quote(gpus)}"] if gpus else []
+    lines = ["ulimit -c 0", f"trap '' {NOTICE}", *visible, *(f"{line} || exit" for line in setup), 'exec "$@"']
     return [*shell, "-c", "\n".join(lines), "bftrainer-worker", *command]
 
 

@@ -6,7 +6,8 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from bftrainer.protocol.environment import HOSTS
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts import HostSlots, parts_of
+from bftrainer_adapters.drivers.common.command_line import visible_gpus
 from bftrainer_adapters.drivers.common.core import Heard, Terms, WorkerEnded
 from bftrainer_adapters.drivers.common.membership import Member
 from bftrainer_adapters.drivers.common.run import Backend, Run
@@ -59,13 +60,15 @@ class RestartBackend(Backend):
 
 
 def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
-    """One worker per slot, host by host, with the variables that every framework needs."""
+    """One worker per slot, host by host, with the variables that every framework needs. The GPUs of a part are one host."""
     size = sum(host.slots for host in hosts)
-    listed = ",".join(f"{host.node}:{host.slots}" for host in hosts)
+    parts = parts_of(hosts)
+    listed = ",".join(f"{node}:{sum(host.slots for host in part)}" for (node, _), part in parts.items())
     found: list[Rank] = []
-    for host in hosts:
-        for slot in range(host.slots):
-            own = {"RANK": str(len(found)), "WORLD_SIZE": str(size), "LOCAL_RANK": str(slot)}
-            own |= {"LOCAL_WORLD_SIZE": str(host.slots), HOSTS: listed}
-            found.append((host, slot, {**common, **own}))
+    for part in parts.values():
+        local = [(host, slot) for host in part for slot in range(host.slots)]
+        shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(len(local)), HOSTS: listed, **visible_gpus(part)}
+        for local_rank, (host, slot) in enumerate(local):
+            own = {"RANK": str(len(found)), "LOCAL_RANK": str(local_rank)}
+            found.append((host, slot, {**common, **shared, **own}))
     return found

@@ -16,7 +16,7 @@ from bftrainer.errors import BFTrainerError, InputFileError
 from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
 from bftrainer.protocol.driver_pid import write_own_pid
 from bftrainer.protocol.events import Started, Stopping, Warming
-from bftrainer.protocol.hosts import read_hosts
+from bftrainer.protocol.hosts import HostSlots, read_hosts
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import parse_progress
@@ -24,6 +24,7 @@ from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import read_json, write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common import core
+from bftrainer_adapters.drivers.common.command_line import visible_gpus
 from bftrainer_adapters.drivers.common.crew import Crew
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.membership import Announce, Drop, Member, StartWarming
@@ -135,6 +136,11 @@ class Run:
         number = self._upcoming if ahead and self._upcoming else self.events.incarnation
         self.events.write(Warming(member.host.node, member.host.fragment), number)
         self.crew.warm_up(member, command, first, number)
+
+    def visible_gpus(self, host: HostSlots) -> dict[str, str]:
+        """For a worker that joins without the others of its part: its own GPU, and those that the trainer has beside it."""
+        hosts = {host, *self.state.membership.usable()}
+        return visible_gpus([it for it in hosts if it.part == host.part], host)
 
     def _listen(self) -> None:
         """Wait up to one poll for something, then handle all that has come."""

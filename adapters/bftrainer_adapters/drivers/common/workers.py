@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer.protocol.environment import worker_variables
+from bftrainer.protocol.environment import PART, worker_variables
 from bftrainer.protocol.events import WorkerExited, WorkerStarted
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
+from bftrainer_adapters.drivers.common.command_line import VISIBLE, filled_prefix, inside_step, worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import CappedLog, Pump
 from bftrainer_adapters.drivers.common.reaper import Reaper
@@ -124,9 +124,12 @@ class WorkerStarter:
         own = worker_variables(self._directory.path, number, host.fragment, host.node)
         log = self._directory.worker_log(number, host.node, host.fragment, slot)
         prefix = filled_prefix(self._settings.prefix, host)
+        if host.is_gpu:
+            own[PART] = host.part[1]
         variables = {**environment, **own}
+        gpus = environment.get(VISIBLE, "") if host.is_gpu else ""
         process = subprocess.Popen(  # noqa: S603 - the user's own command
-            [*prefix, *inside_step(self._trainer.setup, command)],
+            [*prefix, *inside_step(self._trainer.setup, command, gpus)],
             cwd=self._trainer.cwd,
             env=worker_environment(os.environ, self._settings, self._trainer, variables),
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,

@@ -53,7 +53,8 @@ class HorovodBackend(Backend):
 
     def start(self, member: Member) -> None:
         self._members[member.label] = member
-        self.run.warm_up(member, self._warm, IN_THE_WORKER, ahead=False)
+        first = IN_THE_WORKER | self.run.visible_gpus(member.host)
+        self.run.warm_up(member, self._warm, first, ahead=False)
 
     def announce(self, members: Sequence[Member]) -> None:
         self._driver.announce(members)
@@ -114,6 +115,7 @@ class HorovodBackend(Backend):
             **create_run_env_vars(address, interfaces, self._rendezvous.port, elastic=True), **create_slot_env_vars(slot)
         }  # fmt: skip
         environment = {name: str(value) for name, value in variables.items()}
+        environment |= run.visible_gpus(host or member.host)
         worker = run.crew.join(member, slot.local_rank, run.trainer.command, environment, IN_THE_WORKER, host)
         worker.ended.wait()
         return worker

@@ -78,7 +78,7 @@ class PoolBackend(Backend):
         self._started += 1
         name = self._names[member, slot] = f"{self.run.events.incarnation}.{self._started}"
         self._tasks.workers.add(name)
-        variables = {WORKER: name, SLOT: str(slot)}
+        variables = {WORKER: name, SLOT: str(slot), **self.run.visible_gpus(member.host)}
         self._workers[member, slot] = self.run.crew.join(member, slot, self.run.trainer.command, variables)
 
     def announce(self, members: Sequence[Member]) -> None:

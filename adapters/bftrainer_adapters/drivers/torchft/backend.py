@@ -140,6 +140,7 @@ class ReplicaBackend(Backend):
             "LOCAL_RANK": str(slot),
             "LOCAL_WORLD_SIZE": str(host.slots),
         }
-        if host.slots > 1:
+        given |= self.run.visible_gpus(host)
+        if host.slots > 1 or host.is_gpu:
             given["OMP_NUM_THREADS"] = "1"  # as torchrun sets it: workers on one node share its cores
         return {name: value for name, value in given.items() if name not in trainer.environment}

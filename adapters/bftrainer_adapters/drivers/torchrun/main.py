@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bftrainer.errors import InvalidValueError
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts import HostSlots, parts_of
 from bftrainer_adapters.drivers.common.restarts import Rank, RestartBackend, numbered
 from bftrainer_adapters.drivers.common.run import Run, drive
 from bftrainer_adapters.drivers.torchrun.store import StoreHost
@@ -23,7 +23,7 @@ from bftrainer_adapters.drivers.torchrun.store import StoreHost
 
 def threads(host: HostSlots, environment: Mapping[str, str]) -> dict[str, str]:
     """As torchrun sets it: workers on one node share its cores. OpenMP reads it when torch is imported."""
-    return {"OMP_NUM_THREADS": "1"} if host.slots > 1 and "OMP_NUM_THREADS" not in environment else {}
+    return {"OMP_NUM_THREADS": "1"} if (host.slots > 1 or host.is_gpu) and "OMP_NUM_THREADS" not in environment else {}
 
 
 class TorchBackend(RestartBackend):
@@ -61,17 +61,17 @@ class TorchBackend(RestartBackend):
             "GLOO_SOCKET_IFNAME": settings.interface,
             "NCCL_SOCKET_IFNAME": settings.interface,
             "ROLE_NAME": "default",
-            "GROUP_WORLD_SIZE": str(len(hosts)),
+            "GROUP_WORLD_SIZE": str(len(parts_of(hosts))),
         }
         for host in hosts:
             common |= self.first_variables(host)
         common = {name: value for name, value in common.items() if name not in trainer.environment}
-        group = {host: str(number) for number, host in enumerate(hosts)}
+        group = {part: str(number) for number, part in enumerate(parts_of(hosts))}
         return [
             (
                 host,
                 slot,
-                env | {"ROLE_RANK": env["RANK"], "ROLE_WORLD_SIZE": env["WORLD_SIZE"], "GROUP_RANK": group[host]},
+                env | {"ROLE_RANK": env["RANK"], "ROLE_WORLD_SIZE": env["WORLD_SIZE"], "GROUP_RANK": group[host.part]},
             )
             for host, slot, env in numbered(hosts, common)
         ]
