@@ -15,6 +15,8 @@ from bftrainer_replay.logs.span import TrustedSpan
 
 _EMPTY: frozenset[str] = frozenset()
 Ints = NDArray[np.int64]
+_AT_ONCE = 1 << 16
+"""Events whose nodes are named together: lists of all of them would take more memory than the events."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,22 +54,21 @@ def periods_of(
 def idle_periods(table: JobTable, span: TrustedSpan, unavailable: NodePeriods = NO_PERIODS) -> NodePeriods:
     """When each node is idle: no job holds it, it is not unavailable, and there is no outage."""
     length = length_of(span)
-    counts = np.diff(table.first)
-    held = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    start = _milliseconds(np.nan_to_num(table.start_s, nan=span.start_s), span)[held]
-    end = _milliseconds(table.end_s, span)[held]
-    inside = end > start
-    names = len(table.names)
-    everyone = np.arange(names, dtype=np.int64)
+    start = _milliseconds(np.nan_to_num(table.start_s, nan=span.start_s), span)
+    end = _milliseconds(table.end_s, span)
     # A busy interval of zero length at each edge of the span makes the first and last idle periods like all others.
-    edges = [(0, 0), (length, length)]
-    for out_from, out_to in span.outages:
-        edge = _milliseconds(np.array([out_from, out_to]), span)
-        edges.append((int(edge[0]), int(edge[1])))
-    node = np.concatenate([table.members[inside].astype(np.int64), unavailable.nodes, *(everyone for _ in edges)])
-    start = np.concatenate([start[inside], unavailable.since, *(np.full(names, begin) for begin, _ in edges)])
-    end = np.concatenate([end[inside], unavailable.until, *(np.full(names, finish) for _, finish in edges)])
-    return _uncovered(node, start, end, length)
+    closed = [(0, 0), (length, length), *(_milliseconds(np.array(out), span).tolist() for out in span.outages)]
+    found = []
+    for first, last, places, job in table.by_nodes():
+        inside = end[job] > start[job]
+        places, job = places[inside], job[inside]
+        busy = NodePeriods(table.members[places].astype(np.int64), start[job], end[job])
+        down = (unavailable.nodes >= first) & (unavailable.nodes < last)
+        busy += NodePeriods(unavailable.nodes[down], unavailable.since[down], unavailable.until[down])
+        for since, until in closed:
+            busy += NodePeriods(np.arange(first, last), np.full(last - first, since), np.full(last - first, until))
+        found.append(_uncovered(busy.nodes, busy.since, busy.until, length))
+    return NodePeriods(*(np.concatenate([getattr(each, name) for each in found]) for name in NodePeriods.__slots__))
 
 
 def without(periods: NodePeriods, idle: NodePeriods, names: int, span: TrustedSpan) -> NodePeriods:
@@ -133,28 +134,29 @@ def _milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
 def _events(
     at: Ints, who: Ints, leaves: NDArray[np.bool_], names: tuple[str, ...], span: TrustedSpan
 ) -> tuple[PoolEvent, ...]:
-    cuts = np.flatnonzero(np.diff(at)) + 1
-    begins = [0, *cuts.tolist()] if len(at) else []
-    ends = [*cuts.tolist(), len(at)]
-    middles: list[int] = (np.cumsum(~leaves) - ~leaves).tolist()  # number of joins before each change
-    moments = at[begins].tolist()
-    node_names = np.array(names, dtype=object)[who].tolist()
-    joins = int(np.count_nonzero(~leaves))
+    begins = np.flatnonzero(np.diff(at, prepend=-1))
+    cuts = np.append(begins, len(at))
+    joins = np.add.reduceat(~leaves, begins, dtype=np.int64) if len(at) else begins
+    moments = np.round(span.start_s + at[begins] / 1000, 3)
+    node_names = np.array(names, dtype=object)
     same: dict[frozenset[str], frozenset[str]] = {_EMPTY: _EMPTY}  # the nodes of a job often come and go together
 
-    def nodes(begin: int, end: int) -> frozenset[str]:
-        if begin == end:
-            return _EMPTY
-        found = frozenset(node_names[begin:end])
-        return same.setdefault(found, found)
+    def nodes(found: list[str]) -> frozenset[str]:
+        each = frozenset(found)
+        return same.setdefault(each, each)
 
     events: list[PoolEvent] = []
-    if not moments or moments[0] != 0:
+    if not len(at) or at[0] != 0:
         events.append(PoolEvent(span.start_s, PoolChanged()))
-    for moment, begin, end in zip(moments, begins, ends, strict=False):
-        middle = begin + (middles[end] if end < len(middles) else joins) - middles[begin]  # joins stand before leaves
-        change = PoolChanged(nodes(begin, middle), nodes(middle, end))
-        events.append(PoolEvent(round(span.start_s + moment / 1000, 3), change))
-    if not moments or moments[-1] != length_of(span):
+    for first in range(0, len(moments), _AT_ONCE):
+        last = min(first + _AT_ONCE, len(moments))
+        begin = 0
+        there = node_names[who[cuts[first] : cuts[last]]].tolist()
+        ends, joined = (cuts[first + 1 : last + 1] - cuts[first]).tolist(), joins[first:last].tolist()
+        for at_s, end, count in zip(moments[first:last].tolist(), ends, joined, strict=True):
+            middle = begin + count  # joins stand before leaves
+            events.append(PoolEvent(at_s, PoolChanged(nodes(there[begin:middle]), nodes(there[middle:end]))))
+            begin = end
+    if not len(at) or at[-1] != length_of(span):
         events.append(PoolEvent(span.end_s, PoolChanged()))
     return tuple(events)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec
 
@@ -22,6 +22,8 @@ MOST_NAMES = 1_000_000
 """Names of nodes in one log; the largest cluster so far had 158,976."""
 PLACE_BYTES = 128
 """Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125). A job itself takes two."""
+MOST_PLACES = 1_000_000
+"""Jobs on nodes that are looked at together, if that is more than one node."""
 LISTED = 10
 """Number of skipped lines that are shown."""
 MOST_SEEN = 4_000_000
@@ -133,6 +135,20 @@ class JobTable:
     def ran(self) -> NDArray[np.bool_]:
         """Whether each job ran for any time."""
         return self.end_s > self.start_s
+
+    def by_nodes(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+        """(first node, last node + 1, places, their jobs) of groups of nodes: what is done place by place takes memory for one.
+
+        A place is an index of ``members``, a job on a node.
+        """
+        until = np.cumsum(np.bincount(self.members, minlength=len(self.names)))
+        begin = 0
+        while begin < len(self.names):
+            before = until[begin - 1] if begin else 0
+            end = max(begin + 1, int(np.searchsorted(until, before + MOST_PLACES, side="right")))
+            places = np.flatnonzero((self.members >= begin) & (self.members < end))
+            yield begin, end, places, np.searchsorted(self.first, places, side="right") - 1
+            begin = end
 
     def chosen(self, keep: NDArray[np.bool_]) -> JobTable:
         """These jobs only; all names stay."""

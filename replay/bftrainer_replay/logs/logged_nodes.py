@@ -74,49 +74,63 @@ class LoggedNodes:
 
 def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
     """Derive the facts of a table with named nodes; running jobs run to ``finish_s``."""
-    counts = np.diff(table.first)
     names = len(table.names)
-    job = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    needs = table.needs[job]
     most = min(_MOST_SETS, max(1, _MOST_BYTES // max(names, 1)))
     # A job that has run was in one partition; older versions of sacct keep the list that it was submitted to.
-    partitions, more = _sets([each.partition for each in table.all_needs], needs, table.members, names, most)
-    constraints, others = _sets([each.constraint for each in table.all_needs], needs, table.members, names, most)
-    alone = {name: nodes for name, nodes in partitions.items() if "," not in name}
-    start, end = np.minimum(table.start_s[job], finish_s), np.minimum(table.end_s[job], finish_s)
-    timeline = _Timeline.of(table.members, start, end)
-    cores = np.array([use.cores for use in table.all_uses])
+    partitions = _NodeSets.of([each.partition for each in table.all_needs], table, most)
+    constraints = _NodeSets.of([each.constraint for each in table.all_needs], table, most)
     kinds = sorted({device for use in table.all_uses for device, _ in use.devices})[:16]
-    use = table.use[job]
+    amounts = [np.array([use.cores for use in table.all_uses])]
+    amounts += [np.array([dict(use.devices).get(kind, 0.0) for use in table.all_uses]) for kind in kinds]
+    peaks = np.zeros((len(amounts), names))
+    job_s = busy_s = 0.0
+    for first, last, places, job in table.by_nodes():
+        members = table.members[places]
+        for sets in (partitions, constraints):
+            sets.add(table.needs[job], members)
+        start, end = np.minimum(table.start_s[job], finish_s), np.minimum(table.end_s[job], finish_s)
+        timeline = _Timeline.of(members - first, start, end)
+        for each, peak in zip(amounts, peaks, strict=True):
+            if each.any():
+                peak[first:last] = timeline.peaks(each[table.use[job]], last - first)
+        job_s, busy_s = np.add((job_s, busy_s), timeline.job_and_busy_s())
+    named = partitions.named()
+    alone = {name: nodes for name, nodes in named.items() if "," not in name}
+    return LoggedNodes(
+        table.names, alone or named, constraints.named(), peaks[0], dict(zip(kinds, peaks[1:], strict=True)),
+        float(job_s / busy_s) if busy_s else 1.0, partitions.left_out + constraints.left_out,
+    )  # fmt: skip
 
-    def peak(each: NDArray[np.float64]) -> NDArray[np.float64]:
-        return timeline.peaks(each[use], names)
 
-    devices = {kind: peak(np.array([dict(each.devices).get(kind, 0.0) for each in table.all_uses])) for kind in kinds}
-    peaks = peak(cores) if cores.any() else np.zeros(names)
-    shared = timeline.jobs_per_busy_node()
-    return LoggedNodes(table.names, alone or partitions, constraints, peaks, devices, shared, more + others)
+@dataclass(frozen=True, slots=True, eq=False)
+class _NodeSets:
+    """The nodes that jobs with each text ran on. ``left_out`` are the texts beyond those of most places."""
 
+    texts: list[str]
+    place: NDArray[np.int64]
+    nodes: NodeMask
+    left_out: int
 
-def _sets(
-    texts: list[str], needs: NDArray[np.int32], members: NDArray[np.int32], names: int, most: int
-) -> tuple[dict[str, NodeMask], int]:
-    """The nodes that jobs with each text ran on, and how many texts are beyond ``most``."""
-    number: dict[str, int] = {}
-    of_needs = np.array([number.setdefault(text, len(number)) if text else -1 for text in texts], dtype=np.int32)
-    text_of = of_needs[needs]
-    ran = np.bincount(text_of[text_of >= 0], minlength=len(number)) if len(number) else np.empty(0, dtype=np.int64)
-    chosen = np.argsort(-ran, kind="stable")[:most]
-    place = np.full(len(number) + 1, -1, dtype=np.int32)
-    place[chosen] = np.arange(len(chosen), dtype=np.int32)
-    where = place[text_of]
-    inside = where >= 0
-    nodes = np.zeros((len(chosen), names), dtype=np.bool_)
-    nodes[where[inside], members[inside]] = True
-    known = list(number)
-    return {known[each]: nodes[k] for k, each in enumerate(chosen.tolist()) if nodes[k].any()}, len(number) - len(
-        chosen
-    )
+    @classmethod
+    def of(cls, texts: list[str], table: JobTable, most: int) -> _NodeSets:
+        """No nodes yet; ``texts`` are those of the table's needs."""
+        number = {text: k for k, text in enumerate(dict.fromkeys(filter(None, texts)))}
+        of_needs = np.array([number.get(text, len(number)) for text in texts])
+        ran = np.bincount(of_needs[table.needs], weights=np.diff(table.first), minlength=len(number))[: len(number)]
+        chosen = np.argsort(-ran, kind="stable")[:most]
+        place = np.full(len(number) + 1, len(chosen))
+        place[chosen] = np.arange(len(chosen))
+        nodes = np.zeros((len(chosen) + 1, len(table.names)), dtype=np.bool_)
+        known = list(number)
+        return cls([known[k] for k in chosen.tolist()], place[of_needs], nodes, len(number) - len(chosen))
+
+    def add(self, needs: NDArray[np.int32], members: NDArray[np.int32]) -> None:
+        """Jobs with these needs were on these nodes."""
+        self.nodes[self.place[needs], members] = True
+
+    def named(self) -> dict[str, NodeMask]:
+        """Without those of no node."""
+        return {text: nodes for text, nodes in zip(self.texts, self.nodes[:-1], strict=True) if nodes.any()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,12 +164,11 @@ class _Timeline:
             found[self.owners] = np.maximum.reduceat(self.sums(each), self.edges)
         return found
 
-    def jobs_per_busy_node(self) -> float:
-        """Places on a node, on average over the time in which it has any."""
+    def job_and_busy_s(self) -> tuple[float, float]:
+        """Seconds of all places, and of the nodes that have any."""
         if not len(self.order):
-            return 1.0
+            return 0.0, 0.0
         running = self.sums(np.ones(len(self.order) // 2))
         length_s = np.diff(self.at_s, append=self.at_s[-1])
         length_s[self.edges[1:] - 1] = 0.0  # from a node's last end to the next node's first start
-        busy_s = float(length_s[running > 0.5].sum())
-        return float(np.dot(running, length_s)) / busy_s if busy_s else 1.0
+        return float(np.dot(running, length_s)), float(length_s[running > 0.5].sum())

@@ -207,6 +207,9 @@ def cut(
         joined, left = event.change.joined, event.change.left
         if chosen is not None:
             joined, left = joined & chosen, left & chosen
+        elif event.at_s > start_s and (joined or left) and not event.all_joined:
+            events.append(event)  # of which a log may have millions
+            continue
         if event.at_s <= start_s:
             pool -= left
             pool |= joined
