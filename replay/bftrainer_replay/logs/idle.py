@@ -54,15 +54,13 @@ def periods_of(
 def idle_periods(table: JobTable, span: TrustedSpan, unavailable: NodePeriods = NO_PERIODS) -> NodePeriods:
     """When each node is idle: no job holds it, it is not unavailable, and there is no outage."""
     length = length_of(span)
-    start = _milliseconds(np.nan_to_num(table.start_s, nan=span.start_s), span)
-    end = _milliseconds(table.end_s, span)
     # A busy interval of zero length at each edge of the span makes the first and last idle periods like all others.
     closed = [(0, 0), (length, length), *(_milliseconds(np.array(out), span).tolist() for out in span.outages)]
     found = []
     for first, last, places, job in table.by_nodes():
-        inside = end[job] > start[job]
-        places, job = places[inside], job[inside]
-        busy = NodePeriods(table.members[places].astype(np.int64), start[job], end[job])
+        start, end = _milliseconds(table.start_s[job], span), _milliseconds(table.end_s[job], span)
+        inside = end > start
+        busy = NodePeriods(table.members[places[inside]].astype(np.int64), start[inside], end[inside])
         down = (unavailable.nodes >= first) & (unavailable.nodes < last)
         busy += NodePeriods(unavailable.nodes[down], unavailable.since[down], unavailable.until[down])
         for since, until in closed:

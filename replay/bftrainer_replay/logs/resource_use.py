@@ -35,6 +35,8 @@ def use_of(
     table: JobTable, start_s: float, end_s: float, outages: tuple[tuple[float, float], ...]
 ) -> ResourceUse | None:
     """None if no job has an allocation in the log. A device type (``gpu:a100``) counts only if there is no total (``gpu``)."""
+    if len(table.all_uses) < 2:  # NO_USE
+        return None
     names = {device for use in table.all_uses for device, _ in use.devices}
     kinds = [CORES, *sorted(name for name in names if name.partition(":")[0] not in names - {name})[:_MOST_KINDS]]
     ran = table.ran

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,17 +66,18 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
 
 
 def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
-    ran = table.end_s > table.start_s
+    ran: Any = table.end_s > table.start_s
     if not ran.any():
         raise InputFileError(source.name, "has no job that ran for any time")
+    ran = slice(None) if ran.all() else ran  # without copies
     starts, ends, asked = table.start_s[ran], table.end_s[ran], table.asked[ran]
     over = ends[np.isfinite(ends)]
     running = len(over) < len(ends)
-    times = np.concatenate((starts, over, table.submit_s))
+    latest = max(starts.max(), over.max(initial=-math.inf), table.submit_s.max())
     begin = float(over.min()) if len(over) else float(starts.min())
-    finish = float(times.max() if running else min(starts.max(), table.submit_s.max()))
+    finish = float(latest if running else min(starts.max(), table.submit_s.max()))
     if begin >= finish:
-        begin, finish = float(starts.min()), float(times.max())
+        begin, finish = float(starts.min()), float(latest)
 
     def busy() -> float:
         whole = np.minimum(ends, finish) - np.maximum(starts, begin)
@@ -169,8 +171,8 @@ def _gaps(
     starts: NDArray[np.float64], ends: NDArray[np.float64], start_s: float, end_s: float
 ) -> list[tuple[float, float]]:
     """The parts of [start_s, end_s] that no interval covers."""
-    order = np.argsort(starts, kind="stable")
-    begin = np.append(np.clip(starts[order], start_s, end_s), end_s)
-    covered = np.append(start_s, np.maximum.accumulate(np.clip(ends[order], start_s, end_s)))
+    # Before the k-th start, all of the earlier k have ended if the k-th end is earlier.
+    begin = np.append(np.sort(np.clip(starts, start_s, end_s)), end_s)
+    covered = np.append(start_s, np.sort(np.clip(ends, start_s, end_s)))
     gap = begin > covered
     return list(zip(covered[gap].tolist(), begin[gap].tolist(), strict=True))

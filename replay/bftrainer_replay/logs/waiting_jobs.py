@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from bftrainer_replay.logs.needs import BEFORE_ELIGIBLE, Block, Fact, JobNeeds
 
 def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | None:
     """The queue, or None if no job of the log ever waited (submit times missing, or equal to the start).
+
+    Its columns are those of the table, which is put in their order: a log may have 44 million jobs.
 
     A dependency, a begin time or a hold keeps a job from being eligible: it is in the queue twice, from its submission with the
     reason and from when it is eligible without. Where the two times are equal, the log does not tell them apart, and the
@@ -31,24 +35,20 @@ def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | Non
         [place[JobNeeds(n.partition, n.constraint, Block.NONE, n.cores, n.devices)] for n in table.all_needs],
         dtype=np.int32,
     )
-    needs = table.needs.copy()
-    needs[twice] = freed[table.needs[twice]]
-    until_s = np.where(np.isfinite(table.eligible_s), table.eligible_s, table.end_s)
-
-    def both(column: np.ndarray, more: np.ndarray) -> np.ndarray:
-        return np.concatenate((column, more))
-
-    eligible_s = both(table.eligible_s, table.submit_s[twice])
-    order = np.argsort(eligible_s, kind="stable")
+    until_s = np.where(np.isfinite(table.eligible_s[twice]), table.eligible_s[twice], table.end_s[twice])
+    columns = {
+        "eligible_s": table.submit_s[twice], "submit_s": table.submit_s[twice], "start_s": until_s, "end_s": until_s,
+        "asked": table.asked[twice], "limit_s": table.limit_s[twice], "needs": table.needs[twice],
+    }  # fmt: skip
+    table.needs[twice] = freed[table.needs[twice]]
+    if len(twice):
+        more: dict[str, Any] = {name: np.concatenate((getattr(table, name), columns[name])) for name in columns}
+        table = replace(table, **more)
+    order = np.argsort(table.eligible_s, kind="stable")
+    for name in columns:
+        column = getattr(table, name)
+        column[:] = column[order]
     return Queue(
-        both(table.submit_s, table.submit_s[twice])[order],
-        eligible_s[order],
-        both(table.start_s, until_s[twice])[order],
-        both(table.end_s, until_s[twice])[order],
-        both(table.asked, table.asked[twice])[order],
-        both(table.limit_s, table.limit_s[twice])[order],
-        both(needs, table.needs[twice])[order],
-        all_needs,
-        frozenset(facts),
-        dialect=dialect,
-    )
+        table.submit_s, table.eligible_s, table.start_s, table.end_s, table.asked, table.limit_s, table.needs, all_needs,
+        frozenset(facts), dialect=dialect,
+    )  # fmt: skip
