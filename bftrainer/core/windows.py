@@ -22,13 +22,21 @@ class PilotJobs:
 
     ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs are no main-queue jobs, and a
     node in none of them cannot be held. ``shares_partitions``: preemption is by QOS, so main-queue jobs may wait in these
-    partitions as well. ``assume_window_s`` is the length of a window where the site hides other users' jobs.
+    partitions as well. ``assume_window_s`` is the length of a window where the site hides other users' jobs. ``cpus_per_gpu``
+    and ``mib_per_gpu`` are the most that a holder takes for each GPU of a part.
     """
 
     job_ids: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
     assume_window_s: float | None = None
     shares_partitions: bool = False
+    cpus_per_gpu: int = 0
+    mib_per_gpu: int = 0
+
+    def main_partitions(self, node: NodeView) -> frozenset[str]:
+        """Where main-queue jobs find a node."""
+        found = frozenset(node.partitions)
+        return found if self.shares_partitions else found - self.partitions
 
     def may_have(self, node: NodeView) -> bool:
         """Whether a holder could run on a node."""
@@ -71,8 +79,8 @@ class FreeNode:
         return self.end.at_s - at_s
 
 
-def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False) -> tuple[FreeNode, ...]:
-    """The free nodes, by name; with ``wakes`` those that are powered down as well.
+def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False, parts: bool = False) -> tuple[FreeNode, ...]:
+    """The free nodes, by name; with ``wakes`` those that are powered down as well, with ``parts`` those that are shared.
 
     Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is assumed.
     """
@@ -82,12 +90,13 @@ def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False) -> tuple
         end = ends[node.name]
         if end.at_s <= seen.at_s:
             continue
-        if node.availability not in _IDLE and not (wakes and node.availability is Availability.ASLEEP):
+        also = {Availability.ASLEEP: wakes, Availability.SHARED: parts}
+        if node.availability not in _IDLE and not also.get(node.availability):
             continue
         if not ours.may_have(node):
             continue
         # The job that it is kept for, and its start, are not in this observation: unknown is not free.
-        if node.availability is Availability.PLANNED and end.kind is EndKind.NEVER:
+        if (node.availability is Availability.PLANNED or node.is_planned) and end.kind is EndKind.NEVER:
             continue
         free.append(FreeNode(node, end))
     return tuple(free)

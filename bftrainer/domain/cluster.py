@@ -44,11 +44,12 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The part of a node that no job has: GPUs, cores, MiB of memory."""
+    """The part of a node that no job has: GPUs, cores, MiB of memory. ``of_mib``: all memory of the node."""
 
     gpus: int
     cpus: int
     mib: int
+    of_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from bftrainer.errors import WindowsUnknownError
 AT_S = 1000.0
 
 
-FREE, PLANNED, ASLEEP, FALLING_ASLEEP, BUSY, UNUSABLE = Availability
+FREE, PLANNED, ASLEEP, FALLING_ASLEEP, BUSY, SHARED, UNUSABLE = Availability
 
 
 def seen(*states: Availability, **more: object) -> Observation:

@@ -48,6 +48,10 @@ class SlurmSettings(ConfigTable):
     """Account that holders are charged to."""
     gres: str = ""
     """GRES that holders and workers request on each node, such as "gpu:4". Default: all GPUs of the node."""
+    cpus_per_gpu: Count = 4
+    """With nodes.unit = "gpu", cores of a holder beside other jobs for each of its GPUs, at most an equal share of the node."""
+    mem_per_gpu: Count = 16_384
+    """The same for memory, in MiB."""
     options: tuple[str, ...] = ()
     """Further options for sbatch, such as "--constraint=ib"."""
     start_within_s: Positive = 5.0

@@ -1,5 +1,7 @@
 """Holder jobs: the commands that submit, list and cancel them, and their output. Pure. Tried with Slurm 22.05.8.
 
+A holder of a part of a node bounds its cores and memory instead; steps with ``--overlap --mem=0`` get all of the job's.
+
 Reasons for the options of :func:`submit_argv`: ``--exclusive`` alone gives steps neither all memory (``--mem=0``; else the
 default memory, 800 of 2,000 MB) nor any GPU (``--gres``). ``--no-requeue``: a preempted holder must not start again. No job
 arrays: a task cannot be canceled by its raw id. No ``-c`` and no ``--exact``: steps would see only a part of the node.
@@ -103,7 +105,7 @@ def submit_argv(
     ]
     return [
         "sbatch", "--parsable", *chosen, f"-N{size}", f"-n{size}", "-w", ",".join((request.node, *beside)),
-        "--exclusive", "--mem=0",
+        *(["-c", str(request.cpus), f"--mem={request.mib}"] if request.cpus else ["--exclusive", "--mem=0"]),
         "-t", str(limit_minutes(request.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
         f"--signal={NOTICE}@0",
         f"--comment={comment}", "-o", str(log), "--open-mode=append", *settings.options, *command,

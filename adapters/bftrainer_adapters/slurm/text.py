@@ -58,8 +58,9 @@ def _idle(record: str, gres: str) -> Idle | None:
         return None
     cpus = _count(record, "CPUEfctv") - _count(record, "CPUAlloc")
     spared = _value(record, "MemSpecLimit")
-    mib = _count(record, "RealMemory") - _count(record, "AllocMem") - (int(spared) if is_number(spared) else 0)
-    return Idle(gpus, max(cpus, 0), max(mib, 0))
+    of_mib = _count(record, "RealMemory")
+    mib = of_mib - _count(record, "AllocMem") - (int(spared) if is_number(spared) else 0)
+    return Idle(gpus, max(cpus, 0), max(mib, 0), of_mib)
 
 
 def _count(record: str, key: str) -> int:

@@ -17,9 +17,19 @@ from bftrainer.domain.fragments import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError, PostponedError
+from bftrainer.live.nodes.holding_order import OrderFacts
 from bftrainer.live.nodes.node_facts import Candidate, LimitWaits
 from bftrainer.live.nodes.poll_schedule import PollOutcome, PollSchedule, rules_of
-from bftrainer.live.nodes.selection import allowed, asleep, idle_nodes, next_end_s, offered, window_ends_here
+from bftrainer.live.nodes.selection import (
+    allowed,
+    asleep,
+    idle_nodes,
+    idle_with_gpus,
+    next_end_s,
+    offered,
+    part_of,
+    window_ends_here,
+)
 from bftrainer.live.nodes.sharing import overlap, peer_holders, rivals
 
 FirstSeen = Mapping[str, Mapping[NodeStage, PilotS]]
@@ -67,7 +77,8 @@ class ClusterView:
     postponed a poll for long. ``complaint``: what was last said of peer pilots.
     ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration
     allows. ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, held nodes included.
-    ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
+    ``clock_offset_s``: what this host's clock is ahead of the scheduler's. ``part_gpus``: GPUs of parts in the last look; a job
+    may be about to take what has come since.
     """
 
     schedule: PollSchedule
@@ -93,6 +104,8 @@ class ClusterView:
     is_blind: bool = False
     clock_offset_s: float | None = None
     seen_s: PilotS = PilotS(-math.inf)
+    order: OrderFacts = field(default_factory=OrderFacts)
+    part_gpus: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     first_seen: FirstSeen = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -166,15 +179,28 @@ def _observed(
     offset_s = at_s - seen.at_s
     if view.clock_offset_s is not None and abs(offset_s - view.clock_offset_s) <= _OFFSET_JITTER_S:
         offset_s = view.clock_offset_s
+    by_gpu = config.nodes.unit == "gpu"
+    shared = (n for n in seen.nodes if by_gpu and n.name in free and n.availability is Availability.SHARED)
+    parts = {n.name: part_of(n, ours) for n in shared}
+    order = (
+        OrderFacts(idle_with_gpus(seen, ours), {n.name: ours.main_partitions(n) for n in seen.nodes}, at_s)
+        if by_gpu
+        else OrderFacts()
+    )
     confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, ours) else 0.0
     idle, _ = debounce(view.idle, frozenset(free), poll.begun_s, confirm_s)
     came_at_once = not confirm_s and not idle.offered <= view.idle.offered
     candidates = []
     for node in sorted(idle.offered):
         node_class = lookup.of_node(node) or ""
-        gpus = lookup.gpus(node)
-        size = gpus if config.nodes.unit == "gpu" else 1
-        candidates.append(Candidate(NodeRequest(node, free[node], gpus, node_class), node_class, size=size))
+        request = NodeRequest(node, free[node], lookup.gpus(node), node_class)
+        if part := parts.get(node):
+            gpus = min(part.gpus, view.part_gpus.get(node, 0)) if confirm_s else part.gpus
+            request = replace(request, gpus=gpus, cpus=gpus * part.cpus // part.gpus, mib=gpus * part.mib // part.gpus)
+            if not gpus:
+                continue
+        size = request.gpus if by_gpu else 1
+        candidates.append(Candidate(request, node_class, size=size))
     return replace(
         view,
         were_idle=idle_nodes(seen),
@@ -197,6 +223,8 @@ def _observed(
         is_blind=Hidden.JOBS in seen.hidden and answer.peers is not None and config.nodes.share,
         clock_offset_s=offset_s,
         seen_s=at_s,
+        order=order,
+        part_gpus=MappingProxyType({name: part.gpus for name, part in parts.items()}),
         first_seen=first_seen(view.first_seen, free, seen.nodes, at_s, offset_s),
     )
 

@@ -17,6 +17,7 @@ from bftrainer.core.fair_share import Demand, Split
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.state import Nodes
 from bftrainer.live.nodes.held_fragments import HeldFragment
+from bftrainer.live.nodes.holding_order import looked, must_stay, parts_to_end, without_parts
 from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
 from bftrainer.live.nodes.sharing import cheapest, own_split, room_beside, surplus
 
@@ -95,6 +96,7 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
         [name for name, end_s in known.limit_ends if at.now_s > end_s], "planned: the holder's time limit ends"
     )
     draft.due_s += [end_s for _, end_s in known.window_ends + known.limit_ends if end_s >= at.now_s]
+    known = _in_order(known, draft)
     draft.give_back([h.name for h in above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
     draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
     demand, share = _share(known, at, draft)
@@ -121,6 +123,14 @@ def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: 
         if h.name not in in_use or (h.given_back_s is not None and now_s - h.given_back_s >= patience_s)
     )
     return Release(free) if free else None
+
+
+def _in_order(known: NodeFacts, draft: _Draft) -> NodeFacts:
+    """End the parts that may not be held any longer."""
+    seen = looked(known.memory.unheld, known.order, draft.kept)
+    reason = "an idle node of the partition is not held: main jobs would take it instead of this part"
+    draft.give_back(parts_to_end(known.order, seen, draft.kept, known.used), reason)
+    return replace(known, memory=replace(known.memory, unheld=seen))
 
 
 def _share(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[Demand | None, Split]:
@@ -159,11 +169,14 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     in_pool = sizes_by_class(h for h in draft.kept if h.name in known.pool)
     caps = {cap.node_class: cap for cap in memory.caps}
     found: list[str] = []
+    stays = must_stay(known.order, draft.kept)
     for node_class in sorted({h.node_class or "" for h in kept_unused.values()}):
         mine = sorted((s, n) for n, s in unused_since.items() if (kept_unused[n].node_class or "") == node_class)
         beyond = in_pool[node_class] - min(known.demand_of(node_class, at.now_s), known.most)
         gone = []
         for unused_s, name in mine:
+            if name in stays:
+                continue
             if (size := kept_unused[name].size) <= beyond or at.now_s - unused_s >= nodes.unused_after_s:
                 gone.append(name)
                 beyond -= size
@@ -175,14 +188,15 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
         found += gone
     back_off = tuple((kept_unused[name].node, ends[name]) for name in found if name in ends)
     draft.give_back(found, "unused", back_off)
-    draft.due_s += [s + nodes.unused_after_s for s in unused_since.values()]
+    draft.due_s += [s + nodes.unused_after_s for name, s in unused_since.items() if name not in stays]
     found_caps = tuple(caps[name] for name in sorted(caps))
     return replace(memory, unused_since=tuple(unused_since.items()), caps=found_caps), bool(found)
 
 
 def _by_worth(candidates: Mapping[str, Candidate]) -> list[str]:
-    """Long windows first, then in name order."""
-    return sorted(in_name_order(candidates), key=lambda node: -candidates[node].request.window_s)
+    """Whole nodes first, of these long windows, then in name order."""
+    order = ((candidates[node], node) for node in in_name_order(candidates))
+    return [node for _, node in sorted(order, key=lambda it: (it[0].is_part, -it[0].request.window_s))]
 
 
 def _left_idle(known: NodeFacts) -> tuple[str, ...]:
@@ -216,6 +230,10 @@ def _requests(
     at_once = nodes.max_pending - sum(h.fragment.phase is FragmentPhase.PENDING for h in known.fragments)
     for held in known.fragments:
         free.pop(held.node, None)
+    blocked, nowhere = without_parts(known.order, draft.kept), frozenset[str]()
+    for node in [node for node, it in free.items() if it.is_part]:
+        if not blocked.isdisjoint(known.order.partitions.get(node, nowhere)):
+            del free[node]
     there = sizes_by_class(draft.kept)
     room_of = {name: known.demand_of(name, at.now_s) - there[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
@@ -239,10 +257,11 @@ def sizes_by_class(held: Iterable[HeldFragment]) -> Counter[str | None]:
 
 
 def above(kept: Sequence[HeldFragment], used: Nodes, most: int) -> list[HeldFragment]:
-    """Fragments above a cap: unused ones first, the latest first."""
+    """Fragments above a cap: parts first, of these unused ones, the latest first."""
     if len(kept) <= most:
         return []
-    return sorted(kept, key=lambda h: (h.name in used, -h.asked_s, h.name))[: len(kept) - most]
+    order = sorted(kept, key=lambda h: (not h.fragment.is_part, h.name in used, -h.asked_s, h.name))
+    return order[: len(kept) - most]
 
 
 def in_the_way(

@@ -160,6 +160,8 @@ class FragmentBook:
         if held.given_back_s is None:
             since_s = held.asked_s if held.ready_s is None else held.ready_s
             base_s = self._config.now.nodes.flap_back_off_s
+            if held.fragment.is_part:  # main jobs take some of its GPUs, and the rest may be held again
+                base_s = min(base_s, PART_BACK_OFF_S)
             self._backoff.preempted(held.node, now_s - since_s, base_s, now_s)
 
 
@@ -186,6 +188,8 @@ def _leaving(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
 Ends = tuple[tuple[str, float], ...]
 """(fragment, seconds since 1970)."""
 
+PART_BACK_OFF_S = 5.0
+"""The same as ``nodes.flap_back_off_s``, for parts of nodes."""
 _NEAR_S = 3600.0
 """Ends of time limits that are further off matter to no decision; each event and its record would carry all of them."""
 

@@ -13,17 +13,25 @@ from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.held_fragments import HeldFragment
+from bftrainer.live.nodes.holding_order import OrderFacts, UnheldNodes
 from bftrainer.live.nodes.node_requests import BackOff
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off, ``size`` its nodes or GPUs."""
+    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off, ``size`` its nodes or GPUs.
+
+    Of a shared node, it is a part.
+    """
 
     request: NodeRequest
     node_class: str
     not_before_s: float = 0.0
     size: int = 1
+
+    @property
+    def is_part(self) -> bool:
+        return self.request.cpus > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,8 @@ class LimitWaits:
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
     """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
-    nodes that were left idle to save power, the observation of limits for which fragments were released last, and how the
-    split among users went.
+    nodes that were left idle to save power, the observation of limits for which fragments were released last, how the
+    split among users went, and idle nodes that are not held (:mod:`.holding_order`).
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
@@ -60,6 +68,7 @@ class NodeMemory:
     left_idle: tuple[str, ...] = ()
     limits_at_s: float = 0.0
     share: ShareMemory = field(default_factory=ShareMemory)
+    unheld: UnheldNodes = field(default_factory=UnheldNodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class NodeFacts:
     ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
     has to be released), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
     ``peer_holders`` are the holder jobs of peer pilots, ``rivals`` the pilots that may use some of
-    the ``usable`` nodes, all that the configuration allows; ``user`` runs this one.
+    the ``usable`` nodes, all that the configuration allows; ``user`` runs this one. ``order`` is empty by node.
     ``answers``: the last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or not.
     """
 
@@ -90,6 +99,7 @@ class NodeFacts:
     rivals: tuple[Sharer, ...] = ()
     usable: int = 0
     user: str = ""
+    order: OrderFacts = field(default_factory=OrderFacts)
 
     def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
         """Nodes of a class that trainers would use, as far as they have shown it with as many as there are at ``now_s``."""

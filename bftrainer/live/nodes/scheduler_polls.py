@@ -114,6 +114,10 @@ class SchedulerPolls:
             self._recorder.note(kind, "", text)
         return self.view.answers and not self.view.is_postponed
 
+    def look_soon(self) -> None:
+        """Something has changed on a node, as a holder's end shows."""
+        self.view = replace(self.view, schedule=self.view.schedule.expecting(self._clock.elapsed_s()))
+
     def show_demand(self) -> None:
         """Show peer pilots what has changed, one call at a time: with a slow scheduler they would pile up."""
         if self._showing is not None and not self._showing.done():

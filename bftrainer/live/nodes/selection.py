@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from bftrainer.config.hosts import matches
 from bftrainer.config.pilot import NodesConfig
 from bftrainer.core.windows import PilotJobs, free_nodes, window_ends
-from bftrainer.domain.cluster import Availability, NodeView, Observation
+from bftrainer.domain.cluster import Availability, Idle, NodeView, Observation
 
 _ASLEEP = (Availability.ASLEEP, Availability.FALLING_ASLEEP)
 
@@ -66,9 +66,32 @@ def offered(
     """Idle nodes that the configuration allows, each with the rest of its backfill window in seconds."""
     return {
         free.node.name: free.window_s(seen.at_s)
-        for free in free_nodes(seen, pilot_jobs, config.wake)
-        if _is_usable(free.node, config, class_of) and free.window_s(seen.at_s) >= config.min_window_s
+        for free in free_nodes(seen, pilot_jobs, config.wake, config.unit == "gpu")
+        if _is_usable(free.node, config, class_of)
+        and free.window_s(seen.at_s) >= config.min_window_s
+        and (free.node.availability is not Availability.SHARED or part_of(free.node, pilot_jobs).gpus)
     }
+
+
+def part_of(node: NodeView, ours: PilotJobs) -> Idle:
+    """What a holder may take of a shared node: GPUs with a bounded part of cores and memory, at most an equal share each.
+
+    Jobs that need no GPU keep the rest, and start beside it. GPUs without enough cores or memory are stranded.
+    """
+    if node.idle is None or not node.gpu_count:
+        return Idle(0, 0, 0)
+    cpus = max(min(ours.cpus_per_gpu, node.cpus // node.gpu_count), 1)
+    mib = max(min(ours.mib_per_gpu, node.idle.of_mib // node.gpu_count), 1)
+    gpus = min(node.idle.gpus, node.idle.cpus // cpus, node.idle.mib // mib)
+    return Idle(gpus, gpus * cpus, gpus * mib)
+
+
+def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Nodes that a main-queue job with GPUs would get without a preemption, each with its partitions; powered down or not,
+    allowed or not.
+    """
+    idle = (Availability.FREE, Availability.PLANNED, *_ASLEEP)
+    return tuple((n.name, ours.main_partitions(n)) for n in seen.nodes if n.gpu_count and n.availability in idle)
 
 
 def window_ends_here(seen: Observation, pilot_jobs: PilotJobs, now_s: float) -> dict[str, float]:

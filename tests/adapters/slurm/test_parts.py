@@ -26,12 +26,12 @@ def test_recorded_parts(version: str) -> None:
     """Main jobs of 1 GPU, of none and of 3, and a holder of 3."""
     found = nodes("parts", version)
     assert {name: node.idle for name, node in found.items()} == {
-        "node01": Idle(7, 14, 56_000), "node02": Idle(8, 12, 60_000), "node03": Idle(5, 10, 52_000),
-        "node04": Idle(5, 14, 56_000),
+        "node01": Idle(7, 14, 56_000, 64_000), "node02": Idle(8, 12, 60_000, 64_000), "node03": Idle(5, 10, 52_000, 64_000),
+        "node04": Idle(5, 14, 56_000, 64_000),
     }  # fmt: skip
     assert {node.availability for node in found.values()} == {Availability.SHARED}
     spared = nodes("parts", version, ("AllocMem=8000 ", "AllocMem=8000 MemSpecLimit=6000 "))
-    assert spared["node01"].idle == Idle(7, 14, 50_000)
+    assert spared["node01"].idle == Idle(7, 14, 50_000, 64_000)
 
 
 @pytest.mark.parametrize(
