@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.config.pilot import PilotConfig
@@ -30,19 +29,22 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
 from bftrainer.live.site import JobNodes, Site, SitePlugin, batch_systems
 from bftrainer.protocol.environment import FRAGMENT
-from bftrainer.system.processes import send, with_variable
+from bftrainer.system.processes import end_all, with_variable
 
 
 class Allocation:
     """Scheduler and NodeHolder over a fixed list of nodes."""
 
-    def __init__(self, state_dir: Path, nodes: tuple[str, ...], clock: Clock) -> None:
+    def __init__(
+        self, state_dir: Path, nodes: tuple[str, ...], clock: Clock, ends_by: int = int(signal.SIGKILL)
+    ) -> None:
         if not nodes:
             raise UserError('holder = "allocation" needs nodes: run the pilot inside a job, or set nodes.hosts')
         self._holders = state_dir / "holders"
         self._holders.mkdir(mode=0o700, exist_ok=True)
         self._nodes = nodes
         self._clock = clock
+        self._ends_by = signal.Signals(ends_by)
         self._gone: list[Fragment] = []
 
     def observe(self) -> Observation:
@@ -88,11 +90,8 @@ class Allocation:
                 self._gone.append(Fragment(fragment.name, FragmentPhase.GONE, why="released"))
 
     def clear(self, names: frozenset[str]) -> None:
-        """SIGKILL the workers, or the sruns that started them (Slurm then ends their steps within 0.1 s)."""
-        for name in sorted(names):
-            for process in with_variable(FRAGMENT, id_of(name)):
-                with suppress(PermissionError):
-                    send(process, signal.SIGKILL)
+        """End the workers, or the sruns that started them."""
+        end_all([process for name in sorted(names) for process in with_variable(FRAGMENT, id_of(name))], self._ends_by)
 
     def renew(self) -> None:
         """Nothing to do: the end of the job ends everything."""
@@ -114,8 +113,8 @@ class AllocationSite:
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         around = (batch.job_nodes(os.environ, config) for _, batch in batch_systems())
         found = next((job for job in around if job is not None), JobNodes(("localhost",)))
-        allocation = Allocation(state_dir, found.nodes, clock)
-        return Site(allocation, allocation, driver={"prefix": list(found.prefix)})
+        allocation = Allocation(state_dir, found.nodes, clock, found.ends_by)
+        return Site(allocation, allocation, driver={"prefix": list(found.prefix), "ends_by": found.ends_by})
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return []

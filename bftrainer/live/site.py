@@ -6,6 +6,7 @@ A package registers a site under the entry point group ``bftrainer.sites``, NAME
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,8 @@ class JobNodes:
 
     nodes: tuple[str, ...]
     prefix: tuple[str, ...] = ()
+    ends_by: int = int(signal.SIGKILL)
+    """As :attr:`~bftrainer.protocol.messages.DriverSettings.ends_by`."""
 
 
 class BatchSystem(Protocol):

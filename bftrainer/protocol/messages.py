@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -58,5 +59,7 @@ class DriverSettings:
     allow_stock_horovodrun: bool
     prefix: tuple[str, ...] = ()
     """Put before every worker's command; ``{fragment_id}``, ``{job_id}`` and ``{node}`` are filled in."""
+    ends_by: int = int(signal.SIGKILL)
+    """Signal at which the prefix's process ends, and its worker at once."""
     drop_environment: tuple[str, ...] = ("SLURM_", "SBATCH_", "SRUN_")
     keep_environment: tuple[str, ...] = ("SLURM_CONF",)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+PATIENCE_S = 1.0
 _FIELD_STATE, _FIELD_START = 0, 19  # of /proc/PID/stat, counted after the command's closing bracket
 
 
@@ -45,10 +47,29 @@ def send(process: ProcessId, signum: signal.Signals) -> bool:
     """Send a signal if the pid still belongs to the process; return whether it did."""
     if not is_alive(process):
         return False
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(process.pid, signum)
         return True
     return False
+
+
+def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL) -> None:
+    """End processes by a signal; return when none is left. SIGKILL for those that are left after :data:`PATIENCE_S`.
+
+    The signal is repeated: a program that has just started may lose one, srun 22.05 for a fifth of a second.
+    """
+    began_s, sent = time.monotonic(), 0
+    while left := [each for each in processes if is_alive(each)]:
+        since_s = time.monotonic() - began_s
+        if by is signal.SIGKILL or since_s >= PATIENCE_S:
+            for each in left:
+                send(each, signal.SIGKILL)
+            return
+        if since_s >= sent * PATIENCE_S / 5:
+            sent += 1
+            for each in left:
+                send(each, by)
+        time.sleep(0.01)
 
 
 def with_variable(name: str, value: str) -> Iterator[ProcessId]:

@@ -183,12 +183,12 @@ def test_a_marked_worker_takes_one_line(starter: WorkerStarter) -> None:
 def test_the_reaper_ends_what_a_killed_driver_leaves(tmp_path: Path) -> None:
     script = tmp_path / "driver.py"
     script.write_text(
-        "import subprocess, time\n"
+        "import signal, subprocess, time\n"
         "from bftrainer_adapters.drivers.common.reaper import Reaper\n"
         "reaper = Reaper()\n"
-        "ended = subprocess.Popen(['true']); reaper.watch(ended.pid, False); ended.wait(); reaper.forget(ended.pid)\n"
+        "ended = subprocess.Popen(['true']); reaper.watch(ended.pid, signal.SIGKILL); ended.wait(); reaper.forget(ended.pid)\n"
         "worker = subprocess.Popen(['sh', '-c', 'sleep 60 & wait'], start_new_session=True)\n"
-        "reaper.watch(worker.pid, True)\n"
+        "reaper.watch(worker.pid, None)\n"
         "print(worker.pid, flush=True)\n"
         "time.sleep(60)\n"
     )

@@ -107,7 +107,7 @@ class Crew:
 
 
 def end(workers: Sequence[WorkerProcess]) -> None:
-    """SIGKILL; the ends of those that still run are planned."""
+    """End workers at once; the ends of those that still run are planned."""
     for worker in workers:
         worker.planned = worker.planned or worker.status() is None
         worker.kill()

@@ -1,7 +1,7 @@
 """Ends a dead driver's workers: a child of the driver that waits for the end of its standard input.
 
 A driver that is killed cannot end its workers, and no process would tell them of changes of nodes. The kernel closes the pipe
-in any case. Lines: ``+ PID process`` or ``+ PID group`` (to be killed), ``- PID`` (has ended).
+in any case. Lines: ``+ PID SIGNAL`` (to be ended by it), ``+ PID group`` (to be killed with its group), ``- PID`` (has ended).
 
 Run as ``python -m bftrainer_adapters.drivers.common.reaper``.
 """
@@ -13,36 +13,38 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
-from bftrainer.system.processes import ProcessId, identify
+from bftrainer.system.processes import ProcessId, end_all, identify, is_alive
+
+GROUP = "group"
 
 
-def remaining(lines: Iterable[str]) -> dict[ProcessId, bool]:
-    """Read all lines; the processes that are left to kill, and whether as a group."""
-    left: dict[int, tuple[ProcessId, bool]] = {}
+def remaining(lines: Iterable[str]) -> dict[ProcessId, str]:
+    """Read all lines; the processes that are left to end, and how."""
+    left: dict[int, tuple[ProcessId, str]] = {}
     for line in lines:
         match line.split():
             case ["+", pid, how]:
                 if (found := identify(int(pid))) is not None:
-                    left[int(pid)] = (found, how == "group")
+                    left[int(pid)] = (found, how)
             case ["-", pid]:
                 left.pop(int(pid), None)
     return dict(left.values())
 
 
-def kill(identity: ProcessId, as_group: bool) -> None:
-    """SIGKILL, unless the process has ended.
-
-    Only srun itself is killed, never its group: Slurm then ends the step within 0.1 s. Without the helper process of its
-    srun the step is orphaned and continues (22.05.8).
-    """
-    if identify(identity.pid) != identity:
-        return
-    try:
-        (os.killpg if as_group else os.kill)(identity.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+def end(left: Mapping[ProcessId, str]) -> None:
+    """End what :func:`remaining` has found."""
+    single: dict[str, list[ProcessId]] = {}
+    for process, how in left.items():
+        if how != GROUP:
+            single.setdefault(how, []).append(process)
+        elif is_alive(process):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    for by, processes in single.items():
+        end_all(processes, signal.Signals(int(by)))
 
 
 class Reaper:
@@ -53,9 +55,9 @@ class Reaper:
         argv = [sys.executable, "-m", "bftrainer_adapters.drivers.common.reaper"]
         self._process = subprocess.Popen(argv, cwd="/", stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603  # our own program
 
-    def watch(self, pid: int, as_group: bool) -> None:
-        """End this process when the driver ends."""
-        self._say(f"+ {pid} {'group' if as_group else 'process'}\n")
+    def watch(self, pid: int, by: signal.Signals | None) -> None:
+        """End this process when the driver ends, by a signal (:attr:`DriverSettings.ends_by`); None: kill its group."""
+        self._say(f"+ {pid} {GROUP if by is None else by.value}\n")
 
     def forget(self, pid: int) -> None:
         self._say(f"- {pid}\n")
@@ -79,5 +81,4 @@ class Reaper:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for one, group in remaining(sys.stdin).items():
-        kill(one, group)
+    end(remaining(sys.stdin))

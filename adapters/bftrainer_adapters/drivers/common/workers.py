@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bftrainer.protocol.events import WorkerExited, WorkerStarted
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.system.processes import end_all, identify
 from bftrainer_adapters.drivers.common.command_line import VISIBLE, filled_prefix, inside_step, worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import CappedLog, Pump
@@ -31,7 +33,8 @@ class WorkerProcess:
     log: Path
     process: subprocess.Popen[bytes]
     pump: Pump
-    as_group: bool
+    by: signal.Signals | None
+    """Signal that ends the prefix's process and, through it, the worker; None: a local worker, whose group is killed."""
     incarnation: int
     planned: bool = False
     waits: bool = False
@@ -54,19 +57,22 @@ class WorkerProcess:
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def kill(self) -> None:
-        """SIGKILL: to the whole group of a local worker; to the prefix's process alone where there is a prefix.
+        """End the worker now: SIGKILL to the whole group of a local worker, a signal to the prefix's process alone.
 
-        Killing the whole group of srun would orphan the step (see ``reaper.kill``).
+        Killing the whole group of srun would orphan the step: without srun's helper process Slurm does not end it (22.05.8).
         """
-        if self.process.returncode is None:
-            try:
-                (os.killpg if self.as_group else os.kill)(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                return
+        if self.process.returncode is not None:
+            return
+        if self.by is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        elif (found := identify(self.process.pid)) is not None:
+            name = f"end {self.process.pid}"
+            threading.Thread(target=end_all, args=([found], self.by), name=name, daemon=True).start()
 
     def end_group_with_leader(self) -> None:
         """Wait until a local worker ends, then kill its children, which would keep the node's memory or continue."""
-        if not self.as_group:
+        if self.by is not None:
             return
         try:
             # Not reaped yet, so its pid cannot be another group's.
@@ -140,8 +146,9 @@ class WorkerStarter:
         assert process.stdout is not None
         pump = Pump(os.dup(process.stdout.fileno()), CappedLog(log, self._settings.log_bytes), marker, on_marked)
         process.stdout.close()
-        worker = WorkerProcess(host, slot, log, process, pump, not prefix, number, waits=bool(marker))
-        self.reaper.watch(process.pid, worker.as_group)
+        by = signal.Signals(self._settings.ends_by) if prefix else None
+        worker = WorkerProcess(host, slot, log, process, pump, by, number, waits=bool(marker))
+        self.reaper.watch(process.pid, by)
         with self._lock:
             self._live.append(worker)
         self._events.write(
@@ -176,7 +183,7 @@ class WorkerStarter:
             return list(self._live)
 
     def kill_all(self) -> None:
-        """SIGKILL every live worker; their exits are planned."""
+        """End every live worker at once; their exits are planned."""
         for worker in self.live():
             worker.planned = True
             worker.kill()

@@ -109,7 +109,7 @@ class StockBackend(Backend):
         self._deaf_commits, self._taken_back_s = 0, None
         if self._process is None and hosts:
             self._group, self._process = members, self._started()
-            self.run.starter.reaper.watch(self._process.pid, as_group=True)
+            self.run.starter.reaper.watch(self._process.pid, None)
 
     def _follow_reports(self) -> bool:
         """Whether there were any of workers."""
