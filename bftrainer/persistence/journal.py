@@ -190,6 +190,8 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
     settings = _settings(store)
     while rows := store.read("SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after):
         for row in rows:
+            if row["settings"] not in settings:
+                settings = _settings(store)  # a pilot has begun others since they were read
             after, its = row["number"], _of_row(settings, row["settings"])
             if admit is not None:
                 admit(its)

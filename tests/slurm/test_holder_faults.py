@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from clusters_under_test import RealSlurm
+from horovod_trainer import SITE
 from slurm_lab import BAD_ANSWERS, Lab, wait_until
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.common.workers import WorkerStarter
 from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer_adapters.slurm.site import worker_settings
 
 
 @pytest.fixture
@@ -213,3 +222,42 @@ def test_orphans_that_cannot_be_ended_are_not_passed_over(cluster: RealSlurm) ->
 
     cluster.until(cleared, "the worker to end")
     assert [f.phase for f in holder.poll()] == [FragmentPhase.READY]
+
+
+def runs(title: str) -> bool:
+    """Whether a process has a title that begins so."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if path.read_text(errors="replace").startswith(title):
+                return True
+    return False
+
+
+@pytest.mark.every_slurm
+def test_a_worker_that_its_driver_ends_leaves_no_daemon_of_its_step(
+    cluster: RealSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that cannot tell srun of a task's end tries for seconds, and the node's next job waits for it."""
+    for name, value in cluster.lab.env.items():
+        monkeypatch.setenv(name, value)
+    ((node, fragment),) = hold(cluster, 1)[1].items()
+    directory = TrainerDirectory(tmp_path / "trainer")
+    directory.path.mkdir()
+    order = {"version": 1, "id": "t", "command": ["true"], "cwd": str(tmp_path), "min_nodes": 1, "max_nodes": 1}
+    directory.trainer.write_text(json.dumps(order))
+    directory.driver.write_text(json.dumps({"version": 1, "driver": "restart", **SITE, **worker_settings("")}))
+    directory.new_incarnation()
+    settings = read_json(DriverSettings, directory.driver)
+    with closing(EventWriter(directory.events, 1)) as events:
+        starter = WorkerStarter(directory, read_json(TrainerMessage, directory.trainer), settings, events)
+        host = HostSlots(node, 1, fragment.id)
+        deaf = ["sh", "-c", "trap '' TERM; echo up; while sleep 1000; do :; done"]
+        worker = starter.start(host, 0, deaf, {})
+        wait_until(lambda: worker.log.exists() and "up" in worker.log.read_text(), "the worker")
+        worker.planned = True
+        worker.kill()
+        starter.wait(worker)
+        starter.close()
+    log = cluster.lab.root / "log" / f"slurmd.{node}.log"
+    wait_until(lambda: not runs(f"slurmstepd: [{fragment.id}.1]"), "its daemon to end")
+    assert "MESSAGE_TASK_EXIT" not in log.read_text()

@@ -53,8 +53,6 @@ class SlurmSite:
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         settings = _settings(config, "configuration")
-        gres = [f"--gres={settings.gres}"] if settings.gres else []
-        prefix = ["srun", "--jobid={job_id}", *_STEP, *gres]
         calls = SlurmCalls(budget=CallBudget(settings.calls_per_minute, clock.elapsed_s))
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
@@ -68,7 +66,7 @@ class SlurmSite:
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,
             _pilot_jobs(settings, settings.assume_window_s),
-            {"prefix": prefix, "ends_by": ENDS_BY},
+            worker_settings(settings.gres),
             peers,
             reloader(NAME, settings, RELOADED, lambda fresh: _settings(fresh, "configuration"), holder.reconfigure),
         )
@@ -82,6 +80,11 @@ class SlurmSite:
             return [*found, *measured(settings, Path(where).parent / _HOLDERS)]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
+
+
+def worker_settings(gres: str) -> dict[str, object]:
+    """How drivers start workers in holders, and end them; ``gres`` may be empty."""
+    return {"prefix": ["srun", "--jobid={job_id}", *_STEP, *([f"--gres={gres}"] if gres else [])], "ends_by": ENDS_BY}
 
 
 class SlurmBatch:
