@@ -90,6 +90,14 @@ OPTIONS = (
         help="Jobs without an end: end them at their time limit, or let them run to the log's end.",
     ),
     click.option(
+        "--unit", type=click.Choice(["node", "gpu"]),
+        help="Count idle nodes or idle GPUs (job logs with GPUs and named nodes).  [default: node; event logs: their own]",
+    ),
+    click.option(
+        "--back-s", type=click.FloatRange(0, 86400), default=20.0, show_default=True, metavar="S",
+        help="With --unit gpu: a main job that takes any GPU of a held part takes all; the rest is held again S seconds later.",
+    ),
+    click.option(
         "--max-bytes", type=int, metavar="BYTES",
         help="Maximum size of LOG when decompressed, and of the memory for its nodes.  [default: 4 GiB, and 200 times the "
         "size of a compressed file]",
@@ -97,7 +105,8 @@ OPTIONS = (
 )  # fmt: skip
 NAMES = (
     "format", "timezone", "skip_bad", "most_bad", "cluster", "columns", "processors_per_node", "debounce_s", "warm_up_h",
-    "cool_down_h", "outages", "node_events", "reservations", "node_info", "outliers", "runaways", "max_bytes",
+    "cool_down_h", "outages", "node_events", "reservations", "node_info", "outliers", "runaways", "unit",
+    "back_s", "max_bytes",
 )  # fmt: skip
 
 

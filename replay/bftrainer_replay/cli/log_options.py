@@ -27,6 +27,7 @@ from bftrainer_replay.cli.import_options import NAMES, import_options, with_impo
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import zone_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
+from bftrainer_replay.logs.gpus import held_parts
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import read_node_list, spread
 from bftrainer_replay.logs.partition import in_partition
@@ -164,8 +165,11 @@ def _read_with_remarks(choice: LogChoice, *, always_totals: bool = False) -> tup
     return opened.log, remarks
 
 
-def window_of(choice: LogChoice) -> LogWindow:
-    """Read the log and cut the window out of it. Raises :class:`UserError`; a log that is too short is a note on stderr."""
+def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
+    """Read the log and cut the window out of it. Raises :class:`UserError`; a log that is too short is a note on stderr.
+
+    Of a log in GPUs, the window has the slots that a pilot holds, or all idle GPUs.
+    """
     if choice.hours is not None and not 0 < choice.hours < math.inf:
         raise UserError(f"--hours {choice.hours:g}: expected a number above 0")
     if choice.nodes is not None and choice.nodes < 1:
@@ -174,6 +178,9 @@ def window_of(choice: LogChoice) -> LogWindow:
     if choice.partition is not None and (listed or choice.nodes):
         raise UserError("--partition cannot be combined with --nodes or --node-list; specify one")
     log, remarks = _read_with_remarks(choice)
+    unit = choice.importing.unit or ("node" if log.gpus is None else "gpu")
+    if unit == "gpu":
+        _check_gpus(choice, log)
     start_s, end_s = _times(choice, log)
     nodes = _nodes(choice, listed, log)
     if nodes is not None and log.queue is not None:
@@ -185,7 +192,23 @@ def window_of(choice: LogChoice) -> LogWindow:
         window = in_partition(window, choice.partition)
     zone = zone_of(choice.importing.timezone)
     shown = zone if window.clock == "UTC" and isinstance(zone, ZoneInfo) else None
-    return replace(window, remarks=remarks, zone=shown)
+    window = replace(window, remarks=remarks, zone=shown)
+    if window.gpus is None:
+        return window
+    by_node = replace(window.gpus.by_node, remarks=remarks, zone=shown)
+    if unit == "node":
+        return by_node
+    window = replace(window, gpus=replace(window.gpus, by_node=by_node))
+    return window if of_idle_gpus else held_parts(window, choice.importing.back_s)
+
+
+def _check_gpus(choice: LogChoice, log: EventLog) -> None:
+    if log.gpus is None:
+        raise UserError(f"{choice.log}: is in nodes, so --unit gpu cannot be used; expected an event log with unit=gpu")
+    if choice.partition is not None:
+        raise UserError("--partition cannot be combined with --unit gpu; name its nodes with --node-list")
+    if choice.importing.machine_nodes is not None:
+        raise UserError("--machine-nodes cannot be combined with --unit gpu; specify --gpus-per-node")
 
 
 def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
@@ -219,7 +242,7 @@ def _nodes(choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog) -> 
     """The chosen names, or None for all."""
     if listed is None and choice.nodes is None:
         return None
-    seen = log.nodes()
+    seen = log.nodes() if log.gpus is None else tuple(log.gpus.per_node)
     names = seen if listed is None else listed
     wanted = len(names) if choice.nodes is None else choice.nodes
     if wanted > len(names):

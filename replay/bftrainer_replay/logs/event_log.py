@@ -4,6 +4,9 @@ The first row is the state at the start of the record (usually joins only, or no
 has two more columns: ``nodes``, the number of nodes of the cluster, and ``waiting``, the number of nodes that the smallest
 waiting job asks for (empty: no job waits; ``?``: the site hides jobs). A ``?`` as the only node that left begins a gap: the
 state is unknown until the next row, which is a full state again.
+
+A log whose unit is a GPU begins with the comment ``# unit=gpu node:k node:k ...``: all nodes with their number of GPUs; without
+a list, they have the most that are idle at once. Its entries are ``node:k``, k GPUs of a node.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone, tzinfo
 from pathlib import Path
 
@@ -21,12 +25,16 @@ from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.annotations import LogAnnotations, gap_note
+from bftrainer_replay.logs.gpus import counted
 from bftrainer_replay.logs.lines import LONGEST_LINE, Lines
-from bftrainer_replay.logs.model import OWN_CLOCK, EventLog, PoolEvent
+from bftrainer_replay.logs.model import OWN_CLOCK, EventLog, GpuFacts, PoolEvent, level
 
 COLUMNS = ["time", "joined", "left"]
 RECORDED = [*COLUMNS, "nodes", "waiting"]
 UNKNOWN = "?"
+UNIT_GPU = ["#", "unit=gpu"]
+MOST_GPUS = 1024
+"""GPUs of one node."""
 NAME_BYTES = 64
 """Memory that a node's name in a row takes once it is read; all together are limited as the content is."""
 _EARLIEST_S, _LATEST_S = -62135596800.0, 253402300799.0
@@ -40,15 +48,39 @@ def read_event_log(path: Path, most: int | None = None) -> EventLog:
     header = next(rows, None)
     if header is None:
         raise InputFileError(str(path), f"is empty, expected the header {','.join(COLUMNS)}")
+    idle, line = None, 1
+    if header and header[0].split()[:2] == UNIT_GPU:
+        idle, line, header = _IdleGpus(_gpus(path, header)), 2, next(rows, [])
     if header not in (COLUMNS, RECORDED):
-        raise InputFileError(f"{path}:1", f"columns are {','.join(header)!r:.80}, expected {','.join(COLUMNS)!r}")
+        raise InputFileError(f"{path}:{line}", f"columns are {','.join(header)!r:.80}, expected {','.join(COLUMNS)!r}")
     notes = LogAnnotations()
-    events = tuple(_events(path, header, rows, notes, most or MOST_BYTES))
+    events = tuple(_events(path, header, rows, notes, most or MOST_BYTES, line, idle))
     if not events:
         raise InputFileError(str(path), "has a header and no rows, expected the initial state and its changes")
     gaps, end_s = notes.gaps(events[-1].at_s), events[-1].at_s
     clock = "UTC" if header == RECORDED else OWN_CLOCK
-    return EventLog(events, str(path), gap_note(gaps), notes.queue(end_s), notes.machine_nodes, gaps=gaps, clock=clock)
+    log = EventLog(events, str(path), gap_note(gaps), notes.queue(end_s), notes.machine_nodes, gaps=gaps, clock=clock)
+    if idle is None:
+        return log
+    return replace(log, queue=None, machine_nodes=sum(idle.per_node.values()), gpus=GpuFacts(idle.per_node))
+
+
+def _gpus(path: Path, header: list[str]) -> dict[str, int]:
+    """The GPUs of the nodes in the comment."""
+    return dict(_counts(f"{path}:1", ",".join(header).split()[2:]))
+
+
+def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Entries ``node:k``, each node once."""
+    seen: set[str] = set()
+    for cell in cells:
+        node, _, count = cell.rpartition(":")
+        if not node or not (count.isascii() and count.isdecimal() and len(count) <= 4 and 0 < int(count) <= MOST_GPUS):
+            raise InputFileError(where, f"{cell!r:.80} is not node:k, expected the GPUs (1 to {MOST_GPUS}) of a node")
+        if node in seen:
+            raise InputFileError(where, f"node {node:.80} is named twice, expected it once")
+        seen.add(node)
+        yield node, int(count)
 
 
 def _rows(path: Path, most: int | None) -> Iterator[list[str]]:
@@ -73,15 +105,56 @@ def _rows(path: Path, most: int | None) -> Iterator[list[str]]:
 def write_event_log(path: Path, log: EventLog) -> None:
     """Write a log by atomic rename, compressed if its name ends in .gz. Equal logs give equal bytes."""
     data = csv_bytes(COLUMNS, _cells(log))
+    if log.gpus is not None:
+        data = " ".join([*UNIT_GPU, *_words(log.gpus.per_node)]).encode() + b"\n" + data
     write_atomically(path, gzip.compress(data, mtime=0) if path.name.endswith(".gz") else data)
 
 
 def _cells(log: EventLog) -> Iterable[Sequence[str]]:
     unknown_from = {start_s for start_s, _ in log.gaps}
+    named = sorted if log.gpus is None else lambda names: _words(counted(names))
     for event in log.events:
         change = event.change
-        left = UNKNOWN if event.at_s in unknown_from else " ".join(sorted(change.left))
-        yield format_time(event.at_s), " ".join(sorted(change.joined)), left
+        left = UNKNOWN if event.at_s in unknown_from else " ".join(named(change.left))
+        yield format_time(event.at_s), " ".join(named(change.joined)), left
+
+
+def _words(gpus: Mapping[str, int]) -> list[str]:
+    return [f"{node}:{count}" for node, count in sorted(gpus.items())]
+
+
+@dataclass
+class _IdleGpus:
+    """How many GPUs of each node are idle. ``per_node`` is what nodes have; it grows if the log does not list them."""
+
+    per_node: dict[str, int]
+    count: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._are_listed = bool(self.per_node)
+
+    def change(self, where: str, came: Mapping[str, int], went: Mapping[str, int]) -> list[list[str]]:
+        """The names of the GPUs that join and leave in a row."""
+        if both := came.keys() & went.keys():
+            raise InputFileError(where, f"node {min(both):.80} joins and leaves in one row, expected one or the other")
+        joined, left = list[str](), list[str]()
+        for node, gpus in came.items():
+            before = self.count[node]
+            self.count[node] += gpus
+            most = self.per_node.get(node, 0) if self._are_listed else MOST_GPUS
+            if before + gpus > most:
+                problem = f"{before + gpus} GPUs of node {node:.80} are idle, expected at most {most}"
+                raise InputFileError(where, problem + " (line 1)" * self._are_listed)
+            joined += (level(node, index) for index in range(before, before + gpus))
+            self.per_node[node] = max(before + gpus, self.per_node.get(node, 0))
+        for node, gpus in went.items():
+            after = self.count[node] - gpus
+            if after < 0:
+                problem = f"{gpus} GPUs of node {node:.80} leave, expected at most the {after + gpus} that are idle"
+                raise InputFileError(where, problem)
+            self.count[node] = after
+            left += (level(node, index) for index in range(after, after + gpus))
+        return [joined, left]
 
 
 def parse_time(text: str) -> float:
@@ -103,14 +176,20 @@ def format_time(at_s: float, zone: tzinfo | None = None) -> str:
 
 
 def _events(
-    path: Path, header: list[str], rows: Iterator[list[str]], notes: LogAnnotations, most: int
+    path: Path,
+    header: list[str],
+    rows: Iterator[list[str]],
+    notes: LogAnnotations,
+    most: int,
+    first: int,
+    idle: _IdleGpus | None,
 ) -> Iterator[PoolEvent]:
     """The rows as events. Every rule of the format is checked here, once; annotations go to ``notes``."""
     pool: set[str] = set()
     names: dict[str, str] = {}
     room = most // NAME_BYTES
     before: tuple[float, str] | None = None
-    for line, row in enumerate(rows, start=2):
+    for line, row in enumerate(rows, start=first + 1):
         where = f"{path}:{line}"
         if len(row) != len(header):
             raise InputFileError(where, f"has {len(row)} fields, expected {len(header)} ({','.join(header)})")
@@ -121,13 +200,18 @@ def _events(
             raise InputFileError(where, problem) from error
         if before is not None and at_s <= before[0]:
             raise InputFileError(where, f"time {row[0]} is not later than {before[1]} on the previous line")
-        named = sum(cell.count(" ") + 1 for cell in row[1:3])
-        room -= named
+        cells = [cell.split() for cell in row[1:3]]
+        gpus = None if idle is None or cells[1] == [UNKNOWN] else [dict(_counts(where, cell)) for cell in cells]
+        room -= sum(max(len(cell), 1) for cell in cells) if gpus is None else sum(sum(each.values()) for each in gpus)
         if room < 0:
             raise InputFileError(
                 where, f"the nodes of all rows take more than {most:,} bytes; --max-bytes sets another limit"
             )
-        joined, left = (tuple(names.setdefault(name, name) for name in cell.split()) for cell in row[1:3])
+        if gpus is not None and idle is not None:
+            cells = idle.change(where, *gpus)
+        elif idle is not None:
+            idle.count.clear()
+        joined, left = (tuple(names.setdefault(name, name) for name in cell) for cell in cells)
         notes.add(where, at_s, left == (UNKNOWN,), *row[len(COLUMNS) :])
         if left == (UNKNOWN,):
             left = tuple(sorted(pool))

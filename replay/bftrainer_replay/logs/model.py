@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
@@ -98,6 +98,29 @@ NO_FACTS = SiteFacts()
 
 
 @dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """Of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`): the number of GPUs of every node.
+
+    ``by_node``: the same log by node, where it tells more than idle GPUs. ``stranded``: idle GPUs that the log leaves out as
+    they have no cores left beside them.
+    """
+
+    per_node: Mapping[str, int]
+    by_node: EventLog | None = None
+    stranded: EventLog | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWindow:
+    """The same of a window. ``idle``: the idle GPUs from which a window of held slots was made."""
+
+    per_node: Mapping[str, int]
+    by_node: LogWindow
+    stranded: LogWindow | None = None
+    idle: LogWindow | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EventLog:
     """Idle nodes over time. The first event's joins are the nodes idle at the start of the record.
 
@@ -119,6 +142,7 @@ class EventLog:
     clock: str = OWN_CLOCK
     outages: tuple[tuple[float, float], ...] = ()
     site: SiteFacts = field(default=NO_FACTS, compare=False)
+    gpus: GpuFacts | None = None
 
     def nodes(self) -> tuple[str, ...]:
         """Every node that was ever idle, in order of first appearance (ties in order of name)."""
@@ -155,6 +179,7 @@ class LogWindow:
     outages: tuple[tuple[float, float], ...] = ()
     zone: ZoneInfo | None = None
     site: SiteFacts = field(default=NO_FACTS, compare=False)
+    gpus: GpuWindow | None = field(default=None, compare=False)
 
     @property
     def clock_name(self) -> str:
@@ -199,29 +224,71 @@ def cut(
     start_s = first if start_s is None else start_s
     end_s = last if end_s is None else end_s
     chosen = None if nodes is None else frozenset(nodes)
+    if log.gpus is not None and chosen is not None:
+        chosen = frozenset(levels(log.gpus.per_node, chosen))
+    initial, events = _between(log.events, start_s, end_s, chosen)
+    if machine_nodes is None:
+        machine_nodes = (log.machine_nodes or len(log.nodes())) if chosen is None else len(chosen)
+    queue = log.queue if chosen is None else None
+    gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
+    site = log.site if chosen is None else NO_FACTS
+    window = LogWindow(
+        start_s, end_s, initial, events, machine_nodes, log.source, log.note, queue, log.debounce_s, gaps, log.clock,
+        outages=outages, site=site,
+    )  # fmt: skip
+    if log.gpus is None:
+        return window
+    per_node = {node: gpus for node, gpus in log.gpus.per_node.items() if nodes is None or node in nodes}
+    by_node, stranded = (
+        None if each is None else cut(each, start_s=start_s, end_s=end_s, nodes=nodes)
+        for each in (log.gpus.by_node, log.gpus.stranded)
+    )
+    return replace(window, gpus=GpuWindow(per_node, by_node or whole_nodes(window, per_node), stranded))
+
+
+def _between(
+    events: Iterable[PoolEvent], start_s: float, end_s: float, chosen: frozenset[str] | None
+) -> tuple[frozenset[str], tuple[PoolEvent, ...]]:
+    """The chosen nodes at ``start_s``, and their changes up to ``end_s``."""
     pool: set[str] = set()
-    events: list[PoolEvent] = []
-    for event in log.events:
+    kept: list[PoolEvent] = []
+    for event in events:
         if event.at_s > end_s:
             break
         joined, left = event.change.joined, event.change.left
         if chosen is not None:
             joined, left = joined & chosen, left & chosen
         elif event.at_s > start_s and (joined or left) and not event.all_joined:
-            events.append(event)  # of which a log may have millions
+            kept.append(event)  # of which a log may have millions
             continue
         if event.at_s <= start_s:
             pool -= left
             pool |= joined
         elif joined or left:
-            events.append(PoolEvent(event.at_s, PoolChanged(joined, left)))
-    if machine_nodes is None:
-        machine_nodes = (log.machine_nodes or len(log.nodes())) if chosen is None else len(chosen)
-    queue = log.queue if chosen is None else None
-    window = (start_s, end_s, frozenset(pool), tuple(events), machine_nodes, log.source)
-    gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
-    site = log.site if chosen is None else NO_FACTS
-    return LogWindow(*window, log.note, queue, log.debounce_s, gaps, log.clock, outages=outages, site=site)
+            kept.append(PoolEvent(event.at_s, PoolChanged(joined, left)))
+    return frozenset(pool), tuple(kept)
+
+
+def level(node: str, index: int) -> str:
+    """The GPU of a node that is idle while more than ``index`` are: the last that joined leaves first."""
+    return f"{node}:{index}"
+
+
+def levels(per_node: Mapping[str, int], nodes: Iterable[str]) -> Iterator[str]:
+    """All GPUs of these nodes."""
+    return (level(node, index) for node in nodes for index in range(per_node.get(node, 0)))
+
+
+def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
+    """A window of idle GPUs by node: a node is idle while all its GPUs are."""
+    last = {level(node, gpus - 1): node for node, gpus in per_node.items()}
+
+    def whole(names: frozenset[str]) -> frozenset[str]:
+        return frozenset(last[name] for name in names & last.keys())
+
+    changes = ((e.at_s, whole(e.change.joined), whole(e.change.left)) for e in window.events)
+    events = tuple(PoolEvent(at_s, PoolChanged(joined, left)) for at_s, joined, left in changes if joined or left)
+    return replace(window, initial=whole(window.initial), events=events, machine_nodes=len(per_node))
 
 
 def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

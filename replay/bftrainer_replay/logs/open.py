@@ -19,7 +19,7 @@ from bftrainer_replay.logs import (
     swf,
 )
 from bftrainer_replay.logs.assemble import event_log_of
-from bftrainer_replay.logs.event_log import COLUMNS, read_event_log
+from bftrainer_replay.logs.event_log import COLUMNS, UNIT_GPU, read_event_log
 from bftrainer_replay.logs.first_fit import NOTE, PREFIX
 from bftrainer_replay.logs.jobs import LISTED
 from bftrainer_replay.logs.model import EventLog
@@ -117,7 +117,7 @@ def _format_of(path: Path) -> str:
         raise InputFileError(str(path), f"is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d {path}")
     if "\0" in head:
         raise InputFileError(str(path), f"unrecognized log format: not UTF-8 text ({', '.join(FORMAT_NAMES)})")
-    if head.startswith(",".join(COLUMNS)):
+    if head.startswith((",".join(COLUMNS), " ".join(UNIT_GPU))):
         return EVENTS
     for each in FORMATS:
         if each.recognizes(head):

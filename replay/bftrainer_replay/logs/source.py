@@ -50,6 +50,8 @@ class ImportOptions:
     runaways: str = "limit"
     node_info: Path | None = None
     more_files: tuple[Path, ...] = ()
+    unit: str | None = None
+    back_s: float = 20.0
 
 
 @dataclass

@@ -1,0 +1,85 @@
+"""Logs in GPUs: ``node:i`` is idle while more than i GPUs of the node are, so the last GPU that joined leaves first.
+
+A pilot holds the idle GPUs of a node as one part, and a main job that takes any of them takes the part: :func:`held_parts`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bftrainer.domain.events import PoolChanged
+from bftrainer.domain.fragments import slot_name
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, levels
+
+
+def counted(names: Iterable[str]) -> Counter[str]:
+    """The GPUs of each node."""
+    return Counter(name.rpartition(":")[0] for name in names)
+
+
+def on_idle_nodes(window: LogWindow) -> LogWindow:
+    """The slots that a pilot holds of a window in GPUs if it holds idle nodes only."""
+    assert window.gpus is not None
+    per_node, nodes = window.gpus.per_node, window.gpus.by_node
+
+    def every(names: frozenset[str]) -> frozenset[str]:
+        return frozenset(levels(per_node, names))
+
+    events = (PoolEvent(e.at_s, PoolChanged(every(e.change.joined), every(e.change.left))) for e in nodes.events)
+    return held_parts(replace(window, initial=every(nodes.initial), events=tuple(events)), 0.0)
+
+
+def held_parts(window: LogWindow, back_s: float) -> LogWindow:
+    """The slots that a pilot holds of a window in GPUs, with one holder per part.
+
+    A main job that takes GPUs of a node ends holders there, the latest first, until it has enough; what is left of their
+    parts, and what a main job that ends leaves, is held as a new part ``back_s`` later.
+    """
+    free, parts = counted(window.initial), dict[str, list[frozenset[str]]]()
+    found: list[tuple[float, set[str], set[str]]] = []
+    due: deque[tuple[float, str]] = deque()
+    serial = 0
+
+    def hold(node: str) -> frozenset[str]:
+        nonlocal serial
+        count = free[node] - sum(map(len, parts.get(node, ())))
+        if count <= 0:
+            return frozenset()
+        serial += 1
+        new = frozenset(slot_name(node, str(serial), index) for index in range(count))
+        parts.setdefault(node, []).append(new)
+        return new
+
+    def at(at_s: float) -> tuple[set[str], set[str]]:
+        if not found or found[-1][0] < at_s:
+            found.append((at_s, set(), set()))
+        return found[-1][1:]
+
+    initial = frozenset[str]().union(*(hold(node) for node in sorted(free)))
+    for event in (*window.events, None):
+        until_s = window.end_s if event is None else event.at_s
+        while due and due[0][0] < until_s:
+            back_at_s, node = due.popleft()
+            at(back_at_s)[0].update(hold(node))
+        if event is None:
+            break
+        joined, left = at(event.at_s)
+        came, went = counted(event.change.joined), counted(event.change.left)
+        for node in sorted(came.keys() | went.keys()):
+            free[node] += came[node] - went[node]
+            mine = parts.get(node, [])
+            held = sum(map(len, mine))
+            while held > free[node]:
+                gone = mine.pop()
+                held -= len(gone)
+                left |= gone - joined
+                joined -= gone
+            if held < free[node]:
+                due.append((event.at_s + back_s, node))
+    assert window.gpus is not None
+    events = tuple(
+        PoolEvent(at_s, PoolChanged(frozenset(came), frozenset(went))) for at_s, came, went in found if came or went
+    )
+    return replace(window, initial=initial, events=events, gpus=replace(window.gpus, idle=window))

@@ -1,0 +1,157 @@
+"""Logs whose unit is a GPU: the format, what a pilot holds, and a day of Philly beside the prototype's results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer, complaint
+from data import data_file
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bftrainer.domain.events import PoolChanged
+from bftrainer.domain.fragments import node_of, part_of
+from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.event_log import read_event_log, write_event_log
+from bftrainer_replay.logs.gpus import held_parts, on_idle_nodes
+from bftrainer_replay.logs.model import EventLog, GpuFacts, PoolEvent, cut, level
+
+HEADER = "time,joined,left\n"
+LISTED = "# unit=gpu a:4 b:8\n" + HEADER
+PHILLY = Path(__file__).parents[2] / "recorded" / "philly-2017-10-12"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        (LISTED + "2021-01-01T00:00:00,a,\n", 3, "'a' is not node:k, expected the GPUs (1 to 1024) of a node"),
+        (LISTED + "2021-01-01T00:00:00,a:0,\n", 3, "'a:0' is not node:k"),
+        (LISTED + "2021-01-01T00:00:00,a:1 a:1,\n", 3, "node a is named twice"),
+        (LISTED + "2021-01-01T00:00:00,a:5,\n", 3, "5 GPUs of node a are idle, expected at most 4 (line 1)"),
+        (LISTED + "2021-01-01T00:00:00,c:1,\n", 3, "1 GPUs of node c are idle, expected at most 0 (line 1)"),
+        (LISTED + "2021-01-01T00:00:00,a:2,\n2021-01-01T00:01:00,,a:3\n", 4, "3 GPUs of node a leave, expected at most the 2"),
+        (LISTED + "2021-01-01T00:00:00,a:2,\n2021-01-01T00:01:00,a:1,a:1\n", 4, "node a joins and leaves in one row"),
+        ("# unit=gpu a:4 a:4\n" + HEADER, 1, "node a is named twice"),
+        ("# unit=gpu\ntime\n", 2, "columns are 'time'"),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_is_told_with_its_place(tmp_path: Path, text: str, place: int, problem: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    with pytest.raises(InputFileError) as error:
+        read_event_log(path)
+    assert error.value.where == f"{path}:{place}"
+    assert problem in error.value.problem
+
+
+def test_entries_count_gpus_and_the_last_that_joined_leaves_first(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("# unit=gpu\n" + HEADER + "2021-01-01T00:00:00,a:3,\n2021-01-01T00:01:00,b:2,a:2\n")
+    log = read_event_log(path)
+    assert [event.change for event in log.events] == [
+        PoolChanged(frozenset(("a:0", "a:1", "a:2"))),
+        PoolChanged(frozenset(("b:0", "b:1")), frozenset(("a:1", "a:2"))),
+    ]
+    assert (log.gpus, log.machine_nodes) == (GpuFacts({"a": 3, "b": 2}), 5)  # the most idle at once
+    assert complaint(bftrainer("replay", "characterize", path, "--machine-nodes", 3)).endswith(
+        "specify --gpus-per-node"
+    )
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> EventLog:
+    """Up to 4 nodes of 3 GPUs, with any number of idle ones."""
+    idle, events = dict.fromkeys("abcd", 0), []
+    for at_s in sorted(draw(st.sets(st.integers(0, 500), min_size=1, max_size=12))):
+        joined, left = set[str](), set[str]()
+        for node, now in draw(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3))).items():
+            joined |= {level(node, index) for index in range(idle[node], now)}
+            left |= {level(node, index) for index in range(now, idle[node])}
+            idle[node] = now
+        events.append(PoolEvent(float(at_s), PoolChanged(frozenset(joined), frozenset(left))))
+    return EventLog(tuple(events), "drawn", machine_nodes=12, gpus=GpuFacts(dict.fromkeys("abcd", 3)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(log=counts())
+def test_what_is_written_reads_back_the_same(tmp_path_factory: pytest.TempPathFactory, log: EventLog) -> None:
+    path = tmp_path_factory.mktemp("round") / "log.csv.gz"
+    write_event_log(path, log)
+    again = read_event_log(path)
+    assert (again.events, again.gpus) == (log.events, log.gpus)
+
+
+@settings(deadline=None, max_examples=200)
+@given(log=counts(), back_s=st.sampled_from((0.0, 7.0, 100.0)))
+def test_a_pilot_holds_no_gpu_that_is_not_idle_and_loses_whole_parts(log: EventLog, back_s: float) -> None:
+    window = cut(log)
+    held = held_parts(window, back_s)
+    idle, pool, quiet_s = set(window.initial), set(held.initial), window.start_s
+    changes = {e.at_s: e.change for e in window.events}
+    steps = {e.at_s: e.change for e in held.events}
+    for at_s in sorted(changes.keys() | steps.keys()):
+        if at_s in changes:
+            idle = (idle - changes[at_s].left) | changes[at_s].joined
+            quiet_s = at_s
+        step = steps.get(at_s, PoolChanged())
+        assert step.left <= pool
+        assert {part_of(slot) for slot in step.left}.isdisjoint(map(part_of, pool - step.left)), "a part that broke"
+        assert step.joined.isdisjoint(pool), "a part that returns is another one"
+        pool = (pool - step.left) | step.joined
+        for node in "abcd":
+            mine = sum(node_of(slot) == node for slot in pool)
+            free = sum(name.startswith(node) for name in idle)
+            assert mine <= free
+            assert mine == free or at_s <= quiet_s + back_s, "idle GPUs are held again"
+
+
+def test_a_main_job_of_one_gpu_takes_the_part_and_the_rest_returns(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        LISTED
+        + "2021-01-01T00:00:00,a:3 b:8,\n2021-01-01T00:10:00,,a:1\n2021-01-01T00:20:00,a:2,\n2021-01-01T01:00:00,,\n"
+    )
+    window = cut(read_event_log(path))
+    assert window.gpus is not None
+    sizes = [
+        (event.at_s - window.start_s, len(event.change.joined), len(event.change.left))
+        for event in held_parts(window, 20.0).events
+    ]
+    assert sizes == [(600.0, 0, 3), (620.0, 2, 0), (1220.0, 2, 0)]
+    by_node = window.gpus.by_node
+    assert (by_node.initial, by_node.machine_nodes) == (frozenset("b"), 2)
+    assert [(e.at_s - window.start_s, e.change.joined) for e in by_node.events] == [(1200.0, frozenset("a"))]
+    assert len(on_idle_nodes(window).initial) == 8
+
+
+# GPU-hours of the pool, and one-GPU hours: results of the plain logs that the prototype wrote, `replay run --max-parallel 35`.
+TABLE = [
+    ("first", "node", 85.612 * 8, 101.623),
+    ("first", "gpu", 3052.418, 1929.918),
+    ("pack", "node", 107.479 * 8, 126.688),
+    ("pack", "gpu", 3052.224, 1923.355),
+]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("placement", "unit", "pool_h", "done_h"), TABLE)
+def test_a_busy_day_of_philly(tmp_path: Path, placement: str, unit: str, pool_h: float, done_h: float) -> None:
+    """By node of 8 GPUs, curves are per node and the last figure is in hours of a node."""
+    gpus = 8 if unit == "node" else 1
+    table = tmp_path / "trainers.csv"
+    made = bftrainer(
+        "replay", "trace", "--arrivals", data_file("dl-job-arrivals/sia_philly.csv.gz"),
+        "--curves", data_file("dl-throughput-profiles/sia-traces.tar.gz"), "--hardware", "aws", "--gpus-per-node", gpus,
+        "--from", "2017-10-12T00:00:00", "--hours", 24, "--out", table,
+    )  # fmt: skip
+    assert made.status == 0, made.err
+    ended = bftrainer(
+        "replay", "run", "--log", PHILLY / f"{placement}-gpus.csv.gz", "--unit", unit, "--trainers", table,
+        "--curves", tmp_path / "trainers.curves.csv", "--max-parallel", 35, "--out", tmp_path / "out", "--json",
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    found = json.loads(ended.out)
+    assert found["resource_integral_node_h"] * gpus == pytest.approx(pool_h, rel=0.001)
+    assert found["outcome_one_node_h"] == pytest.approx(done_h, rel=0.01)
