@@ -30,6 +30,7 @@ class Gpus:
 
 
 A100 = Gpus("gpu", "gpu:a100:4", "Name=gpu Type=a100 File={}/nvidia[0-3]\n", 4)
+OF_8 = Gpus("gpu", "gpu:a100:8", "Name=gpu Type=a100 File={}/nvidia[0-7]\n", 8)
 MIG = Gpus(
     "gpu",
     "gpu:a100_3g.20gb:1,gpu:a100_1g.5gb:2",

@@ -98,6 +98,11 @@ class Settings:
     """How the main queue's partition says that jobs share no node; 26.05 has Exclusive=NODE, too, and TOPO and USER."""
     topology: str = ""
     """topology.conf."""
+    cores: int = 2
+    memory_mb: int = 2000
+    """Of each node."""
+    shares_nodes: bool = False
+    """Jobs of several users run beside each other, and count their memory."""
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
@@ -142,7 +147,7 @@ SlurmdParameters=config_overrides
 SlurmctldParameters={settings.controller}
 PropagateResourceLimits=NONE
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters={select}
 SchedulerType=sched/backfill
 SchedulerParameters={settings.scheduler}
 PriorityType=priority/multifactor
@@ -153,9 +158,9 @@ PreemptMode=CANCEL
 JobCompType=jobcomp/none
 {more}
 {nodes}
-PartitionName=main Nodes={of_main} Default=YES PriorityTier=10 PreemptMode=OFF {settings.exclusive} DefaultTime=60
+PartitionName=main Nodes={of_main} Default=YES PriorityTier=10 PreemptMode=OFF {exclusive} DefaultTime=60
 PartitionName=scavenge Nodes={of_main} PriorityTier=1 PreemptMode=CANCEL GraceTime={settings.grace_s} \
-OverSubscribe=EXCLUSIVE DefaultTime=60
+{alone} DefaultTime=60
 {of_service}
 """
 
@@ -375,9 +380,10 @@ class Lab:
         controller, *ports = free_ports(1 + len(names))
         gpus = self.settings.gpus
         gres = f" Gres={gpus.gres}" if gpus else ""
+        cores, shares = self.settings.cores, self.settings.shares_nodes
         nodes = "\n".join(
-            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 Boards=1 SocketsPerBoard=1 "
-            f"CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 State={state}{gres}"
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores} Boards=1 SocketsPerBoard=1 "
+            f"CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={self.settings.memory_mb} State={state}{gres}"
             for name, port, state in zip(names, ports, states, strict=True)
         )
         chosen = {
@@ -397,6 +403,8 @@ class Lab:
         text = _SLURM_CONF.format(
             host=host, port=controller, first_job=controller * 1000, user=getpass.getuser(), root=self.root,
             settings=self.settings, nodes=nodes, accounting=accounting,
+            select="CR_Core_Memory" if shares else "CR_Core", alone="" if shares else "OverSubscribe=EXCLUSIVE",
+            exclusive="" if shares else self.settings.exclusive,
             more=more, of_main=",".join([*self.node_names, *self.cloud_names]), of_service=self._service_partition(),
         )  # fmt: skip
         if self.settings.preempt == "preempt/qos":  # as the page on site setup has it: the QOS says who is preempted
