@@ -17,6 +17,7 @@ from bftrainer_adapters.slurm.preempt import holders
 from bftrainer_adapters.slurm.rate_limit import rate_limit as limit_of
 from bftrainer_adapters.slurm.setup import Partition, Qos, backfill_every_s, parse_config, parse_version, seconds
 from bftrainer_adapters.slurm.several_nodes import several_nodes
+from bftrainer_adapters.slurm.shared_nodes import shared_nodes
 from bftrainer_adapters.slurm.site_limits import holders_of
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
@@ -68,10 +69,11 @@ def judge(
     user: str,
     associations: tuple[Association, ...] = (),
     max_nodes: int = 1_000_000,
+    by_gpu: bool = False,
 ) -> tuple[Check, ...]:
     """All checks, in the order in which they are printed. Without ``settings`` those that hold for every pilot here.
 
-    ``qos`` is None where sacctmgr does not answer. ``max_nodes``: nodes.max_nodes.
+    ``qos`` is None where sacctmgr does not answer. ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu".
     """
     config, has_cgroups = parse_config(config_text), parse_has_cgroups(config_text)
     return (
@@ -86,6 +88,7 @@ def judge(
             else ()
         ),
         *(several_nodes(settings, config) if settings is not None else ()),
+        *(shared_nodes(settings, config, partitions) if settings is not None and by_gpu else ()),
         killing(config, _grace_s(settings, config, partitions, qos)),
         user_signal(config, settings, has_cgroups),
         epilog(config_text, has_cgroups),

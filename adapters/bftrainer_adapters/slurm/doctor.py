@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from bftrainer.domain.checks import Check, CheckStatus
@@ -23,6 +24,7 @@ from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.configuration import config_text
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
+from bftrainer_adapters.slurm.shared_nodes import left_alone
 
 COMMANDS = ("sbatch", "srun", "scancel", "squeue", "scontrol", "sdiag")
 SLOW_END_S = 3.0
@@ -30,8 +32,10 @@ SLOW_END_S = 3.0
 _PING = "`scontrol ping` says whether slurmctld answers"
 
 
-def examine_slurm(settings: SlurmSettings | None, max_nodes: int = 1_000_000) -> list[Check]:
-    """All checks of the site; without ``settings`` those that need no pilot configuration. ``max_nodes``: nodes.max_nodes."""
+def examine_slurm(settings: SlurmSettings | None, max_nodes: int = 1_000_000, by_gpu: bool = False) -> list[Check]:
+    """All checks of the site; without ``settings`` those that need no pilot configuration. ``max_nodes``: nodes.max_nodes,
+    ``by_gpu``: nodes.unit is "gpu".
+    """
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         remedy = "add Slurm's commands to PATH, for example with `module load slurm`"
@@ -43,17 +47,17 @@ def examine_slurm(settings: SlurmSettings | None, max_nodes: int = 1_000_000) ->
         accounts = Accounting()
         if settings is not None:
             accounts = read_accounting(settings, config, own_name(), lambda argv: _ask(argv, timeout_s))
-        checks = judge(settings, config, partitions, accounts.qos, own_name(), accounts.associations, max_nodes)
+        checks = judge(settings, config, partitions, accounts.qos, own_name(), accounts.associations, max_nodes, by_gpu)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
-    return [*checks, *_look(settings, timeout_s)]
+    return [*checks, *_look(settings, timeout_s, by_gpu)]
 
 
-def _look(settings: SlurmSettings | None, timeout_s: float) -> Iterable[Check]:
+def _look(settings: SlurmSettings | None, timeout_s: float, by_gpu: bool = False) -> Iterable[Check]:
     """One observation as the pilot makes it, then a test-only submission of a holder."""
     began = time.monotonic()
     try:
-        seen = SlurmScheduler(timeout_s=timeout_s).observe()
+        seen = SlurmScheduler(timeout_s=timeout_s, by_gpu=by_gpu).observe()
         idle = [node.name for node in seen.nodes if node.availability is Availability.FREE]
     except BFTrainerError as error:
         remedy = _PING if isinstance(error, CommandError) else "please report this line as an issue"
@@ -64,10 +68,12 @@ def _look(settings: SlurmSettings | None, timeout_s: float) -> Iterable[Check]:
     queue = f"{len(seen.pending)} jobs pending, last planned: {planned}"
     yield Check.ok("look", f"{len(seen.nodes)} nodes, {len(idle)} idle, {queue} ({took_ms:.0f} ms)")
     if settings is not None:
-        yield _guarded(lambda: _holder(settings, seen, idle))
+        if by_gpu:
+            yield from left_alone(seen.nodes)
+        yield _guarded(lambda: _holder(settings, seen, idle, by_gpu))
 
 
-def _holder(settings: SlurmSettings, seen: Observation, idle: list[str]) -> Check:
+def _holder(settings: SlurmSettings, seen: Observation, idle: list[str], by_gpu: bool = False) -> Check:
     """``sbatch --test-only`` with the command of a holder: Slurm checks account, partition, QOS, options and the script."""
     script = holder_script(settings.holder_script, "holder.slurm")
     mine = [node.name for node in seen.nodes if not settings.partition or settings.partition in node.partitions]
@@ -77,7 +83,10 @@ def _holder(settings: SlurmSettings, seen: Observation, idle: list[str]) -> Chec
     comment = slurm_jobs.comment("doctor", own_name())
     words = [str(script), settings.python, payload.__file__]
     log = script.with_name("never-written")
-    argv = slurm_jobs.submit_argv(settings, NodeRequest(there[0], 3600.0), comment, words, log)
+    request = NodeRequest(there[0], 3600.0)
+    if by_gpu:  # the smallest part
+        request = replace(request, gpus=1, cpus=1, mib=min(settings.mem_per_gpu, 1024))
+    argv = slurm_jobs.submit_argv(settings, request, comment, words, log)
     argv.insert(1, "--test-only")
     _ask(argv, settings.timeout_s)
     return Check.ok("holder", f"sbatch would accept a holder on {there[0]} ({script})")

@@ -37,6 +37,10 @@ class Partition:
     """All that its nodes have."""
     whole_blocks: bool = False
     """Whether its jobs share no block of the topology with another job."""
+    whole_nodes: str = ""
+    """What keeps its jobs from sharing a node with other users' jobs; empty: nothing."""
+    spreads: bool = False
+    """LLN: jobs go to the emptiest nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +148,9 @@ def parse_version(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+_ALONE = re.compile(r"\s(OverSubscribe=EXCLUSIVE|Exclusive=(NODE|USER|TOPO)|Exclusive(User|Topo)=YES)\b")
+
+
 def _partition(line: str, lists: HostLists) -> Partition:
     def value(key: str, default: str | None = None) -> str:
         found = re.search(rf"(?:^|\s){key}=(\S*)", line)
@@ -162,6 +169,8 @@ def _partition(line: str, lists: HostLists) -> Partition:
         is_default=value("Default", "") == "YES",
         over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
         tres=parse_tres(value("TRES", "")),
+        whole_nodes=found[0].strip() if (found := _ALONE.search(line)) else "",
+        spreads=value("LLN", "") == "YES",
         whole_blocks=bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
     )  # fmt: skip
 

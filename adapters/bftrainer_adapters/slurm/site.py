@@ -76,7 +76,7 @@ class SlurmSite:
             return examine_slurm(None) if pilot_job.is_installed() else []
         try:
             settings = _settings(config, where)
-            found = examine_slurm(settings, config.nodes.max_nodes)
+            found = examine_slurm(settings, config.nodes.max_nodes, config.nodes.unit == "gpu")
             return [*found, *measured(settings, Path(where).parent / _HOLDERS)]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
