@@ -94,6 +94,14 @@ OPTIONS = (
         help="Count idle nodes or idle GPUs (job logs with GPUs and named nodes).  [default: node; event logs: their own]",
     ),
     click.option(
+        "--gpus-per-node", type=click.IntRange(1, 1024), metavar="G",
+        help="With --unit gpu: GPUs of each node that has any.  [default: --node-info, or the most in use on it at once]",
+    ),
+    click.option(
+        "--part-cpus", type=click.FloatRange(0, 1024), default=4.0, show_default=True, metavar="C",
+        help="With --unit gpu: cores that a held GPU needs, at most an equal share; idle GPUs without them are left out.",
+    ),
+    click.option(
         "--back-s", type=click.FloatRange(0, 86400), default=20.0, show_default=True, metavar="S",
         help="With --unit gpu: a main job that takes any GPU of a held part takes all; the rest is held again S seconds later.",
     ),
@@ -106,7 +114,7 @@ OPTIONS = (
 NAMES = (
     "format", "timezone", "skip_bad", "most_bad", "cluster", "columns", "processors_per_node", "debounce_s", "warm_up_h",
     "cool_down_h", "outages", "node_events", "reservations", "node_info", "outliers", "runaways", "unit",
-    "back_s", "max_bytes",
+    "gpus_per_node", "part_cpus", "back_s", "max_bytes",
 )  # fmt: skip
 
 
@@ -129,5 +137,7 @@ def import_options(machine_nodes: int | None, given: dict[str, Any]) -> ImportOp
         raise UserError(f"--max-bytes {given['max_bytes']}: expected a number of bytes, such as 17179869184 for 16 GiB")
     if machine_nodes is not None and machine_nodes < 1:
         raise UserError(f"--machine-nodes {machine_nodes}: expected 1 or more")
+    if given["gpus_per_node"] is not None and given["unit"] != "gpu":
+        raise UserError("--gpus-per-node cannot be used without --unit gpu")
     given = {**given, "outages": given["outages"] or ("auto",)}
     return ImportOptions(machine_nodes=machine_nodes, **given)

@@ -9,6 +9,7 @@ import numpy as np
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
 from bftrainer_replay.logs.idle import NO_PERIODS, NodePeriods, idle_events, idle_periods, periods_of, without
+from bftrainer_replay.logs.idle_gpus import log_in_gpus
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.logged_nodes import facts_of
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, SiteFacts
@@ -72,7 +73,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     name = f"{source.name} ({NOTE.partition(':')[0]})" if note else source.name
     site = NO_FACTS if note else replace(_site(source, table, span, lost), silent=silent)
     site = replace(site, only_user=source.only_user) if source.only_user else site
-    return EventLog(
+    log = EventLog(
         events,
         name,
         "; ".join(filter(None, (note, *source.warnings))),
@@ -83,6 +84,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         outages=span.outages,
         site=site,
     )
+    return log_in_gpus(source, table, span, down, idle, log) if source.options.unit == "gpu" else log
 
 
 def _on_skipped(source: Source, idle_share: float) -> str:

@@ -47,7 +47,7 @@ def periods_of(
     nodes: Sequence[int], start_s: Sequence[float], end_s: Sequence[float], span: TrustedSpan
 ) -> NodePeriods:
     """Periods in seconds, clipped to the span."""
-    since, until = (_milliseconds(np.array(times, dtype=np.float64), span) for times in (start_s, end_s))
+    since, until = (milliseconds(np.array(times, dtype=np.float64), span) for times in (start_s, end_s))
     return NodePeriods(np.array(nodes, dtype=np.int64), since, until)
 
 
@@ -55,10 +55,10 @@ def idle_periods(table: JobTable, span: TrustedSpan, unavailable: NodePeriods = 
     """When each node is idle: no job holds it, it is not unavailable, and there is no outage."""
     length = length_of(span)
     # A busy interval of zero length at each edge of the span makes the first and last idle periods like all others.
-    closed = [(0, 0), (length, length), *(_milliseconds(np.array(out), span).tolist() for out in span.outages)]
+    closed = [(0, 0), (length, length), *(milliseconds(np.array(out), span).tolist() for out in span.outages)]
     found = []
     for first, last, places, job in table.by_nodes():
-        start, end = _milliseconds(table.start_s[job], span), _milliseconds(table.end_s[job], span)
+        start, end = milliseconds(table.start_s[job], span), milliseconds(table.end_s[job], span)
         inside = end > start
         busy = NodePeriods(table.members[places[inside]].astype(np.int64), start[inside], end[inside])
         down = (unavailable.nodes >= first) & (unavailable.nodes < last)
@@ -121,10 +121,10 @@ def _changes(idle: NodePeriods, span: TrustedSpan, debounce_s: float) -> tuple[I
 
 def length_of(span: TrustedSpan) -> int:
     """Milliseconds of the span."""
-    return int(_milliseconds(np.array([span.end_s]), span)[0])
+    return int(milliseconds(np.array([span.end_s]), span)[0])
 
 
-def _milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
+def milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
     """Times inside the span, as whole milliseconds since its start."""
     return np.rint((np.clip(times, span.start_s, span.end_s) - span.start_s) * 1000).astype(np.int64)
 

@@ -101,13 +101,13 @@ NO_FACTS = SiteFacts()
 class GpuFacts:
     """Of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`): the number of GPUs of every node.
 
-    ``by_node``: the same log by node, where it tells more than idle GPUs. ``stranded``: idle GPUs that the log leaves out as
-    they have no cores left beside them.
+    ``by_node``: the same log by node, where it tells more than idle GPUs. ``every``: all idle GPUs, with those
+    that the log leaves out as they have no cores left beside them.
     """
 
     per_node: Mapping[str, int]
     by_node: EventLog | None = None
-    stranded: EventLog | None = None
+    every: EventLog | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class GpuWindow:
 
     per_node: Mapping[str, int]
     by_node: LogWindow
-    stranded: LogWindow | None = None
+    every: LogWindow | None = None
     idle: LogWindow | None = None
 
 
@@ -239,11 +239,11 @@ def cut(
     if log.gpus is None:
         return window
     per_node = {node: gpus for node, gpus in log.gpus.per_node.items() if nodes is None or node in nodes}
-    by_node, stranded = (
+    by_node, every = (
         None if each is None else cut(each, start_s=start_s, end_s=end_s, nodes=nodes)
-        for each in (log.gpus.by_node, log.gpus.stranded)
+        for each in (log.gpus.by_node, log.gpus.every)
     )
-    return replace(window, gpus=GpuWindow(per_node, by_node or whole_nodes(window, per_node), stranded))
+    return replace(window, gpus=GpuWindow(per_node, by_node or whole_nodes(window, per_node), every))
 
 
 def _between(

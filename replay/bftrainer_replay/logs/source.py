@@ -51,6 +51,8 @@ class ImportOptions:
     node_info: Path | None = None
     more_files: tuple[Path, ...] = ()
     unit: str | None = None
+    gpus_per_node: int | None = None
+    part_cpus: float = 4.0
     back_s: float = 20.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ from command_line import bftrainer, complaint
 from data import data_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_examples import EXAMPLES
+from reading_logs import read
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.fragments import node_of, part_of
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
-from bftrainer_replay.logs.gpus import held_parts, on_idle_nodes
+from bftrainer_replay.logs.gpus import counted, held_parts, on_idle_nodes
 from bftrainer_replay.logs.model import EventLog, GpuFacts, PoolEvent, cut, level
 
 HEADER = "time,joined,left\n"
@@ -124,6 +127,88 @@ def test_a_main_job_of_one_gpu_takes_the_part_and_the_rest_returns(tmp_path: Pat
     assert (by_node.initial, by_node.machine_nodes) == (frozenset("b"), 2)
     assert [(e.at_s - window.start_s, e.change.joined) for e in by_node.events] == [(1200.0, frozenset("a"))]
     assert len(on_idle_nodes(window).initial) == 8
+
+
+SACCT = "JobID|Submit|Start|End|NNodes|NodeList|State|AllocTRES\n"
+T0 = 1_700_000_000
+OPTIONS = {"warm_up_h": 0.0, "cool_down_h": 0.0, "debounce_s": 0.0, "unit": "gpu"}
+
+
+def job(number: int, start_s: int, end_s: int, nodes: str, count: int, tres: str) -> str:
+    start, end = T0 + start_s, T0 + end_s
+    return f"{number}|{start}|{start}|{end}|{count}|{nodes}|COMPLETED|{tres}\n"
+
+
+def idle_at(log: EventLog | None, at_s: int) -> dict[str, int]:
+    """Idle GPUs of each node."""
+    assert log is not None
+    pool: frozenset[str] = frozenset()
+    for event in log.events:
+        if event.at_s <= T0 + at_s:
+            pool = (pool - event.change.left) | event.change.joined
+    return dict(counted(pool))
+
+
+FULL = "cpu=8,gres/gpu=4,gres/gpu:a100=4,node=1"
+
+
+def test_a_job_log_has_the_idle_gpus_that_have_cores_beside_them(tmp_path: Path) -> None:
+    text = SACCT + job(0, -9, 0, "n1", 1, FULL) + job(1, 0, 100, "n1", 1, FULL) + job(2, 0, 100, "n2", 1, FULL)
+    text += job(3, 100, 200, "n1", 1, "cpu=5,gres/gpu:a100=1,node=1") + job(4, 100, 200, "n2", 1, "cpu=2,node=1")
+    text += job(5, 0, 300, "login", 1, "cpu=64,node=1") + job(6, 200, 300, "n1", 1, FULL)
+    text += job(7, 300, 309, "n1", 1, FULL)
+    opened = read(tmp_path, text, **OPTIONS)
+    log = opened.log
+    assert log.gpus is not None
+    assert (log.gpus.per_node, log.machine_nodes) == ({"n1": 4, "n2": 4}, 8)
+    assert idle_at(log, 50) == {}
+    assert idle_at(log, 150) == {"n1": 1, "n2": 3}  # 3 of 8 cores, 2 for each GPU; 6 of 8 cores
+    assert idle_at(log.gpus.every, 150) == {"n1": 3, "n2": 4}
+    assert idle_at(log, 250) == {"n2": 4}
+    # A node with a job that has no GPU is no idle node.
+    (by_node,) = [event for event in cut(log).gpus.by_node.events if event.change.joined]  # type: ignore[union-attr]
+    assert (by_node.at_s, by_node.change.joined) == (T0 + 200, frozenset(("n2",)))
+    assert any("most in use on it at once; specify them with --gpus-per-node" in each for each in opened.remarks)
+    one_core = read(tmp_path, text, **OPTIONS, part_cpus=1.0, gpus_per_node=8).log
+    assert idle_at(one_core, 150) == {"n1": 3, "n2": 6}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_idle_gpus_of_random_jobs_are_those_of_a_plain_count(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    jobs = [
+        (-9, 0, "a", 1),
+        *((0, 500, node, 1) for node in "abc"),
+        (500, 510, "a", 1),
+    ]  # from the first end to the last start
+    for _ in range(60):
+        start, node, gpus = rng.randrange(500), rng.choice("abc"), rng.randint(1, 8)
+        end = rng.randint(start + 1, 500)
+        if all(sum(g for s, e, n, g in jobs if n == node and s <= at < e) + gpus <= 8 for at in range(start, end)):
+            jobs.append((start, end, node, gpus))
+    text = SACCT + "".join(job(k, s, e, n, 1, f"gres/gpu={g},node=1") for k, (s, e, n, g) in enumerate(jobs))
+    log = read(tmp_path, text, **OPTIONS, gpus_per_node=8).log
+    for at in range(0, 500, 7):
+        used = {node: sum(g for s, e, n, g in jobs if n == node and s <= at < e) for node in "abc"}
+        assert idle_at(log, at) == {node: 8 - gpus for node, gpus in used.items() if gpus < 8}, at
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        (SACCT + job(1, 0, 9, "n1", 1, "cpu=8,node=1"), (), "in AllocTRES; set AccountingStorageTRES=gres/gpu"),
+        (SACCT + job(1, 0, 9, "n1", 1, FULL), ("--gpus-per-node", 2), "--gpus-per-node 2: "),
+        (SACCT + job(1, 0, 9, "n1", 1, FULL), ("--machine-nodes", 2), "cannot be combined with --unit gpu"),
+        (EXAMPLES["swf"].decode(), (), "names no nodes, so --unit gpu cannot be used"),
+        (HEADER + "2021-01-01T00:00:00,a,\n2021-01-01T00:01:00,,a\n", (), "is in nodes, so --unit gpu cannot be used"),
+    ],
+)  # fmt: skip
+def test_mistakes(tmp_path: Path, text: str, options: tuple[object, ...], words: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(text)
+    ended = bftrainer("replay", "characterize", log, "--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, *options)
+    assert (ended.status, ended.out) == (2, "")
+    assert words in ended.err.splitlines()[-1]
 
 
 # GPU-hours of the pool, and one-GPU hours: results of the plain logs that the prototype wrote, `replay run --max-parallel 35`.

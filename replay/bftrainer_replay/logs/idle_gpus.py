@@ -1,0 +1,135 @@
+"""From jobs on nodes to idle GPUs over time: the j-th GPU of a node is idle while its jobs leave more than j."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.errors import UserError
+from bftrainer_replay.logs.dialect import SACCT
+from bftrainer_replay.logs.idle import Ints, NodePeriods, idle_events, length_of, milliseconds
+from bftrainer_replay.logs.jobs import JobTable
+from bftrainer_replay.logs.logged_nodes import LoggedNodes
+from bftrainer_replay.logs.model import NO_FACTS, EventLog, GpuFacts, levels
+from bftrainer_replay.logs.needs import JobUse
+from bftrainer_replay.logs.source import Source
+from bftrainer_replay.logs.span import TrustedSpan
+
+_ROUNDING = 1e-6
+Floats = NDArray[np.float64]
+
+
+def log_in_gpus(
+    source: Source, table: JobTable, span: TrustedSpan, down: NodePeriods, idle: NodePeriods, log: EventLog
+) -> EventLog:
+    """The log ``log``, whose nodes are idle in ``idle``, with its GPUs. Raises :class:`UserError` if it does not tell them."""
+    facts, options = log.site.nodes, source.options
+    if facts is None:
+        raise UserError(f"{source.path}: names no nodes, so --unit gpu cannot be used; expected a log that names them")
+    gpus = _gpus_of_nodes(source, table, facts)
+    has = gpus > 0
+    per_node = {name: count for name, count in zip(table.names, gpus.tolist(), strict=True) if count}
+    names = tuple(levels(per_node, per_node))
+    share = np.divide(facts.cores, gpus, out=np.zeros(len(gpus)), where=has)
+    every, usable = _spells(table, span, down, gpus, facts.cores, np.minimum(share, options.part_cpus))
+    left_out = every.length_h.sum() - usable.length_h.sum()
+    source.remarks.append(
+        f"{gpus.sum():,} GPUs on {len(per_node):,} nodes; {every.length_h.sum():,.0f} GPU-hours are idle, "
+        + (f"{left_out:,.0f} of them without {options.part_cpus:g} cores or an equal share (--part-cpus)"
+           if facts.cores.any() else "and the log does not tell whether cores are left beside them")
+    )  # fmt: skip
+    in_gpus = replace(log, queue=None, site=NO_FACTS, machine_nodes=len(names))
+    events, every_event = (idle_events(each, names, span, options.debounce_s) for each in (usable, every))
+    by_node = log
+    if not has.all():
+        mine = has[idle.nodes]
+        kept = NodePeriods(idle.nodes[mine], idle.since[mine], idle.until[mine])
+        by_node = replace(in_gpus, events=idle_events(kept, table.names, span, options.debounce_s))
+        by_node = replace(by_node, machine_nodes=len(per_node))
+    return replace(in_gpus, events=events, gpus=GpuFacts(per_node, by_node, replace(in_gpus, events=every_event)))
+
+
+def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
+    """The number of GPUs of each node."""
+    told = np.ceil(_sum(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING).astype(np.int64)
+    if not told.any():
+        if source.dialect is not SACCT:
+            raise UserError(f"{source.path}: does not tell the GPUs of its jobs; --unit gpu needs sacct's AllocTRES")
+        raise UserError(
+            f"{source.path}: no job has gres/gpu in AllocTRES; set AccountingStorageTRES=gres/gpu in slurm.conf (for the "
+            "jobs from then on)"
+        )
+    if (each := source.options.gpus_per_node) is None:
+        source.remarks.append(
+            "the GPUs of a node are those of --node-info" if facts.is_told
+            else "the GPUs of a node are the most in use on it at once; specify them with --gpus-per-node or --node-info"
+        )  # fmt: skip
+        return told
+    if told.max() > each:
+        node = facts.names[int(told.argmax())]
+        raise UserError(
+            f"--gpus-per-node {each}: {source.path} has {told.max()} GPUs of node {node:.60} in use at once"
+        )
+    return np.where(told > 0, each, 0)
+
+
+def _sum(devices: Iterable[tuple[str, Floats]], nothing: Floats) -> Floats:
+    """``gpu``, or all types (``gpu:a100``) where only these are known."""
+    found = dict(devices)
+    typed = [count for name, count in found.items() if name.startswith("gpu:")]
+    return np.maximum(found.get("gpu", nothing), sum(typed, nothing))
+
+
+def _gpus_of(use: JobUse) -> float:
+    return float(_sum(((name, np.array(count)) for name, count in use.devices), np.array(0.0)))
+
+
+def _spells(
+    table: JobTable, span: TrustedSpan, down: NodePeriods, gpus: Ints, cores: Floats, cores_each: Floats
+) -> tuple[NodePeriods, NodePeriods]:
+    """When each GPU is idle, and when it is idle with ``cores_each`` left; GPUs are numbered node after node."""
+    length, offset = length_of(span), np.cumsum(gpus) - gpus
+    used = np.array([(_gpus_of(use), use.cores) for use in table.all_uses])
+    closed = [(0, 0), (length, length), *(milliseconds(np.array(out), span).tolist() for out in span.outages)]
+    found: tuple[list[NodePeriods], list[NodePeriods]] = ([], [])
+    for first, last, places, job in table.by_nodes():
+        start, end = milliseconds(table.start_s[job], span), milliseconds(table.end_s[job], span)
+        mine, out = table.members[places].astype(np.int64), (down.nodes >= first) & (down.nodes < last)
+        everyone = np.arange(first, last)
+        node = np.concatenate((mine, down.nodes[out], *(everyone for _ in closed)))
+        since = np.concatenate((start, down.since[out], *(np.full(last - first, begin) for begin, _ in closed)))
+        until = np.concatenate((end, down.until[out], *(np.full(last - first, finish) for _, finish in closed)))
+        all_of_it = np.stack((gpus, cores), axis=1)[node[len(mine) :]]
+        amount = np.concatenate((used[table.use[job]], all_of_it))
+        at, who = np.concatenate((since, until)), np.concatenate((node, node))
+        order = np.lexsort((at, who))
+        at, who = at[order], who[order]
+        sums = np.cumsum(np.concatenate((amount, -amount))[order], axis=0)
+        is_last = np.append((np.diff(at) != 0) | (np.diff(who) != 0), True)
+        at, who, sums = at[is_last], who[is_last], sums[is_last]
+        idle = gpus[who] - np.ceil(sums[:, 0] - _ROUNDING).astype(np.int64)
+        room = np.full(len(who), np.inf)
+        np.divide(cores[who] - sums[:, 1], cores_each[who], out=room, where=cores_each[who] > 0)
+        with_cores = np.minimum(idle, np.floor(np.clip(room, 0, 1e6) + _ROUNDING).astype(np.int64))
+        for each, free in zip(found, (idle, with_cores), strict=True):
+            each += _by_level(at, who, free, offset)
+    every, usable = (
+        NodePeriods(*(np.concatenate([getattr(each, name) for each in part]) for name in NodePeriods.__slots__))
+        for part in found
+    )
+    return every, usable
+
+
+def _by_level(at: Ints, node: Ints, free: Ints, offset: Ints) -> list[NodePeriods]:
+    """The spells of the GPUs of one level after another. ``free`` holds until a node's next time; the last is the end."""
+    found = []
+    is_end = np.append(node[1:] != node[:-1], True)
+    for level in range(int(free.max(initial=0))):
+        idle = (free > level) & ~is_end
+        before = np.concatenate(([False], idle[:-1]))  # a node's last time is never idle: nodes do not touch
+        begins, ends = np.flatnonzero(idle & ~before), np.flatnonzero(before & ~idle)
+        found.append(NodePeriods(offset[node[begins]] + level, at[begins], at[ends]))
+    return found
