@@ -61,3 +61,19 @@ def read_end(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
     with os.fdopen(open_regular(path), "rb") as file:
         file.seek(max(os.fstat(file.fileno()).st_size - max_bytes, 0))
         return file.read(max_bytes)
+
+
+def stamp_of(path: str | Path) -> tuple[int, int, int] | None:
+    """A value that changes when the file is replaced or written; None if there is none that can be opened.
+
+    The file is opened, not only statted: a network file system asks its server at open.
+    """
+    try:
+        handle = open_regular(path)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(handle)
+        return found.st_ino, found.st_mtime_ns, found.st_size
+    finally:
+        os.close(handle)

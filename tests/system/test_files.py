@@ -13,6 +13,7 @@ import pytest
 from patience import PATIENCE
 
 from bftrainer.system.files import write_atomically
+from bftrainer.system.regular import stamp_of
 
 
 def test_a_file_is_written_without_touching_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,3 +88,16 @@ def test_a_submission_to_a_full_disk_is_one_line(tmp_path: Path) -> None:
     problem = f"{state}/spool: the request cannot be written: File too large; nothing has changed"
     assert ended.stderr == f"bftrainer: {problem}\n"
     assert list((state / "spool").iterdir()) == []
+
+
+def test_a_stamp_changes_with_a_file_that_is_replaced_by_one_of_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    seen = [stamp_of(path)]
+    for text in (b"n1:1:0\n", b"n2:1:0\n", b"n1:1:0\n"):
+        write_atomically(path, text)
+        seen.append(stamp_of(path))
+        assert stamp_of(path) == seen[-1]
+    path.unlink()
+    os.mkfifo(path)
+    assert seen[0] is stamp_of(path) is None
+    assert len(set(seen)) == 4

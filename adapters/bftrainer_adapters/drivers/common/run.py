@@ -23,6 +23,7 @@ from bftrainer.protocol.progress_line import parse_progress
 from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import read_json, write_json
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.regular import stamp_of
 from bftrainer_adapters.drivers.common import core
 from bftrainer_adapters.drivers.common.command_line import visible_gpus
 from bftrainer_adapters.drivers.common.crew import Crew
@@ -93,6 +94,8 @@ class Run:
         self._upcoming: int | None = None
         self._begun = False
         self._complaint = ""
+        self._stamps: tuple[object, object] | None = None  # of what was read last
+        self._ordered: list[core.Heard] = []
         self._heard: queue.SimpleQueue[core.Heard] = queue.SimpleQueue()
         self._progress = JsonTail(directory.progress)
         self._progress.skip()
@@ -161,14 +164,20 @@ class Run:
 
     def _read_files(self) -> None:
         self._read_progress()
+        stamps = stamp_of(self.directory.control), stamp_of(self.directory.hosts)
         try:
-            if is_stop_requested(self.directory.control):
-                self._hear(core.StopRequested())
-            self._hear(core.HostsListed(read_hosts(self.directory.hosts)))
+            if stamps != self._stamps:
+                self._ordered = []
+                if is_stop_requested(self.directory.control):
+                    self._ordered.append(core.StopRequested())
+                self._ordered.append(core.HostsListed(read_hosts(self.directory.hosts)))
+                self._stamps = stamps
         except InputFileError as error:  # edited by hand, or missing: the last one stays in force
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 print(f"hosts or control: {error}", flush=True)
+        for heard in self._ordered:
+            self._hear(heard)
 
     def _read_progress(self) -> None:
         for line in map(parse_progress, self._progress.read()):
