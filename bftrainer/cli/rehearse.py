@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.output import say
+from bftrainer.cli.state import set_option
 
 if TYPE_CHECKING:
     from bftrainer.config.trainer_file import TrainerSpec
@@ -32,13 +33,7 @@ WIDTH = 110
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml|SCRIPT.py")
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Override any key of the trainer file; VALUE is TOML.",
-)
+@set_option
 @click.option("--quick", is_flag=True, help="Run only the start, stop, grow and kill -9 steps.")
 @click.option("--in-place", is_flag=True, help="Run in the trainer's own working directory, with its real checkpoint.")
 @click.option(
@@ -162,11 +157,8 @@ def rehearse(
 
 
 def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
-    from bftrainer.client.gate import draft, script_draft
-    from bftrainer.config.trainer_file import TrainerSpec, fill, settle
-    from bftrainer.config.validation import check_table
+    from bftrainer.client.gate import checked, draft, script_draft
     from bftrainer.errors import UserError
-    from bftrainer.plugins import driver_module
 
     if file.suffix == ".py":
         made = script_draft(file, arguments, {"max_nodes": 4}, assignments)
@@ -174,9 +166,7 @@ def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) 
         raise UserError(f"rehearse: {file}: arguments are for a script; expected `command` in the file or by --set")
     else:
         made = draft(file, {}, assignments)
-    spec = check_table(dict(made.table), TrainerSpec, str(file))
-    driver_module(spec.launcher, str(file))
-    return settle(fill(spec, str(file)), str(file), made.home, os.environ)
+    return checked(dataclasses.replace(made, where=str(file)), os.environ)
 
 
 @contextmanager

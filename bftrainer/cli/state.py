@@ -1,4 +1,4 @@
-"""``--state``: the state directory that a command works on."""
+"""Options that several commands share: ``--state``, the state directory, and ``--set``, keys of a trainer file."""
 
 from __future__ import annotations
 
@@ -23,3 +23,13 @@ def state_option(command: F) -> F:
         metavar="DIR",
         help="State directory of the pilot.",
     )(command)
+
+
+set_option = click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override any key of the trainer file; VALUE is TOML.",
+)
+"""``--set KEY=VALUE``."""

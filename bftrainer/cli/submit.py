@@ -9,7 +9,7 @@ import click
 
 from bftrainer.cli.choices import LAUNCHER
 from bftrainer.cli.output import counted, json_option, say, show_json
-from bftrainer.cli.state import state_option
+from bftrainer.cli.state import set_option, state_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--cwd", type=str, metavar="DIR", help="Working directory.  [default: the directory of FILE, or the current one]"
 )
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Override any key of the trainer file; VALUE is TOML.",
-)
+@set_option
 @click.option(
     "--grid",
     multiple=True,

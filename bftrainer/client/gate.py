@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,16 @@ def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any
     return made
 
 
+_driver_of = lru_cache(driver_module)  # reads the entry points of all packages: 5 ms
+
+
+def checked(one: Draft, environment: Mapping[str, str]) -> TrainerSpec:
+    """The trainer of a draft. Raises :class:`~bftrainer.errors.UserError`, also for a launcher that is not installed."""
+    spec = fill(check_table(dict(one.table), TrainerSpec, one.where), one.where)
+    _driver_of(spec.launcher, one.where)
+    return settle(spec, one.where, one.home, environment)
+
+
 class Gate:
     """The checks of one state directory. Its configuration is read once; ``note`` hears what is odd but allowed, once each."""
 
@@ -77,7 +88,6 @@ class Gate:
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
         self._said: set[str] = set()
-        self._launchers: set[str] = set()
         self._tell = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
@@ -86,11 +96,7 @@ class Gate:
 
     def _passed(self, one: Draft) -> TrainerSpec:
         where = one.where
-        spec = fill(check_table(dict(one.table), TrainerSpec, where), where)
-        if spec.launcher not in self._launchers:
-            driver_module(spec.launcher, where)  # reads the entry points of all packages: 5 ms
-            self._launchers.add(spec.launcher)
-        spec = settle(spec, where, one.home, self._environment)
+        spec = checked(one, self._environment)
         if self._config.workers.require_rehearsal:
             require(self._folder, spec, where)
         self._check_launcher(spec, where)

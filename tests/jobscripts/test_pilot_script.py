@@ -106,20 +106,6 @@ def test_a_signal_goes_on_to_the_pilot_which_takes_its_time(
     assert starts(tmp_path) == ["pilot", "listens", "drained"]
 
 
-@pytest.mark.parametrize(("name", "signalled"), [("pilot.slurm", signal.SIGTERM), ("pilot.lsf", signal.SIGINT)])
-def test_a_pilot_that_ends_at_once_is_told_by_its_own_status(
-    tmp_path: Path, name: str, signalled: signal.Signals
-) -> None:
-    """It may be gone before the script looks whether it still runs; a ``kill`` that takes half a second makes sure of it."""
-    said = f'>>"{tmp_path}/starts"'
-    program = f"trap 'exit 0' TERM\necho listens {said}\nwhile :; do sleep 0.05; done"
-    slow_kill = {"BASH_FUNC_kill%%": '() { builtin kill "$@" && sleep 0.5; }'}
-    with supervised(name, tmp_path, program, **slow_kill) as process:
-        wait_for(tmp_path, ["pilot", "listens"])
-        process.send_signal(signalled)
-        assert process.wait(LONG_S) == 0
-
-
 def test_a_hangup_is_the_pilots_to_reload_and_ends_nothing(script: Path, tmp_path: Path) -> None:
     said = f'>>"{tmp_path}/starts"'
     program = f"trap 'echo reloaded {said}' HUP\ntrap 'exit 0' TERM\necho listens {said}\nwhile :; do sleep 0.05; done"

@@ -14,15 +14,16 @@ import numpy as np
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.play import MOST, USUAL
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import Cell
-from bftrainer_replay.sweep.parallel import numbers_to_try
 from bftrainer_replay.sweep.results import SweepRow
 
 FORWARD_S = (30.0, 60.0, 120.0, 240.0, 480.0)
 OBJECTIVES = (DEFAULT_OBJECTIVE, "throughput", "scaling-efficiency")
 _AS_GOOD = {"forward_s": 0.005, "max_parallel": 0.02, "objective": 0.005}
 _HOUR_S, _DAY_S = 3600.0, 86400.0
+_TRIED = (5, 10, 20, 35)  # around the usual number of trainers; those of the paper's figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,14 @@ class Advice:
     def choice(self, name: str) -> SettingChoice:
         """The choice for the setting ``name``."""
         return next(choice for choice in self.choices if choice.name == name)
+
+
+def numbers_to_try(base: int) -> tuple[int, ...]:
+    """Smaller and larger numbers of trainers, and ``base``: up to four times as many if that does not take long."""
+    if base == USUAL:
+        return _TRIED
+    more = (base * 2, base * 4) if base * 4 <= MOST else (base * 2,)
+    return tuple(sorted({max(base // 4, 1), max(base // 2, 1), base, *more}))
 
 
 def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:

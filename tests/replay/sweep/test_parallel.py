@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bftrainer.domain.model import Curve, Trainer
+from bftrainer_replay.comparison.advise import numbers_to_try
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.play import enough_trainers
-from bftrainer_replay.sweep.parallel import numbers_to_try
 
 
 @pytest.mark.parametrize(
