@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from bftrainer_replay.analysis.characterize import Characteristics
+    from bftrainer_replay.analysis.gpu_hours import GpuHours
     from bftrainer_replay.analysis.idle_causes import IdleCauses
     from bftrainer_replay.analysis.partitions import PartitionFigures
 
@@ -48,10 +49,11 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
       bftrainer replay characterize sacct.txt --timezone Europe/Zurich
     """
     from bftrainer_replay.analysis.characterize import characterize as measure
+    from bftrainer_replay.analysis.gpu_hours import gpu_hours
     from bftrainer_replay.analysis.partitions import partition_word, partitions_of
     from bftrainer_replay.analysis.shared_nodes import shared_nodes
 
-    window = window_of(choice)
+    window = window_of(choice, of_idle_gpus=True)
     found = measure(window)
     if found.idle_nodes_max > found.machine_nodes:
         raise UserError(
@@ -59,7 +61,9 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
             f"in {choice.log}"
         )
     shared = shared_nodes(window)
-    text = json.dumps({**_as_json(window, found), "shared_nodes": shared and shared.as_dict()}, indent=2)
+    gpus = None if window.gpus is None else gpu_hours(window)
+    facts = {"shared_nodes": shared and shared.as_dict(), **({} if gpus is None else {"gpus": gpus.as_dict()})}
+    text = json.dumps({**_as_json(window, found), **facts}, indent=2)
     if out is not None:
         _write_all(out, window, text, _prometheus(window, found))
     if as_json:
@@ -76,7 +80,10 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     )
     if window.note:
         console.print(f"Note: {window.note}.", soft_wrap=True, markup=False, highlight=False)
-    console.print(_numbers(found))
+    console.print(_numbers(found, "node" if gpus is None else "GPU"))
+    if gpus is not None:
+        console.print(_parts(gpus))
+        console.print(gpus.sentence(), soft_wrap=True, highlight=False)
     if found.idle_while is not None:
         console.print(_beside_the_queue(found.idle_while, window.debounce_s))
     if len(parts := partitions_of(window)) > 1:
@@ -144,42 +151,42 @@ def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
 
 
-def _numbers(found: Characteristics) -> Table:
-    """The paper's section 2.1 in rows."""
+def _numbers(found: Characteristics, unit: str) -> Table:
+    """The paper's section 2.1 in rows, of nodes or GPUs."""
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title="Idle nodes", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title=f"Idle {unit}s", title_justify="left")
     for header in ("", "count", "per hour"):
         table.add_column(header, justify="right" if header else "left")
     for name, count in (
         ("events (initial state included)", found.events),
         ("  with a join", found.joins),
         ("  with a leave", found.leaves),
-        ("  more nodes idle than before (INC)", found.increases),
-        ("  fewer nodes idle than before (DEC)", found.decreases),
+        (f"  more {unit}s idle than before (INC)", found.increases),
+        (f"  fewer {unit}s idle than before (DEC)", found.decreases),
         ("fragments", found.fragments),
     ):
         table.add_row(name, f"{count:,}", f"{found.per_hour(count):.1f}")
     table.add_section()
     table.add_row("span", f"{found.span_h:,.1f} h", "")
     if found.down_node_h:
-        table.add_row("out of service or reserved, in no share", f"{found.down_node_h:,.0f} node-h", "")
+        table.add_row("out of service or reserved, in no share", f"{found.down_node_h:,.0f} {unit}-h", "")
     if found.outage_h:
         table.add_row("outages, not in the span", f"{found.outage_h:,.1f} h", "")
     if found.unknown_h:
         table.add_row("gaps (no data), not in the span", f"{found.unknown_h:,.1f} h", "")
-    table.add_row("resource integral (Eqn 17)", f"{found.node_hours:,.0f} node-h", "")
-    table.add_row("eq-nodes (Eqn 18)", f"{found.eq_nodes:,.1f}", "")
-    table.add_row(f"idle share of {found.machine_nodes:,} nodes in service", f"{found.idle_share:.2%}", "")
-    table.add_row("idle nodes: fewest", f"{found.idle_nodes_min:,}", "")
-    table.add_row("idle nodes: median over time", f"{found.idle_nodes_median:,}", "")
-    table.add_row("idle nodes: most", f"{found.idle_nodes_max:,}", "")
+    table.add_row("resource integral (Eqn 17)", f"{found.node_hours:,.0f} {unit}-h", "")
+    table.add_row(f"eq-{unit}s (Eqn 18)", f"{found.eq_nodes:,.1f}", "")
+    table.add_row(f"idle share of {found.machine_nodes:,} {unit}s in service", f"{found.idle_share:.2%}", "")
+    table.add_row(f"idle {unit}s: fewest", f"{found.idle_nodes_min:,}", "")
+    table.add_row(f"idle {unit}s: median over time", f"{found.idle_nodes_median:,}", "")
+    table.add_row(f"idle {unit}s: most", f"{found.idle_nodes_max:,}", "")
     if found.fragment_lengths is not None:
         lengths = found.fragment_lengths
         table.add_section()
         table.add_row("fragments under 10 min", f"{lengths.short_share:.1%}", "")
-        table.add_row("  their share of the node-time", f"{lengths.short_node_time_share:.1%}", "")
+        table.add_row(f"  their share of the {unit}-time", f"{lengths.short_node_time_share:.1%}", "")
         for name, length_s in (
             ("fragment length: first quartile", lengths.first_quartile_s),
             ("fragment length: median", lengths.median_s),
@@ -187,6 +194,21 @@ def _numbers(found: Characteristics) -> Table:
             ("fragment length: 90th percentile", lengths.p90_s),
         ):
             table.add_row(name, f"{length_s / 60:,.1f} min", "")
+    return table
+
+
+def _parts(gpus: GpuHours) -> Table:
+    """Where GPUs are idle."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title="Idle GPU-hours", title_justify="left")
+    for header in ("", "GPU-h", "share"):
+        table.add_column(header, justify="right" if header else "left")
+    sizes = [(f"  {size} idle" + " of a node" * (size == 1), h) for size, h in sorted(gpus.parts_h.items())]
+    rows = gpus.rows()
+    for name, hours in (*rows[:2], *sizes, *rows[2:]):
+        table.add_row(name, f"{hours:,.0f}", f"{hours / (gpus.idle_h or 1.0):.1%}")
     return table
 
 

@@ -199,7 +199,11 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
     if unit == "node":
         return by_node
     window = replace(window, gpus=replace(window.gpus, by_node=by_node))
-    return window if of_idle_gpus else held_parts(window, choice.importing.back_s)
+    if of_idle_gpus:
+        return window
+    remark = "the unit is a GPU: each node of the results is one GPU"
+    click.echo(f"note: {remark}", err=True)
+    return held_parts(replace(window, remarks=(*remarks, remark)), choice.importing.back_s)
 
 
 def _check_gpus(choice: LogChoice, log: EventLog) -> None:

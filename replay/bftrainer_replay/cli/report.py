@@ -97,7 +97,9 @@ def report(
     """
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.analysis.characterize import characterize
+    from bftrainer_replay.logs.gpus import held_parts
     from bftrainer_replay.report.figures import Origin, as_json, read_figures
+    from bftrainer_replay.report.gpu_chapter import gpu_chapter, source_by_node, usual_gpus
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import plan_of
@@ -113,7 +115,10 @@ def report(
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     last = None if compare is None else read_figures(compare)
     source = workload_of(table)
-    window = window_of(choice)
+    window, held, in_gpus = window_of(choice, of_idle_gpus=True), None, source
+    if window.gpus is not None:  # the page is of a pilot by node, its first chapter of GPUs
+        held = held_parts(window, choice.importing.back_s)
+        window, source = window.gpus.by_node, source_by_node(source, usual_gpus(window))
     found = characterize(window)
     admitted = max_parallel or enough_trainers(window, pilot_trainers(window, source, 0))
     costs = CostModel(cost_model)
@@ -137,6 +142,7 @@ def report(
         window, found, plan, sample, rows,
         Trainings(trainers, rates, doubt, "" if table.trainers is None else table.trainers.name),
         origin, title, prices, other_guesses(choice, window), last,
+        gpus=None if held is None else gpu_chapter(held, sample.windows[sample.shown], in_gpus, base),
     )  # fmt: skip
     try:
         size = write(out, page)

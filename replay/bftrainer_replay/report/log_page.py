@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,10 +42,12 @@ def log_page(
     prices: SitePrices,
     guesses: Mapping[str, str],
     last: ReportFigures | None = None,
+    gpus: tuple[Chapter, str] | None = None,
 ) -> tuple[Page, ReportFigures]:
     """The page and the figures at its top; ``rows`` has every cell of the plan.
 
-    ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an earlier report.
+    ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an earlier report, ``gpus`` the
+    chapter and the sentence of a log in GPUs.
     """
     base = rows[plan.base]
     detail = read_detail(base.result["detail"])
@@ -61,8 +64,11 @@ def log_page(
         number_picture(figures, [rows[cell] for cell in plan.parallel], usable),
     )
     top = top_of(figures, window, found, sample, trainings, prices, pictures, title, last)
+    if gpus is not None:
+        top = replace(top, rows=(("GPUs", gpus[1]), *top.rows))
     piece = sample.windows[sample.shown]
     chapters = (
+        *(() if gpus is None else gpus[:1]),
         queue_chapter(found, window),
         *shared_chapter(window),
         Chapter(

@@ -154,6 +154,11 @@ def _pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple
     return tuple(pieces)
 
 
+def piece(log: LogWindow, start_s: float, end_s: float) -> LogWindow:
+    """The window between two times."""
+    return _pieces(log, [start_s], end_s - start_s)[0]
+
+
 def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
     """About how many decisions a replay makes: one per change of the pool, and one per trainer that the used nodes complete.
 

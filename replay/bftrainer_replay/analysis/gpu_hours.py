@@ -1,0 +1,107 @@
+"""Where the idle GPU-hours of a log are: on idle nodes, on partly used nodes, and on these without cores beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.logs.gpus import counted
+from bftrainer_replay.logs.model import LogWindow
+
+SHORT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHours:
+    """GPU-hours; ``stranded_h`` is None where the log does not tell the cores of its jobs.
+
+    ``parts_h`` are those on partly used nodes by the size of the part, ``short_share`` is the share of all idle GPU-hours in
+    spells under 10 minutes.
+    """
+
+    gpus: int
+    nodes: int
+    span_h: float
+    whole_h: float
+    parts_h: dict[int, float]
+    stranded_h: float | None
+    short_share: float
+
+    @property
+    def part_h(self) -> float:
+        """On partly used nodes."""
+        return sum(self.parts_h.values())
+
+    @property
+    def idle_h(self) -> float:
+        """All."""
+        return self.whole_h + self.part_h + (self.stranded_h or 0.0)
+
+    def rows(self) -> list[tuple[str, float]]:
+        """Place and GPU-hours."""
+        stranded = [] if self.stranded_h is None else [("on partly used nodes, without cores", self.stranded_h)]
+        return [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h), *stranded]
+
+    def sentence(self) -> str:
+        """The shares in words."""
+        if not self.idle_h:
+            return "No GPU is ever idle."
+        large = sum(h for size, h in self.parts_h.items() if size >= 4) / (self.part_h or 1.0)
+        return (
+            f"{self.idle_h / (self.gpus * self.span_h):.1%} of the GPU-hours are idle; of these, "
+            + ", ".join(f"{hours / self.idle_h:.1%} {place}" for place, hours in self.rows())
+            + f". {large:.0%} of the GPU-hours on partly used nodes are in parts of 4 GPUs or more. "
+            f"{self.short_share:.1%} of the idle GPU-hours are in spells under 10 minutes."
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "gpus": self.gpus, "nodes": self.nodes, "idle_gpu_h": self.idle_h, "on_idle_nodes_gpu_h": self.whole_h,
+            "on_partly_used_nodes_gpu_h": self.part_h, "stranded_gpu_h": self.stranded_h,
+            "part_sizes_gpu_h": {str(size): hours for size, hours in sorted(self.parts_h.items())},
+        }  # fmt: skip
+
+
+def gpu_hours(window: LogWindow) -> GpuHours:
+    """Of a window in GPUs."""
+    assert window.gpus is not None, "in nodes"
+    idle, by_node, every = window.gpus.idle or window, window.gpus.by_node, window.gpus.every
+    per_node = window.gpus.per_node
+    nodes = fragments_of(by_node)
+    whole_h = (
+        sum(per_node.get(node, 0) * s for node, s in zip(nodes.nodes, nodes.length_s.tolist(), strict=True)) / 3600
+    )
+    # Nobody can leave cores to a node without jobs: what has none is on partly used nodes.
+    stranded_h = None if every is None else pool_sizes_of(every).node_hours() - pool_sizes_of(idle).node_hours()
+    lengths_s = fragments_of(idle).length_s
+    short = float(lengths_s[lengths_s < SHORT_S].sum()) / (float(lengths_s.sum()) or 1.0)
+    parts = _parts_h(idle, by_node)
+    return GpuHours(sum(per_node.values()), len(per_node), window.service_s / 3600, whole_h, parts, stranded_h, short)
+
+
+def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
+    """GPU-hours by how many GPUs of a node that is not idle are."""
+    count, whole = counted(idle.initial), set(by_node.initial)
+    since_s = dict.fromkeys(count, idle.start_s)
+    hours: Counter[int] = Counter()
+
+    def until(node: str, at_s: float) -> None:
+        if count[node] and node not in whole:
+            hours[count[node]] += count[node] * (at_s - since_s[node]) / 3600  # type: ignore[assignment]
+        since_s[node] = at_s
+
+    changes = [(e.at_s, False, e.change) for e in idle.events] + [(e.at_s, True, e.change) for e in by_node.events]
+    for at_s, of_nodes, change in sorted(changes, key=lambda each: each[:2]):
+        came, went = (change.joined, change.left) if of_nodes else (counted(change.joined), counted(change.left))
+        for node in {*came, *went}:
+            until(node, at_s)
+        if of_nodes:
+            whole = (whole - change.left) | change.joined
+        else:
+            count.update(came)
+            count.subtract(went)
+    for node in count:
+        until(node, idle.end_s)
+    return {size: h for size, h in hours.items() if h}

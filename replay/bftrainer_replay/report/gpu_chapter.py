@@ -1,0 +1,132 @@
+"""The chapter on GPUs: where they are idle, and what trainings would do with idle nodes, their GPUs, and all idle GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.sizes import largest_legal
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.gpu_hours import GpuHours, gpu_hours
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.logs.gpus import on_idle_nodes
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.report.page import Chapter, PageTable
+from bftrainer_replay.simulation.play import Scenario, enough_trainers, play
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.sweep.cell import Cell
+from bftrainer_replay.sweep.compute import policy_of
+from bftrainer_replay.sweep.inputs import SweepWorkload
+from bftrainer_replay.sweep.sample import piece
+
+
+@dataclass(frozen=True, slots=True)
+class PoolResult:
+    """What up to ``places`` trainings at once did with one kind of pool: GPU-hours of the pool, one-GPU hours of work."""
+
+    name: str
+    places: int
+    pool_gpu_h: float
+    work_gpu_h: float
+    preemptions: int
+
+
+def by_node(trainer: Trainer, gpus: int) -> Trainer:
+    """The same training where its nodes have ``gpus`` GPUs and it gets whole ones."""
+    first, last = (-(-count // gpus) for count in (trainer.min_nodes, trainer.max_nodes))
+    sizes = None if trainer.sizes is None else tuple(sorted({-(-count // gpus) for count in trainer.sizes}))
+    nodes = tuple(range(first, last + 1))
+    curve = Curve(nodes, tuple(trainer.curve.at(largest_legal(trainer, n * gpus)) for n in nodes))
+    asked = trainer.requested_nodes and -(-trainer.requested_nodes // gpus)
+    return replace(trainer, curve=curve, min_nodes=first, max_nodes=last, sizes=sizes, requested_nodes=asked)
+
+
+def source_by_node(source: SweepWorkload, gpus: int) -> SweepWorkload:
+    """The trainers of a workload in GPUs, for a pilot by node."""
+    return replace(
+        source,
+        make=lambda window, seed: tuple(
+            replace(arrival, trainer=by_node(arrival.trainer, gpus)) for arrival in source.make(window, seed)
+        ),
+    )
+
+
+def usual_gpus(window: LogWindow) -> int:
+    """The number of GPUs of most nodes."""
+    assert window.gpus is not None
+    counts = sorted(window.gpus.per_node.values())
+    return max(set(counts), key=lambda count: (counts.count(count), count))
+
+
+def compared(held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell) -> tuple[PoolResult, ...]:
+    """The same trainers on three pools in the time of ``span``: idle nodes, their GPUs, and all idle GPUs."""
+    assert held.gpus is not None
+    gpus = usual_gpus(held)
+    windows = [piece(each, span.start_s, span.end_s) for each in (held.gpus.by_node, on_idle_nodes(held), held)]
+    arrivals = source.make(windows[-1], base.seed)
+    places = enough_trainers(windows[-1], [arrival.trainer for arrival in arrivals])
+    rate = {a.trainer.id: a.trainer.curve.at(a.trainer.min_nodes or 1) / (a.trainer.min_nodes or 1) for a in arrivals}
+    found = []
+    for name, window in zip(("idle nodes, by node", "idle nodes, by GPU", "all idle GPUs"), windows, strict=True):
+        is_by_node = window is windows[0]
+        mine = source_by_node(source, gpus).make(windows[-1], base.seed) if is_by_node else arrivals
+        scenario = Scenario(window, mine, places, CostModel(base.cost_model))
+        outcome = play(scenario, policy_of(base), keep_entries=False)
+        work_h = sum(run.samples / rate[run.trainer.id] for run in outcome.runs) / 3600
+        pool_h = pool_sizes_of(window).node_hours() * (gpus if is_by_node else 1)
+        found.append(PoolResult(name, places, pool_h, work_h, sum(run.preemptions for run in outcome.runs)))
+    return tuple(found)
+
+
+def lead(hours: GpuHours, results: tuple[PoolResult, ...]) -> str:
+    """For the top of the page."""
+    nodes, whole, every = (each.work_gpu_h for each in results)
+    if not nodes:
+        return hours.sentence()
+    return (
+        f"{hours.sentence()} **With idle GPUs instead of idle nodes, trainings would do {whole / nodes:.1f} times as much on "
+        f"idle nodes alone, and {every / nodes:.1f} times as much with those of partly used nodes** (simulated, nodes.unit)."
+    )
+
+
+def gpu_chapter(held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell) -> tuple[Chapter, str]:
+    """The chapter, and the sentence for the top."""
+    hours, results = gpu_hours(held), compared(held, span, source, base)
+    idle = PageTable(
+        "idle-gpus",
+        "Idle GPU-hours",
+        "Read: a part is what main jobs leave of a node. GPUs without enough cores beside them cannot be held (--part-cpus).",
+        ("idle GPUs", "GPU-hours", "share"),
+        tuple((name, f"{h:,.0f}", f"{h / (hours.idle_h or 1.0):.1%}") for name, h in hours.rows()),
+    )
+    sizes = PageTable(
+        "part-sizes",
+        "Parts by size",
+        "Read: the idle GPUs of partly used nodes, by how many are idle on the node.",
+        ("GPUs", "GPU-hours", "share"),
+        tuple((f"{k}", f"{h:,.0f}", f"{h / hours.part_h:.1%}") for k, h in sorted(hours.parts_h.items())),
+    )
+    least_h = results[0].work_gpu_h
+    rows = [
+        (
+            r.name,
+            f"{r.pool_gpu_h:,.0f}",
+            f"{r.work_gpu_h:,.0f}",
+            f"{r.work_gpu_h / (least_h or 1):.2f}",
+            f"{r.preemptions:,}",
+        )
+        for r in results
+    ]
+    pools = PageTable(
+        "gpu-pools",
+        "What trainings would do",
+        f"Read: the same trainings, up to {results[0].places} at once, on three pools from "
+        f"{format_time(span.start_s, span.zone)} to {format_time(span.end_s, span.zone)}. Work is in one-GPU hours, the time "
+        "that one GPU would need for the same samples. By node, each training has whole nodes. A main job that takes any GPU "
+        "of a held part takes the part; the rest is held again after --back-s.",
+        ("pool", "GPU-hours", "one-GPU hours", "times", "preempted"),
+        tuple(rows),
+        main=2,
+    )
+    tables = (idle, *((sizes,) if sizes.rows else ()), pools)
+    return Chapter("GPUs", hours.sentence(), tables), lead(hours, results)

@@ -1,0 +1,78 @@
+"""Where GPUs are idle: by hand, beside the prototype's figures of a day of Philly, and on the page of a report."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer
+
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer_replay.report.gpu_chapter import by_node
+
+PHILLY = Path(__file__).parents[2] / "recorded" / "philly-2017-10-12"
+FULL = "cpu=8,gres/gpu=4,node=1"
+# Of 96 nodes of 8 GPUs: share that is idle, share of these on idle nodes, shares of the rest by size (the README's simulator).
+FIGURES = {
+    "first": (0.1663, 0.2235, (0.051, 0.08, 0.081, 0.143, 0.241, 0.277, 0.127)),
+    "pack": (0.1663, 0.2806, (0.032, 0.055, 0.088, 0.127, 0.268, 0.205, 0.224)),
+}
+
+
+def characterized(*arguments: object) -> dict[str, float]:
+    ended = bftrainer("replay", "characterize", *arguments, "--json")
+    assert ended.status == 0, ended.err
+    found: dict[str, float] = json.loads(ended.out)["gpus"]
+    return found
+
+
+@pytest.mark.parametrize("placement", FIGURES)
+def test_a_day_of_philly_as_the_prototype_counts_it(placement: str) -> None:
+    found = characterized(PHILLY / f"{placement}-gpus.csv.gz")
+    idle, whole, sizes = FIGURES[placement]
+    assert found["idle_gpu_h"] / (768 * 24) == pytest.approx(idle, abs=5e-5)
+    assert found["on_idle_nodes_gpu_h"] / found["idle_gpu_h"] == pytest.approx(whole, abs=5e-5)
+    parts: dict[str, float] = found["part_sizes_gpu_h"]  # type: ignore[assignment]
+    shares = [parts[str(size)] / found["on_partly_used_nodes_gpu_h"] for size in range(1, 8)]
+    assert shares == pytest.approx(sizes, abs=5e-4)
+    assert found["stranded_gpu_h"] is None  # an event log does not tell
+
+
+def test_gpus_without_cores_are_counted_apart(tmp_path: Path) -> None:
+    def job(number: int, start_h: int, end_h: int, node: str, tres: str) -> str:
+        start, end = (1_700_000_000 + 3600 * each for each in (start_h, end_h))
+        return f"{number}|{start}|{start}|{end}|1|{node}|COMPLETED|{tres}\n"
+
+    log = tmp_path / "sacct.txt"
+    log.write_text(
+        "JobID|Submit|Start|End|NNodes|NodeList|State|AllocTRES\n"
+        + job(1, -1, 0, "n1", FULL) + job(2, -1, 0, "n2", FULL)
+        + job(3, 0, 2, "n1", "cpu=5,gres/gpu=1,node=1")  # 3 of 4 GPUs are idle; cores are left for 1
+        + job(4, 1, 2, "n2", FULL) + job(5, 2, 3, "n1", FULL) + job(6, 2, 3, "n2", FULL)
+    )  # fmt: skip
+    found = characterized(log, "--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none")
+    assert (found["on_idle_nodes_gpu_h"], found["on_partly_used_nodes_gpu_h"], found["stranded_gpu_h"]) == (4, 2, 4)
+    assert found["part_sizes_gpu_h"] == {"1": 2}
+
+
+def test_a_trainer_by_node_has_the_rate_of_the_gpus_of_its_nodes() -> None:
+    curve = Curve((1, 4, 12), (10.0, 40.0, 80.0))
+    found = by_node(Trainer("t", curve, 2, 12, 5.0, 5.0, sizes=(2, 6, 12), requested_nodes=6), 8)
+    assert (found.min_nodes, found.max_nodes, found.sizes, found.requested_nodes) == (1, 2, (1, 2), 1)
+    assert found.curve == Curve((1, 2), (50.0, 80.0))  # 6 of the 8 GPUs are the largest legal size
+
+
+def test_the_report_compares_three_pools(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ended = bftrainer("replay", "report", PHILLY / "first-gpus.csv.gz", "--hours", 6, "--out", out, "--jobs", 1)
+    assert ended.status == 0, ended.err
+    with (out / "data" / "gpu-pools.csv").open(newline="") as file:
+        nodes, whole, every = csv.DictReader(file)
+    assert nodes["GPU-hours"] == whole["GPU-hours"]
+    work = [float(row["one-GPU hours"]) for row in (nodes, whole, every)]
+    assert work[0] > 0
+    assert work == sorted(work)
+    assert f"and {work[2] / work[0]:.1f} times as much with those of partly used nodes" in ended.out
+    assert "A cluster of 96 nodes" in (out / "report.html").read_text()
