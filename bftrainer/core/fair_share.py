@@ -176,24 +176,19 @@ def split(
     passive = {
         c.key: p for c in others if (p := was.passive.get(c.key)) and c.holds <= p.holds and now_s < p.until_s + p.for_s
     }
-
-    def counts(claim: Sharer) -> Sharer:
-        known = passive.get(claim.key)
-        return replace(claim, wants=claim.holds) if known and now_s < known.until_s and _wants(claim) else claim
-
-    claims = [own, *map(counts, others)]
-    silent = {c.key for c in others if c.wants is None}
-    due = parts_of(memory.nodes, claims, silent)
-    waits = [c for c in claims if c.holds < TOLERATED * due[c.key] and not c.finds(idle)]
-    above = [c.key for c in others if c.holds > due[c.key] and waits]
-    keeps_since = {key: min(was.keeps_since.get(key, now_s), now_s) for key in above}
+    claims = [own, *(_counted(c, passive, now_s) for c in others)]
     first_s = {c.key: was.first_s.get(c.key, now_s) for c in others}
 
     def is_late(claim: Sharer) -> bool:
         is_new = claim is not own and now_s - first_s[claim.key] < LATER_S
         return is_new or claim.holds == 0 or claim.key in was.late
 
+    silent = {c.key for c in others if c.wants is None}
+    due = parts_of(memory.nodes, claims, silent)
+    waits = [c for c in claims if c.holds < TOLERATED * due[c.key] and not c.finds(idle)]
     told_s = TOLD_S if any(map(is_late, waits)) else TOLD_S + LATER_S
+    above = [c.key for c in others if c.holds > due[c.key] and waits]
+    keeps_since = {key: min(was.keeps_since.get(key, now_s), now_s) for key in above}
     keep = frozenset(key for key, since_s in keeps_since.items() if now_s - since_s >= told_s)
     tells = [
         f"a pilot of {c.user} has kept {c.holds} nodes for {told_s:g} s although its equal part is {due[c.key]}"
@@ -203,31 +198,15 @@ def split(
     if keep:
         due = parts_of(memory.nodes, claims, silent | keep)
     part = due[own.key]
-
-    def in_vain_s(key: Key) -> float:
-        return max(IN_VAIN_S, 3 * poll_s) * (ASKING if key in asking else 1.0)
-
-    asking = {c.key for c in claims if c.asks}
-    idle_since: dict[Key, tuple[float, int]] = {}
-    for c in claims[1:]:
-        could = idle if c.nodes is None else c.nodes.intersection(idle)
-        if c.holds < due[c.key] and could and (own.holds <= part or not c.is_short):
-            since_s, held = was.idle_since.get(c.key, (now_s, c.holds))
-            idle_since[c.key] = (since_s, held) if held == c.holds else (now_s, c.holds)
-            if now_s - idle_since[c.key][0] >= in_vain_s(c.key):
-                before = passive.get(c.key)
-                for_s = FORGOTTEN_S if before is None else min(2 * before.for_s, LONGEST_S)
-                passive[c.key] = Passive(c.holds, (now_s // for_s + 2) * for_s, for_s)  # all try again at once
-                del idle_since[c.key]
-
+    idle_since, passive, again_s = _in_vain(
+        claims, due, idle, was.idle_since, passive, now_s, max(IN_VAIN_S, 3 * poll_s)
+    )
     lacking = [c for c in claims[1:] if c.holds < TOLERATED * due[c.key]]
     lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
     gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
     above_s = min(was.above_s, now_s) if gives > 0 else math.inf
     late = frozenset(c.key for c in lacking if is_late(c))
     patience_s = SOON_S if late else LATER_S
-    again_s = [since_s + in_vain_s(key) for key, (since_s, _) in idle_since.items()]
-    again_s += [p.until_s for p in passive.values() if p.until_s > now_s]
     again_s += [since_s + told_s for key, since_s in keeps_since.items() if key not in keep]
     again_s += [memory.nodes_s + SETTLES_S] if settles else []
     again_s += [above_s + patience_s] if gives > 0 else []
@@ -250,3 +229,35 @@ def split(
             keep=keep, late=late, first_s=first_s, users=users if part < _wants(own) else was.users,
         ),
     )  # fmt: skip
+
+
+def _counted(claim: Sharer, passive: Mapping[Key, Passive], now_s: float) -> Sharer:
+    """The claim; of a pilot that counts with what it holds, that."""
+    known = passive.get(claim.key)
+    return replace(claim, wants=claim.holds) if known and now_s < known.until_s and _wants(claim) else claim
+
+
+def _in_vain(
+    claims: Sequence[Sharer], due: Mapping[Key, int], idle: Collection[str], was: Mapping[Key, tuple[float, int]],
+    passive: Mapping[Key, Passive], now_s: float, patience_s: float,
+) -> tuple[dict[Key, tuple[float, int]], dict[Key, Passive], list[float]]:  # fmt: skip
+    """Since when the other pilots leave nodes idle below their parts, those that count as passive, and when that may change.
+    ``claims`` begin with this pilot's own.
+    """
+    own, found, since = claims[0], dict(passive), dict[Key, tuple[float, int]]()
+    again_s = []
+    for c in claims[1:]:
+        could = idle if c.nodes is None else c.nodes.intersection(idle)
+        if c.holds >= due[c.key] or not could or (own.holds > due[own.key] and c.is_short):
+            continue
+        since_s, held = was.get(c.key, (now_s, c.holds))
+        since_s = since_s if held == c.holds else now_s
+        due_s = since_s + patience_s * (ASKING if c.asks else 1.0)
+        if now_s >= due_s:
+            before = found.get(c.key)
+            for_s = FORGOTTEN_S if before is None else min(2 * before.for_s, LONGEST_S)
+            found[c.key] = Passive(c.holds, (now_s // for_s + 2) * for_s, for_s)  # all try again at once
+        else:
+            since[c.key] = since_s, c.holds
+            again_s.append(due_s)
+    return since, found, [*again_s, *(p.until_s for p in found.values() if p.until_s > now_s)]
