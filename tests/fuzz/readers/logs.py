@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from fuzz.readers.reader import Reader, of_file
@@ -57,14 +58,18 @@ def _profiles(path: Path) -> None:
 
     for profile in read_profiles(path).found:
         for shape in CurveShape:
-            scaling_of(profile, 2, shape, extrapolate_to=32)
+            found = scaling_of(profile, 2, shape, extrapolate_to=32)
+            assert found is None or (found.curve.nodes[0] == 1 and min(found.curve.per_s) >= 0)
 
 
 def _trace(path: Path) -> None:
     from bftrainer_papers.traces.arrivals import read_trace
 
-    read_trace(path, skip_bad=True)
-    read_trace(path)
+    for skip_bad in (True, False):
+        trace = read_trace(path, skip_bad=skip_bad)
+        assert trace.tally.read == len(trace.jobs) + trace.tally.skipped
+        assert skip_bad or not trace.tally.skipped
+        assert all(one.at_s <= other.at_s for one, other in pairwise(trace.jobs))
 
 
 def _curves(path: Path) -> None:
