@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
 .PHONY: help demo test check lint format types imports quick pytest bench stalls zero-impact clean environment environment-dev
-.PHONY: docs generated coverage fuzz faults slurm-versions latency
+.PHONY: docs generated coverage fuzz faults slurm-versions latency race
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -21,6 +21,7 @@ help:
 	@echo "make stalls  measure the cost of a rescale with real Horovod, torchrun and torchft trainers (after make test)"
 	@echo "make zero-impact   measure the start delay of main-queue jobs on a real 8-node Slurm (two hours; RUNS=3 for less)"
 	@echo "make latency measure the time from an idle node to the first training step there, on a real 8-node Slurm (20 minutes)"
+	@echo "make race    the same trials as plain preemptible jobs and under a pilot, on a real 8-node Slurm (an hour; RACE_RUNS=1 for less)"
 	@echo "make slurm-versions   run every test on a real Slurm on each version that there is (after make test; VERSIONS=sid for one)"
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
 	@echo "make generated write the man pages and shell completion files; run it after changing the command line"
@@ -98,6 +99,10 @@ LATENCY_RUNS = 10
 latency: environment-dev
 	@sh .ci/horovod.sh install
 	$(RUN) tests/slurm/latency.py --runs $(LATENCY_RUNS)
+
+RACE_RUNS = 3
+race: environment-dev
+	$(RUN) tests/slurm/race.py --runs $(RACE_RUNS)
 
 # A file of tests that has passed on a version is not run again: delete build/slurm-versions to start over.
 VERSIONS = installed trixie sid

@@ -8,7 +8,7 @@ from pathlib import Path
 
 BENCHES = [
     *sorted(Path("tests/bench").glob("[!_]*.py")),
-    *(Path("tests/slurm") / f"{name}.py" for name in ("latency", "zero_impact")),
+    *(Path("tests/slurm") / f"{name}.py" for name in ("latency", "race", "zero_impact")),
 ]
 
 
