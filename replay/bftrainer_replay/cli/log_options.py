@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -32,6 +33,9 @@ from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import read_node_list, spread
 from bftrainer_replay.logs.partition import in_partition
 from bftrainer_replay.logs.source import ImportOptions
+
+_STDIN = re.compile(r"\S*/bftrainer-\w{8}/stdin")
+"""The copy of standard input, which a reader of a page cannot open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +163,11 @@ def _read_with_remarks(choice: LogChoice, *, always_totals: bool = False) -> tup
     from bftrainer_replay.logs.open import open_log
 
     opened = open_log(choice.log, choice.importing)
-    remarks = (*(opened.totals if always_totals or not opened.is_event_log else ()), *opened.remarks)
+    told = (*(opened.totals if always_totals or not opened.is_event_log else ()), *opened.remarks)
+    remarks = tuple(_STDIN.sub("standard input", remark) for remark in told)
     for remark in remarks:
         click.echo(f"note: {remark}", err=True)
-    return opened.log, remarks
+    return replace(opened.log, source=_STDIN.sub("standard input", opened.log.source)), remarks
 
 
 def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BUDGET_S = 120.0
 """Seconds of one core that the replays of a report or of advice may take by default, on the machine of the benchmarks."""
 _PILOT_H = 6.0
+_OTHERS = 0.3
+"""Of a replay's time: what constant nodes, bounds and policies that do not optimize take."""
 
 
 def full_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,6 +57,7 @@ def pilot_trainers(window: LogWindow, source: SweepWorkload, seed: int) -> list[
 def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: ResultStore, jobs: int) -> None:
     """Say what is replayed, and do it. The same command resumes after an interruption."""
     from bftrainer_replay.sweep.run import do_all
+    from bftrainer_replay.sweep.sample import cost_s
 
     left = [task for task in tasks if store.get(task) is None]
     if not sample.is_whole:
@@ -65,5 +68,16 @@ def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: Re
         reference = f" and {others:,} reference replays" if others else ""
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
         click.echo(f"{replays:,} replays{reference}{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)
+
+    costs: dict[tuple[object, ...], float] = {}
+
+    def cost(task: Task) -> float:
+        cell = task.cell
+        key = cell.log, cell.workload, cell.seed, cell.max_parallel
+        if key not in costs:
+            trainers = [arrival.trainer for arrival in inputs.arrivals_of(cell)]
+            costs[key] = cost_s(inputs.windows[cell.log], trainers, cell.max_parallel)
+        return costs[key] * (1.0 if task.kind.value == "replay" and cell.policy == "bftrainer" else _OTHERS)
+
     with progress_of_tasks("replays") as show:
-        complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show), len(tasks))
+        complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show, cost=cost), len(tasks))

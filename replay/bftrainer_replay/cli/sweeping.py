@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -25,28 +26,31 @@ def cores() -> int:
 
 
 @contextmanager
-def progress_of_tasks(what: str) -> Iterator[Callable[[int, int], None]]:
+def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
     """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere nothing."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class Left(ProgressColumn):
+        """From the rate of all replays so far; between their ends, the time goes down."""
+
+        def render(self, task: Task) -> Text:
+            ends = task.fields["ends"]
+            return Text("" if ends is None else f"about {span(max(ends - time.monotonic(), 0.0))} left")
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeElapsedColumn(), Left()
     )  # fmt: skip
+    began = time.monotonic()
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
-        bar = bars.add_task(what, total=None)
+        bar = bars.add_task(what, total=None, ends=None)
 
-        def show(done: int, whole: int) -> None:
-            bars.update(bar, completed=done, total=whole)
+        def show(done: float, whole: float) -> None:
+            now = time.monotonic()
+            ends = now + (now - began) * (whole - done) / done if done else None
+            bars.update(bar, completed=done, total=whole, ends=ends)
 
         yield show
 

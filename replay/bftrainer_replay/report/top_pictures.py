@@ -24,8 +24,8 @@ _WEEKEND = (5, 6)
 _APART = 1.25  # times as many idle nodes: a difference that a title tells
 _CLOSE = 0.05  # of all idle node-hours: numbers that a picture need not name twice
 _NEARLY_ALL = 0.9
-_LOW = 0.15
-_RIGHT = 62  # percent of the width: words from there on would leave the chart
+_LETTER, _LINE = 0.02, 0.06
+"""A bold letter of 12 px in a chart of 353 by 199 px, on a page of 420 px; on wider pages, words take less of a chart."""
 _BLUE, _ORANGE = "of-training", "of-plain"
 
 
@@ -165,9 +165,13 @@ def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Cal
     jobs = dict(plain)
     named = _named(jobs, figures.trainings)
     chart.dots([(at(n), jobs[n]) for n in named], "plain")
-    _name_trainings(chart, work, figures.trainings, at)
-    for n in named:
-        _name_jobs(chart, n, jobs[n], at(n))
+    lines = [[(at(n), share) for n, share in points] for points in (work, plain, caps if is_capped else work)]
+    _name_points(
+        chart,
+        [(at(n), dict(work)[n], words, _BLUE) for n, words in _of_trainings(work, figures.trainings)]
+        + [(at(n), jobs[n], f"{n:,} plain job{'s' * (n > 1)}: {precise(jobs[n])}", _ORANGE) for n in named],
+        lines,
+    )
     _number_axis(chart, least, most, at)
     title = _title(figures, is_capped)
     dotted = f" Dotted: the most that trainings of {figures.nodes_each:,} nodes can hold." if is_capped else ""
@@ -201,37 +205,46 @@ def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
     return list(dict.fromkeys((trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * most)))))
 
 
-def _name_trainings(
-    chart: Chart, work: Sequence[tuple[int, float]], trainings: int, at: Callable[[int], float]
-) -> None:
-    """Below the line at its beginning where all numbers do nearly all; else beside the marks."""
-    first, last, shares = work[0], work[-1], dict(work)
-    one = f"{first[0]:,} training{'s' * (first[0] > 1)}: {precise(first[1])}"
-    if first[1] > _NEARLY_ALL - 0.1:
-        chart.text(
-            f"{one}, {trainings:,}: {precise(shares[trainings])}", at(first[0]), first[1], kind=_BLUE, dx=6, dy=22
-        )
-        return
-    told = [(trainings, f"{trainings:,} trainings: {precise(shares[trainings])}")]
-    if last[0] != trainings and last[1] - shares[trainings] > 2 * _CLOSE:
+def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tuple[int, str]]:
+    """The numbers that the picture names: that of the sentence, and the one that is farthest from it, with their words."""
+    shares, first, last = dict(work), work[0], work[-1]
+    told = [(trainings, f"{trainings:,} training{'s' * (trainings > 1)}: {precise(shares[trainings])}")]
+    if first[1] > _NEARLY_ALL - 0.1 and first[0] != trainings:
+        return [(first[0], f"{first[0]:,} training{'s' * (first[0] > 1)}: {precise(first[1])}"), *told]
+    if last[1] - shares[trainings] > 2 * _CLOSE:
         told.append((last[0], f"{last[0]:,}: {precise(last[1])}"))
-    for n, words in told:
-        right = chart.x(at(n)) < _RIGHT
-        chart.text(
-            words, at(n), shares[n], kind=_BLUE, dx=10 if right else -10, dy=5 if right else -9,
-            anchor="start" if right else "end",
-        )  # fmt: skip
+    return told
 
 
-def _name_jobs(chart: Chart, n: int, share: float, x: float) -> None:
-    """Above the line where it is low, else below it."""
-    words = f"{n:,} plain job{'s' * (n > 1)}: {precise(share)}"
-    if share < _LOW:
-        chart.text(words, x, share, kind=_ORANGE, dy=-10, anchor="start" if chart.x(x) < 15 else "middle")
-    elif chart.x(x) < 40:
-        chart.text(words, x, share, kind=_ORANGE, dx=10, dy=16)
-    else:
-        chart.text(words, chart.wide, max(share - 0.2, 0.08), kind=_ORANGE, anchor="end")
+def _name_points(
+    chart: Chart, points: Sequence[tuple[float, float, str, str]], lines: Sequence[Sequence[tuple[float, float]]]
+) -> None:
+    """Words for points (x, share, words, kind): each at the nearest place where they touch no line and no other words."""
+    along = np.linspace(0.0, chart.wide, 400)
+    drawn = np.concatenate(
+        [
+            np.column_stack((x / chart.wide, np.interp(x, *np.array(line).T)))
+            for line in lines
+            for x in [along[(along >= line[0][0]) & (along <= line[-1][0])]]
+        ]
+    )
+    for x, share, words, kind in points:
+        width, at = _LETTER * len(words), x / chart.wide
+        left, base = (each.ravel() for each in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63)))
+        touched = np.zeros(len(left), dtype=np.bool_)
+        for px, py in drawn:
+            touched |= (px > left - 0.01) & (px < left + width + 0.01) & (py > base - 0.03) & (py < base + _LINE)
+        beside = np.maximum(np.maximum(left - at, at - left - width), 0)
+        over = np.maximum(np.maximum(base - share, share - base - _LINE), 0)
+        far = np.hypot(2 * beside, over) + 0.05 * np.hypot(2 * (left + width / 2 - at), base - share) + 9 * touched
+        best = int(far.argmin())
+        is_left = left[best] + width / 2 < at
+        place = (left[best] + width * is_left) * chart.wide
+        chart.text(words, place, float(base[best]), kind=kind, anchor="end" if is_left else "start")
+        corners = np.meshgrid(
+            np.linspace(left[best], left[best] + width, 30), base[best] + np.array([0, _LINE / 2, _LINE])
+        )
+        drawn = np.concatenate((drawn, np.column_stack([each.ravel() for each in corners])))
 
 
 def _number_axis(chart: Chart, least: int, most: int, at: Callable[[int], float]) -> None:

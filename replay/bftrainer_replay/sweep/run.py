@@ -19,7 +19,7 @@ from bftrainer_replay.sweep.cell import Inputs, Task
 from bftrainer_replay.sweep.compute import compute
 from bftrainer_replay.sweep.store import ResultStore
 
-OnDone = Callable[[int, int], None]
+OnDone = Callable[[float, float], None]
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _inputs: Inputs | None = None  # of this worker process
 _store: ResultStore | None = None
@@ -40,26 +40,32 @@ def do_all(
     *,
     jobs: int = 1,
     on_done: OnDone = lambda done, whole: None,
+    cost: Callable[[Task], float] = lambda task: 1,
 ) -> tuple[FailedTask, ...]:
-    """Run the tasks that have no result in the store; ``on_done`` is called after each task with (done, total).
+    """Run the tasks that have no result in the store; ``on_done`` is called after each task with (done, total), sums of
+    ``cost``: those that are running are half done.
 
     A failed task does not stop the others; all failures are returned at the end. If the process is killed, only the tasks
     that were running are lost.
     """
     left = [task for task in tasks if store.get(task) is None]
-    on_done(0, len(left))
+    done, whole = 0.0, sum(map(cost, left))
+    on_done(done, whole)
     failures: list[FailedTask] = []
     if jobs == 1 or len(left) <= 1:
-        for done, task in enumerate(left, start=1):
+        for task in left:
             failures += _kept(task, inputs, store)
-            on_done(done, len(left))
+            done += cost(task)
+            on_done(done, whole)
         return tuple(failures)
     with _workers(min(jobs, len(left)), inputs, store) as pool:
-        futures: list[Future[list[FailedTask]]] = [pool.submit(_compute, task) for task in left]
+        futures: dict[Future[list[FailedTask]], float] = {pool.submit(_compute, task): cost(task) for task in left}
         try:
-            for done, future in enumerate(as_completed(futures), start=1):
+            for count, future in enumerate(as_completed(futures), start=1):
                 failures += future.result()
-                on_done(done, len(left))
+                done += futures[future]
+                running = min(jobs - 1, len(left) - count)
+                on_done(done + running / 2 * whole / len(left), whole)
         except BaseException:
             for future in futures:
                 future.cancel()

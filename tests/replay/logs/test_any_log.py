@@ -100,6 +100,8 @@ def test_standard_input(tmp_path: Path) -> None:
     piped = subprocess.run(command, input=WHOLE, capture_output=True, text=True, timeout=120, check=False)
     assert piped.returncode == 0, piped
     assert piped.stdout.split('"end"')[1] == file.out.split('"end"')[1]
+    assert json.loads(piped.stdout)["log"] == "standard input"
+    assert "note: standard input is sacct --parsable2: 25 records read" in piped.stderr
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
