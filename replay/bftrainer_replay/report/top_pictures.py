@@ -24,8 +24,8 @@ _WEEKEND = (5, 6)
 _APART = 1.25  # times as many idle nodes: a difference that a title tells
 _CLOSE = 0.05  # of all idle node-hours: numbers that a picture need not name twice
 _NEARLY_ALL = 0.9
-_LETTER, _LINE = 0.02, 0.06
-"""A bold letter of 12 px in a chart of 353 by 199 px, on a page of 420 px; on wider pages, words take less of a chart."""
+_LETTER, _LINE = 0.02, 0.09
+"""A bold letter of 12 px in a chart of 353 by 170 px: that of 420 px is the narrowest page, 1300 px has the lowest charts."""
 _BLUE, _ORANGE = "of-training", "of-plain"
 
 

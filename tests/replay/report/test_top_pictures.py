@@ -22,7 +22,7 @@ CURVES = {  # plain jobs and their shares, trainings and theirs, of reports on p
     "wagap": ({1: 0.22, 2: 0.4, 5: 0.71, 10: 0.9, 20: 0.994}, 10, {1: 0.92, 3: 0.97, 10: 0.996, 30: 0.998}),
     "few idle nodes": ({1: 0.09, 2: 0.18, 5: 0.42, 10: 0.7, 20: 0.93, 40: 0.99}, 10, {1: 0.5, 3: 0.9, 10: 0.97, 30: 0.98}),
 }  # fmt: skip
-WIDE, HIGH = 353.0, 199.0  # pixels of the chart on a page of 420
+WIDE, HIGH = 353.0, 170.0  # pixels of the chart on a page of 420
 TEXT = re.compile(r'<text.*? x="([\d.]+)%" y="([\d.]+)%" dx="(\S+)" dy="(\S+)" text-anchor="(\w+)">(.*?)</text>')
 
 
