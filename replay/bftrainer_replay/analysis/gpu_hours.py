@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.gpus import counted
@@ -39,29 +39,26 @@ class GpuHours:
         return self.whole_h + self.part_h + (self.stranded_h or 0.0)
 
     def rows(self) -> list[tuple[str, float]]:
-        """Place and GPU-hours."""
+        """Place and GPU-hours: the two places, the second by size, and what cannot be held."""
+        sizes = [(f"  {size} idle on the node", hours) for size, hours in sorted(self.parts_h.items())]
         stranded = [] if self.stranded_h is None else [("on partly used nodes, without cores", self.stranded_h)]
-        return [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h), *stranded]
+        return [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h), *sizes, *stranded]
 
     def sentence(self) -> str:
         """The shares in words."""
         if not self.idle_h:
             return "No GPU is ever idle."
+        places = [f"{hours / self.idle_h:.1%} {place}" for place, hours in self.rows() if not place.startswith(" ")]
         large = sum(h for size, h in self.parts_h.items() if size >= 4) / (self.part_h or 1.0)
         return (
-            f"{self.idle_h / (self.gpus * self.span_h):.1%} of the GPU-hours are idle; of these, "
-            + ", ".join(f"{hours / self.idle_h:.1%} {place}" for place, hours in self.rows())
-            + f". {large:.0%} of the GPU-hours on partly used nodes are in parts of 4 GPUs or more. "
-            f"{self.short_share:.1%} of the idle GPU-hours are in spells under 10 minutes."
+            f"{self.idle_h / (self.gpus * self.span_h):.1%} of the GPU-hours are idle; of these, {', '.join(places)}. "
+            f"{large:.0%} of the GPU-hours on partly used nodes are in parts of 4 GPUs or more. {self.short_share:.1%} of the "
+            "idle GPU-hours are in spells under 10 minutes."
         )
 
     def as_dict(self) -> dict[str, object]:
         """For JSON."""
-        return {
-            "gpus": self.gpus, "nodes": self.nodes, "idle_gpu_h": self.idle_h, "on_idle_nodes_gpu_h": self.whole_h,
-            "on_partly_used_nodes_gpu_h": self.part_h, "stranded_gpu_h": self.stranded_h,
-            "part_sizes_gpu_h": {str(size): hours for size, hours in sorted(self.parts_h.items())},
-        }  # fmt: skip
+        return {**asdict(self), "idle_h": self.idle_h, "part_h": self.part_h}
 
 
 def gpu_hours(window: LogWindow) -> GpuHours:

@@ -205,9 +205,7 @@ def _parts(gpus: GpuHours) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title="Idle GPU-hours", title_justify="left")
     for header in ("", "GPU-h", "share"):
         table.add_column(header, justify="right" if header else "left")
-    sizes = [(f"  {size} idle" + " of a node" * (size == 1), h) for size, h in sorted(gpus.parts_h.items())]
-    rows = gpus.rows()
-    for name, hours in (*rows[:2], *sizes, *rows[2:]):
+    for name, hours in gpus.rows():
         table.add_row(name, f"{hours:,.0f}", f"{hours / (gpus.idle_h or 1.0):.1%}")
     return table
 

@@ -135,8 +135,6 @@ class _IdleGpus:
 
     def change(self, where: str, came: Mapping[str, int], went: Mapping[str, int]) -> list[list[str]]:
         """The names of the GPUs that join and leave in a row."""
-        if both := came.keys() & went.keys():
-            raise InputFileError(where, f"node {min(both):.80} joins and leaves in one row, expected one or the other")
         joined, left = list[str](), list[str]()
         for node, gpus in came.items():
             before = self.count[node]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,9 +54,16 @@ def periods_of(
 def idle_periods(table: JobTable, span: TrustedSpan, unavailable: NodePeriods = NO_PERIODS) -> NodePeriods:
     """When each node is idle: no job holds it, it is not unavailable, and there is no outage."""
     length = length_of(span)
+    return together([_uncovered(b.nodes, b.since, b.until, length) for b, _ in taken_periods(table, span, unavailable)])
+
+
+def taken_periods(
+    table: JobTable, span: TrustedSpan, unavailable: NodePeriods
+) -> Iterator[tuple[NodePeriods, NDArray[np.int64]]]:
+    """Of groups of nodes: when each is taken, by jobs (these come first, with their numbers) or as a whole."""
+    length = length_of(span)
     # A busy interval of zero length at each edge of the span makes the first and last idle periods like all others.
     closed = [(0, 0), (length, length), *(milliseconds(np.array(out), span).tolist() for out in span.outages)]
-    found = []
     for first, last, places, job in table.by_nodes():
         start, end = milliseconds(table.start_s[job], span), milliseconds(table.end_s[job], span)
         inside = end > start
@@ -65,8 +72,12 @@ def idle_periods(table: JobTable, span: TrustedSpan, unavailable: NodePeriods = 
         busy += NodePeriods(unavailable.nodes[down], unavailable.since[down], unavailable.until[down])
         for since, until in closed:
             busy += NodePeriods(np.arange(first, last), np.full(last - first, since), np.full(last - first, until))
-        found.append(_uncovered(busy.nodes, busy.since, busy.until, length))
-    return NodePeriods(*(np.concatenate([getattr(each, name) for each in found]) for name in NodePeriods.__slots__))
+        yield busy, job[inside]
+
+
+def together(periods: Sequence[NodePeriods]) -> NodePeriods:
+    """All of them."""
+    return NodePeriods(*(np.concatenate([getattr(each, name) for each in periods]) for name in NodePeriods.__slots__))
 
 
 def without(periods: NodePeriods, idle: NodePeriods, names: int, span: TrustedSpan) -> NodePeriods:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bftrainer.errors import UserError
 from bftrainer_replay.logs.dialect import SACCT
-from bftrainer_replay.logs.idle import Ints, NodePeriods, idle_events, length_of, milliseconds
+from bftrainer_replay.logs.idle import Ints, NodePeriods, idle_events, taken_periods, together
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, GpuFacts, levels
@@ -91,20 +91,12 @@ def _spells(
     table: JobTable, span: TrustedSpan, down: NodePeriods, gpus: Ints, cores: Floats, cores_each: Floats
 ) -> tuple[NodePeriods, NodePeriods]:
     """When each GPU is idle, and when it is idle with ``cores_each`` left; GPUs are numbered node after node."""
-    length, offset = length_of(span), np.cumsum(gpus) - gpus
-    used = np.array([(_gpus_of(use), use.cores) for use in table.all_uses])
-    closed = [(0, 0), (length, length), *(milliseconds(np.array(out), span).tolist() for out in span.outages)]
+    offset = np.cumsum(gpus) - gpus
+    used, has = np.array([(_gpus_of(use), use.cores) for use in table.all_uses]), np.stack((gpus, cores), axis=1)
     found: tuple[list[NodePeriods], list[NodePeriods]] = ([], [])
-    for first, last, places, job in table.by_nodes():
-        start, end = milliseconds(table.start_s[job], span), milliseconds(table.end_s[job], span)
-        mine, out = table.members[places].astype(np.int64), (down.nodes >= first) & (down.nodes < last)
-        everyone = np.arange(first, last)
-        node = np.concatenate((mine, down.nodes[out], *(everyone for _ in closed)))
-        since = np.concatenate((start, down.since[out], *(np.full(last - first, begin) for begin, _ in closed)))
-        until = np.concatenate((end, down.until[out], *(np.full(last - first, finish) for _, finish in closed)))
-        all_of_it = np.stack((gpus, cores), axis=1)[node[len(mine) :]]
-        amount = np.concatenate((used[table.use[job]], all_of_it))
-        at, who = np.concatenate((since, until)), np.concatenate((node, node))
+    for taken, job in taken_periods(table, span, down):
+        amount = np.concatenate((used[table.use[job]], has[taken.nodes[len(job) :]]))
+        at, who = np.concatenate((taken.since, taken.until)), np.concatenate((taken.nodes, taken.nodes))
         order = np.lexsort((at, who))
         at, who = at[order], who[order]
         sums = np.cumsum(np.concatenate((amount, -amount))[order], axis=0)
@@ -116,11 +108,7 @@ def _spells(
         with_cores = np.minimum(idle, np.floor(np.clip(room, 0, 1e6) + _ROUNDING).astype(np.int64))
         for each, free in zip(found, (idle, with_cores), strict=True):
             each += _by_level(at, who, free, offset)
-    every, usable = (
-        NodePeriods(*(np.concatenate([getattr(each, name) for each in part]) for name in NodePeriods.__slots__))
-        for part in found
-    )
-    return every, usable
+    return together(found[0]), together(found[1])
 
 
 def _by_level(at: Ints, node: Ints, free: Ints, offset: Ints) -> list[NodePeriods]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, replace
 
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import largest_legal
 from bftrainer_replay.analysis.fragments import pool_sizes_of
-from bftrainer_replay.analysis.gpu_hours import GpuHours, gpu_hours
+from bftrainer_replay.analysis.gpu_hours import gpu_hours
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.gpus import on_idle_nodes
 from bftrainer_replay.logs.model import LogWindow
@@ -54,8 +55,7 @@ def source_by_node(source: SweepWorkload, gpus: int) -> SweepWorkload:
 def usual_gpus(window: LogWindow) -> int:
     """The number of GPUs of most nodes."""
     assert window.gpus is not None
-    counts = sorted(window.gpus.per_node.values())
-    return max(set(counts), key=lambda count: (counts.count(count), count))
+    return statistics.mode(window.gpus.per_node.values())
 
 
 def compared(held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell) -> tuple[PoolResult, ...]:
@@ -78,17 +78,6 @@ def compared(held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
     return tuple(found)
 
 
-def lead(hours: GpuHours, results: tuple[PoolResult, ...]) -> str:
-    """For the top of the page."""
-    nodes, whole, every = (each.work_gpu_h for each in results)
-    if not nodes:
-        return hours.sentence()
-    return (
-        f"{hours.sentence()} **With idle GPUs instead of idle nodes, trainings would do {whole / nodes:.1f} times as much on "
-        f"idle nodes alone, and {every / nodes:.1f} times as much with those of partly used nodes** (simulated, nodes.unit)."
-    )
-
-
 def gpu_chapter(held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell) -> tuple[Chapter, str]:
     """The chapter, and the sentence for the top."""
     hours, results = gpu_hours(held), compared(held, span, source, base)
@@ -99,24 +88,7 @@ def gpu_chapter(held: LogWindow, span: LogWindow, source: SweepWorkload, base: C
         ("idle GPUs", "GPU-hours", "share"),
         tuple((name, f"{h:,.0f}", f"{h / (hours.idle_h or 1.0):.1%}") for name, h in hours.rows()),
     )
-    sizes = PageTable(
-        "part-sizes",
-        "Parts by size",
-        "Read: the idle GPUs of partly used nodes, by how many are idle on the node.",
-        ("GPUs", "GPU-hours", "share"),
-        tuple((f"{k}", f"{h:,.0f}", f"{h / hours.part_h:.1%}") for k, h in sorted(hours.parts_h.items())),
-    )
-    least_h = results[0].work_gpu_h
-    rows = [
-        (
-            r.name,
-            f"{r.pool_gpu_h:,.0f}",
-            f"{r.work_gpu_h:,.0f}",
-            f"{r.work_gpu_h / (least_h or 1):.2f}",
-            f"{r.preemptions:,}",
-        )
-        for r in results
-    ]
+    times = [each.work_gpu_h / (results[0].work_gpu_h or 1.0) for each in results]
     pools = PageTable(
         "gpu-pools",
         "What trainings would do",
@@ -125,8 +97,14 @@ def gpu_chapter(held: LogWindow, span: LogWindow, source: SweepWorkload, base: C
         "that one GPU would need for the same samples. By node, each training has whole nodes. A main job that takes any GPU "
         "of a held part takes the part; the rest is held again after --back-s.",
         ("pool", "GPU-hours", "one-GPU hours", "times", "preempted"),
-        tuple(rows),
+        tuple(
+            (r.name, f"{r.pool_gpu_h:,.0f}", f"{r.work_gpu_h:,.0f}", f"{k:.2f}", f"{r.preemptions:,}")
+            for r, k in zip(results, times, strict=True)
+        ),
         main=2,
     )
-    tables = (idle, *((sizes,) if sizes.rows else ()), pools)
-    return Chapter("GPUs", hours.sentence(), tables), lead(hours, results)
+    lead = (
+        f"{hours.sentence()} **With idle GPUs instead of idle nodes, trainings would do {times[1]:.1f} times as much on idle "
+        f"nodes alone, and {times[2]:.1f} times as much with those of partly used nodes** (simulated, nodes.unit)."
+    )
+    return Chapter("GPUs", hours.sentence(), (idle, pools)), lead if results[0].work_gpu_h else hours.sentence()

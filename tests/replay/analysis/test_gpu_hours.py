@@ -32,12 +32,12 @@ def characterized(*arguments: object) -> dict[str, float]:
 def test_a_day_of_philly_as_the_prototype_counts_it(placement: str) -> None:
     found = characterized(PHILLY / f"{placement}-gpus.csv.gz")
     idle, whole, sizes = FIGURES[placement]
-    assert found["idle_gpu_h"] / (768 * 24) == pytest.approx(idle, abs=5e-5)
-    assert found["on_idle_nodes_gpu_h"] / found["idle_gpu_h"] == pytest.approx(whole, abs=5e-5)
-    parts: dict[str, float] = found["part_sizes_gpu_h"]  # type: ignore[assignment]
-    shares = [parts[str(size)] / found["on_partly_used_nodes_gpu_h"] for size in range(1, 8)]
+    assert found["idle_h"] / (768 * 24) == pytest.approx(idle, abs=5e-5)
+    assert found["whole_h"] / found["idle_h"] == pytest.approx(whole, abs=5e-5)
+    parts: dict[str, float] = found["parts_h"]  # type: ignore[assignment]
+    shares = [parts[str(size)] / found["part_h"] for size in range(1, 8)]
     assert shares == pytest.approx(sizes, abs=5e-4)
-    assert found["stranded_gpu_h"] is None  # an event log does not tell
+    assert found["stranded_h"] is None  # an event log does not tell
 
 
 def test_gpus_without_cores_are_counted_apart(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_gpus_without_cores_are_counted_apart(tmp_path: Path) -> None:
         + job(4, 1, 2, "n2", FULL) + job(5, 2, 3, "n1", FULL) + job(6, 2, 3, "n2", FULL)
     )  # fmt: skip
     found = characterized(log, "--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none")
-    assert (found["on_idle_nodes_gpu_h"], found["on_partly_used_nodes_gpu_h"], found["stranded_gpu_h"]) == (4, 2, 4)
-    assert found["part_sizes_gpu_h"] == {"1": 2}
+    assert (found["whole_h"], found["part_h"], found["stranded_h"]) == (4, 2, 4)
+    assert found["parts_h"] == {"1": 2}
 
 
 def test_a_trainer_by_node_has_the_rate_of_the_gpus_of_its_nodes() -> None:

@@ -35,7 +35,7 @@ PHILLY = Path(__file__).parents[2] / "recorded" / "philly-2017-10-12"
         (LISTED + "2021-01-01T00:00:00,a:5,\n", 3, "5 GPUs of node a are idle, expected at most 4 (line 1)"),
         (LISTED + "2021-01-01T00:00:00,c:1,\n", 3, "1 GPUs of node c are idle, expected at most 0 (line 1)"),
         (LISTED + "2021-01-01T00:00:00,a:2,\n2021-01-01T00:01:00,,a:3\n", 4, "3 GPUs of node a leave, expected at most the 2"),
-        (LISTED + "2021-01-01T00:00:00,a:2,\n2021-01-01T00:01:00,a:1,a:1\n", 4, "node a joins and leaves in one row"),
+        (LISTED + "2021-01-01T00:00:00,a:2,\n2021-01-01T00:01:00,a:1,a:1\n", 4, "node a:2 joins and leaves in one row"),
         ("# unit=gpu a:4 a:4\n" + HEADER, 1, "node a is named twice"),
         ("# unit=gpu\ntime\n", 2, "columns are 'time'"),
     ],
