@@ -210,6 +210,7 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: b"".join(b"ReservationName=r%d StartTime=1 EndTime=2 Nodes=%s[1-199999]\n" % (n, _letters(n).encode())
             for n in range(100)),
     ),
+    "sbatch --version: 400,000 digits": ("slurm.setup.parse_version", lambda: b"9" * 400_000),
     # What survives a crash
     "journal: deep": ("journal row", lambda: b"[" * 100_000 + b"]" * 100_000),
     "journal: a deep class": ("journal row", lambda: b'{"$map":[[1,' * 20_000 + b"1" + b"]]}" * 20_000),

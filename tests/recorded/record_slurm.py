@@ -30,7 +30,7 @@ from slurm_lab import DEFAULTS, Lab, Settings, wait_until
 from slurm_versions import VERSIONS
 
 from bftrainer.errors import CommandError
-from bftrainer_adapters.slurm import associations, limit_waits, observe, peers, pilot_job, setup
+from bftrainer_adapters.slurm import associations, limit_waits, observe, peers, pilot_job, setup, text
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
 
@@ -75,7 +75,8 @@ class Recorder:
 
     def look(self, moment: str) -> None:
         """What a poll asks, in text and in JSON, of a cluster in which nothing changes meanwhile."""
-        self.text(f"{moment}.pending", observe.pending_argv(MARK))
+        expedites = text.parse_expedites(self.lab.run(*setup.config_argv()))
+        self.text(f"{moment}.pending", observe.pending_argv(MARK, expedites))
         self.text(f"{moment}.nodes", observe.NODES_ARGV)
         self.text(f"{moment}.reservations", observe.RESERVATIONS_ARGV)
         if self.lab.version.release >= slurm_json.SINCE:
@@ -229,6 +230,19 @@ def states(to: Recorder) -> None:
     to.look("states")
 
 
+def expediting(to: Recorder) -> None:
+    """A job of eight nodes after its Epilog has failed on node02: seven nodes are idle, and it waits for the eighth."""
+    epilog = to.lab.root / "bin" / "epilog"
+    to.lab.put_fake("epilog", "#!/bin/sh\n[ $SLURMD_NODENAME != node02 ]\n")
+    to.lab.conf.write_text(to.lab.conf.read_text().replace("Epilog=/bin/true", f"Epilog={epilog}"))
+    to.lab.run("scontrol", "reconfigure")
+    to.lab.run("sbatch", "-N8", "-t", "10", "-o", "/dev/null", "--requeue=expedite", "--wrap", "exit 1")
+    wait_until(lambda: "EXPEDITING" in to.lab.run("squeue", "-h", "-o", "%T"), "the requeue", 40)
+    to.look("expediting")
+    to.text("expediting.pending-only", observe.pending_argv(MARK))
+    to.text("site-expedites.config", setup.config_argv())
+
+
 def sites(to: Recorder, name: str) -> None:
     to.text(f"site-{name}.config", setup.config_argv())
     to.text(f"site-{name}.partitions", setup.partitions_argv())
@@ -316,6 +330,10 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
         Settings(more=POWER),
         (empty, planned, reasons, hostile, kinds, reserved, states),
     ),
+    "expediting": (
+        Settings(controller=f"{Settings().controller},enable_expedited_requeue"),
+        (expediting,),
+    ),
     "recommended": (Settings(), (lambda to: sites(to, "recommended"),)),
     "defaults": (DEFAULTS, (lambda to: sites(to, "defaults"),)),
     "gpus": (Settings(nodes=2, gpus=A100), (lambda to: with_gpus(to, "gpus"),)),
@@ -334,6 +352,8 @@ def main(names: list[str]) -> None:
     for name, _, only in wanted:
         for which, (settings, moments) in LABS.items():
             if only and only != which:
+                continue
+            if which == "expediting" and VERSIONS[name].release < (25, 11):
                 continue
             if which == "stepmgr" and VERSIONS[name].release < (24, 5):
                 settings = Settings(nodes=1)

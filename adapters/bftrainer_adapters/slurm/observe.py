@@ -33,9 +33,14 @@ GPUS_ARGV = ("scontrol", "-a", "-d", "-o", "show", "node")
 RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
 
 
-def pending_argv(mark: str) -> list[str]:
-    """All pending jobs, with ``mark`` after each. --noconvert: 1024 nodes would be ``1K``."""
-    return ["squeue", "-a", "-t", "PD", "--noconvert", "-o", marked(slurm_text.JOB_FORMAT, mark)]
+def pending_argv(mark: str, expedites: bool = False) -> list[str]:
+    """All pending jobs, with ``mark`` after each. --noconvert: 1024 nodes would be ``1K``.
+
+    A job that was requeued with ``--requeue=expedite`` and waits is no job of ``-t PD`` (26.05.5). Slurm before 25.11 refuses
+    the word EXPEDITING, so it is asked for only where the site has enabled such jobs (``expedites``).
+    """
+    states = "PD,EXPEDITING" if expedites else "PD"
+    return ["squeue", "-a", "-t", states, "--noconvert", "-o", marked(slurm_text.JOB_FORMAT, mark)]
 
 
 @dataclass
@@ -88,8 +93,9 @@ class SlurmScheduler:
         look shorter than they are, but never longer.
         """
         self.check_budget()
-        mark = new_mark()
-        pending = self._ask(pending_argv(mark), lambda text: slurm_text.parse_pending(text, mark))
+        mark, config = new_mark(), self._calls.config(self.timeout_s)
+        expedites = command.parsed(config_argv(), config, slurm_text.parse_expedites)
+        pending = self._ask(pending_argv(mark, expedites), lambda text: slurm_text.parse_pending(text, mark))
         nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes)
         return self.observe_rest(nodes, pending)
 

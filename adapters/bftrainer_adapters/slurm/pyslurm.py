@@ -64,7 +64,7 @@ def _nodes(nodes: Any) -> tuple[NodeView, ...]:
 
 def _all_pending(jobs: Any) -> tuple[PendingJob, ...]:
     lists = HostLists()
-    return tuple(_pending(job, lists) for job in jobs.values() if job.state == "PENDING")
+    return tuple(_pending(job, lists) for job in jobs.values() if job.state in ("PENDING", "EXPEDITING"))
 
 
 def _node(node: Any) -> NodeView:

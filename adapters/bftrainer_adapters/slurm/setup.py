@@ -142,7 +142,7 @@ def next_turn_s(config_text: str) -> float:
 
 def parse_version(text: str) -> tuple[int, int]:
     """(22, 5) of ``22.05.8``."""
-    found = re.search(r"(\d+)\.(\d+)", text)
+    found = re.search(r"(\d{1,4})\.(\d{1,4})", text)
     if found is None:
         raise SchedulerError(f"no version in {text[:80]!r}")
     return int(found[1]), int(found[2])

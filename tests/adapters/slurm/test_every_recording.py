@@ -9,7 +9,7 @@ import pytest
 import slurm_json
 from recorded_slurm import MARK, RECORDED, VERSIONS, recorded
 
-from bftrainer.core.windows import PilotJobs, free_nodes
+from bftrainer.core.windows import PilotJobs, free_nodes, may_be_taken_at_once
 from bftrainer.domain.checks import CheckStatus
 from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
 from bftrainer.errors import SchedulerError
@@ -286,3 +286,19 @@ def test_what_doctor_says_of_a_site(version: str, site: str) -> None:
     slow = {"kill wait", "user signal", "epilog", "scheduler"} if site == "defaults" else set()
     assert by_weight == {"tracking", *slow}, "the tests' cluster has no cgroups"
     assert found["version"].detail.startswith(f"{version} ({version} tried on ")
+
+
+def test_a_job_that_waits_in_an_expedited_requeue_is_pending_though_its_nodes_are_idle() -> None:
+    """26.05.5: they are IDLE, other jobs may start there, and ``-t PD`` does not list the job. It preempts holders."""
+    version = VERSIONS[-1]
+    assert slurm_text.parse_expedites(recorded("site-expedites.config.txt", version))
+    assert not any(slurm_text.parse_expedites(recorded("site-recommended.config.txt", each)) for each in VERSIONS)
+    assert slurm_text.parse_pending(recorded("expediting.pending-only.txt", version), MARK) == ()
+    (job,) = pending("expediting", version)
+    assert (job.size, job.starts_s, job.is_eligible) == (8, None, True)
+    states = {name: node.availability for name, node in nodes("expediting", version).items()}
+    assert states.pop("node02") is Availability.UNUSABLE
+    assert set(states.values()) == {Availability.FREE}
+    seen = observation("expediting", version)
+    assert may_be_taken_at_once(seen, PilotJobs()), "a node that becomes idle is taken only after debounce_s"
+    assert not may_be_taken_at_once(replace(seen, pending=()), PilotJobs()), "as it was without EXPEDITING"
