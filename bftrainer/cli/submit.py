@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 )
 @click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
 @click.option("--max-nodes", type=int, metavar="N", help="Largest number of nodes.")
+@click.option("--min-gpus", type=int, metavar="N", help="Smallest number of GPUs, if the pilot has nodes.unit = gpu.")
+@click.option("--max-gpus", type=int, metavar="N", help="Largest number of GPUs, if the pilot has nodes.unit = gpu.")
 @click.option("--samples-per-s", type=float, metavar="RATE", help="Speed on one node.  [default: measured]")
 @click.option("--model", metavar="NAME", help="Name under which the measured speed is stored for later trainers.")
 @click.option("--samples-total", type=float, metavar="N", help="Total work in samples, if it is known.")
@@ -98,11 +100,8 @@ def submit(
         show_json(_rows([done]))
         return
     spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
-    sizes = (
-        counted(spec.max_nodes, "node")
-        if spec.min_nodes == spec.max_nodes
-        else f"{spec.min_nodes} to {spec.max_nodes} nodes"
-    )
+    most = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
+    sizes = most if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {most}"
     say(f"submitted {spec.name}: {sizes}, launcher {spec.launcher}{guessed}")
 
 

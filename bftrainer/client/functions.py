@@ -36,6 +36,8 @@ class TrainerKeys(TypedDict, total=False):
     launcher: str
     min_nodes: int
     max_nodes: int
+    min_gpus: int
+    max_gpus: int
     sizes: Sequence[int]
     slots: int
     curve: Mapping[str, Sequence[float]]

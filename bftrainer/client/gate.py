@@ -60,7 +60,7 @@ def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any
     found = clue(text)
     table["launcher"] = "restart" if found is None else found.launcher
     made = draft(None, {**table, **given, "command": [_python(), str(script), *arguments]}, assignments)
-    if "max_nodes" not in made.table:
+    if not {"max_nodes", "max_gpus"} & made.table.keys():
         raise UserError(
             f"submit: --max-nodes is missing; expected for example: bftrainer submit {script} --max-nodes 4"
         )

@@ -131,6 +131,13 @@ def test_whole_nodes_stay_while_parts_are_held() -> None:
     assert given_back(alone)[0] == {"n1"}
 
 
+def test_an_unused_part_makes_way_for_a_larger_one() -> None:
+    more = candidate("n2", 2, True)
+    assert given_back(facts([held("n2", 5, True)], candidates=[more], used=["n2#1n2"]))[0] == set()
+    assert given_back(facts([held("n2", 5, True)], candidates=[more]))[0] == {"n2"}
+    assert given_back(facts([held("n2", 5, True)], candidates=[candidate("n3", 2, True)]))[0] == set()
+
+
 def test_above_a_cap_parts_go_first() -> None:
     config = configuration({"nodes": {"unit": "gpu", "holder": "slurm", "max_nodes": 1}})
     known = facts([held("n2", 7, True), held("n1", 8, False)], used=["n2#1n2", "n1#1n1"])

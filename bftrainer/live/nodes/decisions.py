@@ -96,7 +96,7 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
         [name for name, end_s in known.limit_ends if at.now_s > end_s], "planned: the holder's time limit ends"
     )
     draft.due_s += [end_s for _, end_s in known.window_ends + known.limit_ends if end_s >= at.now_s]
-    known = _in_order(known, draft)
+    known = _in_order(known, at, draft)
     draft.give_back([h.name for h in above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
     draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
     demand, share = _share(known, at, draft)
@@ -125,11 +125,14 @@ def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: 
     return Release(free) if free else None
 
 
-def _in_order(known: NodeFacts, draft: _Draft) -> NodeFacts:
-    """End the parts that may not be held any longer."""
+def _in_order(known: NodeFacts, at: Moment, draft: _Draft) -> NodeFacts:
+    """End the parts that may not be held any longer, and unused ones whose node has more idle GPUs: both are held as one."""
     seen = looked(known.memory.unheld, known.order, draft.kept)
     reason = "an idle node of the partition is not held: main jobs would take it instead of this part"
     draft.give_back(parts_to_end(known.order, seen, draft.kept, known.used), reason)
+    grown = {c.request.node for c in known.candidates if c.is_part and c.not_before_s <= at.now_s}
+    unused = [h for h in draft.kept if h.fragment.is_part and h.is_ready and h.name not in known.used]
+    draft.give_back([h.name for h in unused if h.node in grown], "its node has more idle GPUs: all are held by one job")
     return replace(known, memory=replace(known.memory, unheld=seen))
 
 
