@@ -23,7 +23,7 @@ class PilotJobs:
     ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs are no main-queue jobs, and a
     node in none of them cannot be held. ``shares_partitions``: preemption is by QOS, so main-queue jobs may wait in these
     partitions as well. ``assume_window_s`` is the length of a window where the site hides other users' jobs. ``cpus_per_gpu``
-    and ``mib_per_gpu`` are the most that a holder takes for each GPU of a part.
+    and ``mib_per_gpu`` are the most that a holder takes for each GPU of a part; 0: no parts.
     """
 
     job_ids: frozenset[str] = frozenset()

@@ -11,6 +11,7 @@ first line.
 from __future__ import annotations
 
 import argparse
+import getpass
 import itertools
 import os
 import statistics
@@ -21,10 +22,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slurm_accounting import preemptible_qos
+from slurm_accounting import preemptible_qos, sacctmgr
 from slurm_gpus import OF_8
 from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import VERSIONS
@@ -47,12 +49,27 @@ from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.site import _pilot_jobs
 
-PARTITION = Settings(nodes=4, gpus=OF_8, cores=16, memory_mb=64_000, shares_nodes=True)
-QOS = Settings(
-    nodes=4, gpus=OF_8, cores=16, memory_mb=64_000, shares_nodes=True, preempt="preempt/qos",
-    accounting="associations,limits,qos",
+# Slurm preempts by priority then: parts first.
+_OLDEST = Settings().scheduler.replace(",preempt_youngest_first", "")
+PARTITION = Settings(
+    nodes=4, gpus=OF_8, cores=16, memory_mb=64_000, shares_nodes=True, scheduler=_OLDEST,
+    more="PartitionName=parts Nodes=ALL PriorityTier=0 PreemptMode=CANCEL GraceTime=30 DefaultTime=60",
 )  # fmt: skip
-WAYS = {"partition": (PARTITION, {"partition": "scavenge"}), "qos": (QOS, {"qos": "scavenger", "account": "pilots"})}
+QOS = replace(PARTITION, preempt="preempt/qos", accounting="associations,limits,qos", more="")
+WAYS: dict[str, tuple[Settings, dict[str, Any]]] = {
+    "partition": (PARTITION, {"partition": "scavenge", "parts_partition": "parts"}),
+    "qos": (QOS, {"qos": "scavenger", "parts_qos": "parts", "account": "pilots", "partition": "main"}),
+}
+
+
+def parts_qos(lab: Lab) -> None:
+    """A QOS for parts, below the pilots' other one."""
+    for words in (
+        "add qos parts", "modify qos parts set Priority=0 PreemptMode=cancel UsageFactor=0",
+        "modify qos scavenger set Priority=1", "modify qos normal set Preempt=scavenger,parts",
+        f"modify user {getpass.getuser()} where account=pilots set qos=scavenger,parts",
+    ):  # fmt: skip
+        sacctmgr(lab, words)
 
 
 class Holding:
@@ -155,6 +172,9 @@ def node_of_job(lab: Lab, job: str) -> str:
     return lab.run("squeue", "-h", "-j", job, "-o", "%N").strip()
 
 
+LATE = "idle node held last"
+
+
 def land(lab: Lab, table: dict[str, Any], mixed: str, idle: str) -> Iterator[tuple[str, str, float, str]]:
     """Situation, where a 1-GPU main job goes, its wait, what was held before."""
     ways: dict[str, tuple[dict[str, Any] | None, dict[str, int]]] = {
@@ -164,6 +184,7 @@ def land(lab: Lab, table: dict[str, Any], mixed: str, idle: str) -> Iterator[tup
         "part excluded": ({"exclude": (mixed,)}, {idle: 8}),
         "max_nodes = 1": ({"max_nodes": 1}, {idle: 8}),
         "demand of 3 GPUs": ({"demand": 3}, {idle: 8}),
+        LATE: ({}, {idle: 8, mixed: 7}),
     }
     for situation, (nodes, expected) in ways.items():
         lab.cancel_all()
@@ -175,7 +196,11 @@ def land(lab: Lab, table: dict[str, Any], mixed: str, idle: str) -> Iterator[tup
             job, took_s = main_job(lab, 1, 2, 8_000)
             yield situation, node_of_job(lab, job), took_s, ""
             continue
+        before = main_job(lab, 8, 16, 60_000, idle)[0] if situation == LATE else ""
         with holding(lab, table, **nodes) as pilot:
+            if before:  # the holder of the idle node is the younger one
+                pilot.wait(**{mixed: 7})
+                lab.run("scancel", before)
             if expected:
                 pilot.wait(**expected)
             time.sleep(3)  # several looks
@@ -235,7 +260,7 @@ def delays(lab: Lab, table: dict[str, Any], runs: int) -> dict[str, list[float]]
         with holding(lab, table) as pilot:
             pilot.wait(node01=7)
             steps = workers(lab, pilot.jobs["node01"], "node01", 2)
-            time.sleep(1)
+            time.sleep(2.5)  # a part that is lost within 2 s is backed off
             job, took_s = main_job(lab, 2, 4, 16_000, "node01")
             found["part of 7 held"].append(took_s)
             found["rest held again"].append(pilot.wait(node01=5))
@@ -268,6 +293,7 @@ def cluster(version: str, settings: Settings) -> Iterator[Lab]:
             lab.start()
             if settings.accounting:
                 preemptible_qos(lab)
+                parts_qos(lab)
             yield lab
         finally:
             lab.stop()

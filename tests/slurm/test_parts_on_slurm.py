@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import started
 from live_machine import machine
-from parts import PARTITION, beside, holding, land, main_job
+from parts import PARTITION, WAYS, beside, holding, land, main_job
 from promises import promised
 from slurm_lab import Lab, wait_until
 from slurm_versions import SlurmVersion
@@ -19,7 +19,7 @@ from slurm_versions import SlurmVersion
 from bftrainer.live.nodes import decisions
 
 pytestmark = [pytest.mark.slow, pytest.mark.root]  # makes device files
-TABLE = {"partition": "scavenge"}
+TABLE = WAYS["partition"][1]
 CONFIG = """
 [decisions]
 solver = "exact"
@@ -33,6 +33,7 @@ shutdown_s = 60
 allow_root = true
 [slurm]
 partition = "scavenge"
+parts_partition = "parts"
 cpus_per_gpu = 1
 mem_per_gpu = 7000
 """

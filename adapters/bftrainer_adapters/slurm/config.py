@@ -48,6 +48,10 @@ class SlurmSettings(ConfigTable):
     """Account that holders are charged to."""
     gres: str = ""
     """GRES that holders and workers request on each node, such as "gpu:4". Default: all GPUs of the node."""
+    parts_partition: str = ""
+    """With nodes.unit = "gpu", the partition of holders beside other jobs: of a PriorityTier below that of partition."""
+    parts_qos: str = ""
+    """The same with QOS preemption: of a Priority below that of qos. Without either key, only idle nodes are held."""
     cpus_per_gpu: Count = 4
     """With nodes.unit = "gpu", cores of a holder beside other jobs for each of its GPUs, at most an equal share of the node."""
     mem_per_gpu: Count = 16_384
@@ -82,6 +86,11 @@ class SlurmSettings(ConfigTable):
     """The site's own holder.slurm instead of the installed one."""
     python: str = "python3"
     """Python on the compute nodes (3.6 or newer), for the payload."""
+
+    @property
+    def holds_parts(self) -> bool:
+        """Slurm preempts the holders of the lowest priority first: main jobs land on parts, and not on idle nodes."""
+        return bool(self.parts_partition or self.parts_qos)
 
     @property
     def gpu_options(self) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def _holder(settings: SlurmSettings, seen: Observation, idle: list[str], by_gpu:
     words = [str(script), settings.python, payload.__file__]
     log = script.with_name("never-written")
     request = NodeRequest(there[0], 3600.0)
-    if by_gpu:  # the smallest part
+    if by_gpu and settings.holds_parts:  # the smallest part
         request = replace(request, gpus=1, cpus=1, mib=min(settings.mem_per_gpu, 1024))
     argv = slurm_jobs.submit_argv(settings, request, comment, words, log)
     argv.insert(1, "--test-only")

@@ -97,9 +97,12 @@ def submit_argv(
     size = 1 + len(beside)
     # Slurm refuses --gres=gpu beside --gpus-per-node.
     gpus = f"gpu:{request.gpus}" if request.gpus and not settings.gpu_options else ""
+    partition, qos = settings.partition, settings.qos
+    if request.cpus:
+        partition, qos = settings.parts_partition or partition, settings.parts_qos or qos
     chosen = [
-        *(["-p", settings.partition] if settings.partition else []),
-        *(["-q", settings.qos] if settings.qos else []),
+        *(["-p", partition] if partition else []),
+        *(["-q", qos] if qos else []),
         *(["-A", settings.account] if settings.account else []),
         *([f"--gres={gres}"] if (gres := settings.gres or gpus) else []),
     ]

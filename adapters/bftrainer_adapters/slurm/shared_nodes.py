@@ -18,14 +18,19 @@ def shared_nodes(
 ) -> Iterator[Check]:
     """Whether training can disturb the jobs beside it, and whether there is anything to hold."""
     yield _cgroups(config)
+    yield _order(settings, config, partitions)
     select, words = config.get("SelectType", ""), config.get("SelectTypeParameters", "").upper()
     if "MEMORY" in words:
         yield Check.ok("memory", "jobs request memory: a holder takes no more than slurm.mem_per_gpu for each GPU")
     else:
         detail = f"SelectTypeParameters={words or '(null)'}: jobs request no memory, so a holder cannot bound its own"
         yield Check.broken("memory", detail, 'SelectTypeParameters=CR_Core_Memory, or nodes.unit = "node"')
-    ours = partitions.get(settings.partition)
-    main = [p for p in partitions.values() if ours is None or (p.name != ours.name and p.nodes & ours.nodes)]
+    ours = partitions.get(settings.parts_partition or settings.partition)
+    main = [
+        p
+        for p in partitions.values()
+        if ours is None or (p.name not in (settings.partition, settings.parts_partition) and p.nodes & ours.nodes)
+    ]
     alone = [f"{p.name} ({p.whole_nodes})" for p in main if p.whole_nodes]
     if select.endswith("linear") or (main and len(alone) == len(main)):
         why = select if select.endswith("linear") else ", ".join(alone)
@@ -46,6 +51,32 @@ def shared_nodes(
             f"{' and '.join(programs)} run at holders' starts and ends, beside other jobs of the node",
             "make sure that they reset no GPU, and end no process, of other jobs",
         )
+
+
+def _order(settings: SlurmSettings, config: Mapping[str, str], partitions: Mapping[str, Partition]) -> Check:
+    """Slurm ends holders one after the other until the main job fits: the youngest first, or the lowest priority first.
+
+    So a main job of one GPU lands where the first holder was (src/interfaces/preempt.c; 22.05 and later).
+    """
+    name = "parts first"
+    if not settings.holds_parts:
+        detail = "only idle nodes are held: no partition or QOS of a lower priority for parts"
+        return Check.warning(name, detail, "set slurm.parts_partition (or slurm.parts_qos)")
+    words = f"{config.get('SchedulerParameters', '')},{config.get('PreemptParameters', '')}"
+    if "youngest_first" in words:
+        detail = (
+            "Slurm preempts the youngest holders first, on idle nodes as well as parts: main jobs would land anywhere"
+        )
+        return Check.broken(name, detail, "remove preempt_youngest_first, or slurm.parts_partition and slurm.parts_qos")
+    if settings.parts_partition:
+        ours, parts = partitions.get(settings.partition), partitions.get(settings.parts_partition)
+        if parts is None or ours is None or parts.tier >= ours.tier or parts.preempt_mode != ours.preempt_mode:
+            detail = (
+                f"partition {settings.parts_partition} must be like {settings.partition}, with a lower PriorityTier"
+            )
+            return Check.broken(name, detail, "add that partition, or lower its PriorityTier")
+        return Check.ok(name, f"PriorityTier {parts.tier}: main jobs preempt parts before whole nodes")
+    return Check.ok(name, f"QOS {settings.parts_qos}, whose Priority must be below that of {settings.qos}")
 
 
 def _cgroups(config: Mapping[str, str]) -> Check:

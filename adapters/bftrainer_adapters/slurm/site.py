@@ -123,12 +123,12 @@ class SlurmBatch:
 
 def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> PilotJobs:
     """With a QOS, the partition may be the main queue's own: its pending jobs count, whatever their QOS."""
-    partitions = frozenset({settings.partition} - {""})
+    partitions = frozenset({settings.partition, settings.parts_partition} - {""})
     return PilotJobs(
         partitions=partitions,
         assume_window_s=assume_window_s,
         shares_partitions=bool(settings.qos),
-        cpus_per_gpu=settings.cpus_per_gpu,
+        cpus_per_gpu=settings.cpus_per_gpu if settings.holds_parts else 0,
         mib_per_gpu=settings.mem_per_gpu,
     )
 

@@ -188,7 +188,7 @@ def _leaving(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
 Ends = tuple[tuple[str, float], ...]
 """(fragment, seconds since 1970)."""
 
-PART_BACK_OFF_S = 5.0
+PART_BACK_OFF_S = 2.0
 """The same as ``nodes.flap_back_off_s``, for parts of nodes."""
 _NEAR_S = 3600.0
 """Ends of time limits that are further off matter to no decision; each event and its record would carry all of them."""

@@ -78,7 +78,7 @@ def part_of(node: NodeView, ours: PilotJobs) -> Idle:
 
     Jobs that need no GPU keep the rest, and start beside it. GPUs without enough cores or memory are stranded.
     """
-    if node.idle is None or not node.gpu_count:
+    if node.idle is None or not node.gpu_count or not ours.cpus_per_gpu:
         return Idle(0, 0, 0)
     cpus = max(min(ours.cpus_per_gpu, node.cpus // node.gpu_count), 1)
     mib = max(min(ours.mib_per_gpu, node.idle.of_mib // node.gpu_count), 1)

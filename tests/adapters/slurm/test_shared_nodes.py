@@ -19,17 +19,24 @@ FIT = (
     ("= CR_CORE", "= CR_CORE_MEMORY"),
     ("OverSubscribe=EXCLUSIVE", "OverSubscribe=NO"),
     ("/bin/true", "(null)"),
+    (",preempt_youngest_first", ""),
 )
 
 
-def found(version: str, *changes: tuple[str, str]) -> dict[str, Check]:
+PARTS = SlurmSettings(partition="scavenge", parts_partition="parts")
+
+
+def found(version: str, *changes: tuple[str, str], settings: SlurmSettings = PARTS) -> dict[str, Check]:
     config, partitions = (
         recorded("site-recommended.config.txt", version) + CGROUPS,
         recorded("site-recommended.partitions.txt"),
     )
     for old, new in (*FIT, *changes):
         config, partitions = config.replace(old, new), partitions.replace(old, new)
-    settings = SlurmSettings(partition="scavenge")
+    line = next(line for line in partitions.splitlines() if line.startswith("PartitionName=scavenge"))
+    partitions += line.replace("=scavenge", "=parts").replace("PriorityTier=1", "PriorityTier=0") + "\n"
+    for old, new in changes:
+        partitions = partitions.replace(old, new)
     checks = judge(settings, config, parse_partitions(partitions), None, "me", by_gpu=True)
     return {check.name: check for check in checks}
 
@@ -37,7 +44,7 @@ def found(version: str, *changes: tuple[str, str]) -> dict[str, Check]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_site_that_is_fit_for_parts(version: str) -> None:
     checks = found(version)
-    assert [checks[name].state.name for name in ("limits", "memory", "shared nodes")] == ["OK"] * 3
+    assert [checks[name].state.name for name in ("limits", "parts first", "memory", "shared nodes")] == ["OK"] * 4
     assert "beside jobs" not in checks
 
 
@@ -57,8 +64,11 @@ def test_a_pilot_by_node_hears_nothing_of_it() -> None:
         ("memory", "BROKEN", "CR_Core_Memory", "CR_CORE_MEMORY", "CR_CORE"),
         ("shared nodes", "WARNING", "main (OverSubscribe=EXCLUSIVE)", "PriorityTier=10 RootOnly=NO ReqResv=NO OverSubscribe=NO",
          "PriorityTier=10 RootOnly=NO ReqResv=NO OverSubscribe=EXCLUSIVE"),
-        ("shared nodes", "BROKEN", "holders of scavenge", "PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO",
-         "PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO Exclusive=NODE"),
+        ("shared nodes", "BROKEN", "holders of parts", "PriorityTier=0 RootOnly=NO ReqResv=NO OverSubscribe=NO",
+         "PriorityTier=0 RootOnly=NO ReqResv=NO OverSubscribe=NO Exclusive=NODE"),
+        ("parts first", "BROKEN", "youngest", "bf_interval=1", "preempt_youngest_first,bf_interval=1"),
+        ("parts first", "BROKEN", "lower PriorityTier", "PriorityTier=0", "PriorityTier=1"),
+        ("parts first", "BROKEN", "partition parts must be", "PartitionName=parts", "PartitionName=other"),
         ("shared nodes", "WARNING", "ExclusiveUser=YES", "ExclusiveUser=NO", "ExclusiveUser=YES"),
         ("shared nodes", "WARNING", "select/linear", "select/cons_tres", "select/linear"),
         ("shared nodes", "OK", "LLN", "LLN=NO", "LLN=YES"),
@@ -69,6 +79,11 @@ def test_one_thing_at_a_time(name: str, state: str, words: str, old: str, new: s
     check = found("22.05.8", (old, new))[name]
     assert check.state.name == state
     assert words in check.detail + check.remedy
+
+
+def test_without_a_partition_for_parts_only_idle_nodes_are_held() -> None:
+    check = found("22.05.8", settings=SlurmSettings(partition="scavenge"))["parts first"]
+    assert (check.state.name, check.detail.partition(":")[0]) == ("WARNING", "only idle nodes are held")
 
 
 def test_nodes_that_are_left_alone() -> None:
