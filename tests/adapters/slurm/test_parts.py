@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from recorded_slurm import recorded
 
-from bftrainer.domain.cluster import Availability, Idle, NodeView
+from bftrainer.domain.cluster import Availability, Idle, NodeRequest, NodeView
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.holding.holder_fragment import HolderFragment
+from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.jobs import submit_argv
 from bftrainer_adapters.slurm.states import idle_gpus
 from bftrainer_adapters.slurm.text import parse_nodes
 
@@ -87,3 +92,29 @@ def test_which_gpus_are_idle(gres: str, used: str, expected: int | None) -> None
 def test_words_that_are_not_understood_are_no_idle_gpu(used: str) -> None:
     with pytest.raises(SchedulerError, match="GresUsed"):
         idle_gpus(A100, used, "N/A")
+
+
+def test_a_holder_of_a_part_bounds_its_cores_and_memory() -> None:
+    settings = SlurmSettings(partition="scavenge", parts_partition="parts")
+
+    def argv(request: NodeRequest) -> str:
+        return " ".join(submit_argv(settings, request, "c", ["script"], Path("log")))
+
+    part, whole = argv(NodeRequest("n1", gpus=3, cpus=6, mib=24_000)), argv(NodeRequest("n1", gpus=8))
+    assert "-p parts --gres=gpu:3 -N1 -n1 -w n1 -c 6 --mem=24000 -t" in part
+    assert "--exclusive" not in part
+    assert "-p scavenge --gres=gpu:8 -N1 -n1 -w n1 --exclusive --mem=0 -t" in whole
+
+
+@pytest.mark.parametrize(
+    ("mark", "gpus", "is_part"),
+    [
+        ("1700000000.123456", (), False),
+        ("1700000000.123456 gpus=0,1,2,3", (0, 1, 2, 3), False),
+        ("1700000000.123456 gpus=1,2,5 cores=6", (1, 2, 5), True),
+        ("1700000000.123456 gpus=GPU-uuid", (), False),
+    ],
+)
+def test_a_payload_names_its_gpus(mark: str, gpus: tuple[int, ...], is_part: bool) -> None:
+    fragment = HolderFragment.found("n1#7", 0.0).with_gpus(mark).fragment
+    assert (fragment.gpus, fragment.is_part) == (gpus, is_part)
