@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import started
 from live_machine import machine
-from parts import PARTITION, WAYS, beside, holding, land, main_job
 from promises import promised
+from shared_nodes import PARTITION, WAYS, beside, holding, land, main_job
 from slurm_lab import Lab, wait_until
 from slurm_versions import SlurmVersion
 
