@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import bftrainer
 from conftest import started
 from live_machine import machine
 from promises import promised
@@ -83,7 +84,9 @@ def test_trainers_on_a_part_keep_to_its_gpus_and_go_on_with_what_a_main_job_leav
         for name, most in (("a", 5), ("b", 4)):
             command = [sys.executable, "noted.py", f"{name}.json", f"{name}.steps", "1000000", "0.1"]
             options = ["--name", name, "--max-gpus", most, "--samples-per-s", 10, "--cwd", it.work]
-            it.bftrainer("submit", *options, "--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--", *command)
+            fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--state", it.state]
+            ended = bftrainer("submit", *options, *fast, "--", *command)
+            assert ended.status == 0, ended
         pilot = it.pilot()
         sizes = [0, 0]
 
