@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import curves
 
-from bftrainer.allocation.equal_share_rate import equal_share, equal_share_rate
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gurobi import Gurobi
 from bftrainer.allocation.highs import Highs
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES, equal_share, equal_share_rate
 from bftrainer.config.pilot import DecisionsConfig, PilotConfig
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.problem import Problem

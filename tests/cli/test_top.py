@@ -19,9 +19,8 @@ from patience import PATIENCE
 from top_scene import Played, a_pilot
 
 from bftrainer.cli.top import text as top_text
-from bftrainer.cli.top.app import Top
+from bftrainer.cli.top.app import Panel, Top
 from bftrainer.cli.top.board import HISTORY_S, Board, length
-from bftrainer.cli.top.panel import Panel
 from bftrainer.cli.top.reader import DECISIONS, Reader, Snapshot
 from bftrainer.persistence.spool import RequestKind, Spool
 from bftrainer.persistence.store import Holder

@@ -7,15 +7,15 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, VerticalScroll
 from textual.events import Resize
+from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, OptionList, Static
 
 from bftrainer.cli.explanation import as_lines
 from bftrainer.cli.top import pane
 from bftrainer.cli.top import text as top_text
 from bftrainer.cli.top.board import Board, Sort, TrainerRow
-from bftrainer.cli.top.panel import Panel
 from bftrainer.cli.top.reader import Reader
 from bftrainer.cli.top.text import Glyphs
 from bftrainer.client import requests
@@ -25,6 +25,36 @@ from bftrainer.errors import BFTrainerError
 from bftrainer.persistence.spool import RequestKind
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.printable import printable
+
+# A panel of text over the screen of ``bftrainer top``: an explanation, the keys, or a question.
+
+
+class Panel(ModalScreen[bool]):
+    """Text over the screen. The result is True if the panel is a question and the answer is ``y``."""
+
+    CSS = """
+    Panel { align: center middle; }
+    Panel VerticalScroll { width: 90%; max-width: 110; height: auto; max-height: 90%; padding: 0 1; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,q,enter", "answer(False)", "close"),
+        ("n", "answer(False)", ""),
+        ("y", "answer(True)", ""),
+    ]
+
+    def __init__(self, text: str, *, is_question: bool = False) -> None:
+        super().__init__()
+        self.text = printable(text, keep="\n")
+        self._is_question = is_question
+
+    def compose(self) -> ComposeResult:
+        keys = "y: yes   n, escape: no" if self._is_question else "escape: close"
+        with VerticalScroll():
+            yield Static(f"{self.text}\n\n{keys}", markup=False)
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes and self._is_question)
+
 
 _EVENT_LINES = 5  # on a screen of 24 lines; a larger screen shows more
 HELP = """\

@@ -11,7 +11,7 @@ from bftrainer.protocol.progress_line import ProgressLine
 from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of
 from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.common.warm_command import warm_command
-from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
+from bftrainer_adapters.drivers.horovod.backend import HangWatch
 
 TWO = {("a", 0), ("b", 0)}
 LOG = Path("worker.log")
