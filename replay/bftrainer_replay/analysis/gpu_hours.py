@@ -40,7 +40,7 @@ class GpuHours:
 
     def rows(self) -> list[tuple[str, float]]:
         """Place and GPU-hours: the two places, the second by size, and what cannot be held."""
-        sizes = [(f"  {size} idle on the node", hours) for size, hours in sorted(self.parts_h.items())]
+        sizes = [(f"  {size} idle on the node", hours) for size, hours in self.parts_h.items()]
         stranded = [] if self.stranded_h is None else [("on partly used nodes, without cores", self.stranded_h)]
         return [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h), *sizes, *stranded]
 
@@ -101,4 +101,4 @@ def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
             count.subtract(went)
     for node in count:
         until(node, idle.end_s)
-    return {size: h for size, h in hours.items() if h}
+    return {size: h for size, h in sorted(hours.items()) if h}

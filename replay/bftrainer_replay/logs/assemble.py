@@ -84,7 +84,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         outages=span.outages,
         site=site,
     )
-    return log_in_gpus(source, table, span, down, idle, log) if source.options.unit == "gpu" else log
+    return log_in_gpus(source, table, span, down, log) if source.options.unit == "gpu" else log
 
 
 def _on_skipped(source: Source, idle_share: float) -> str:

@@ -22,10 +22,8 @@ _ROUNDING = 1e-6
 Floats = NDArray[np.float64]
 
 
-def log_in_gpus(
-    source: Source, table: JobTable, span: TrustedSpan, down: NodePeriods, idle: NodePeriods, log: EventLog
-) -> EventLog:
-    """The log ``log``, whose nodes are idle in ``idle``, with its GPUs. Raises :class:`UserError` if it does not tell them."""
+def log_in_gpus(source: Source, table: JobTable, span: TrustedSpan, down: NodePeriods, log: EventLog) -> EventLog:
+    """The log ``log`` in GPUs. Raises :class:`UserError` if it does not tell them."""
     facts, options = log.site.nodes, source.options
     if facts is None:
         raise UserError(f"{source.path}: names no nodes, so --unit gpu cannot be used; expected a log that names them")
@@ -42,14 +40,9 @@ def log_in_gpus(
            if facts.cores.any() else "and the log does not tell whether cores are left beside them")
     )  # fmt: skip
     in_gpus = replace(log, queue=None, site=NO_FACTS, machine_nodes=len(names))
-    events, every_event = (idle_events(each, names, span, options.debounce_s) for each in (usable, every))
-    by_node = log
-    if not has.all():
-        mine = has[idle.nodes]
-        kept = NodePeriods(idle.nodes[mine], idle.since[mine], idle.until[mine])
-        by_node = replace(in_gpus, events=idle_events(kept, table.names, span, options.debounce_s))
-        by_node = replace(by_node, machine_nodes=len(per_node))
-    return replace(in_gpus, events=events, gpus=GpuFacts(per_node, by_node, replace(in_gpus, events=every_event)))
+    events, all_events = (idle_events(each, names, span, options.debounce_s) for each in (usable, every))
+    with_stranded = replace(in_gpus, events=all_events) if facts.cores.any() else None
+    return replace(in_gpus, events=events, gpus=GpuFacts(per_node, log, with_stranded))
 
 
 def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:

@@ -239,11 +239,22 @@ def cut(
     if log.gpus is None:
         return window
     per_node = {node: gpus for node, gpus in log.gpus.per_node.items() if nodes is None or node in nodes}
-    by_node, every = (
-        None if each is None else cut(each, start_s=start_s, end_s=end_s, nodes=nodes)
-        for each in (log.gpus.by_node, log.gpus.every)
+    by_node, every = log.gpus.by_node, log.gpus.every
+    return replace(
+        window,
+        gpus=GpuWindow(
+            per_node,
+            whole_nodes(window, per_node)
+            if by_node is None
+            else cut(
+                by_node,
+                start_s=start_s,
+                end_s=end_s,
+                nodes=None if len(per_node) == by_node.machine_nodes else per_node,
+            ),
+            None if every is None else cut(every, start_s=start_s, end_s=end_s, nodes=chosen),
+        ),
     )
-    return replace(window, gpus=GpuWindow(per_node, by_node or whole_nodes(window, per_node), every))
 
 
 def _between(

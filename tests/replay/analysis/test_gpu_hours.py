@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,14 @@ def test_gpus_without_cores_are_counted_apart(tmp_path: Path) -> None:
     found = characterized(log, "--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none")
     assert (found["whole_h"], found["part_h"], found["stranded_h"]) == (4, 2, 4)
     assert found["parts_h"] == {"1": 2}
+    n1 = tmp_path / "n1"
+    n1.write_text("n1\n")
+    options = ("--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none", "--node-list", n1)
+    found = characterized(log, *options)
+    assert (found["gpus"], found["whole_h"], found["part_h"], found["stranded_h"]) == (4, 0, 2, 4)
+    without_cores = tmp_path / "gpus.txt"
+    without_cores.write_text(re.sub(r"cpu=\d,", "", log.read_text()))
+    assert characterized(without_cores, *options)["stranded_h"] is None
 
 
 def test_a_trainer_by_node_has_the_rate_of_the_gpus_of_its_nodes() -> None:
