@@ -33,7 +33,6 @@ OTHERS = {
     "bftrainer/live/nodes/cluster_view.py": {"hosts"},  # a kind of note
     "adapters/bftrainer_adapters/lsf/text.py": {"hosts"},  # LSF's key
     "adapters/bftrainer_adapters/lsf/doctor.py": {"hosts"},  # a check
-    "replay/bftrainer_replay/cli/sweep.py": {"logs"},  # an option
     "bftrainer/persistence/registry.py": {"running", "done", "failed"},  # a trainer's status in the registry
     "bftrainer/client/statuses.py": {"running", "done", "failed"},  # the same
     "bftrainer/rehearsal/ranks.py": {"ranks"},  # a check
