@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ _TOO_LARGE = _NO_PARTITION + len(Block)
 LEVELS = _TOO_LARGE + 1
 """All conditions; without time; devices; partition; each :class:`Block` but NONE; and size."""
 _MOST_CLASSES = 2048
+_MOST_CHANGES = 1_000_000
+"""Of which a hundredth can be looked at."""
 _MOST_BYTES = 64_000_000
 
 
@@ -36,18 +39,21 @@ class Fitting:
 
     def __init__(self, window: LogWindow, fragments: Fragments, queue: Queue) -> None:
         until = np.where(np.isnan(queue.start_s), queue.end_s, queue.start_s)
-        real = (until >= queue.eligible_s + max(window.debounce_s, 1e-3)) & np.isfinite(queue.eligible_s)
+        real: NDArray[Any] = (until >= queue.eligible_s + max(window.debounce_s, 1e-3)) & np.isfinite(queue.eligible_s)
         real &= (until > window.start_s) & (queue.eligible_s < window.end_s)
-        order = np.argsort(queue.eligible_s[real], kind="stable")
-        self._begins, self._ends = queue.eligible_s[real][order], until[real][order]
-        self._sizes = np.maximum(queue.nodes[real][order], 1)
-        self._limits = np.nan_to_num(queue.limit_s[real][order], nan=0.0, posinf=np.inf)
-        needs = queue.needs[real][order]
-        self._blocks = np.array([int(each.block) for each in queue.all_needs], dtype=np.int64)[needs]
+        if (queue.eligible_s[1:] < queue.eligible_s[:-1]).any():
+            order = np.argsort(queue.eligible_s, kind="stable")
+            real = order[real[order]]
+        self._begins, self._ends = queue.eligible_s[real], until[real]
+        del until
+        self._sizes = np.maximum(queue.nodes[real], 1).astype(np.int32)
+        self._limits = np.nan_to_num(queue.limit_s[real], nan=0.0, posinf=np.inf, copy=False)
+        needs = queue.needs[real]
+        self._blocks = np.array([int(each.block) for each in queue.all_needs], dtype=np.int8)[needs]
         names = sorted(set(fragments.nodes))
         number = {name: place for place, name in enumerate(names)}
         self._classes, of_needs, self.left_out = _classes(queue.all_needs, needs, window.site.nodes, names)
-        self._class = of_needs[needs]
+        self._class = of_needs.astype(np.int32)[needs]
         starts = np.argsort(fragments.start_s, kind="stable")
         nodes = np.array([number[name] for name in fragments.nodes], dtype=np.int64)
         self._idle_from, self._idle_node = fragments.start_s[starts], nodes[starts]
@@ -57,18 +63,21 @@ class Fitting:
         self._waiting = np.empty(0, dtype=np.int64)
         self._idle = np.empty(0, dtype=np.int64)
         self._next_job = self._next_fragment = 0
-        finite = self._ends[np.isfinite(self._ends)]
-        inside = np.clip(np.nan_to_num(self._ends, posinf=window.end_s), window.start_s, window.end_s)
-        self.waiting_s = float((inside - np.clip(self._begins, window.start_s, window.end_s)).sum())
+        inside = np.clip(self._ends, window.start_s, window.end_s)
+        inside -= np.clip(self._begins, window.start_s, window.end_s)
+        self.waiting_s = float(inside.sum())
         # A job also stops to fit when a node's remaining idle time falls below its limit.
-        late_s = self._too_late()
-        self.changes_s = None if late_s is None else np.unique(np.concatenate((self._begins, finite, late_s)))
+        late_s = self._too_late() if len(inside) < _MOST_CHANGES else None
+        self.changes_s: NDArray[np.float64] | None = None
+        if late_s is not None:
+            finite = self._ends[np.isfinite(self._ends)]
+            self.changes_s = np.unique(np.concatenate((self._begins, finite, late_s)))
 
     def _too_late(self) -> NDArray[np.float64] | None:
         """None if these are too many to look at each."""
         limits = np.unique(self._limits[np.isfinite(self._limits) & (self._limits > 0)])
         ends = np.unique(self._idle_until[np.isfinite(self._idle_until)])
-        if len(limits) * len(ends) > 1_000_000:
+        if len(limits) * len(ends) > _MOST_CHANGES:
             return None
         found: NDArray[np.float64] = np.subtract.outer(ends, limits).ravel() + 1e-3
         return found

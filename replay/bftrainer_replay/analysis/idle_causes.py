@@ -12,8 +12,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bftrainer_replay.analysis.fitting import LEVELS, Fitting
 from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
@@ -118,7 +120,8 @@ def idle_causes(window: LogWindow, most_work: int = MOST_WORK) -> IdleCauses | N
     changes_s = np.empty(0) if fitting.changes_s is None else fitting.changes_s
     edges = np.unique(np.concatenate((pool.start_s, changes_s)))
     edges = edges[(edges >= window.start_s) & (edges < window.end_s)]
-    begins, length_s = edges, np.diff(edges, append=window.end_s)
+    begins: NDArray[Any] = edges
+    length_s: NDArray[Any] = np.diff(edges, append=window.end_s)
     mean_work = (pool.node_hours() * 3600 + fitting.waiting_s) / max(window.span_s, 1.0) + _MOMENT
     most = max(_LEAST_MOMENTS, int(most_work / mean_work))
     sampled = fitting.changes_s is None or len(edges) > most

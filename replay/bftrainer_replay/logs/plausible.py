@@ -26,7 +26,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     at_s = np.where(np.isnan(table.start_s), table.submit_s, table.start_s)
     if source.options.outliers == KEEP or len(at_s) < _LEAST_JOBS:
         return table
-    first_s, last_s = _bulk(at_s)
+    first_s, last_s = _bulk(at_s.copy())
     keep = (at_s >= first_s) & (at_s <= last_s) & (table.submit_s <= last_s)
     if not keep.all():
         out = at_s[~keep]
@@ -48,8 +48,9 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
 
 def _bulk(at_s: NDArray[np.float64]) -> tuple[float, float]:
     """The times between which nearly all lie: a few at either end are cut off where a gap longer than the rest precedes."""
-    times = np.sort(at_s)
-    few = max(_MOST_FEW, int(_MOST_SHARE * len(times)))
+    few = max(_MOST_FEW, int(_MOST_SHARE * len(at_s)))
+    at_s.partition((min(few + 1, len(at_s) - 1), max(len(at_s) - few - 2, 0)))
+    times = np.sort(np.concatenate((at_s[: few + 2], at_s[max(len(at_s) - few - 2, few + 2) :])))  # both ends
     first, last = 0, len(times) - 1
     gaps = np.diff(times)
     for place in range(len(gaps) - 1, max(len(gaps) - 1 - few, 0), -1):

@@ -71,7 +71,7 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
         raise InputFileError(source.name, "has no job that ran for any time")
     ran = slice(None) if ran.all() else ran  # without copies
     starts, ends, asked = table.start_s[ran], table.end_s[ran], table.asked[ran]
-    over = ends[np.isfinite(ends)]
+    over = ends[np.isfinite(ends)] if np.isinf(ends).any() else ends
     running = len(over) < len(ends)
     latest = max(starts.max(), over.max(initial=-math.inf), table.submit_s.max())
     begin = float(over.min()) if len(over) else float(starts.min())
