@@ -216,6 +216,7 @@ def test_what_training_uses_and_gains(log: str, tmp_path: Path) -> None:
     (idle, used, work), (_, _, equal) = found
     figures = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (figures["fillable_share"] is None) == (log in (SUMMIT, THUNDER))
+    assert figures["idle_node_h_a_month"] == pytest.approx(720 * idle / hours, rel=0.005)
     assert 100 * figures["held_share"] == pytest.approx(100 * used / idle, abs=1)
     assert figures["mean_idle_nodes"] * figures["held_share"] == pytest.approx(used / hours, rel=0.006)
     # Stalls that leave a count as it was are not in the counts.
