@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -239,21 +240,13 @@ def cut(
     if log.gpus is None:
         return window
     per_node = {node: gpus for node, gpus in log.gpus.per_node.items() if nodes is None or node in nodes}
-    by_node, every = log.gpus.by_node, log.gpus.every
+    again, by_node, every = partial(cut, start_s=start_s, end_s=end_s), log.gpus.by_node, log.gpus.every
+    if by_node is None:
+        window_by_node = whole_nodes(window, per_node)
+    else:
+        window_by_node = again(by_node, nodes=None if len(per_node) == by_node.machine_nodes else per_node)
     return replace(
-        window,
-        gpus=GpuWindow(
-            per_node,
-            whole_nodes(window, per_node)
-            if by_node is None
-            else cut(
-                by_node,
-                start_s=start_s,
-                end_s=end_s,
-                nodes=None if len(per_node) == by_node.machine_nodes else per_node,
-            ),
-            None if every is None else cut(every, start_s=start_s, end_s=end_s, nodes=chosen),
-        ),
+        window, gpus=GpuWindow(per_node, window_by_node, None if every is None else again(every, nodes=chosen))
     )
 
 
