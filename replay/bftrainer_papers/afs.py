@@ -10,10 +10,10 @@ from bftrainer.domain.ports import Policy
 from bftrainer.policies.afs import AfsL, AfsP
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.srtf import Srtf
+from bftrainer_papers.fixed_pool import long_enough
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions
 from bftrainer_papers.shared_cluster import shared_cluster
 from bftrainer_replay.simulation.completion import completion
-from bftrainer_replay.simulation.fixed_pool import long_enough
 from bftrainer_replay.simulation.play import Scenario, play
 
 GPUS, JOBS, LOADS = 32, 150, (0.4, 0.6, 0.8)

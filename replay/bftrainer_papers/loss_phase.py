@@ -16,8 +16,8 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.loss_phase import LossPhase
+from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
-from bftrainer_replay.simulation.fixed_pool import fixed_window
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.world import Arrival

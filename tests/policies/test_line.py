@@ -18,7 +18,7 @@ from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 from bftrainer.policies.bftrainer import BFTrainer, demands_of
 from bftrainer.policies.line import UNKNOWN_S, WaitingLine, line_of
-from bftrainer_replay.simulation.fixed_pool import fixed_window
+from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.time_to_done import fluid_bound, time_to_done
 from bftrainer_replay.simulation.world import Arrival

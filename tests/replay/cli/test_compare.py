@@ -173,7 +173,7 @@ def test_what_a_table_does_not_know_is_added_and_changes_no_denominator(tmp_path
     assert all(a.trainer.reports_loss and a.losses is not None for a in rich)
     assert enriched(rich, requested=9) == rich, "what is there stays"
     from bftrainer.policies.equal_share import EqualShare
-    from bftrainer_replay.simulation.fixed_pool import fixed_window
+    from bftrainer_papers.fixed_pool import fixed_window
 
     window = fixed_window(7, 0.0, 7200.0)
     assert static_outcome(Scenario(window, rich, 3)) == static_outcome(Scenario(window, read, 3))

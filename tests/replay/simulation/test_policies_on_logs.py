@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from data import data_file
 
+from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.comparison.compare import enriched
 from bftrainer_replay.conformance.checks import plans
 from bftrainer_replay.conformance.policy_contract import builder_of
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import cut
-from bftrainer_replay.simulation.fixed_pool import fixed_window
 from bftrainer_replay.simulation.play import Scenario
 from bftrainer_replay.workload.curves import TABLE_2
 from bftrainer_replay.workload.workload import diverse, read_workload, submissions
