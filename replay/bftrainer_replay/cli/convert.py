@@ -48,4 +48,6 @@ def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) ->
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     nodes = len(events.nodes())
-    click.echo(f"{out}: {len(events.events):,} events, {nodes:,} nodes idle at some time")
+    click.echo(
+        f"{out}: {len(events.events):,} events, {nodes:,} {'nodes' if events.gpus is None else 'GPUs'} idle at some time"
+    )

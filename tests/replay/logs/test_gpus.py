@@ -59,6 +59,8 @@ def test_entries_count_gpus_and_the_last_that_joined_leaves_first(tmp_path: Path
         PoolChanged(frozenset(("b:0", "b:1")), frozenset(("a:1", "a:2"))),
     ]
     assert (log.gpus, log.machine_nodes) == (GpuFacts({"a": 3, "b": 2}), 5)  # the most idle at once
+    told = bftrainer("replay", "convert", path, "--out", tmp_path / "out.csv").out
+    assert told.endswith("2 events, 5 GPUs idle at some time\n")
     assert complaint(bftrainer("replay", "characterize", path, "--machine-nodes", 3)).endswith(
         "specify --gpus-per-node"
     )
