@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from live_machine import eventually
+from strangers import crowd
 
 from bftrainer.protocol.replicas import Hello, Keys, NextStep, Turn, packed, unpacked
 from bftrainer.system.sealed import SealedClient, SealError
 from bftrainer_adapters.drivers.torchft.lighthouse import Lighthouse
 from bftrainer_adapters.drivers.torchft.quorum import Quorum
+
+psutil = pytest.importorskip("psutil")
 
 KEY = bytes(32)
 _open: list[SealedClient] = []
@@ -88,3 +94,29 @@ def test_without_the_key_there_is_no_answer_and_with_it_no_other_replica_s_place
         assert ends(long)
 
     with_lighthouse(clients)
+
+
+@pytest.mark.root
+def test_a_crowd_of_another_user_keeps_no_replica_out(tmp_path: Path) -> None:
+    """600 connections; the driver may open 150 files more than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def clients(place: tuple[str, int]) -> None:
+        process = psutil.Process()
+        before, threads = process.memory_info().rss, process.num_threads()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (process.num_fds() + 150, hard))
+        with crowd(*place, 600) as strangers:
+            eventually(lambda: strangers.made() >= 1000, 60)
+            one, two = (joined(place, name, port) for name, port in (("1", 1001), ("2", 1002)))
+            for client in (one, two):
+                client.send(packed(NextStep(0, 0)))
+            assert unpacked(Turn, one.receive(1000)).size == unpacked(Turn, two.receive(1000)).size == 2
+            (tmp_path / "file").write_text("the process has descriptors")
+            assert process.num_threads() < threads + 10
+            assert process.memory_info().rss - before < 100 << 20
+            assert strangers.is_there()
+
+    try:
+        with_lighthouse(clients)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
