@@ -107,7 +107,7 @@ def observed(
             raise _damaged(entry, error) from error
 
 
-SENSELESS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+SENSELESS = (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 """What the core raises for an event or a plan that no pilot has written: each value is valid, together they are not."""
 
 
