@@ -44,7 +44,7 @@ def test_mistakes(tmp_path: Path, options: list[str], words: str) -> None:
 def test_no_slurm_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert complaint(bftrainer("record", "--out", tmp_path / "idle.csv", "--for", "1m")) == (
-        "squeue: not found; run this on a login node of the cluster"
+        "scontrol: not found; run this on a login node of the cluster"
     )
 
 
