@@ -18,9 +18,9 @@ from bftrainer.core.node_classes import parts
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.domain.state import ClassMemories, State
-from bftrainer.errors import UserError
+from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import policy_of
-from bftrainer.live.rerun import Recorded, observed
+from bftrainer.live.rerun import SENSELESS, Recorded, damaged, observed
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import Store
@@ -111,7 +111,12 @@ def explain(store: Store, trainer: str, at_s: float = math.inf, may_import: Coll
         found = entry, state
     if found is None:
         raise UserError("no decision had been made by then; see `bftrainer events`")
-    explained = _explained(trainer, *found)  # its policy has been built: the row's names are allowed
+    try:
+        explained = _explained(trainer, *found)  # its policy has been built: the row's names are allowed
+    except SENSELESS as error:
+        if isinstance(error, BFTrainerError):
+            raise
+        raise damaged(found[0], error) from error
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
     shares = (note for note in reversed(Registry(store).notes(_NOTES)) if note.kind == "share" and note.at_s <= at_s)

@@ -99,19 +99,20 @@ def observed(
         try:
             before = observe(replace(state, max_parallel=entry.settings.max_parallel), entry.event)
         except SENSELESS as error:
-            raise _damaged(entry, error) from error
+            raise damaged(entry, error) from error
         yield entry, before
         try:
             state = adopt(before, entry.plan)
         except SENSELESS as error:
-            raise _damaged(entry, error) from error
+            raise damaged(entry, error) from error
 
 
 SENSELESS = (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 """What the core raises for an event or a plan that no pilot has written: each value is valid, together they are not."""
 
 
-def _damaged(entry: JournalEntry, error: Exception) -> InvalidValueError:
+def damaged(entry: JournalEntry, error: Exception) -> InvalidValueError:
+    """The error for a row of the journal that made the core raise ``error``."""
     what = printable(f"{type(error).__name__}: {error}")
     return InvalidValueError(
         f"decision {entry.number} of the journal does not follow from the ones before ({what:.200})"

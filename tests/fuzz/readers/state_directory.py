@@ -56,8 +56,9 @@ def _journal_samples() -> Iterator[bytes]:
 
 
 def _journal(data: bytes, folder: Path) -> None:
-    """A foreign pilot.db, decided again."""
-    from bftrainer.live.rerun import decide_again
+    """A foreign pilot.db, decided again and explained."""
+    from bftrainer.live.explain import explain
+    from bftrainer.live.rerun import decide_again, observed
     from bftrainer.persistence.store import DB_NAME, open_store
 
     try:
@@ -83,6 +84,9 @@ def _journal(data: bytes, folder: Path) -> None:
         database.commit()
     with closing(open_store(state)) as store:
         list(decide_again(store))
+        for entry, seen in list(observed(store)):
+            for active in seen.active[:1]:
+                explain(store, active.trainer.id, entry.event.at_s)
 
 
 _COMMANDS = (("list", "--all"), ("nodes",), ("events",), ("show", "a"), ("explain", "a"), ("results",))
