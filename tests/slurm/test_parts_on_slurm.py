@@ -95,7 +95,7 @@ def test_trainers_on_a_part_keep_to_its_gpus_and_go_on_with_what_a_main_job_leav
             sizes[:] = []
             used: list[str] = []
             for name in "ab":
-                path = it.work / f"{name}.json.gpus"
+                path = it.work / f"{name}.steps.gpus"
                 lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
                 last = [line for line in lines if line[0] == lines[-1][0]]
                 used += [line[1] for line in last]
