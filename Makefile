@@ -37,7 +37,7 @@ demo: environment
 	@bftrainer replay generate --nodes 1024 --days 7 --seed 1 --out demo/log.csv.gz
 	@bftrainer replay report demo/log.csv.gz --machine-nodes 1024 --out demo
 	@bftrainer init --holder trace --state demo/pilot
-	@bftrainer submit docs/examples/numpy_parallel.toml --state demo/pilot
+	@cp docs/examples/numpy_parallel.* demo && bftrainer submit demo/numpy_parallel.toml --state demo/pilot
 	@timeout --signal TERM 60 bftrainer pilot --state demo/pilot || [ $$? -eq 124 ]
 	@bftrainer replay journal demo/pilot
 	@echo "Report: $(CURDIR)/demo/report.html"

@@ -20,7 +20,6 @@ class Bftrainer(PythonPackage):
     version("0.1.0")
 
     variant("metrics", default=False, description="GET /metrics of the pilot")
-    variant("mpi", default=False, description="Sweeps of replays over many machines")
     variant("top", default=False, description="The screen of bftrainer top")
 
     depends_on("python@3.10:", type=("build", "run"))
@@ -39,5 +38,4 @@ class Bftrainer(PythonPackage):
         depends_on("py-tomli@2:", when="^python@:3.10")
 
         depends_on("py-prometheus-client@0.20:", when="+metrics")
-        depends_on("py-mpi4py@4:", when="+mpi")
         depends_on("py-textual@6:", when="+top")
