@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
-from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import bftrainer, complaint
 
-from bftrainer.core.coordinator import decide, observe
-from bftrainer.domain.events import Event, PoolChanged
-from bftrainer.domain.state import State
-from bftrainer.persistence.journal import JournalWriter, Settings
-from bftrainer.persistence.spool import open_state_dir
-from bftrainer.persistence.store import open_store
+from bftrainer.domain.events import PoolChanged
 from bftrainer.policies.cohort_worth import CohortModel
-from bftrainer.policies.equal_share import EqualShare
-from bftrainer.system.processes import this_process
 from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
 from bftrainer_replay.figures.cohorts import cohorts_figure
 from bftrainer_replay.figures.style import png
@@ -89,32 +78,3 @@ def test_too_few_hits_fit_nothing_and_the_picture_says_so() -> None:
 def test_the_policy_is_named_with_what_differs_from_its_defaults() -> None:
     assert policy_name(CohortModel()) == "cohort"
     assert policy_name(CohortModel(first_s=90.0, late=0.2)) == "cohort?first_s=90&late=0.2"
-
-
-def journal_of(log: LogWindow, folder: Path) -> None:
-    """The journal that a pilot writes when its pool changes as in the log."""
-    with closing(open_store(open_state_dir(folder, create=True), create=True)) as store:
-        store.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
-        journal, policy, state = JournalWriter(store), EqualShare(), State(1)
-        journal.begin(Settings("equal-share", "exact", "throughput", 120.0, 0, 1), 0.0)
-        for change in log.events:
-            event = Event(change.at_s, (change.change,))
-            state = observe(state, event)
-            journal.record(event, state, decide(state, policy, event), (), 0.0)
-
-
-def test_a_journal_gives_the_same_constants_as_its_log(tmp_path: Path) -> None:
-    log = known_hazard(60, 300.0, 1200.0, 0.3, 0.5)
-    journal_of(log, tmp_path / "state")
-    ended = bftrainer("replay", "cohorts", tmp_path / "state", "--out", tmp_path / "out", "--json")
-    assert ended.status == 0, ended
-    model = fitted(cohort_hits(log))
-    assert model is not None
-    assert json.loads(ended.out)["policy"] == policy_name(model)
-    assert (tmp_path / "out" / "cohorts.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_short_journal_is_refused(tmp_path: Path) -> None:
-    journal_of(window((100.0, "ab", ""), (200.0, "", "a")), tmp_path / "state")
-    ended = bftrainer("replay", "cohorts", tmp_path / "state", "--out", tmp_path / "out")
-    assert "left cohorts 1 times, a fit needs 100" in complaint(ended)
