@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -90,23 +91,29 @@ def test_trainers_on_a_part_keep_to_its_gpus_and_go_on_with_what_a_main_job_leav
         pilot = it.pilot()
         sizes = [0, 0]
 
-        def trained() -> int:
-            """GPUs that trainers run on, each of them once."""
+        def trained(but: str = "") -> int:
+            """GPUs that trainers run on, each of them once, and none of these."""
             sizes[:] = []
             used: list[str] = []
             for name in "ab":
+                if it.status(name) != "running":
+                    sizes.append(0)
+                    continue
                 path = it.work / f"{name}.steps.gpus"
                 lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
                 last = [line for line in lines if line[0] == lines[-1][0]]
                 used += [line[1] for line in last]
                 sizes.append(len(last))
                 assert all(set(line[2:]) == {other[1] for other in last} for line in last if len(last) == len(line) - 2)
-            return len(used) if len(set(used)) == len(used) else 0
+            return len(used) if len({*used, *but}) == len(used) + len(but) else 0
 
         wait_until(lambda: trained() == 7, f"7 GPUs in use: {sizes}", 60)
         job, took_s = main_job(shared_lab, 2, 4, 8_000, mixed)
         begun_s = time.monotonic()
-        wait_until(lambda: trained() == 5, f"5 GPUs in use: {sizes}", 60)
+        shown = re.search(r"GRES=gpu:a100:2\(IDX:(\d)[-,](\d)\)", shared_lab.run("scontrol", "-d", "show", "job", job))
+        assert shown, "two GPUs"
+        taken = shown[1] + shown[2]
+        wait_until(lambda: trained(taken) == 5, f"5 GPUs in use without {taken}: {sizes}", 60)
         print(f"a 2-GPU job after {took_s:.2f} s; trainers on the other 5 after {time.monotonic() - begun_s:.1f} s")
         assert shared_lab.run("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING"
         it.end(pilot)
