@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from bftrainer_replay.simulation.by_user import UserOutcome
     from bftrainer_replay.simulation.summary import Summary
 
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority,Tstart), in the format that "
+    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority,Tstart,user), in the format that "
     "`replay workload` writes.",
 )
 @curve_options
@@ -65,6 +67,15 @@ if TYPE_CHECKING:
 @forward_option
 @admission_option
 @objective_option
+@click.option(
+    "--users",
+    "how",
+    type=click.Choice(["share", "first-come", "equal", "one-owner"]),
+    default="one-owner",
+    show_default=True,
+    help="How the users of the table's column `user` come to nodes: `share`, as their pilots split them (nodes.share); "
+    "`first-come`, without giving any up; `equal`, divided at every event; or one pilot for all trainers.",
+)
 @checkpoint_option
 @cost_model_option
 @click.option(
@@ -93,6 +104,7 @@ def run(
     forward_s: float | None,
     max_parallel: int | None,
     objective: str | None,
+    how: str,
     checkpoint_s: float | None,
     cost_model: str,
     decide_on: str,
@@ -116,6 +128,7 @@ def run(
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.report.replay_output import write_all
     from bftrainer_replay.simulation.bounds import Bounds, bounds_of
+    from bftrainer_replay.simulation.by_user import ByUser, Users, outcomes_by_user
     from bftrainer_replay.simulation.play import Scenario, play, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.summary import summarize
@@ -137,7 +150,14 @@ def run(
     for warning in (*workload.warnings, *remarks_on(window, arrivals)):
         click.echo(f"note: {warning}", err=True)
     with progress_over_time(window.start_s, window.end_s) as begin:
-        outcome = play(scenario, chosen, on_time=begin(f"replay under {policy}"))
+        user_of = {arrival.trainer.id: arrival.user for arrival in arrivals}
+        several = len(set(user_of.values())) > 1
+        if how != "one-owner" and not several:
+            raise UserError(f"--users {how}: the column user of {trainers} names fewer than two users")
+        shared = chosen if how == "one-owner" else ByUser(chosen, Users(how), user_of, seed)
+        outcome = play(scenario, shared, on_time=begin(f"replay under {policy}"))
+        by_user = outcomes_by_user(scenario, chosen, outcome) if several else ()
+        given_up = sum(shared.given_up) / (window.span_s / 3600) if isinstance(shared, ByUser) else None
         static, bounds = 0.0, Bounds(0.0)
         if max_parallel is not None:  # U is relative to P_jmax
             static = static_outcome(scenario, on_time=begin("static nodes"))
@@ -148,12 +168,15 @@ def run(
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     if as_json:
-        click.echo(json.dumps(summary.as_dict()))
+        users = {"users": [asdict(it) for it in by_user], "nodes_given_up_per_h": given_up} if several else {}
+        click.echo(json.dumps(summary.as_dict() | users))
         return
     from rich.console import Console
 
     console = Console()
     console.print(table(summary))
+    if several:
+        console.print(user_table(by_user, given_up))
     if summary.work_ran_out_at is not None:
         console.print(
             f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed idle, which "
@@ -178,6 +201,20 @@ def table(*summaries: Summary) -> Table:
         found.add_column(summary.policy, justify="right")
     for name, cell in _ROWS:
         found.add_row(name, *(cell(summary) for summary in summaries))
+    return found
+
+
+def user_table(users: tuple[UserOutcome, ...], given_up_per_h: float | None) -> Table:
+    """The outcome of each user."""
+    from rich import box
+    from rich.table import Table
+
+    moved = "" if given_up_per_h is None else f"; {given_up_per_h:,.1f} nodes given up for other users per hour"
+    found = Table(box=box.SIMPLE_HEAD, caption=f"own nodes: one of {len(users)} nodes, as the user's alone{moved}")
+    for name in ("user", "one-node hours", "on own nodes", "relative"):
+        found.add_column(name, justify="left" if name == "user" else "right")
+    for one in users:
+        found.add_row(one.user, f"{one.one_node_h:,.0f}", f"{one.own_part_h:,.0f}", f"{one.relative:.2f}")
     return found
 
 

@@ -312,6 +312,14 @@ def within(spans: Iterable[tuple[float, float]], start_s: float, end_s: float) -
     return tuple((begin, end) for begin, end in inside if begin < end)
 
 
+def of_nodes(window: LogWindow, nodes: Collection[str]) -> LogWindow:
+    """The window of these nodes only."""
+    chosen = frozenset(nodes)
+    events = (PoolEvent(e.at_s, PoolChanged(e.change.joined & chosen, e.change.left & chosen)) for e in window.events)
+    kept = tuple(e for e in events if e.change.joined or e.change.left)
+    return replace(window, initial=window.initial & chosen, events=kept, machine_nodes=len(chosen), queue=None)
+
+
 def cut_short(window: LogWindow, end_s: float) -> LogWindow:
     """The window up to ``end_s``, if that is before its end."""
     if end_s >= window.end_s:

@@ -30,7 +30,7 @@ class Arrival:
 
     ``trainer`` is as its user specifies it. ``actual_samples`` is the number of samples that it really takes (None: as
     specified), ``stops_after_s`` when it ends by itself after its first start, ``losses`` how its evaluation function falls.
-    ``actual`` has its true curve and costs if its user does not know them.
+    ``actual`` has its true curve and costs if its user does not know them; ``user`` is the name of the latter, if there is one.
     """
 
     at_s: float
@@ -39,6 +39,7 @@ class Arrival:
     stops_after_s: float = math.inf
     losses: LossCurve | None = None
     actual: Trainer | None = None
+    user: str = ""
 
     @property
     def truth(self) -> Trainer:

@@ -19,7 +19,7 @@ from bftrainer_replay.workload.curves import TABLE_2, find_curve
 # The authors' column names: R_up, R_dw, N_min, N_max, samples, submission; Tstart is the time of a start, S.
 # ``pool``: 1 for a pool that fills, of one-node work that lasts; it uses neither the model, nor Tcdw and Pmax.
 REQUIRED = ("job", "Tcup", "Tcdw", "Jmin", "Jmax", "Pmax", "Tsub")
-OPTIONAL = ("model", "priority", "Tstart", "pool")
+OPTIONAL = ("model", "priority", "Tstart", "user", "pool")
 SAMPLES_TOTAL = 1.3e8  # 100 epochs of ImageNet (paper 4.2)
 
 
@@ -87,7 +87,7 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
         )
     except (InvalidValueError, UnknownNameError) as error:
         raise InputFileError(row.where, str(error)) from error
-    return Arrival(at_s, trainer)
+    return Arrival(at_s, trainer, user=row.text("user") if "user" in row.cells else "")
 
 
 @dataclass(frozen=True, slots=True)
