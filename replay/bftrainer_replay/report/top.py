@@ -122,7 +122,7 @@ def sentence(figures: ReportFigures) -> str:
     return (
         f"{share_text(figures.idle_share).capitalize()} of the node-hours of this cluster lie idle{left_out}: {many:,} elastic "
         f"training{'s' * (many > 1)} of up to {each:,} nodes each{plain} would turn {precise(work)} of these into work and, as "
-        f"measured in tests, hold up jobs of the main queue by {least:g} to {most:.1f} seconds."
+        f"measured on a test cluster of 8 nodes, delay jobs of the main queue by {least:g} to {most:.1f} seconds."
     )
 
 
@@ -145,7 +145,7 @@ def _training_box(figures: ReportFigures, sample: LogSample, prices: SitePrices)
     return Box(
         "training", f"{figures.trainings:,} elastic training{'s' * (figures.trainings > 1)}", precise(figures.work_share),
         f"of the idle node-hours become work: {about(work_h)} a month",
-        _with(f"They hold {precise(figures.held_share)}{rest}", prices.training_words(used_h, work_h)),
+        _with(f"Trainings hold {precise(figures.held_share)}{rest}", prices.training_words(used_h, work_h)),
         "simulated", hours,
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
     alike, best = figures.plain_alike, figures.plain[-1]
     one = best.jobs == alike.jobs
     number = precise(alike.share) if one else f"{precise(alike.share)} – {precise(best.share)}"  # noqa: RUF001  # a dash
-    more = "" if one else f", {precise(best.share)} if {best.jobs:,} always wait"
+    more = "" if one else f", {precise(best.share)} if {best.jobs:,} jobs always wait"
     between = _between(figures.plain, alike.jobs)
     other = "" if between is None else f"{between.jobs:,} at once: {precise(between.share)}. "
     return Box(

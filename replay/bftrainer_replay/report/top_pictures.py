@@ -51,7 +51,9 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
         ("training", f"{words}{at_most}."),
         ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(found)}"),
     )
-    title = f"{many} fill {cap:,} nodes; often more are idle" if caps else f"{many} could fill nearly every idle node"
+    title = (
+        f"{many} fill {cap:,} nodes; at times more are idle" if caps else f"{many} could fill nearly every idle node"
+    )
     chart = _hours_chart(found, most, cap if caps else None)
     label = f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {most:,.0f} in an hour; {title}."
     charts = [("", chart.svg(label))]

@@ -139,7 +139,7 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     assert float(share[3]) == pytest.approx(node_s / span_s, rel=0.006)
     work = float(data(folder / "out", "replays")[0]["work (%)"]) / 100
     trained = re.match(
-        r"10 elastic trainings: ([\d.]+)% of the idle node-hours become work: ([\d,]+) a month\. They hold ([\d.]+)%",
+        r"10 elastic trainings: ([\d.]+)% of the idle node-hours become work: ([\d,]+) a month\. Trainings hold ([\d.]+)%",
         training_box,
     )
     assert trained is not None
