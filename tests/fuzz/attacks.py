@@ -182,16 +182,6 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "trainer file: an empty variable's name": ("trainer file", lambda: _TRAINER + b'env = {"" = "1"}\n'),
     "trainer file: 1.7e308 samples per second": ("trainer file", lambda: _TRAINER.replace(b"= 1.0", b"= 1.7e308")),
     "trainer file: NUL in setup": ("trainer file", lambda: _TRAINER + b'setup = ["a\\u0000b"]\n'),
-    "problem file: deep": ("problem file", lambda: b"[" * 200_000),
-    "problem file: a number of 5,000 digits": ("problem file", lambda: b'{"pool": ' + b"9" * 5000 + b"}"),
-    "problem file: 1e9 nodes": (
-        "problem file",
-        lambda: json.dumps({"pool": 10**9, "trainers": [{"id": "a", "min_nodes": 1, "max_nodes": 10**9, "scale_up_s": 1,
-            "scale_down_s": 1, "curve": {"nodes": [1, 10**9], "samples_per_s": [1, 2]}}]}).encode(),
-    ),
-    "problem file: 200,000 nodes, one twice": (
-        "problem file", lambda: json.dumps({"pool": [f"n{i}" for i in range(60_000)], "trainers": []}).encode()
-    ),
     # Answers of Slurm
     "squeue: one job planned on n[1-99999999]": ("slurm.text.parse_pending", lambda: _planned("n[1-99999999]")),
     "squeue: eight pairs of brackets": ("slurm.text.parse_pending", lambda: _planned("n" + "[1-9]" * 8)),
