@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bz2
 import io
-import json
 import lzma
 import random
 import struct
