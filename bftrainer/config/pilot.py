@@ -164,6 +164,8 @@ class WorkersConfig(ConfigTable):
     """Networks that nodes may connect from."""
     hang_s: Positive = 120.0
     """Seconds without output after which a worker counts as hung."""
+    notice_s: Annotated[float, Field(ge=0, le=60)] = 0.0
+    """Seconds that workers on a preempted node may take to save. A main job waits that long at most. 0: killed at once."""
     warm: bool = True
     """Start the worker on a joining node before the running workers are notified of the node."""
     log_bytes: Count = 1_000_000

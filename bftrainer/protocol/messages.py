@@ -57,6 +57,8 @@ class DriverSettings:
     log_bytes: int
     """Most that one worker's log takes on disk."""
     allow_stock_horovodrun: bool
+    notice_s: float = 0.0
+    """Seconds that workers on a preempted node may take to save; 0: they are killed at once."""
     prefix: tuple[str, ...] = ()
     """Put before every worker's command; ``{fragment_id}``, ``{job_id}`` and ``{node}`` are filled in."""
     ends_by: int = int(signal.SIGKILL)

@@ -52,6 +52,11 @@ class TrainerDirectory:
         return self.path / f"leave.{fragment}"
 
     @property
+    def preempted(self) -> Path:
+        """The fragments whose nodes are preempted, a JSON object per line (``on_node.payload`` writes them)."""
+        return self.path / "preempted.jsonl"
+
+    @property
     def events(self) -> Path:
         """The driver's reports (``protocol.events``)."""
         return self.path / "events.jsonl"
@@ -120,9 +125,10 @@ class TrainerDirectory:
     def new_incarnation(self) -> int:
         """Make the log folder of the next incarnation and return its number.
 
-        Also make the files that hosts wait for: workers wait for ``leave``, the driver and the pilot for ``progress.jsonl``.
+        Also make the files that hosts wait for: workers wait for ``leave``, the driver for ``preempted.jsonl``, and both it
+        and the pilot for ``progress.jsonl``.
         """
-        for path in (self.leave, self.progress):
+        for path in (self.leave, self.preempted, self.progress):
             ensure_exists(path)
         self.logs.mkdir(exist_ok=True)
         number = self.last_incarnation() + 1

@@ -7,7 +7,7 @@
 A trial (race_trial.py) is 20 s of work on one node, checkpoints every 5 s and at the notice, and imports nothing large. Plain:
 one `sbatch --requeue` for each in the scavenger partition, of the smallest size; a job that was asked to stop requeues itself
 (`requeue`), or submits itself again (`resubmit`), since Slurm starts a requeued job 120 s later at the earliest. Under a pilot
-that runs already: one sweep, up to 8 nodes each, default settings with hints. All on the recommended site, and main jobs of 2
+that runs already: one sweep, up to 8 nodes each, default settings with hints; `notice` also with ``workers.notice_s``. All on the recommended site, and main jobs of 2
 to 4 nodes come at the same seconds. Seconds from the first submission until each trial is done, work that was repeated, and how
 long main jobs waited, from before sbatch to their first line. Ctrl-C prints what has been measured.
 """
@@ -58,6 +58,7 @@ address = "127.0.0.1"
 partition = "scavenge"
 [workers]
 allow_root = true
+notice_s = {notice_s}
 """
 SWEEP = """
 name = "trial"
@@ -89,7 +90,13 @@ class Race:
 
 Races = dict[tuple[int, str], list[Race]]
 """By smallest size and way."""
-WAYS = {"requeue": "plain jobs, requeued", "resubmit": "plain jobs, submitted again", "pilot": "trainers of a pilot"}
+WAYS = {
+    "requeue": "plain jobs, requeued",
+    "resubmit": "plain jobs, submitted again",
+    "pilot": "trainers of a pilot",
+    "notice": "trainers that may save at the notice",
+}
+NOTICE_S = 5.0
 
 
 def submit_plain(lab: Lab, work: Path, names: list[str], least: int, again: str) -> None:
@@ -115,8 +122,8 @@ def submit_sweep(own: Machine, work: Path, names: list[str], least: int) -> None
 
 
 @contextmanager
-def running_pilot(work: Path, port: int) -> Iterator[Machine]:
-    own = machine(work, [], CONFIG.format(port=port))
+def running_pilot(work: Path, port: int, notice_s: float) -> Iterator[Machine]:
+    own = machine(work, [], CONFIG.format(port=port, notice_s=notice_s))
     try:
         child = own.pilot()
         wait_until(own.state_is_there, "the pilot", 60)
@@ -134,7 +141,8 @@ def race(lab: Lab, by: str, least: int, trials: int, port: int) -> Race:
         for name in (*names, "pilot"):
             (work / name).mkdir()
         main = MainJobs(lab, work)
-        with running_pilot(work / "pilot", port) if by == "pilot" else nullcontext() as own:
+        notice_s = NOTICE_S if by == "notice" else 0.0
+        with running_pilot(work / "pilot", port, notice_s) if by in ("pilot", "notice") else nullcontext() as own:
             began_s = time.time()
             main.start()
             try:

@@ -3,10 +3,11 @@
 One file on purpose, long as it is: a node opens this file on a shared file system, and no package. Standard library, Python
 3.6: it runs with the compute node's plain python3, outside of any environment.
 
-SIGTERM, or the signal NOTICE that holders ask Slurm to send instead, means that the holder is preempted. The payload kills
-every other process of the job on this node (SIGKILL, pass after pass until one finds nothing), writes the mark ``leaving``
-and ends with status 0. Measured with Slurm 22.05.8: without the kill the node is free only when the workers' signal
-handlers have returned, 4 to 30 s later. docs/decisions/0007 says which processes are killed, and in which order.
+SIGTERM, or the signal NOTICE that holders ask Slurm to send instead, means that the holder is preempted. Workers whose
+environment has ``BFTRAINER_NOTICE_S`` may take that many seconds to save. Then the payload kills every other process of the
+job on this node (SIGKILL, pass after pass until one finds nothing), writes the mark ``leaving`` and ends with status 0.
+Measured with Slurm 22.05.8: without the kill the node is free only when the workers' signal handlers have returned, 4 to 30 s
+later. docs/decisions/0007 says which processes are killed, and in which order.
 
 SCRIPT_PID, if it is not 0, is the job script: it is signaled to end first, see holder.slurm. SCRIPT_NODE is given where the
 job has several nodes. Each has a payload then; the one on this node signals the script. A payload whose lease lapses ends with
@@ -36,6 +37,8 @@ import time
 CHECK_S = 1.0
 GRACE_S = 5.0
 RENEWALS = 6.0
+MOST_NOTICE_S = 60.0
+NOTICE_POLL_S = 0.01
 SWEEP_S = 3.0
 ORDERLY_S = 0.2
 CONTINUED_S = 0.05
@@ -279,6 +282,11 @@ def parent_of(pid):  # type: (int) -> int
     return int(fields[1]) if fields else 0
 
 
+def is_alive(pid):  # type: (int) -> bool
+    """Whether a process runs; one that its parent has not yet reaped does not."""
+    return read(pid, "stat").rpartition(b")")[2].split(None, 1)[:1] not in ([], [b"Z"], [b"X"])
+
+
 def is_manager(pid):  # type: (int) -> bool
     """Whether it is a slurmstepd, of any job."""
     return read(pid, "comm").rstrip(b"\n") == STEP_MANAGER
@@ -375,6 +383,36 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
     done.acquire(True, MARK_S)
 
 
+def let_save(found):  # type: (set[int]) -> None
+    """Wait until the workers that may save have ended, or their time is over. Their drivers, told here, ask them to."""
+    limit_s, told, waiting = 0.0, set(), set()
+    for pid in found:
+        variables = dict(item.partition(b"=")[::2] for item in read(pid, "environ").split(b"\0"))
+        seconds = variables.get(b"BFTRAINER_NOTICE_S", b"")
+        if seconds.replace(b".", b"", 1).isdigit():
+            limit_s = max(limit_s, min(float(seconds), MOST_NOTICE_S))
+            told.add((variables.get(b"BFTRAINER_TRAINER_DIR", b""), variables.get(b"BFTRAINER_FRAGMENT", b"")))
+            waiting.add(pid)
+    waiting = {pid for pid in waiting if parent_of(pid) not in waiting}  # what they have started dies with them
+    end_s = time.monotonic() + limit_s
+    if waiting:
+        _thread.start_new_thread(tell, (told,))
+    while waiting and time.monotonic() < end_s:
+        time.sleep(NOTICE_POLL_S)
+        waiting = {pid for pid in waiting if is_alive(pid)}
+
+
+def tell(told):  # type: (set[tuple[bytes, bytes]]) -> None
+    """Name preempted fragments to their trainers."""
+    for folder, fragment in told:
+        try:
+            file = os.open(folder + b"/preempted.jsonl", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+            os.write(file, b'{"fragment": "' + fragment + b'"}\n')
+            os.close(file)
+        except OSError as error:
+            sys.stderr.write("payload: preempted.jsonl: {}\n".format(error))
+
+
 def gpus():  # type: () -> str
     """The GPUs of the job, as its script sees them, and the cores where it has only a part of the node."""
     found = os.environ.get("BFTRAINER_GPUS") or os.environ.get("SLURM_JOB_GPUS", "")
@@ -416,6 +454,8 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0):
             signal.sigtimedwait((signal.SIGCONT,), 0)  # discard an earlier one
             sweep.look()
             continue
+        if why not in ("released", LAPSED):
+            let_save(sweep.find())
         killed = sweep.run()
         text = "{:.6f} {} killed={} took_s={:.6f}".format(noticed_s, why, killed, time.time() - noticed_s)
         mark(folder, "leaving", text)

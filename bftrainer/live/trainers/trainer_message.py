@@ -34,6 +34,7 @@ def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
         "allow_from": list(workers.allow_from),
         "poll_s": poll_s,
         "hang_s": workers.hang_s,
+        "notice_s": workers.notice_s,
         "warm": workers.warm,
         "log_bytes": workers.log_bytes,
         "allow_stock_horovodrun": workers.allow_stock_horovodrun,

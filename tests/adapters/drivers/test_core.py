@@ -400,3 +400,44 @@ def test_the_core_changes_no_state_and_says_nothing_after_the_end(
         for step in told.steps:
             if isinstance(step, Begin | Announce):
                 assert not {each.host.fragment for each in step.members} & withheld
+
+
+PREEMPTED = frozenset({A.fragment})
+
+
+@pytest.mark.parametrize("terms", [TORCHRUN, RESTART], ids=["torchrun", "restart"])
+def test_a_preempted_node_lets_its_workers_save_at_once(terms: Terms) -> None:
+    """All workers are asked, before those of the next group do their imports; its node is released once they have left."""
+    told = training(terms, A, B)
+    told.hear(HostsListed((B,), PREEMPTED), HostsListed((B,), PREEMPTED))
+    assert told.of(AskWorkersToStop) == [AskWorkersToStop("a node is preempted")]
+    assert told.reports(Withheld) == []
+    told.ended(A, 0)  # a script that knows nothing of STOPPED_STATUS
+    assert told.reports(Withheld) == [Withheld(A.node, A.fragment, "its node is preempted")]
+    told.ended(B, 0)
+    assert told.reports(Withheld) == []
+    told.hear(GroupOver())
+    assert told.state.outcome is None
+    assert [[member.host for member in step.members] for step in told.of(Begin)] == [[B]]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "terms", [HOROVOD, TORCHRUN, RESTART, ELASTIC], ids=["horovod", "torchrun", "restart", "stock"]
+)
+def test_a_trainer_whose_only_node_is_preempted_saves_and_ends(terms: Terms) -> None:
+    told = training(terms, A)
+    told.hear(HostsListed((), PREEMPTED))
+    assert len(told.of(AskWorkersToStop)) == 1
+    told.hear(Reported(ProgressLine(1.0, Phase.CHECKPOINTED, 1, 1, 2, 64.0)))
+    told.ended(A, 83)
+    told.hear(GroupOver())
+    assert told.state.outcome is not None
+    assert told.state.outcome.ending is Ending.STOPPED
+    assert told.state.checkpointed
+
+
+def test_workers_of_an_elastic_group_are_dismissed_from_a_preempted_node() -> None:
+    told = training(HOROVOD, A, B)
+    told.hear(HostsListed((B,), PREEMPTED), TimePassed())
+    assert told.of(AskWorkersToStop) == []
+    assert [[member.host for member in step.members] for step in told.of(Announce)] == [[B]]  # type: ignore[attr-defined]

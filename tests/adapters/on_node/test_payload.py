@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shutil
 import signal
@@ -324,3 +325,40 @@ def test_released_by_its_lease(tmp_path: Path, started: list[subprocess.Popen[by
     files.mark_released(NAME)
     assert holder.wait(PATIENCE_S) == 0
     assert " released killed=0" in (files.leaving(NAME) or "")
+
+
+SAVES = "trap 'echo saved >OUT; exit 83' USR1; UP; while :; do sleep 0.05; done"
+
+
+def test_workers_that_may_save_are_told_and_waited_for(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    """The driver that reads ``preempted.jsonl`` asks them; here the test does. Others are waited for in vain, and killed."""
+    trainer = tmp_path / "trainer"
+    trainer.mkdir()
+    (trainer / "preempted.jsonl").touch()
+    holder = start_payload(tmp_path / "holders", started)
+    env = {"BFTRAINER_TRAINER_DIR": str(trainer), "BFTRAINER_FRAGMENT": NAME, "BFTRAINER_NOTICE_S": str(PATIENCE_S)}
+    script = SAVES.replace("OUT", str(tmp_path / "saved"))
+    worker = start_worker(started, script, tmp_path / "1", **env)
+    silent = start_worker(started, "UP; exec sleep 1000", tmp_path / "2")
+    holder.send_signal(signal.SIGTERM)
+    wait_until((trainer / "preempted.jsonl").read_text, "the notice")
+    assert json.loads((trainer / "preempted.jsonl").read_text()) == {"fragment": NAME}
+    assert (worker.poll(), silent.poll(), holder.poll()) == (None, None, None)
+    worker.send_signal(signal.SIGUSR1)
+    assert worker.wait(PATIENCE_S) == 83
+    assert holder.wait(PATIENCE_S) == 0
+    assert silent.wait(PATIENCE_S) == -signal.SIGKILL
+    assert (tmp_path / "saved").read_text() == "saved\n"
+
+
+@pytest.mark.parametrize("seconds", ["0.2", "1e9", "nan", "-1"])
+def test_a_worker_that_does_not_save_is_killed(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]], seconds: str
+) -> None:
+    """Its time is bounded, and the trainer directory may be gone: a main job waits."""
+    holder = start_payload(tmp_path / "holders", started, MOST_NOTICE_S=0.3)
+    env = {"BFTRAINER_TRAINER_DIR": "/nowhere", "BFTRAINER_FRAGMENT": NAME, "BFTRAINER_NOTICE_S": seconds}
+    worker = start_worker(started, "trap '' TERM USR1; UP; while :; do sleep 0.05; done", tmp_path / "1", **env)
+    holder.send_signal(signal.SIGTERM)
+    assert holder.wait(PATIENCE_S) == 0
+    assert worker.wait(PATIENCE_S) == -signal.SIGKILL

@@ -59,9 +59,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class HostsListed:
-    """The content of ``hosts``."""
+    """The content of ``hosts``. ``preempted``: fragments that are not listed for that reason; their workers may still save."""
 
     hosts: tuple[HostSlots, ...]
+    preempted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,7 @@ class RunState:
 
     terms: Terms
     membership: Membership
+    preempted: frozenset[str] = field(default_factory=frozenset, kw_only=True)
     silence: ReportSilence
     errors: ScriptErrors
     retries: Retries = field(default_factory=Retries)
@@ -246,8 +248,12 @@ def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[S
 
 def _heard(it: RunState, heard: Heard, now_s: float) -> list[Step]:
     match heard:
-        case HostsListed(hosts):
-            return _ordered(it, it.membership.order(hosts, now_s), now_s)
+        case HostsListed(hosts, preempted):
+            it.preempted = preempted
+            steps = _ordered(it, it.membership.order(hosts, now_s), now_s)
+            if not it.terms.elastic and any(member.host.fragment in preempted for member in it.membership.group):
+                steps += _leave(it, "a node is preempted", now_s, is_final=False)  # no time for imports ahead
+            return steps
         case StopRequested():
             return _leave(it, "stop requested", now_s)
         case EndNow(outcome):
@@ -387,6 +393,13 @@ def _cannot_start(end: Exit) -> DriverOutcome:
 def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
     if (of := next((each for each in it.joined if each.member == member), None)) is not None:
         it.joined.remove(of)
+    steps = _ended(it, member, end, now_s)
+    if member.host.fragment in it.preempted and not any(each.member == member for each in it.joined):
+        steps += _withhold(it, member, "its node is preempted")  # only now: the pilot releases the node at once
+    return steps
+
+
+def _ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
     terms = it.terms
     if terms.independent:
         return _independent_ended(it, member, end, now_s)

@@ -99,6 +99,9 @@ class Run:
         self._heard: queue.SimpleQueue[core.Heard] = queue.SimpleQueue()
         self._progress = JsonTail(directory.progress)
         self._progress.skip()
+        self._notices = JsonTail(directory.preempted)
+        self._notices.skip()
+        self._preempted: frozenset[str] = frozenset()
         self.starter = WorkerStarter(directory, self.trainer, self.settings, events, reaper)
         self.crew = Crew(self.starter, self.tell)
         self.backend = make(self)
@@ -151,6 +154,8 @@ class Run:
             heard = self._heard.get(timeout=self.settings.poll_s)
             while True:
                 self._read_progress()  # a worker has written its last line before it ended
+                if self._read_notices():  # and its node the reason of its end
+                    self._read_files()
                 self._hear(heard)
                 heard = self._heard.get_nowait()
         except queue.Empty:
@@ -164,13 +169,15 @@ class Run:
 
     def _read_files(self) -> None:
         self._read_progress()
+        self._read_notices()
         stamps = stamp_of(self.directory.control), stamp_of(self.directory.hosts)
         try:
             if stamps != self._stamps:
                 self._ordered = []
                 if is_stop_requested(self.directory.control):
                     self._ordered.append(core.StopRequested())
-                self._ordered.append(core.HostsListed(read_hosts(self.directory.hosts)))
+                kept = (host for host in read_hosts(self.directory.hosts) if host.fragment not in self._preempted)
+                self._ordered.append(core.HostsListed(tuple(kept), self._preempted))
                 self._stamps = stamps
         except InputFileError as error:  # edited by hand, or missing: the last one stays in force
             if str(error) != self._complaint:
@@ -178,6 +185,14 @@ class Run:
                 print(f"hosts or control: {error}", flush=True)
         for heard in self._ordered:
             self._hear(heard)
+
+    def _read_notices(self) -> bool:
+        """Whether a node of the trainer is preempted and its workers may save: as if ``hosts`` listed it no longer."""
+        found = {line.get("fragment") for line in self._notices.read()} if self.settings.notice_s else set()
+        if found:
+            self._preempted |= {name for name in found if isinstance(name, str)}
+            self._stamps = None
+        return bool(found)
 
     def _read_progress(self) -> None:
         for line in map(parse_progress, self._progress.read()):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer.protocol.environment import PART, worker_variables
+from bftrainer.protocol.environment import NOTICE_S, PART, worker_variables
 from bftrainer.protocol.events import WorkerExited, WorkerStarted
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
@@ -186,6 +186,8 @@ class WorkerStarter:
         prefix = filled_prefix(self._settings.prefix, host)
         if host.is_gpu:
             own[PART] = host.part[1]
+        if self._settings.notice_s:
+            own[NOTICE_S] = f"{self._settings.notice_s:g}"
         variables = {**environment, **own}
         gpus = environment.get(VISIBLE, "") if host.is_gpu else ""
         process = subprocess.Popen(  # noqa: S603 - the user's own command
