@@ -7,9 +7,10 @@
 A trial (race_trial.py) is 20 s of work on one node, checkpoints every 5 s and at the notice, and imports nothing large. Plain:
 one `sbatch --requeue` for each in the scavenger partition, of the smallest size; a job that was asked to stop requeues itself
 (`requeue`), or submits itself again (`resubmit`), since Slurm starts a requeued job 120 s later at the earliest. Under a pilot
-that runs already: one sweep, up to 8 nodes each, default settings with hints; `notice` also with ``workers.notice_s``. All on the recommended site, and main jobs of 2
-to 4 nodes come at the same seconds. Seconds from the first submission until each trial is done, work that was repeated, and how
-long main jobs waited, from before sbatch to their first line. Ctrl-C prints what has been measured.
+that runs already: one sweep, up to 8 nodes each, default settings with hints; `notice` with ``workers.notice_s`` besides. All
+on the recommended site, and main jobs of 2 to 4 nodes come at the same seconds. Seconds from the first submission until each
+trial is done, work that was repeated, and how long main jobs waited, from before sbatch to their first line. Ctrl-C prints
+what has been measured.
 """
 
 from __future__ import annotations
