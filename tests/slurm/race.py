@@ -4,8 +4,8 @@
     make race                                                         three runs of each, trials of 1 and of 2 nodes (an hour)
     python tests/slurm/race.py --runs 1 --min-nodes 1 --by pilot      a part of it
 
-A trial (race_trial.py) is 20 s of work on one node, checkpoints every 5 s and at the notice, and imports nothing large. Plain:
-one `sbatch --requeue` for each in the scavenger partition, of the smallest size; a job that was asked to stop requeues itself
+A trial (race_trial.py) is 20 s (`--seconds`) of work on one node, checkpoints every 5 s and at the notice, and imports
+nothing large. Plain: one `sbatch --requeue` for each in the scavenger partition, of the smallest size; a job that was asked to stop requeues itself
 (`requeue`), or submits itself again (`resubmit`), since Slurm starts a requeued job 120 s later at the earliest. Under a pilot
 that runs already: one sweep, up to 8 nodes each, default settings with hints; `notice` with ``workers.notice_s`` besides. All
 on the recommended site, and main jobs of 2 to 4 nodes come at the same seconds. Seconds from the first submission until each
@@ -39,11 +39,11 @@ from slurm_versions import VERSIONS
 
 HERE = Path(__file__).resolve()
 TRIAL, HINT = HERE.with_name("race_trial.py"), HERE.parents[2] / "jobscripts" / "hint.sh"
-ONE_NODE_S, PER_S = 20.0, 10.0
+PER_S = 10.0
 MAIN_JOBS = ((0, 3, 30), (15, 2, 20), (45, 4, 25), (60, 3, 15), (90, 2, 40), (100, 4, 20), (135, 3, 30), (150, 4, 15))
 """(second, nodes, seconds) of each main job, repeated after :data:`ROUND_S`."""
 ROUND_S = 175
-LIMIT_S = 900
+LIMIT_S = 1800
 CONFIG = """
 [decisions]
 solver = "exact"
@@ -100,10 +100,10 @@ WAYS = {
 NOTICE_S = 5.0
 
 
-def submit_plain(lab: Lab, work: Path, names: list[str], least: int, again: str) -> None:
+def submit_plain(lab: Lab, work: Path, names: list[str], least: int, again: str, one_node_s: float) -> None:
     """Submit all trials as jobs of ``least`` nodes."""
     for name in names:
-        trial = shlex.join([sys.executable, str(TRIAL), str(work / name), f"{ONE_NODE_S * PER_S:g}"])
+        trial = shlex.join([sys.executable, str(TRIAL), str(work / name), f"{one_node_s * PER_S:g}"])
         job = work / name / "job.sh"
         options = f"-p scavenge -N{least} --requeue --open-mode=append -t 60 -o {work / name / 'out'}"
         ask = "scontrol requeue $SLURM_JOB_ID" if again == "requeue" else f"sbatch {options} {job}"
@@ -111,11 +111,11 @@ def submit_plain(lab: Lab, work: Path, names: list[str], least: int, again: str)
         lab.run("sbatch", *shlex.split(options), str(job))
 
 
-def submit_sweep(own: Machine, work: Path, names: list[str], least: int) -> None:
+def submit_sweep(own: Machine, work: Path, names: list[str], least: int, one_node_s: float) -> None:
     """Submit all trials as one sweep to a pilot."""
     sizes = list(range(1, 9))
     text = SWEEP.format(
-        python=f'"{sys.executable}"', trial=f'"{TRIAL}"', samples=f"{ONE_NODE_S * PER_S:g}", least=least, sizes=sizes,
+        python=f'"{sys.executable}"', trial=f'"{TRIAL}"', samples=f"{one_node_s * PER_S:g}", least=least, sizes=sizes,
         rates=[round(PER_S * n**0.947, 2) for n in sizes], cwd=f'"{work}"',
     )  # fmt: skip
     (work / "trial.toml").write_text(text)
@@ -134,7 +134,7 @@ def running_pilot(work: Path, port: int, notice_s: float) -> Iterator[Machine]:
         own.close()
 
 
-def race(lab: Lab, by: str, least: int, trials: int, port: int) -> Race:
+def race(lab: Lab, by: str, least: int, trials: int, one_node_s: float, port: int) -> Race:
     """One run."""
     with tempfile.TemporaryDirectory(prefix="race-") as folder:
         work = Path(folder)
@@ -148,9 +148,9 @@ def race(lab: Lab, by: str, least: int, trials: int, port: int) -> Race:
             main.start()
             try:
                 if own is None:
-                    submit_plain(lab, work, names, least, by)
+                    submit_plain(lab, work, names, least, by, one_node_s)
                 else:
-                    submit_sweep(own, work, names, least)
+                    submit_sweep(own, work, names, least, one_node_s)
                 wait_until(lambda: all((work / name / "done").exists() for name in names), "all trials", LIMIT_S)
             finally:
                 main.ends.set()
@@ -224,6 +224,7 @@ def main() -> int:
     )
     options.add_argument("--by", nargs="+", choices=WAYS, default=list(WAYS), help="default all")
     options.add_argument("--trials", type=int, default=24, help="default 24")
+    options.add_argument("--seconds", type=float, default=20.0, help="work of a trial on one node (default 20)")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
     options.add_argument("--json", type=Path, help="also write the runs to this file; what it contains is kept")
     chosen = options.parse_args()
@@ -243,7 +244,7 @@ def main() -> int:
             lab.start()
             os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
             for _, least, by in itertools.product(range(chosen.runs), chosen.min_nodes, chosen.by):
-                one = race(lab, by, least, chosen.trials, port)
+                one = race(lab, by, least, chosen.trials, chosen.seconds, port)
                 found.setdefault((least, by), []).append(one)
                 told = f"mean {statistics.mean(one.done_s):.1f} s, last {one.done_s[-1]:.1f} s; load {one.load:.1f}"
                 print(f"{by}, {least} nodes: {told}", file=sys.stderr, flush=True)
