@@ -5,12 +5,12 @@
     python tests/slurm/race.py --runs 1 --min-nodes 1 --by pilot      a part of it
 
 A trial (race_trial.py) is 20 s (`--seconds`) of work on one node, checkpoints every 5 s and at the notice, and imports
-nothing large. Plain: one `sbatch --requeue` for each in the scavenger partition, of the smallest size; a job that was asked to stop requeues itself
-(`requeue`), or submits itself again (`resubmit`), since Slurm starts a requeued job 120 s later at the earliest. Under a pilot
-that runs already: one sweep, up to 8 nodes each, default settings with hints; `notice` with ``workers.notice_s`` besides. All
-on the recommended site, and main jobs of 2 to 4 nodes come at the same seconds. Seconds from the first submission until each
-trial is done, work that was repeated, and how long main jobs waited, from before sbatch to their first line. Ctrl-C prints
-what has been measured.
+nothing large. Plain: one `sbatch --requeue` for each in the scavenger partition, of the smallest size; a job that was asked
+to stop requeues itself (`requeue`), or submits itself again (`resubmit`), since Slurm starts a requeued job 120 s later at
+the earliest. Under a pilot that runs already: one sweep, up to 8 nodes each, default settings with hints; `notice` with
+``workers.notice_s`` besides. All on the recommended site, and main jobs of 2 to 4 nodes come at the same seconds. Seconds
+from the first submission until each trial is done, work that was repeated, and how long main jobs waited, from before sbatch
+to their first line. Ctrl-C prints what has been measured.
 """
 
 from __future__ import annotations
