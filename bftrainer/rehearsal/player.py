@@ -179,6 +179,11 @@ class Player:
                 elif len(self._places) > act.nodes:
                     self._places = self._places[: act.nodes]
                     self._launcher.order(self.spec.name, self._places)
+        if self.spec.is_pool and act.kind in (
+            ActKind.KILL,
+            ActKind.KILL_ALL,
+        ):  # its driver lives on, and starts others there
+            self._launcher.order(self.spec.name, self._places)
 
     def _new(self, count: int) -> tuple[HostSlots, ...]:
         self._count += count

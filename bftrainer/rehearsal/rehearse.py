@@ -46,7 +46,7 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
     with Writes(here.cwd) as writes:
         try:
             record = _play(player, acts, writes, tell)
-            if _is_whole(record):
+            if _is_whole(record) and not spec.is_pool:
                 record = replace(record, trials=_try_halves(player, record, here.cwd, tell))
         finally:
             player.end()
@@ -55,7 +55,7 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
         record = replace(record, missing=missing(tails, home, here.cwd))
     if options.in_place:
         return replace(record, why_no_reference="requires a second run from the same start, which --in-place rules out")
-    if len(record.of(ActKind.START)) < 2:
+    if len(record.of(ActKind.START)) < 2 or spec.is_pool:
         return record
     return replace(record, reference=_alone(moved(spec, home, scratch / "work-alone"), options, scratch, record, tell))
 

@@ -73,6 +73,16 @@ def test_a_sound_script_passes_every_check_in_a_copy_of_its_directory(tmp_path: 
 
 
 @pytest.mark.slow
+def test_a_pool_is_judged_by_its_processes(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "pool_tasks.py", tmp_path)
+    command = ["pool_tasks.py", "--tasks=100000", "--pace-s=0.05"]
+    status, found = rehearsed(trainer_file(tmp_path, command, launcher="pool"), "--quick")
+    assert [check["check"] for check in found["checks"]] == ["starts", "stops", "kill", "left"]
+    assert len(verdicts(found, "pass")) == 4, found
+    assert status == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FOUND_BY)
 def test_a_planted_fault_is_found_by_its_own_check(fault: str, tmp_path: Path) -> None:
     keys = {"stop_s": 1.0, "stop_signal": "SIGTERM"} if fault == "ignores-sigterm" else {}

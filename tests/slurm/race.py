@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -165,16 +165,19 @@ def race(lab: Lab, by: str, least: int, trials: int, one_node_s: float, port: in
 class MainJobs(threading.Thread):
     """Submits main jobs at their seconds until told to end."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(
+        self, lab: Lab, folder: Path, jobs: Sequence[tuple[int, int, int]] = MAIN_JOBS, round_s: float = ROUND_S
+    ) -> None:
         super().__init__(daemon=True)
         self.lab, self.folder, self.ends = lab, folder, threading.Event()
+        self.jobs, self.round_s = jobs, round_s
         self.submitted_s: list[float] = []
 
     def run(self) -> None:
         began = time.monotonic()
         for turn in itertools.count():
-            for at_s, nodes, seconds in MAIN_JOBS:
-                if self.ends.wait(max(began + turn * ROUND_S + at_s - time.monotonic(), 0.0)):
+            for at_s, nodes, seconds in self.jobs:
+                if self.ends.wait(max(began + turn * self.round_s + at_s - time.monotonic(), 0.0)):
                     return
                 told = self.folder / f"main.{len(self.submitted_s)}"
                 self.submitted_s.append(time.time())

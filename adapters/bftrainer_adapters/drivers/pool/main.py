@@ -45,6 +45,8 @@ from bftrainer_adapters.drivers.pool.task_server import TaskServer
 
 EVERY_S = 1.0
 _RATE_OVER_S = 600.0
+WORKED_S = 60.0
+"""Without tasks, a worker that has run for so long has worked: its end says nothing about the program."""
 
 
 class TaskReport:
@@ -100,7 +102,8 @@ class PoolBackend(Backend):
             independent=True,
         )
         self._workers: dict[tuple[Member, int], WorkerProcess] = {}
-        self._names: dict[tuple[Member, int], str] = {}
+        self._names: dict[tuple[Member, int], tuple[str, float]] = {}
+        """And when each worker was started."""
         self._killed: dict[tuple[Member, int], TaskId] = {}
         """Tasks whose workers were killed: by them, if their node is still there when another worker is started."""
         run.crew = Crew(run.starter, self._tell)
@@ -123,7 +126,8 @@ class PoolBackend(Backend):
         if (task := self._killed.pop((member, slot), None)) is not None and self._tasks.board is not None:
             self._tasks.board.charge(task, f"its worker on {member.host.node} was killed")
         self._started += 1
-        name = self._names[member, slot] = f"{self.run.events.incarnation}.{self._started}"
+        name = f"{self.run.events.incarnation}.{self._started}"
+        self._names[member, slot] = name, time.monotonic()
         self._tasks.workers.add(name)
         variables = {WORKER: name, SLOT: str(slot), **self.run.visible_gpus(member.host)}
         self._workers[member, slot] = self.run.crew.join(member, slot, self.run.trainer.command, variables)
@@ -170,8 +174,10 @@ class PoolBackend(Backend):
         """In the thread that has waited for a worker: its task is free, or has failed, before the core hears of its end."""
         if isinstance(heard, WorkerEnded):
             key, end = (heard.member, heard.exit.slot), heard.exit
-            name = self._names[key]
+            name, since_s = self._names[key]
             task = self._tasks.ended(name)
+            if self._tasks.board is None and time.monotonic() - since_s >= WORKED_S:
+                self._finished(name)
             if task is not None and not end.planned and self._tasks.board is not None:
                 if was_taken(end.status):
                     self._killed[key] = task
@@ -184,7 +190,7 @@ class PoolBackend(Backend):
     def _finished(self, worker: str) -> None:
         retries = self.run.state.retries
         if retries.failures or retries.in_succession:
-            member = next((member for (member, _), name in list(self._names.items()) if name == worker), None)
+            member = next((member for (member, _), (name, _) in list(self._names.items()) if name == worker), None)
             if member is not None:
                 self.run.tell(TaskFinished(member))
 

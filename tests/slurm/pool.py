@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""A pool on a real Slurm of 8 nodes, with 5 workers on each, as an ordinary user.
+
+    python tests/slurm/pool.py tasks                10,000 tasks; main jobs preempt nodes 50 times; 20 kills (8 minutes)
+    python tests/slurm/pool.py impact --slurm sid   how long main jobs wait: idle cluster and cluster with the pool, in turn
+    python tests/slurm/pool.py growth               a training that grows onto the pool's nodes, and onto idle ones, in turn
+
+Kills are SIGKILLs of workers, drivers and the pilot in turn, and the pilot is started again. Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import ordinary_user
+from clusters_under_test import WORKER_MARK
+from impact import WAYS, Impact, Start
+from live_machine import machine
+from race import MainJobs
+from slurm_lab import Lab, Settings, wait_until
+from slurm_versions import VERSIONS
+
+from bftrainer.protocol.driver_pid import read_driver_pid
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.system.processes import ProcessId, identify, send
+
+WORKER, STEPS = (Path(__file__).with_name(name) for name in ("pool_worker.py", "chain_steps.py"))
+CONFIG = """
+[decisions]
+solver = "exact"
+[learning]
+measure = false
+[nodes]
+holder = "slurm"
+flap_back_off_s = 1
+unused_after_s = 2
+[times]
+poll_s = 1
+shutdown_s = 60
+[slurm]
+partition = "scavenge"
+[workers]
+allow_root = true
+"""
+POOL = """
+name = "pool"
+launcher = "pool"
+command = {command}
+max_nodes = 8
+slots = {slots}
+samples_per_s = 1
+stop_s = {stop_s}
+scale_up_s = 1
+env = {{ {mark} = "{root}" }}
+"""
+NODES = 8
+MAIN_JOBS = ((0, 2, 6), (10, 3, 5), (20, 1, 8))
+"""(second, nodes, seconds) of main jobs beside the tasks, every 30 s."""
+
+
+class Pool:
+    """A pool under a pilot of its own."""
+
+    def __init__(self, lab: Lab, folder: Path, tasks: int, pace_s: float, slots: int, stop_s: float = 5.0) -> None:
+        self.lab, self.tasks, self.slots = lab, tasks, slots
+        self.own = machine(folder, [], CONFIG)
+        command = json.dumps([sys.executable, str(WORKER), str(pace_s), str(tasks)])
+        text = POOL.format(command=command, slots=slots, stop_s=stop_s, mark=WORKER_MARK, root=lab.root)
+        (self.own.work / "pool.toml").write_text(text)
+        self.own.bftrainer("submit", self.own.work / "pool.toml")
+        self.directory = TrainerDirectory(self.own.state / "trainers" / "pool")
+        self.pilot = self.own.pilot()
+        wait_until(self.own.state_is_there, "the pilot", 60)
+
+    def begins(self) -> list[tuple[int, int, float]]:
+        """(task, pid of its worker, time)."""
+        path = self.own.work / "begins"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(int(task), int(pid), float(at_s)) for task, pid, at_s in map(str.split, lines)]
+
+    def wait_full(self) -> None:
+        """Until all workers work."""
+        since_s = time.time()
+
+        def full() -> bool:
+            return len({pid for _, pid, at_s in self.begins() if at_s > since_s}) >= NODES * self.slots
+
+        wait_until(full, "all workers to work", 120)
+
+    def wait_gone(self) -> None:
+        """Paused, until its holders have ended."""
+        self.own.bftrainer("pause", "pool")
+        wait_until(lambda: not self.lab.run("squeue", "-h", "-p", "scavenge"), "the pool's nodes to be free", 90)
+        self.lab.wait_idle()
+
+    def kill(self, kind: str) -> bool:
+        """One of its processes, by SIGKILL; whether there was one."""
+        found: ProcessId | None = identify(self.pilot.pid)
+        if kind == "driver":
+            found = read_driver_pid(self.directory.driver_pid)
+        if kind == "worker":
+            pids = [pid for _, pid, _ in self.begins()[-10:]]
+            found = identify(random.choice(pids)) if pids else None
+            if found and WORKER.name.encode() not in Path(f"/proc/{found.pid}/cmdline").read_bytes():
+                return False
+        if found is None:
+            return False
+        send(found, signal.SIGKILL)
+        if kind == "pilot":
+            self.pilot.wait()
+            self.pilot = self.own.pilot()
+        return True
+
+    def results(self) -> list[dict[str, int]]:
+        path = self.own.work / "out.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def preempted(self) -> int:
+        return sum(str(row["reason"]).startswith("preempted") for row in self.own.rows("nodes", "--all"))
+
+
+@contextmanager
+def pool(lab: Lab, **sizes: float) -> Iterator[Pool]:
+    with tempfile.TemporaryDirectory(prefix="pool-") as folder:
+        it = Pool(lab, Path(folder), **sizes)
+        try:
+            yield it
+        except AssertionError:
+            logs = (it.own.work / "pilot.log", it.directory.driver_log)
+            print(*(log.read_text()[-3000:] for log in logs if log.exists()), sep="\n---\n", file=sys.stderr)
+            raise
+        finally:
+            it.own.close()
+            lab.tidy_up()
+
+
+def all_tasks(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
+    """All tasks, beside main jobs and kills."""
+    killed: Counter[str] = Counter()
+    with pool(lab, tasks=options.tasks, pace_s=options.pace_s, slots=5) as it:
+        it.wait_full()
+        main = MainJobs(lab, it.own.work, MAIN_JOBS, 30)
+        began_s = time.time()
+        main.start()
+        for kind in itertools.cycle(("worker", "driver", "worker", "pilot", "worker")):
+            until_s = time.time() + options.kill_every_s
+            while time.time() < until_s and (status := it.own.status("pool")) not in ("done", "failed"):
+                time.sleep(0.5)
+            if status in ("done", "failed"):
+                break
+            if killed.total() < options.kills:
+                killed[kind] += it.kill(kind)
+            print(f"{len(it.results())} done, {it.preempted()} preempted, killed {dict(killed)}", file=sys.stderr)
+        took_s = time.time() - began_s
+        main.ends.set()
+        main.join()
+        found = it.results()
+        by_task = defaultdict(list)
+        for task, _, at_s in it.begins():
+            by_task[task].append(at_s)
+        again_s = [late - early for times in by_task.values() for early, late in itertools.pairwise(sorted(times))]
+        return {
+            "status": status,
+            "tasks": options.tasks,
+            "results": len(found),
+            "distinct": len({line["task"] for line in found}),
+            "wrong": sum(line["result"] != line["task"] ** 2 for line in found),
+            "preempted": it.preempted(),
+            "killed": dict(killed),
+            "seconds": round(took_s),
+            "repeated_share": round(len(again_s) / options.tasks, 4),
+            "again_after_s": [round(statistics.median(again_s), 2), round(max(again_s), 2)] if again_s else [],
+            "main_waits_s": [round(statistics.median(main.waits_s()), 2), round(max(main.waits_s()), 2)],
+        }
+
+
+def impact(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
+    """Seconds from the submission of a main job of all nodes to its first line."""
+    starts: dict[str, list[Start]] = defaultdict(list)
+    with pool(lab, tasks=10**6, pace_s=0.5, slots=2) as it:
+        yardstick = Impact(lab, it.own.work)
+        for _, yardstick.by in itertools.product(range(options.runs), WAYS):
+            it.wait_full()
+            starts[f"pool, {yardstick.by}"].append(yardstick._start(NODES))
+            it.wait_gone()
+            starts[f"idle, {yardstick.by}"].append(yardstick.start_on_empty(NODES))
+            it.own.bftrainer("resume", "pool")
+            print({who: found[-1].took_s for who, found in starts.items()}, file=sys.stderr)
+    found: dict[str, object] = {
+        "slurm": lab.version.number,
+        "left": sum(s.left for each in starts.values() for s in each),
+    }
+    for who, each in sorted(starts.items()):
+        waits = sorted(s.took_s for s in each)
+        found[who] = [len(waits), round(statistics.median(waits), 2), round(waits[-1], 2)]
+    return found
+
+
+def growth(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
+    """A training of 1 or 4 nodes grows as a main job of one node ends: seconds until its first step on 4 nodes.
+
+    The cluster has 4 nodes for it; the other 2 that it grows onto are the pool's, or idle.
+    """
+    after: dict[str, list[float]] = defaultdict(list)
+    keep = lab.submit("sleep 3600", "-p", "main", "-N4", "-t", "60")
+    with pool(lab, tasks=10**6, pace_s=options.pace_s, slots=2, stop_s=options.stop_s) as it:
+        words = ["--name", "t", "--max-nodes", 4, "--samples-per-s", 10, "--set", "sizes = [1, 4]"]
+        words += ["--set", "scale_up_s = 1", "--set", "scale_down_s = 0.5"]
+        it.own.bftrainer("submit", *words, "--cwd", it.own.work, "--", sys.executable, STEPS, "0.05")
+        for _ in range(options.runs):
+            for who in ("pool", "idle"):
+                taken = lab.submit("sleep 3600", "-p", "main", "-N1", "-t", "60")
+                _until_steps(it, 1)
+                it.own.bftrainer("resume" if who == "pool" else "pause", "pool", check=False)
+                held = 3 if who == "pool" else 1
+                wait_until(lambda: len(it.own.rows("nodes")) == held, f"{held} nodes to be held", 60)  # noqa: B023
+                time.sleep(random.uniform(3, 4))
+                ended_s = time.time()
+                lab.run("scancel", taken)
+                after[who].append(_until_steps(it, 4) - ended_s)
+                print({who: round(each[-1], 2) for who, each in after.items()}, file=sys.stderr)
+        lab.run("scancel", keep)
+    return {who: [len(each), round(statistics.median(each), 2), round(max(each), 2)] for who, each in after.items()}
+
+
+def _until_steps(it: Pool, size: int) -> float:
+    """The time of the first step of that size from now on."""
+    since_s, path = time.time(), it.own.work / "steps.jsonl"
+    made: list[float] = []
+
+    def trains() -> bool:
+        lines = path.read_text().splitlines() if path.exists() else []
+        steps = [json.loads(line) for line in lines[-400:] if line.endswith("}")]
+        made[:] = [step["at_s"] for step in steps if step["size"] == size and step["at_s"] > since_s]
+        return bool(made)
+
+    wait_until(trains, f"steps on {size} nodes", 120)
+    return made[0]
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("what", choices=("tasks", "impact", "growth"))
+    options.add_argument("--tasks", type=int, default=10_000, help="default 10000")
+    options.add_argument("--pace-s", type=float, default=1.3, help="seconds of a task (default 1.3)")
+    options.add_argument("--stop-s", type=float, default=5.0, help="the pool's stop_s, for growth (default 5)")
+    options.add_argument("--kills", type=int, default=20, help="default 20")
+    options.add_argument("--kill-every-s", type=float, default=16.0, help="default 16")
+    options.add_argument("--runs", type=int, default=10, help="of impact and growth (default 10)")
+    options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
+    chosen = options.parse_args()
+    if missing := VERSIONS[chosen.slurm].missing():
+        print(f"pool: {missing}", file=sys.stderr)
+        return 2
+    if os.geteuid() == 0:
+        return subprocess.run(ordinary_user._as_user(sys.executable, *sys.argv), check=False).returncode
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the cluster must not stay
+    with tempfile.TemporaryDirectory(prefix="pool-lab-") as folder:
+        lab = Lab(Path(folder), Settings(nodes=NODES), VERSIONS[chosen.slurm])
+        try:
+            lab.start()
+            os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
+            stories = {"tasks": all_tasks, "impact": impact, "growth": growth}
+            print(json.dumps(stories[chosen.what](lab, chosen)))
+        finally:
+            lab.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
