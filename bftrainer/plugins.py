@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import signature
@@ -33,6 +34,7 @@ def launcher_names() -> tuple[str, ...]:
     return tuple(sorted(_installed(LAUNCHER_GROUP)))
 
 
+@lru_cache  # reads the entry points of all packages: 5 ms
 def driver_module(launcher: str, where: str = "") -> str:
     """The module of a launcher's driver, run as ``python -m MODULE TRAINER_DIR``. Raises ``UnknownNameError``."""
     points = _installed(LAUNCHER_GROUP)

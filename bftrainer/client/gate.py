@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +68,10 @@ def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any
     return made
 
 
-_driver_of = lru_cache(driver_module)  # reads the entry points of all packages: 5 ms
-
-
 def checked(one: Draft, environment: Mapping[str, str]) -> TrainerSpec:
     """The trainer of a draft. Raises :class:`~bftrainer.errors.UserError`, also for a launcher that is not installed."""
     spec = fill(check_table(dict(one.table), TrainerSpec, one.where), one.where)
-    _driver_of(spec.launcher, one.where)
+    driver_module(spec.launcher, one.where)
     return settle(spec, one.where, one.home, environment)
 
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, reduce
+from itertools import chain, zip_longest
 from operator import or_
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -129,7 +131,29 @@ _OURS = ("bftrainer", "bftrainer_adapters", "bftrainer_papers", "bftrainer_repla
 
 def dumps(value: object) -> str:
     """The value as one line of JSON. Raises :class:`InvalidValueError` for one that is not frozen, or not on the list."""
-    return json.dumps(_encode(value), separators=(",", ":"), ensure_ascii=False)
+    trainers: list[str] = []
+    pieces = _json(_encode(value, trainers)).split(f'"{_MARK}"')
+    return "".join(chain.from_iterable(zip_longest(pieces, trainers, fillvalue="")))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+_MARK = secrets.token_hex(16)
+"""Stands for a trainer until the rest is text: no user's text holds it."""
+_MOST_TEXTS = 10_000
+_texts: dict[int, tuple[model.Trainer, str]] = {}
+
+
+def _text_of(trainer: model.Trainer) -> str:
+    """A trainer's JSON, which is made once: the same trainers are in the state after every decision."""
+    known = _texts.get(id(trainer))
+    if known is None:
+        if len(_texts) >= _MOST_TEXTS:
+            _texts.clear()
+        known = _texts[id(trainer)] = trainer, _json(_fields(trainer, _BY_CLASS[model.Trainer], []))
+    return known[1]
 
 
 def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
@@ -150,7 +174,11 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
         raise InvalidValueError(f"the journal has a row that cannot be read: {printable(repr(error)):.300}") from error
 
 
-def _encode(value: object) -> object:
+def _encode(value: object, trainers: list[str]) -> object:
+    """As JSON's values; each trainer is a mark, and its text the next of ``trainers``."""
+    if type(value) is model.Trainer:
+        trainers.append(_text_of(value))
+        return _MARK
     match value:
         case Unread():
             return json.loads(value.text)
@@ -163,25 +191,28 @@ def _encode(value: object) -> object:
             # numpy's scalars are floats and ints by inheritance at most; json wants the plain ones.
             return value if type(value) in (int, float) else type(value).__mro__[-2](value)
         case tuple():
-            return [item if type(item) in _PLAIN else _encode(item) for item in value]
+            return [item if type(item) in _PLAIN else _encode(item, trainers) for item in value]
         case frozenset():
             items = sorted(value)
-            return {"$set": items if _is_of_text(items) else [_encode(item) for item in items]}
+            return {"$set": items if _is_of_text(items) else [_encode(item, trainers) for item in items]}
         case Mapping():
-            return {"$map": [[_encode(k), _encode(v)] for k, v in value.items()]}
+            return {"$map": [[_encode(k, trainers), _encode(v, trainers)] for k, v in value.items()]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shape = _shape_of(type(value))
-        fields: dict[str, object] = {"$": shape.name}
-        for attribute, name in shape.fields:
-            item = getattr(value, attribute)
-            if attribute in shape.added and (item is None or item is False or item == "" or item == ()):
-                continue
-            fields[name] = item if type(item) in _PLAIN else _encode(item)
-        return fields
+        return _fields(value, _shape_of(type(value)), trainers)
     item = getattr(value, "item", None)  # numpy scalars that inherit from nothing
     if callable(item) and getattr(value, "shape", None) == ():
-        return _encode(item())
+        return _encode(item(), trainers)
     raise InvalidValueError(f"a {type(value).__name__} cannot be journaled, expected a frozen value")
+
+
+def _fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, object]:
+    fields: dict[str, object] = {"$": shape.name}
+    for attribute, name in shape.fields:
+        item = getattr(value, attribute)
+        if attribute in shape.added and (item is None or item is False or item == "" or item == ()):
+            continue
+        fields[name] = item if type(item) in _PLAIN else _encode(item, trainers)
+    return fields
 
 
 def _decode(value: Any, strict: bool) -> Any:

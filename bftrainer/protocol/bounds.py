@@ -28,12 +28,10 @@ class RefusedValueError(ValueError):
 
 def number(value: object, least: float = -MAX_NUMBER, most: float = MAX_NUMBER) -> float:
     """A finite number within bounds. Raises :class:`RefusedValueError`."""
-    expected = f"expected a number from {least:g} to {most:g}"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RefusedValueError(f"{expected}, found {shown(value)}")
-    if not least <= value <= most:  # exact for integers of any length; false for NaN
-        raise RefusedValueError(f"{expected}, found {shown(value)}")
-    return float(value)
+    # Exact for integers of any length; false for NaN.
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
+        return float(value)
+    raise RefusedValueError(f"expected a number from {least:g} to {most:g}, found {shown(value)}")
 
 
 def whole(value: object, least: int = -MAX_INTEGER, most: int = MAX_INTEGER) -> int:

@@ -82,6 +82,14 @@ class JsonTail:
         finally:
             os.close(handle)
 
+    def is_read(self) -> bool:
+        """Whether the file is the one that was read, to its end: quick, and true of what programs of this host write."""
+        try:
+            found = os.lstat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return found.st_size == self.offset and (found.st_dev, found.st_ino) == self._file
+
     def backlog_bytes(self) -> int:
         """How much of the file has not been read."""
         try:

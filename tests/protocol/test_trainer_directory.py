@@ -132,6 +132,22 @@ def test_half_a_line_waits_for_its_end_and_a_torn_one_is_skipped(tmp_path: Path)
     assert JsonTail(path, tail.offset).read() == []
 
 
+def test_a_file_that_is_read_to_its_end_is_known_without_opening_it(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    tail = JsonTail(path)
+    assert not tail.is_read()  # there is none
+    path.write_text('{"step": 1}\n')
+    assert not tail.is_read()
+    assert (tail.read(), tail.is_read()) == ([{"step": 1}], True)
+    with path.open("a") as file:
+        file.write('{"step": 2}\n')
+    assert not tail.is_read()
+    assert (tail.read(), tail.is_read()) == ([{"step": 2}], True)
+    path.rename(tmp_path / "events.jsonl.1")
+    path.write_text('{"step": 3, "a": 0}\n{} \n')  # as long as the other
+    assert path.stat().st_size == tail.offset and not tail.is_read()
+
+
 def test_a_driver_is_told_from_a_later_process_with_its_pid(tmp_path: Path) -> None:
     path = TrainerDirectory(tmp_path).driver_pid
     assert read_driver_pid(path) is None

@@ -44,6 +44,9 @@ _BACKLOG_BYTES = 4 << 20
 _EVENTS_BYTES = 64 << 20
 """Most that is read of the events of a driver that is adopted."""
 _PROGRESS_EVERY = 5
+_READ_AT_ONCE = 100
+"""Trainers whose progress is read at every ``_PROGRESS_EVERY`` looks; with more of them it is read less often."""
+_MOST_RARELY = 5
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ class DirectoryLauncher:
         self._settings = settings
         self._now_s = now_s
         self._drivers: dict[str, _Driver] = {}
+        self._alive = 0
 
     def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
         """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where it has its own.
@@ -105,6 +109,7 @@ class DirectoryLauncher:
             raise
         driver.process.start(module, lock)
         driver.unusable = ""
+        self._alive += not driver.view.alive
         driver.view = after_start(driver.view)
 
     def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
@@ -145,18 +150,25 @@ class DirectoryLauncher:
             view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
         if driver.process.is_known and not is_alive:
             view = after_end(view, driver.process.last_exception() if view.ending is None else "")
-        driver.view = view if view.alive == is_alive else replace(view, alive=is_alive)
-        return driver.view
+        if view.alive != is_alive:
+            view = replace(view, alive=is_alive)
+            self._alive += 1 if is_alive else -1
+        driver.view = view
+        return view
 
     def _read(self, driver: _Driver, is_alive: bool) -> DriverView:
-        view, now_s = driver.view, self._now_s()
-        said = False
+        view, said = driver.view, False
+        driver.looks += 1
+        # Lines of progress carry their own times: while all goes well they can wait for a second, and among many for some.
+        rarely = min(1 + self._alive // _READ_AT_ONCE, _MOST_RARELY)
+        is_due = not (is_alive and view.trains) or driver.looks % (_PROGRESS_EVERY * rarely) == 0
+        if not is_due and driver.events.is_read():  # its driver is a process of this host
+            return view
+        now_s = self._now_s()
         for lines in _pieces(driver.events, _EVENTS_BYTES):
             said = True
             view = after_events(view, lines, now_s)
-        driver.looks += 1
-        # Lines of progress carry their own times: while all goes well they can wait for a second.
-        if said or not (is_alive and view.trains) or driver.looks % _PROGRESS_EVERY == 0:
+        if said or is_due or not view.trains:
             if (skipped := driver.progress.backlog_bytes()) > _BACKLOG_BYTES:
                 driver.progress.skip(_PROGRESS_TAIL_BYTES)
                 view = after_refused(view, "progress", f"{skipped:,} bytes came at once; only the last are read")

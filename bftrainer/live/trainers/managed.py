@@ -28,6 +28,8 @@ class ManagedTrainer:
     repeated_samples: float = 0.0
     metrics: tuple[Metric, ...] = ()
     """As they were written last."""
+    judged: TrainerRecord | None = None
+    """As it was when its report was last compared with it."""
 
     @property
     def name(self) -> str:

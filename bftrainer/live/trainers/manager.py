@@ -169,9 +169,15 @@ class TrainerManager:
         host_s = self._to_host(now_s)
         for name, it in list(self._trainers.items()):
             state, was = it.state, it.state.view
-            if it.record.status is TrainerStatus.QUEUED and not was.alive:
-                continue  # no driver before this pilot starts one, and there may be thousands in the queue
+            if not was.alive and (
+                it.record.status is TrainerStatus.QUEUED
+                or (it.record.status is TrainerStatus.WAITING and was.incarnation <= it.record.ended_incarnation)
+            ):
+                continue  # no driver before this pilot starts one, and thousands may wait
             state.view = view = self._launcher.look(name)
+            if view is was and it.judged is it.record and view.alive and view.heard_s:
+                continue
+            it.judged = it.record
             if view is not was and view != was:
                 self._hear(it, was, now_s)
                 self._recorder.driver_reported(name, was.times, view.times)
@@ -240,7 +246,8 @@ class TrainerManager:
         growing = {name: len(state.desired) > len(state.ordered) for name, state in states.items()}
         for name in sorted(todo, key=growing.__getitem__):
             state = states[name]
-            others = (nodes for n, nodes in holding.items() if n != name and not state.desired.isdisjoint(nodes))
+            held = holding.items() if state.desired else ()
+            others = (nodes for n, nodes in held if n != name and not state.desired.isdisjoint(nodes))
             step = next_step(state, frozenset().union(*others), now_s)
             if step is not None and self._carry_out(self._trainers[name], step):
                 carried_out(state, step, now_s, self._to_host(now_s))
