@@ -162,7 +162,12 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:
 def _read_with_remarks(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLog, tuple[str, ...]]:
     from bftrainer_replay.logs.open import open_log
 
-    opened = open_log(choice.log, choice.importing)
+    try:
+        opened = open_log(choice.log, choice.importing)
+    except UserError as error:
+        if _STDIN.search(str(error)) is None:
+            raise
+        raise UserError(_STDIN.sub("standard input", str(error))) from error
     told = (*(opened.totals if always_totals or not opened.is_event_log else ()), *opened.remarks)
     remarks = tuple(_STDIN.sub("standard input", remark) for remark in told)
     for remark in remarks:

@@ -128,7 +128,10 @@ def sentence(figures: ReportFigures) -> str:
 
 def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics, prices: SitePrices) -> Box:
     month_h = figures.idle_node_h_a_month
-    fine = [f"{about(found.eq_nodes)} nodes on average", without_empty(window, found), without_silent(window)]
+    causes = found.idle_while
+    waiting = "" if causes is None else f"waiting jobs could have used at most {share_text(causes.fillable_share)}"
+    mean = f"{about(found.eq_nodes)} nodes on average"
+    fine = [mean, waiting, without_empty(window, found), without_silent(window)]
     return Box(
         "idle", "Idle", f"{figures.idle_share:.1%}",
         f"of all node-hours{' in service' * bool(figures.left_out)}: {about(month_h)} a month",
@@ -154,7 +157,7 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
     alike, best = figures.plain_alike, figures.plain[-1]
     one = best.jobs == alike.jobs
     number = precise(alike.share) if one else f"{precise(alike.share)} – {precise(best.share)}"  # noqa: RUF001  # a dash
-    more = "" if one else f", {precise(best.share)} if {best.jobs:,} jobs always wait"
+    more = "" if one else f", {precise(best.share)} with {best.jobs:,}"
     between = _between(figures.plain, alike.jobs)
     other = "" if between is None else f"{between.jobs:,} at once: {precise(between.share)}. "
     return Box(
@@ -222,7 +225,7 @@ def _measured(figures: ReportFigures, window: LogWindow, found: Characteristics)
 
 
 def waiting_sentence(window: LogWindow, found: Characteristics) -> str:
-    """The part of the idle node-hours that a waiting job could have used, and by what it was judged."""
+    """By what it was judged whether a waiting job could have used idle nodes."""
     if found.idle_while is None:
         return "Whether a waiting job could have used the idle nodes is in the scheduler's own log, not in this one."
     dialect = (GENERIC if window.queue is None else window.queue.dialect).partition
@@ -232,10 +235,7 @@ def waiting_sentence(window: LogWindow, found: Characteristics) -> str:
     blocks = ". Jobs here get blocks of the torus: whether the idle nodes formed a block is not judged" * _has_blocks(
         window
     )
-    return (
-        f"Waiting jobs could have used at most {share_text(found.idle_while.fillable_share)} of the idle node-hours (by "
-        f"{known}){blocks}."
-    )
+    return f"Waiting jobs are judged by {known}{blocks}."
 
 
 def _has_blocks(window: LogWindow) -> bool:

@@ -44,15 +44,16 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     many = f"{figures.trainings:,} training{'s' * (figures.trainings > 1)}"
     caps = cap < most
     words = "of these in training" if detail is not None else "of these, as many as can be in training"
-    at_most = f", at most {figures.trainings:,} × {figures.nodes_each:,}" if caps else ""  # noqa: RUF001  # a sign
     span = f"Mean week, {window.clock_name}" if found.is_week else f"Means of an hour, {window.clock_name}"
     legend = (
         ("idle", "idle nodes, "),
-        ("training", f"{words}{at_most}."),
+        ("training", f"{words}."),
         ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(found)}"),
     )
     title = (
-        f"{many} fill {cap:,} nodes; at times more are idle" if caps else f"{many} could fill nearly every idle node"
+        f"{many} × {figures.nodes_each:,} nodes = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
+        if caps
+        else f"{many} could fill nearly every idle node"
     )
     chart = _hours_chart(found, most, cap if caps else None)
     label = f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {most:,.0f} in an hour; {title}."
