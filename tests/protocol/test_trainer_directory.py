@@ -145,7 +145,8 @@ def test_a_file_that_is_read_to_its_end_is_known_without_opening_it(tmp_path: Pa
     assert (tail.read(), tail.is_read()) == ([{"step": 2}], True)
     path.rename(tmp_path / "events.jsonl.1")
     path.write_text('{"step": 3, "a": 0}\n{} \n')  # as long as the other
-    assert path.stat().st_size == tail.offset and not tail.is_read()
+    assert path.stat().st_size == tail.offset
+    assert not tail.is_read()
 
 
 def test_a_driver_is_told_from_a_later_process_with_its_pid(tmp_path: Path) -> None:
