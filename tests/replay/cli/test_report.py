@@ -268,7 +268,8 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
     assert shares["a waiting job fits"] > 50
     assert "could not have been filled" in (tmp_path / "out" / "report.html").read_text()
     told = re.search(r"waiting jobs could have used at most (\d+)%", ended.out)
-    assert told is not None and "Waiting jobs are judged by size." in ended.out, ended.out
+    assert told is not None, ended.out
+    assert "Waiting jobs are judged by size." in ended.out
     assert float(told[1]) == pytest.approx(shares["a waiting job fits"], abs=0.6)
 
 

@@ -104,7 +104,7 @@ def test_standard_input(tmp_path: Path) -> None:
     assert "note: standard input is sacct --parsable2: 25 records read" in piped.stderr
     bad = HEAD + "99|u|x|x|x||1|n1|COMPLETED|\n"
     piped = subprocess.run(command, input=bad, capture_output=True, text=True, timeout=120, check=False)
-    assert piped.returncode == 2 and "standard input:2: " in piped.stderr, piped
+    assert (piped.returncode, "standard input:2: " in piped.stderr) == (2, True), piped
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
