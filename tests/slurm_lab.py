@@ -39,6 +39,8 @@ BAD_ANSWERS = {
 }
 """Scripts in place of squeue whose answers cannot be trusted."""
 CGROUPS = Path("/sys/fs/cgroup")
+OWN_PROCESSES = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child", "bash", "-c", '"$@" & wait $!', "node"]
+"""Runs slurmd below an init that reaps. unshare passes no signal on but its own end."""
 
 
 def missing_cgroups(kind: str = "v1") -> str:
@@ -103,6 +105,8 @@ class Settings:
     """Of each node."""
     shares_nodes: bool = False
     """Jobs of several users run beside each other, and count their memory."""
+    own_processes: bool = False
+    """Each node's /proc shows its own processes only (root). Otherwise the end of a job reads those of all nodes."""
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
@@ -228,13 +232,17 @@ class Lab:
 
     def stop_daemon(self, name: str) -> None:
         """End one daemon and wait for it."""
+        self._end(name)
         process = self.daemons.pop(name)
-        process.terminate()
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(30)
+
+    def _end(self, name: str) -> None:
+        alone = self.settings.own_processes and name.startswith("slurmd ")
+        self.daemons[name].send_signal(signal.SIGKILL if alone else signal.SIGTERM)
 
     @contextmanager
     def silent(self) -> Iterator[None]:
@@ -254,7 +262,7 @@ class Lab:
         last = [name for name in ("slurmdbd", "mariadbd") if name in self.daemons]
         others = sorted(self.daemons.keys() - set(last), reverse=True)
         for name in others:
-            self.daemons[name].terminate()
+            self._end(name)
         for name in [*others, *last]:
             self.stop_daemon(name)
         for process in self.processes():
@@ -359,9 +367,10 @@ class Lab:
     def _start(self, name: str, *arguments: str, **variables: str) -> None:
         program = self.real(name.split()[0])
         log = (self.root / "log" / f"{name.replace(' ', '.')}.err").open("ab")
+        below = OWN_PROCESSES if self.settings.own_processes and name.startswith("slurmd ") else []
         with log:
             self.daemons[name] = subprocess.Popen(
-                [program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                [*below, program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**self.environ(), **variables}, start_new_session=True,
             )  # fmt: skip
 

@@ -34,7 +34,7 @@ SITES = {
     "cgroup v2, no Epilog": Settings(nodes=2, proctrack="cgroup", cgroups="v2", epilog="", slurmd_debug="debug2"),
     "stepmgr": Settings(nodes=2, controller="preempt_send_user_signal,enable_stepmgr", more="PrologFlags=contain"),
 }
-STEPMGR_SINCE = (24, 5)
+STEPMGR_SINCE, EXPEDITING_SINCE = (24, 5), (25, 11)
 
 
 @pytest.fixture
@@ -130,4 +130,34 @@ def test_with_stepmgr_workers_end_though_squeue_does_not_list_them(folder: Path,
         assert [f.phase for f in holder.poll()] == [FragmentPhase.READY] * 2
         holder.release(names)
         wait_until(lambda holder=holder: not holder.poll(), "the holders to end")
+        cluster.close()
+
+
+@pytest.mark.slow
+@pytest.mark.every_slurm("sid")
+def test_an_expedited_job_takes_the_idle_nodes_that_it_waits_with(folder: Path, slurm_version: SlurmVersion) -> None:
+    """It waits for one node after a failed Epilog; meanwhile holders have its other node, which Slurm shows as idle."""
+    if slurm_version.release < EXPEDITING_SINCE:
+        pytest.skip("--requeue=expedite came with 25.11")
+    mended, began = folder / "mended", folder / "began"
+    controller = f"{Settings().controller},enable_expedited_requeue"
+    epilog = folder / "epilog"
+    epilog.write_text(f"#!/bin/sh\n[ $SLURMD_NODENAME = node01 ] || [ -e {mended} ]\n")
+    epilog.chmod(0o755)
+    for lab in started(Settings(nodes=2, controller=controller, epilog=str(epilog)), slurm_version):
+        script = f"[ $SLURM_RESTART_COUNT ] || exit 1; touch {began}; sleep 60"
+        job = lab.submit(script, "-N2", "-t", "10", "--requeue=expedite")
+        wait_until(lambda lab=lab: "EXPEDITING" in lab.run("squeue", "-h", "-o", "%T"), "the requeue")
+        cluster = RealSlurm(lab, folder)
+        assert [waits.id for waits in cluster.scheduler.observe().pending] == [job]
+        holder = cluster.holder()
+        holder.poll()
+        holder.acquire((NodeRequest("node01"),))
+        wait_until(lambda holder=holder: [f.phase for f in holder.poll()] == [FragmentPhase.READY], "the holder")
+        cluster.start_worker(holder.poll()[0], "trap '' TERM; while :; do sleep 0.5; done")
+        assert not began.exists()
+        mended.touch()
+        lab.run("scontrol", "update", "NodeName=node02", "State=RESUME")
+        wait_until(began.exists, "the expedited job")
+        promise(cluster.workers() == 0, "nobody of ours is left on the nodes of a main job")
         cluster.close()

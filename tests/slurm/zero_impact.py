@@ -60,7 +60,10 @@ def measure(options: argparse.Namespace, site: str, by: str, versions: list[Slur
     Versions take turns, so that a machine that others use, too, is as busy for one as for the other.
     """
     folder = Path(tempfile.mkdtemp(prefix="bftrainer-impact."))
-    tracked = replace(SITES[site][0], **TRACKING[options.tracking], nodes=max(options.nodes, *options.sizes))
+    tracked = replace(
+        SITES[site][0], **TRACKING[options.tracking], nodes=max(options.nodes, *options.sizes),
+        own_processes=options.own_processes,
+    )  # fmt: skip
     labs = [Lab(folder / version.name, tracked, version) for version in versions]
     found: list[Starts] = [{} for _ in labs]
     try:
@@ -140,6 +143,7 @@ def main() -> int:
     parser.add_argument("--rotate", action="store_true", help="one kind of worker in each run, in turn")
     tracking = "linuxproc" if missing_cgroups() else "cgroup"
     parser.add_argument("--tracking", choices=[*TRACKING], default=tracking, help=f"here: {tracking}")
+    parser.add_argument("--own-processes", action="store_true", help="each node sees its own processes only")
     parser.add_argument("--nodes-per-holder", type=int, default=1, help="that share a holder job (default 1)")
     parser.add_argument("--json", type=Path, help="append every single start there; the tables are of all that it has")
     parser.add_argument(
