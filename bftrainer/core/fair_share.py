@@ -184,14 +184,18 @@ def split(
         return is_new or claim.holds == 0 or claim.key in was.late
 
     silent = {c.key for c in others if c.wants is None}
-    due = parts_of(memory.nodes, claims, silent)
-    waits = [c for c in claims if c.holds < TOLERATED * due[c.key] and not c.finds(idle)]
-    told_s = TOLD_S if any(map(is_late, waits)) else TOLD_S + LATER_S
-    above = [c.key for c in others if c.holds > due[c.key] and waits]
+    due, fair = parts_of(memory.nodes, claims, silent), parts_of(memory.nodes, claims)
+
+    def waiting(parts: Mapping[Key, int]) -> list[Sharer]:
+        return [c for c in claims if c.holds < TOLERATED * parts[c.key] and not c.finds(idle)]
+
+    soon_s = TOLD_S if any(map(is_late, waiting(due))) else TOLD_S + LATER_S
+    told_s = {c.key: TOLD_S if c.key in silent else soon_s for c in others}
+    above = [c.key for c in others if c.holds > (it := fair if c.key in silent else due)[c.key] and waiting(it)]
     keeps_since = {key: min(was.keeps_since.get(key, now_s), now_s) for key in above}
-    keep = frozenset(key for key, since_s in keeps_since.items() if now_s - since_s >= told_s)
+    keep = frozenset(key for key, since_s in keeps_since.items() if now_s - since_s >= told_s[key])
     tells = [
-        f"a pilot of {c.user} has kept {c.holds} nodes for {told_s:g} s although its equal part is {due[c.key]}"
+        f"a pilot of {c.user} has kept {c.holds} nodes for {told_s[c.key]:g} s although its equal part is {fair[c.key]}"
         for c in others
         if c.key in keep - was.keep
     ]
@@ -207,7 +211,7 @@ def split(
     above_s = min(was.above_s, now_s) if gives > 0 else math.inf
     late = frozenset(c.key for c in lacking if is_late(c))
     patience_s = SOON_S if late else LATER_S
-    again_s += [since_s + told_s for key, since_s in keeps_since.items() if key not in keep]
+    again_s += [since_s + told_s[key] for key, since_s in keeps_since.items() if key not in keep]
     again_s += [memory.nodes_s + SETTLES_S] if settles else []
     again_s += [above_s + patience_s] if gives > 0 else []
     gives_now = gives if gives > 0 and now_s - above_s >= patience_s else 0

@@ -112,6 +112,30 @@ def test_a_pilot_that_keeps_its_nodes_is_told_and_the_others_divide_the_rest() -
     ]
 
 
+def test_a_pilot_that_shows_no_demand_and_keeps_its_nodes_is_told() -> None:
+    """An older one, or one with ``share = false``."""
+    it = SharedCluster(8, Pilot("ann", 6, says=False, stubborn=True))
+    it.run(20)
+    it.add(bea := Pilot("bea", 8))
+    it.add(Pilot("cal", 8))
+    it.run(TOLD_S + 30)
+    assert it.holds() == {"ann": 6, "bea": 1, "cal": 1}
+    assert [words for words in bea.told if "has kept" in words] == [
+        "a pilot of ann has kept 6 nodes for 120 s although its equal part is 3"
+    ]
+
+
+def test_pilots_of_several_users_begin_at_different_nodes(tmp_path: Path) -> None:
+    home = house(tmp_path / "state", times={"poll_s": 2.0})
+    home.cluster.give(*(f"n{k}" for k in range(8)))
+    home.neighbours.others = (PeerPilot("p", "!", wants=8, job="77"),)  # before any other name
+    home.submit(spec("a", max_nodes=8, samples_total=1e9))
+    found: list[str] = []
+    home.at(15, lambda: found.extend(sorted(name.partition("#")[0] for name in home.running.nodes.pool)))
+    home.pilot(16)
+    assert found == ["n4", "n5", "n6", "n7"]
+
+
 def test_a_pilot_that_takes_nothing_costs_the_others_little_and_a_third_one_nothing() -> None:
     it = SharedCluster(8, ann := Pilot("ann", 8), Pilot("eve", 9_999_999, idles=True))
     it.run(100)

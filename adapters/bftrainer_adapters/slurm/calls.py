@@ -22,7 +22,7 @@ from bftrainer_adapters.slurm.setup import parse_config
 # Times in seconds of the epoch, whatever the user has set.
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
 LOOK_CALLS = 5
-LIST_CALLS = 3
+LIST_CALLS = 2
 STEP_CALLS = 2
 """Of an srun in a job. Where the site limits calls, the payload's and the first worker's are reserved with a submission."""
 _USED_OF_LIMIT = 0.8
@@ -35,7 +35,7 @@ def cost(argv: Sequence[str]) -> int:
     """The calls of a command."""
     match argv[0], argv[1:]:
         case "squeue", options:
-            return 3 if "-u" in options else 2
+            return 3 if "-u" in options and "--local" not in options else 2
         case "scontrol", options:
             return 2 if {"node", "nodes", "config"} & set(options) else 1
         case "scancel", ["-s", "KILL", *steps]:
@@ -59,6 +59,7 @@ class SlurmCalls:
     user: str = field(default_factory=own_name)
     elapsed_s: Callable[[], float] = _of_commands
     _config: KeptConfig = field(init=False)
+    _read: str = ""
     _refusals: int = 0
     _charged: int = 0
     _counted: int | None = None
@@ -103,7 +104,8 @@ class SlurmCalls:
     def config(self, timeout_s: float) -> str:
         """``scontrol show config``, which is kept for a while; the site's limit on calls is taken from it."""
         text = self._config.text(timeout_s, self.env, self._spend_config)
-        if self.budget is not None:
+        if self.budget is not None and text is not self._read:
+            self._read = text
             found = rate_limit(parse_config(text), self.user)
             self.budget.limit(
                 *((found.bucket, _USED_OF_LIMIT * found.per_s) if found else (float("inf"), float("inf")))

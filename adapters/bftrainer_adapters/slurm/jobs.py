@@ -125,7 +125,7 @@ def parse_submitted(text: str) -> str:
 
 def list_argv(user: str, mark: str) -> list[str]:
     """All holders of a user, recently ended ones included: squeue has to say that a job is over."""
-    chosen = ["-t", "all", "-u", user, "-n", HOLDER_NAME]
+    chosen = ["--local", "-t", "all", "-u", user, "-n", HOLDER_NAME]
     return ["squeue", "-a", "--noconvert", *chosen, "-o", marked(_LIST_FORMAT, mark)]
 
 

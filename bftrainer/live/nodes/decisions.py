@@ -196,10 +196,18 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     return replace(memory, unused_since=tuple(unused_since.items()), caps=found_caps), bool(found)
 
 
-def _by_worth(candidates: Mapping[str, Candidate]) -> list[str]:
-    """Whole nodes first, of these long windows, then in name order."""
-    order = ((candidates[node], node) for node in in_name_order(candidates))
+def _by_worth(candidates: Mapping[str, Candidate], begin: float = 0.0) -> list[str]:
+    """Whole nodes first, of these long windows, then in name order from this fraction of the names on."""
+    names = in_name_order(candidates)
+    at = int(begin * len(names))
+    order = ((candidates[node], node) for node in names[at:] + names[:at])
     return [node for _, node in sorted(order, key=lambda it: (it[0].is_part, -it[0].request.window_s))]
+
+
+def _begin(known: NodeFacts) -> float:
+    """Each user's pilot begins elsewhere: of those that request the same node, only one gets it."""
+    users = sorted({known.user, *(rival.user for rival in known.rivals)})
+    return users.index(known.user) / len(users)
 
 
 def _left_idle(known: NodeFacts) -> tuple[str, ...]:
@@ -240,7 +248,7 @@ def _requests(
     there = sizes_by_class(draft.kept)
     room_of = {name: known.demand_of(name, at.now_s) - there[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
-    for node in _by_worth(free):
+    for node in _by_worth(free, _begin(known)):
         if len(chosen) < int(min(most, len(free))) and room > 0 and room_of[free[node].node_class] > 0:
             room -= free[node].size
             room_of[free[node].node_class] -= free[node].size

@@ -162,7 +162,10 @@ class FragmentBook:
             base_s = self._config.now.nodes.flap_back_off_s
             if held.fragment.is_part:  # main jobs take some of its GPUs, and the rest may be held again
                 base_s = min(base_s, PART_BACK_OFF_S)
-            self._backoff.preempted(held.node, now_s - since_s, base_s, now_s)
+            is_missed = held.ready_s is None and not held.fragment.is_part
+            if is_missed:
+                base_s = min(base_s, self._config.now.times.poll_s)
+            self._backoff.preempted(held.node, now_s - since_s, base_s, now_s, is_missed)
 
 
 def _pool(held: tuple[HeldFragment, ...]) -> Nodes:

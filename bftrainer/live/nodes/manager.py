@@ -189,6 +189,7 @@ class NodeManager:
         if self._polls.attend(frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
             self._holder.observed(self._polls.view.without_a_job)
+            self._backoff.observed(self._polls.view.were_idle or ())
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
         """Request nodes that trainers can use; release nodes that they do not use or that the scheduler needs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from bftrainer.domain.times import PilotS
@@ -12,11 +14,14 @@ MAX_BACK_OFF_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """One node's: no request before ``until_s``; it was preempted early ``times`` times in a row."""
+    """One node's: no request before ``until_s``; it was preempted early ``times`` times in a row. ``is_missed``: the last holder
+    never ran there.
+    """
 
     node: str
     until_s: PilotS
     times: int
+    is_missed: bool = False
 
 
 class NodeBackoff:
@@ -25,7 +30,7 @@ class NodeBackoff:
     def __init__(self) -> None:
         self._nodes: Table[BackOff] = Table()
 
-    def preempted(self, node: str, held_s: float, base_s: float, now_s: PilotS) -> None:
+    def preempted(self, node: str, held_s: float, base_s: float, now_s: PilotS, is_missed: bool = False) -> None:
         """The scheduler took a node back after ``held_s``: each early preemption in a row doubles the back-off.
 
         ``base_s`` is the length of the first one, and how long a node must be held to be in order again.
@@ -35,7 +40,13 @@ class NodeBackoff:
                 del self._nodes[node]
             return
         times = self._times(node)
-        self._nodes[node] = BackOff(node, PilotS(now_s + min(base_s * 2**times, MAX_BACK_OFF_S)), times + 1)
+        self._nodes[node] = BackOff(node, PilotS(now_s + min(base_s * 2**times, MAX_BACK_OFF_S)), times + 1, is_missed)
+
+    def observed(self, idle: Collection[str]) -> None:
+        """A node that was missed and is not idle went to a faster job: that is no reason to be late the next time."""
+        for it in self._nodes.values():
+            if it.is_missed and it.node not in idle:
+                self._nodes[it.node] = replace(it, until_s=PilotS(-math.inf), times=it.times - 1, is_missed=False)
 
     def until(self, node: str, until_s: PilotS) -> None:
         """No request for the node before ``until_s``."""

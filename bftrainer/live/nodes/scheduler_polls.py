@@ -136,6 +136,6 @@ class SchedulerPolls:
                 self._shown = demand
 
     def _ask(self) -> PollAnswer:
-        """In the background: nothing here is changed."""
-        observation, at_s = self._scheduler.observe(), self._clock.now_s()
-        return PollAnswer(observation, at_s, ask_peers(self._peers, self._config.now.nodes))
+        """In the background: nothing here is changed. A node that a peer pilot takes meanwhile is not counted twice."""
+        peers = ask_peers(self._peers, self._config.now.nodes)
+        return PollAnswer(self._scheduler.observe(), self._clock.now_s(), peers)
