@@ -22,6 +22,7 @@ from bftrainer.domain.times import PilotS
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.node_facts import Moment, NodeFacts
+from bftrainer.live.nodes.node_requests import NodeBackoff
 from bftrainer.live.nodes.sharing import own_split, rivals
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry
@@ -134,6 +135,23 @@ def test_pilots_of_several_users_begin_at_different_nodes(tmp_path: Path) -> Non
     home.at(15, lambda: found.extend(sorted(name.partition("#")[0] for name in home.running.nodes.pool)))
     home.pilot(16)
     assert found == ["n4", "n5", "n6", "n7"]
+
+
+def test_a_node_lost_to_a_faster_pilot_is_requested_again_once_others_have_left_it() -> None:
+    it = NodeBackoff()
+
+    def wait_s(at_s: float) -> float:
+        it.preempted("n1", 7.0, 10.0, PilotS(at_s), is_missed=True)
+        return it.nodes()[0].until_s - at_s
+
+    assert (wait_s(0), wait_s(20)) == (10, 20), "a node on which no holder starts is tried ever more rarely"
+    it.observed({"n1"})
+    assert wait_s(60) == 40
+    it.observed({"n2"})
+    assert it.nodes()[0].until_s == -math.inf, "somebody has it"
+    it.preempted("n1", 7.0, 10.0, PilotS(100.0))
+    it.observed(())
+    assert it.nodes()[0].until_s > 100, "preempted, not missed"
 
 
 def test_a_pilot_that_takes_nothing_costs_the_others_little_and_a_third_one_nothing() -> None:

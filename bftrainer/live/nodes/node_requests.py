@@ -14,8 +14,9 @@ MAX_BACK_OFF_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """One node's: no request before ``until_s``; it was preempted early ``times`` times in a row. ``is_missed``: the last holder
-    never ran there.
+    """One node's: no request before ``until_s``; it was preempted early ``times`` times in a row.
+
+    ``is_missed``: the last holder never ran there.
     """
 
     node: str
