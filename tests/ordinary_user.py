@@ -132,7 +132,7 @@ def _part(part: str, arguments: list[str], counted: Counter[str]) -> int:
                 subprocess.run(["chown", "-R", f"{NAME}:", ROOT / name], check=True)
             argv = _as_user(*argv)
         else:
-            argv = [*_uncovered(), *argv]
+            argv = [*uncovered(), *argv]
         counts = Path(home) / ".counts"
         status = subprocess.run(argv, env={**env, COUNTS: str(counts)}, check=False).returncode
         counted.update(json.loads(counts.read_text()) if counts.exists() else {})
@@ -142,10 +142,10 @@ def _part(part: str, arguments: list[str], counted: Counter[str]) -> int:
 def _as_user(*argv: str) -> list[str]:
     """The user runs this command; what others may not enter is uncovered for it, see :func:`_uncover`."""
     own = pwd.getpwnam(NAME)
-    return [*_uncovered(), "setpriv", f"--reuid={own.pw_uid}", f"--regid={own.pw_gid}", "--init-groups", *argv]
+    return [*uncovered(), "setpriv", f"--reuid={own.pw_uid}", f"--regid={own.pw_gid}", "--init-groups", *argv]
 
 
-def _uncovered() -> list[str]:
+def uncovered() -> list[str]:
     """A command begins with it; empty if nothing is hidden from ordinary users. Root's tests start jobs of theirs."""
     script = _uncover({path.resolve() for path in (ROOT, Path(sys.base_prefix), data_folder(), CACHE) if path.exists()})
     return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh"] if script else []

@@ -96,11 +96,13 @@ class ShareMemory:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """``part``: what this pilot may hold (infinite: no other user wants any). It releases ``gives`` of its nodes now, best
+    """``part``: what this pilot may hold (infinite: no other user wants any). It leaves the first ``before`` idle nodes to
+    others who lack some: of pilots that request the same node, only one gets it. It releases ``gives`` of its nodes now, best
     those of ``fits``, for ``reason``. ``is_short``: it lacks nodes and finds none. ``tells``: for the log of events.
     """
 
     part: float = math.inf
+    before: int = 0
     gives: int = 0
     fits: frozenset[str] | None = None
     reason: str = ""
@@ -206,6 +208,7 @@ def split(
         claims, due, idle, was.idle_since, passive, now_s, max(IN_VAIN_S, 3 * poll_s)
     )
     lacking = [c for c in claims[1:] if c.holds < TOLERATED * due[c.key]]
+    before = sum(max(due[c.key] - c.holds, 0) for c in claims[1:] if c.key < own.key)
     lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
     gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
     above_s = min(was.above_s, now_s) if gives > 0 else math.inf
@@ -222,6 +225,7 @@ def split(
         tells.append(said)
     return Split(
         part,
+        before,
         gives_now,
         None if any(c.nodes is None for c in lacking) else frozenset().union(*(c.nodes or () for c in lacking)),
         f"for {whom}: {said}",

@@ -24,7 +24,7 @@ flap_back_off_s = 1
 [learning]
 measure = false
 [times]
-poll_s = 2
+poll_s = {poll}
 shutdown_s = 90
 [slurm]
 partition = "scavenge"
@@ -41,9 +41,9 @@ def users(site_lab: Lab) -> Iterator[tuple[LabUser, LabUser]]:
         yield ann, bea
 
 
-def house(user: LabUser, trainers: int, most: int) -> Path:
+def house(user: LabUser, trainers: int, most: int, poll_s: float = 2.0) -> Path:
     state = user.folder("state")
-    user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", CONFIG, str(state / "bftrainer.toml"))
+    user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", CONFIG.format(poll=poll_s), str(state / "bftrainer.toml"))
     stepper = CHECKOUT / "tests" / "live" / "stepper.py"
     words = f"--name t --launcher restart --max-nodes {most} --samples-per-s 10 --cwd {user.home}".split()
     words += ["--grid", f"seed=1..{trainers}", "--set", "scale_up_s = 2", "--set", "scale_down_s = 1"]
@@ -68,6 +68,7 @@ def held(lab: Lab) -> Counter[str]:
     return Counter(lab.run("squeue", "-h", "-t", "R", "-n", "bftrainer-holder", "-o", "%u").split())
 
 
+@pytest.mark.every_slurm
 def test_a_late_comer_has_half_of_the_nodes_and_each_user_sees_why(
     site_lab: Lab, users: tuple[LabUser, LabUser]
 ) -> None:

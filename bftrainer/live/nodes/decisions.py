@@ -109,7 +109,7 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
     if not gives:
         left = _left_idle(known)
         memory = replace(memory, left_idle=left)
-        requests, wanted = _requests(known, at, draft, frozenset(left), share.part)
+        requests, wanted = _requests(known, at, draft, frozenset(left), share)
         draft.steps += [Ask(requests)] if requests else []
     again_s = max(min(draft.due_s) - at.now_s, 0.0)
     return NodeDecision(tuple(draft.steps), memory, again_s, wanted, demand, share.tells)
@@ -196,18 +196,12 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     return replace(memory, unused_since=tuple(unused_since.items()), caps=found_caps), bool(found)
 
 
-def _by_worth(candidates: Mapping[str, Candidate], begin: float = 0.0) -> list[str]:
-    """Whole nodes first, of these long windows, then in name order from this fraction of the names on."""
+def _by_worth(candidates: Mapping[str, Candidate], before: int = 0) -> list[str]:
+    """Whole nodes first, of these long windows, then in name order; the first ``before`` names come last."""
     names = in_name_order(candidates)
-    at = int(begin * len(names))
+    at = before % max(len(names), 1)
     order = ((candidates[node], node) for node in names[at:] + names[:at])
     return [node for _, node in sorted(order, key=lambda it: (it[0].is_part, -it[0].request.window_s))]
-
-
-def _begin(known: NodeFacts) -> float:
-    """Each user's pilot begins elsewhere: of those that request the same node, only one gets it."""
-    users = sorted({known.user, *(rival.user for rival in known.rivals)})
-    return users.index(known.user) / len(users)
 
 
 def _left_idle(known: NodeFacts) -> tuple[str, ...]:
@@ -221,13 +215,13 @@ def _left_idle(known: NodeFacts) -> tuple[str, ...]:
 
 
 def _requests(
-    known: NodeFacts, at: Moment, draft: _Draft, left: Nodes, part: float = math.inf
+    known: NodeFacts, at: Moment, draft: _Draft, left: Nodes, share: Split
 ) -> tuple[tuple[NodeRequest, ...], int]:
     """As many nodes as are in demand and allowed: long windows first, then in name order. And how many those would be if any
     number could be pending.
     """
     nodes, times = known.config.nodes, known.config.times
-    most = min(room_beside(known.peer_holders, nodes.site_max_nodes), nodes.max_nodes, part) - len(draft.kept)
+    most = min(room_beside(known.peer_holders, nodes.site_max_nodes), nodes.max_nodes, share.part) - len(draft.kept)
     room = known.demand.total - sum(h.size for h in draft.kept)
     if min(most, room) <= 0 or not known.answers:
         return (), 0
@@ -248,7 +242,7 @@ def _requests(
     there = sizes_by_class(draft.kept)
     room_of = {name: known.demand_of(name, at.now_s) - there[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
-    for node in _by_worth(free, _begin(known)):
+    for node in _by_worth(free, share.before):
         if len(chosen) < int(min(most, len(free))) and room > 0 and room_of[free[node].node_class] > 0:
             room -= free[node].size
             room_of[free[node].node_class] -= free[node].size

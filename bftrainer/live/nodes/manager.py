@@ -152,8 +152,11 @@ class NodeManager:
         now_s, polled = self._clock.now_s(), self._holder.poll()
         if polled != self._polled:
             parts = [h.name for h in self._fragments.all() if h.fragment.is_part and h.given_back_s is None]
+            waiting = [h.name for h in self._fragments.all() if h.ready_s is None and h.given_back_s is None]
             self._fragments.update(polled, now_s)
             self._polled = polled
+            if any(self._fragments.get(name) is None for name in waiting):
+                self._polls.look_again()
             if any(self._fragments.get(name) is None for name in parts):
                 self._polls.look_soon()  # a main job has taken some of its GPUs; the others are idle
             for name in self._fragments.without_gpus():

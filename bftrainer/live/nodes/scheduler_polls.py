@@ -118,6 +118,11 @@ class SchedulerPolls:
         """Something has changed on a node, as a holder's end shows."""
         self.view = replace(self.view, schedule=self.view.schedule.expecting(self._clock.elapsed_s()))
 
+    def look_again(self) -> None:
+        """A node went to a faster job, and so may others have that the last poll showed."""
+        self.view = replace(self.view, candidates=())
+        self.look_soon()
+
     def show_demand(self) -> None:
         """Show peer pilots what has changed, one call at a time: with a slow scheduler they would pile up."""
         if self._showing is not None and not self._showing.done():

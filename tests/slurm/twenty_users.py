@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Pilots of many ordinary users on one Slurm; the first submits 100 times as much. As root.
+
+    python tests/slurm/twenty_users.py --users 20 --nodes 40 --minutes 60
+
+Main jobs of a quarter, half or all of the nodes last 45 s, one every four minutes or so. It prints the worst user's
+node-seconds over an equal split of the nodes that main jobs left, and over what whole nodes allow, and the calls to slurmctld a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from conftest import started
+from ordinary_user import uncovered
+from slurm.test_many_users import held, house, pilot
+from slurm_lab import Lab, Settings
+from slurm_user import NAME, lab_user
+from slurm_versions import VERSIONS
+
+WARM_S, STEP_S = 120.0, 2.0
+
+
+def calls(lab: Lab) -> int:
+    """Of ordinary users so far."""
+    rows = re.findall(r"^\s+(\S+)\s+\(\s*(\d+)\) count:(\d+)", lab.run("sdiag").partition("by user")[2], re.MULTILINE)
+    return sum(int(count) for _, uid, count in rows if uid != "0")
+
+
+def measure(lab: Lab, names: list[str], minutes: float) -> None:
+    chance, nodes = random.Random(0), lab.settings.nodes
+    has, split, whole = Counter[str](), 0.0, 0.0
+    time.sleep(WARM_S)
+    before, begun_s = calls(lab), time.monotonic()
+    last_s, main_s = begun_s, begun_s + 60
+    while last_s - begun_s < 60 * minutes:
+        time.sleep(STEP_S)
+        taken = sum(map(int, lab.run("squeue", "-h", "-t", "R", "-p", "main", "-o", "%D").split()))
+        now, passed_s = held(lab), time.monotonic() - last_s
+        last_s += passed_s
+        for name in names:
+            has[name] += now[name] * passed_s
+        split += (nodes - taken) / len(names) * passed_s
+        whole += (nodes - taken) // len(names) * passed_s
+        if last_s >= main_s:
+            size = chance.choice((nodes // 4, nodes // 2, nodes))
+            lab.submit("sleep 45", "-p", "main", f"-N{size}", "-t", "5")
+            main_s = last_s + chance.uniform(200, 300)
+    parts = sorted(has[name] for name in names)
+    print(
+        f"of the equal split: worst {parts[0] / split:.3f}, best {parts[-1] / split:.3f}, of whole nodes: worst",
+        end=" ",
+    )
+    print(f"{parts[0] / whole:.3f}; {60 * (calls(lab) - before) / (last_s - begun_s):.0f} calls a minute")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=20)
+    parser.add_argument("--nodes", type=int, default=40)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--slurm", choices=VERSIONS, default="installed")
+    parser.add_argument("--poll", type=float, default=10.0, help="times.poll_s (default 10)")
+    options = parser.parse_args()
+    if (hidden := uncovered()) and "BFTRAINER_UNCOVERED" not in os.environ:
+        os.execvpe(hidden[0], [*hidden, sys.executable, *sys.argv], {**os.environ, "BFTRAINER_UNCOVERED": "1"})
+    settings = Settings(nodes=options.nodes, service=-(-options.users // 2))
+    for lab in started(settings, VERSIONS[options.slurm]):
+        with ExitStack() as stack:
+            users = [stack.enter_context(lab_user(lab, name=f"{NAME}-{n}")) for n in range(options.users)]
+            for n, user in enumerate(users):
+                house(user, 1 if n else 100, 8, options.poll)
+            for user in users:
+                pilot(user)
+            measure(lab, [user.name for user in users], options.minutes)
+
+
+if __name__ == "__main__":
+    main()
