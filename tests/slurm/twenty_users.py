@@ -3,8 +3,8 @@
 
     python tests/slurm/twenty_users.py --users 20 --nodes 40 --minutes 60
 
-Main jobs of a quarter, half or all of the nodes last 45 s, one every four minutes or so. It prints the worst user's
-node-seconds over an equal split of the nodes that main jobs left, and over what whole nodes allow, and the calls to slurmctld a minute.
+Main jobs of a quarter, half or all of the nodes last 45 s, one every four minutes or so. Printed are the worst user's
+node-seconds over an equal split of the nodes that main jobs left, and over what whole nodes allow; and the calls to slurmctld.
 """
 
 from __future__ import annotations

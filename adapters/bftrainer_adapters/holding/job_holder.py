@@ -184,6 +184,7 @@ class JobHolder(Generic[SettingsT]):
 
     def observed(self, without_a_job: frozenset[str]) -> None:
         """Suspect a holder at rest on one of these nodes until the next list."""
+        self._history = self._history.observed(without_a_job)
         if not self._lists.suspects and self._table.rests_on(without_a_job):
             self._lists = replace(self._lists, suspects=True)
 

@@ -101,6 +101,12 @@ class SubmissionHistory:
             case HolderEnded(node_class, took_s):
                 return replace(self, times=self.times.ended(node_class, took_s))
 
+    def observed(self, without_a_job: frozenset[str]) -> SubmissionHistory:
+        """A node with a job had one that was faster than the holder: that is no failure of the node."""
+        if self.nodes.keys() <= without_a_job:
+            return self
+        return replace(self, nodes={name: it for name, it in self.nodes.items() if name in without_a_job})
+
     def wait_s(self, failed: HolderFailed, rules: HolderRules, now_s: float) -> float:
         """Seconds to wait after a failure that this history includes."""
         backoff = self.limit_wait if rules.is_limit(failed.reason) else self.nodes[failed.node]

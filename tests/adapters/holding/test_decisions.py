@@ -250,3 +250,12 @@ def test_for_every_history(data: st.DataObject, nodes_per_job: int) -> None:
                 failed = HolderFailed(data.draw(st.sampled_from(NODES)), data.draw(st.sampled_from(("", "limit"))))
                 world.history = world.history.after(failed, RULES, world.now_s)
         world.take(decisions.settled(world.fragments, world.now_s))
+
+
+def test_a_node_that_another_job_has_did_not_fail() -> None:
+    history = SubmissionHistory()
+    for node in ("n1", "n2"):
+        history = history.after(HolderFailed(node, ""), RULES, 0.0)
+    history = history.observed(frozenset({"n2", "n3"}))
+    refused = {node: history.why_not(NodeRequest(node), RULES.settings, 0.0) for node in ("n1", "n2")}
+    assert [node for node, refusal in refused.items() if refusal] == ["n2"]
