@@ -33,8 +33,8 @@ WARM_S, STEP_S = 120.0, 2.0
 
 def calls(lab: Lab) -> int:
     """Of ordinary users so far."""
-    rows = re.findall(r"^\s+(\S+)\s+\(\s*(\d+)\) count:(\d+)", lab.run("sdiag").partition("by user")[2], re.MULTILINE)
-    return sum(int(count) for _, uid, count in rows if uid != "0")
+    rows = re.findall(r"\(\s*(\d+)\) count:(\d+)", lab.run("sdiag").partition("by user")[2])
+    return sum(int(count) for uid, count in rows if uid != "0")
 
 
 def measure(lab: Lab, names: list[str], minutes: float) -> None:
