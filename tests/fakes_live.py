@@ -207,6 +207,8 @@ class FakeLauncher:
     drivers: dict[str, FakeDriver] = field(default_factory=dict)
     orders: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
+    fits: dict[str, int] = field(default_factory=dict)
+    """The largest number of nodes on which a trainer's memory suffices."""
 
     def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
         name, there = spec.name, tuple(hosts)
@@ -260,6 +262,12 @@ class FakeLauncher:
             return
         if len(driver.hosts) < driver.spec.min_nodes:
             self._end(name, Ending.STOPPED)
+            return
+        if len(driver.hosts) > self.fits.get(name, len(driver.hosts)):
+            tail = (
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of",
+            )
+            self._end(name, Ending.FAILED, f"status 1, node {driver.hosts[0].node}, slot 0", tail)
             return
         fragments = tuple(it.fragment for it in driver.hosts)
         for other, it in self.drivers.items():

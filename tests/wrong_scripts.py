@@ -100,4 +100,14 @@ WRONG = {
         "state",
         "holds the weights of step",
     ),
+    "optimizer-beside-the-shards": Wrong(
+        "torchrun",
+        "fsdp_text.py",
+        (
+            ("            checkpoints.begin(step)", "            checkpoints.begin(step)\n"
+             "            torch.save(optimizer.state_dict(), f'optim_state_dict_{rank}.pt')"),
+        ),
+        "atomic",
+        "optim_state_dict_",
+    ),
 }  # fmt: skip

@@ -26,3 +26,11 @@ CREATE TABLE IF NOT EXISTS repeated (
   trainer TEXT PRIMARY KEY,
   repeated_samples REAL NOT NULL
 ) WITHOUT ROWID;
+
+-- The sizes of a trainer, from least to most nodes, at which its memory did not suffice.
+CREATE TABLE IF NOT EXISTS unfit (
+  trainer TEXT NOT NULL,
+  least INTEGER NOT NULL,
+  most INTEGER NOT NULL,
+  PRIMARY KEY (trainer, least, most)
+) WITHOUT ROWID;

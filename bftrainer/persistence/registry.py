@@ -39,7 +39,10 @@ class TrainerStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
-    """A row of the registry. ``*_node_s`` are node-seconds; ``repeated_samples`` were processed again after a restart."""
+    """A row of the registry. ``*_node_s`` are node-seconds; ``repeated_samples`` were processed again after a restart.
+
+    ``unfit``: sizes, from the least to the most nodes, at which its memory did not suffice.
+    """
 
     number: int
     spec: TrainerSpec
@@ -59,6 +62,7 @@ class TrainerRecord:
     trained_node_s: float
     stalled_node_s: float
     repeated_samples: float
+    unfit: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> str:
@@ -162,7 +166,10 @@ class Registry:
         repeated = "0"
         if self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'repeated'"):  # else an earlier version's database
             repeated = "coalesce((SELECT repeated_samples FROM repeated WHERE trainer = name), 0)"
-        query = f"SELECT *, {repeated} AS repeated_samples FROM trainers {where} ORDER BY number"  # noqa: S608  # ours
+        unfit = "NULL"
+        if self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'unfit'"):
+            unfit = "(SELECT json_group_array(json_array(least, most)) FROM unfit WHERE trainer = name)"
+        query = f"SELECT *, {repeated} AS repeated_samples, {unfit} AS unfit FROM trainers {where} ORDER BY number"  # noqa: S608
         return tuple(_trainer(row) for row in self.store.read(query, *values))
 
     def submissions(self) -> dict[str, str]:
@@ -216,6 +223,7 @@ def _spec(text: str) -> TrainerSpec:
 def _trainer(row: object) -> TrainerRecord:
     r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
     # Earlier versions stored what scripts reported as it was.
+    r["unfit"] = tuple((least, most) for least, most in json.loads(r["unfit"] or "[]"))
     r["samples_done"] = _samples(r["samples_done"]) or 0.0
     r["samples_at_failure"] = _samples(r["samples_at_failure"])
     try:

@@ -24,10 +24,14 @@ _ADD_REPEATED = (
     "DO UPDATE SET repeated_samples = repeated_samples + excluded.repeated_samples"
 )
 
+_NO_COLUMN = ("retry_s", "finished", "unfit")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerChange:
     """A change of one trainer, without times: its columns get the time at which it is written. None leaves a column as it is.
+
+    ``unfit``: further sizes, from the least to the most nodes, at which its memory did not suffice.
 
     ``retry_s``: the seconds after which it may start again. ``finished``: it has ended for good, and its driver as well.
     """
@@ -40,10 +44,11 @@ class TrainerChange:
     ended_incarnation: int | None = None
     retry_s: float | None = None
     finished: bool = False
+    unfit: tuple[int, int] | None = None
 
     def columns(self, record: TrainerRecord, at_s: HostS) -> dict[str, Any]:
         """The columns that change. The first admission and the first start stay."""
-        plain = {it.name: getattr(self, it.name) for it in fields(self) if it.name not in ("retry_s", "finished")}
+        plain = {it.name: getattr(self, it.name) for it in fields(self) if it.name not in _NO_COLUMN}
         times = {
             "admitted_s": at_s if self.status is TrainerStatus.WAITING and not record.admitted_s else None,
             "started_s": at_s if self.status is TrainerStatus.RUNNING and not record.started_s else None,
@@ -83,6 +88,9 @@ class RegistryWriter:
         values = [v.value if isinstance(v, Enum) else _text(v) for v in columns.values()]
         with self.store.writing("trainer") as db:
             db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, record.name))  # noqa: S608  # field names
+            if change.unfit is not None:
+                db.execute("INSERT OR IGNORE INTO unfit VALUES (?, ?, ?)", (record.name, *change.unfit))
+                columns["unfit"] = (*record.unfit, change.unfit)
         return replace(record, **columns)
 
     def carried_out(self, spool_name: str, at_s: HostS) -> None:

@@ -40,6 +40,7 @@ from bftrainer.progress.elastic import track
 from bftrainer.progress.replicas import Replicas
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
+from bftrainer.progress.sharded import Sharded
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
 
@@ -53,6 +54,7 @@ __all__ = [
     "Reporter",
     "Sampler",
     "Scaling",
+    "Sharded",
     "batches",
     "track",
 ]

@@ -88,7 +88,7 @@ class Watch:
 
     def _digest(self) -> tuple[str | None, float | None]:
         digest, level, some = hashlib.blake2b(digest_size=8), 0.0, False
-        for tensor in _tensors(self._weights):
+        for tensor in _tensors(self._weights, gather=self._every_step):
             data, amount = _sampled(tensor)
             digest.update(data)
             level, some = level + amount, True
@@ -171,8 +171,11 @@ def _by_epoch(pairs: Iterable[tuple[int, int]]) -> Indices:
     return tuple((epoch, tuple(numbers)) for epoch, numbers in found.items())
 
 
-def _tensors(weights: Any) -> list[Any]:
-    """The weights that are the same on all ranks: a sharded tensor has other values on every rank."""
+def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
+    """The weights that are the same on all ranks: a sharded tensor has other values on every rank.
+
+    ``gather``: FSDP2's are gathered from all ranks, one at a time, which takes time.
+    """
     if weights is None:
         return []
     if callable(getattr(weights, "modules", None)) and any(
@@ -183,7 +186,8 @@ def _tensors(weights: Any) -> list[Any]:
         found = list(weights.parameters())  # not the buffers: batch statistics are each rank's own
     else:
         found = list(weights()) if callable(weights) else list(weights)
-    return [tensor for tensor in found if not hasattr(tensor, "placements") and not hasattr(tensor, "ds_id")]
+    whole = (tensor.full_tensor() if gather and hasattr(tensor, "full_tensor") else tensor for tensor in found)
+    return (tensor for tensor in whole if not hasattr(tensor, "placements") and not hasattr(tensor, "ds_id"))
 
 
 def _sampled(tensor: Any) -> tuple[bytes, float]:

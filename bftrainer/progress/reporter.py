@@ -204,8 +204,20 @@ class Reporter:
 
     def checkpointed(self, path: str | Path | None = None) -> None:
         """Report that the state of the last reported step is on disk: in ``path``, relative to the working directory."""
+        self._write(self._checkpointed(self._last, path))
+
+    def mark(self) -> Callable[[str | Path | None], None]:
+        """What to call once the state of the last reported step is on disk, in any thread: as :meth:`checkpointed`."""
+        last = self._last
+
+        def checkpointed(path: str | Path | None = None) -> None:
+            self._append(self._checkpointed(last, path))
+
+        return checkpointed
+
+    def _checkpointed(self, line: ProgressLine, path: str | Path | None) -> ProgressLine:
         name = None if path is None else os.fspath(path)
-        self._write(self._last._replace(at_s=self.clock(), phase=Phase.CHECKPOINTED, checkpoint=name))
+        return line._replace(at_s=self.clock(), phase=Phase.CHECKPOINTED, checkpoint=name)
 
     def done(self) -> None:
         """Report that training is complete."""
@@ -264,4 +276,8 @@ class Reporter:
             return
         self._is_written |= line.phase is not Phase.BUSY
         line, self._unwritten = line._replace(metrics=self._unwritten), {}
-        append_line(self.directory.progress, format_progress(line), PROGRESS_BYTES, "progress")
+        self._append(line)
+
+    def _append(self, line: ProgressLine) -> None:
+        if self.directory is not None and self._rank == 0:
+            append_line(self.directory.progress, format_progress(line), PROGRESS_BYTES, "progress")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,23 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(:|$)")
 """The line after a traceback."""
 _RANK = re.compile(r"\[rank\d+\]: ")
 """torch.distributed puts it before each line of a traceback."""
+_OUT_OF_MEMORY = {
+    "GPU": re.compile(r"(CUDA|HIP|XPU) (error: )?out of memory|torch\.(cuda\.)?OutOfMemoryError"),
+    # srun and slurmstepd since 20.11; the kernel's and Python's words.
+    "host": re.compile(r"oom[-_]kill|\bOut [Oo]f [Mm]emory\b|\bMemoryError\b|Cannot allocate memory"),
+}
+_OOM_KILLED = re.compile(r"(\[\S+\] )?(srun|slurmstepd)(-\S+)?: .*(oom[-_]kill|: Out Of Memory)")
+"""How Slurm says that the kernel has killed a process of the step for its memory."""
+
+
+def out_of_memory(lines: Iterable[str]) -> str:
+    """Which memory was too small, ``GPU`` or ``host``, by the first line that says so; empty if it was none."""
+    return next((kind for line in lines for kind, pattern in _OUT_OF_MEMORY.items() if pattern.search(line)), "")
+
+
+def oom_killed(lines: Iterable[str]) -> bool:
+    """Whether Slurm says that the worker's SIGKILL was the kernel's, for its memory: no node was lost."""
+    return any(_OOM_KILLED.match(line) for line in lines)
 
 
 def last_lines(path: Path, count: int = 20, max_bytes: int = 8192, since: int = 0) -> list[str]:

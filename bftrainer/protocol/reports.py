@@ -25,7 +25,7 @@ from bftrainer.protocol.events import (
     read_event,
 )
 from bftrainer.protocol.metrics import LOSS, MOST_METRICS, Metric, with_metrics
-from bftrainer.protocol.progress_line import parse_progress
+from bftrainer.protocol.progress_line import Phase, parse_progress
 from bftrainer.protocol.worker_times import TrainingTimes
 from bftrainer.system.json_tail import BadLine
 
@@ -182,6 +182,10 @@ def after_progress(
         line = parse_progress(found, now_s)
         for key, problem in line.refused:
             view = after_refused(view, f"progress {key}", problem)
+        if line.phase is Phase.CHECKPOINTED and (line.samples or 0.0) < (samples or 0.0):
+            line = line._replace(
+                step=None, samples=None, loss=None
+            )  # written while training went on: of an earlier step
         if line.samples is not None:
             if is_too_far(samples, heard_s, line.samples, line.at_s):
                 problem = (

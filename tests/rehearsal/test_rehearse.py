@@ -101,6 +101,7 @@ def test_a_planted_fault_is_found_by_its_own_check(fault: str, tmp_path: Path) -
     [
         ("restart", "numpy_parallel.py", "numpy"),
         ("torchrun", "torch_digits.py", "torch"),
+        ("torchrun", "fsdp_text.py", "torch"),
         ("torchft", "torchft_digits.py", "torchft"),
         ("horovod", "horovod_digits.py", "horovod"),
     ],

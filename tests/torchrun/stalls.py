@@ -4,7 +4,8 @@
 
 The DistributedDataParallel example with local workers, a checkpoint after every step of 20 ms: our launcher with warm workers,
 and torchrun's own agents in the settings that suit them best (a store that no agent holds, one second of waiting for more
-nodes, nodes counted as gone after 3 s of silence). ``--kinds "bftrainer, cold"`` measures our launcher with cold workers.
+nodes, nodes counted as gone after 3 s of silence). ``--kinds "bftrainer, cold"`` measures our launcher with cold workers, ``--kinds FSDP2`` and ``--kinds DDP`` one transformer
+with sharded checkpoints.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from stall_table import Cluster, Kind, hosts_of, print_stalls
 
 COMMAND = [sys.executable, str(CHECKOUT / "docs/examples/torch_digits.py"), "--epochs=100000", "--step-s=0.02"]
 COMMAND += ["--checkpoint-every=1"]
+TEXT = [sys.executable, str(CHECKOUT / "docs/examples/fsdp_text.py"), "--epochs=100000", "--step-s=0.02"]
+"""A transformer, sharded or with --ddp replicated, with the same checkpoints."""
 
 
 def stall_s(trainer: Trainer, world_size: int, after_s: float) -> float:
@@ -40,9 +43,9 @@ def stall_s(trainer: Trainer, world_size: int, after_s: float) -> float:
 
 
 @contextmanager
-def ours(folder: Path, slots: int, *, warm: bool) -> Iterator[Cluster]:
+def ours(folder: Path, slots: int, *, warm: bool, command: list[str] = COMMAND) -> Iterator[Cluster]:
     """A trainer under our launcher."""
-    with hosts_of(Trainer(folder, COMMAND, driver="torchrun", warm=warm), slots, stall_s) as made:
+    with hosts_of(Trainer(folder, command, driver="torchrun", warm=warm), slots, stall_s) as made:
         yield made
 
 
@@ -144,6 +147,8 @@ KINDS: dict[str, Kind] = {
     "bftrainer": functools.partial(ours, warm=True),
     "bftrainer, cold": functools.partial(ours, warm=False),
     "torchrun's agents": stock,
+    "FSDP2": functools.partial(ours, warm=True, command=TEXT),
+    "DDP": functools.partial(ours, warm=True, command=[*TEXT, "--ddp"]),
 }
 
 if __name__ == "__main__":

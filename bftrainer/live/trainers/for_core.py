@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from bftrainer.config.pilot import LearningConfig
 from bftrainer.domain.model import Learning, Trainer
+from bftrainer.domain.sizes import largest_of, sizes_of
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 
 
@@ -17,7 +18,7 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     Measurements are kept by owner, model and node class; without a model they are the trainer's own.
     """
     spec = record.spec
-    trainer = spec.trainer()
+    trainer = fitting(spec.trainer(), record.unfit)
     if trainer.fill or not (config.measure or spec.is_blank):
         return trainer
     of_class = f" on {spec.node_class}" if spec.node_class else ""
@@ -25,6 +26,22 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     key = f"model {spec.model} of {record.owner}{of_class}{by_gpu}" if spec.model else ""
     settings = Learning(key, spec.is_blank, config.share, config.window_s, config.explore_after_s)
     return replace(trainer, learning=settings)
+
+
+def fits(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """The sizes of a trainer that are in none of the ranges."""
+    return tuple(n for n in sizes_of(trainer) if not any(least <= n <= most for least, most in unfit))
+
+
+def fitting(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
+    """The trainer with the sizes that fit into memory; with all of them if none does: then it has failed."""
+    if not unfit or not (sizes := fits(trainer, unfit)):
+        return trainer
+    requested = trainer.requested_nodes and largest_of(sizes, trainer.requested_nodes)
+    gaps = sizes if len(sizes) <= sizes[-1] - sizes[0] else None
+    return replace(
+        trainer, min_nodes=sizes[0], max_nodes=sizes[-1], sizes=gaps, requested_nodes=requested or None,
+    )  # fmt: skip
 
 
 def due(records: tuple[TrainerRecord, ...], retry_later: frozenset[str]) -> Mapping[str, TrainerRecord]:

@@ -23,6 +23,8 @@ class ManagedTrainer:
     state: TrainerState
     meter: TrainerMeter = field(default_factory=TrainerMeter)
     fault: str = ""
+    ran: frozenset[int] = frozenset()
+    """Sizes at which it has trained under this pilot."""
     held_node_s: float = 0.0
     trained_node_s: float = 0.0
     repeated_samples: float = 0.0

@@ -183,7 +183,7 @@ class TrainerManager:
                 self._recorder.driver_reported(name, was.times, view.times)
                 if fresh := view.withheld - was.withheld:
                     lost |= fresh & {id_of(fragment) for fragment in state.ordered | state.leaving | state.desired}
-            self._write(it, after_view(it.record, was, view, state.target, it.fault, state.ordered, host_s))
+            self._write(it, after_view(it.record, was, view, state.target, it.fault, state.ordered, host_s, it.ran))
         return frozenset(lost)
 
     def _write(self, it: ManagedTrainer, outcome: Outcome) -> None:
@@ -217,6 +217,8 @@ class TrainerManager:
         if (samples := view.repeated - was.repeated) > 0:
             it.repeated_samples += samples
             self._recorder.note("repeat", it.name, repeat_text(samples, len(state.lost), view.samples or 0.0))
+        if view.trains and view.on:
+            it.ran |= {len(view.on)}
         if view.trains and not was.trains:
             state.lost = frozenset()
 

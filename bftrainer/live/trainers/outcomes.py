@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer.domain.fragments import node_of
+from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import HostS
+from bftrainer.live.trainers.for_core import fits
 from bftrainer.live.trainers.remarks import closing_remark, last_words, remark
 from bftrainer.live.trainers.steps import TargetState
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
+from bftrainer.protocol.log_tail import out_of_memory
 from bftrainer.protocol.reports import DriverView, Ending
 
 MAX_FAILURES = 4
 RETRY_S = 5.0
 LONGEST_RETRY_S = RETRY_S * 2**MAX_FAILURES
-_OUT_OF_MEMORY = {
-    "GPU": re.compile(r"(CUDA|HIP|XPU) (error: )?out of memory|torch\.(cuda\.)?OutOfMemoryError"),
-    # srun and slurmstepd since 20.11; the kernel's and Python's words.
-    "host": re.compile(r"oom[-_]kill|\bOut [Oo]f [Mm]emory\b|\bMemoryError\b|Cannot allocate memory"),
-}
 _NODE = re.compile(r"\bnode (\S+?),")
 _STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
 
@@ -48,6 +46,7 @@ def after_view(
     fault: str,
     nodes: Nodes,
     now_s: HostS,
+    ran: Collection[int] = (),
 ) -> Outcome:
     """After a look at the driver, on ``nodes``. ``fault`` is why this pilot has killed it; empty: it has not.
 
@@ -61,7 +60,7 @@ def after_view(
         is_news = text != record.reason and (text or status is TrainerStatus.RUNNING)  # else why it waits stays
         return Outcome(TrainerChange(reason=text)) if status in _STARTED and is_news else NOTHING
     if view.ending is not None and (was.alive or view.incarnation > record.ended_incarnation):
-        return replace(_after_end(record, view, target, fault, nodes, found_dead=not was.alive), driver_ended=True)
+        return replace(_after_end(record, view, target, fault, nodes, ran, found_dead=not was.alive), driver_ended=True)
     if status.is_final:
         if record.finished_s is not None:
             return Outcome(is_over=True)
@@ -74,8 +73,9 @@ def after_view(
 
 
 def _after_end(
-    record: TrainerRecord, view: DriverView, target: TargetState, fault: str, nodes: Nodes, found_dead: bool
-) -> Outcome:
+    record: TrainerRecord, view: DriverView, target: TargetState, fault: str, nodes: Nodes, ran: Collection[int],
+    found_dead: bool,
+) -> Outcome:  # fmt: skip
     """After the end of a driver.
 
     A driver that was dead when this pilot came, without a last word, died with the job of the previous pilot. That is no
@@ -94,7 +94,7 @@ def _after_end(
         case Ending.FAILED | Ending.KILLED as how if target is TargetState.RUN and (
             how is Ending.FAILED or not found_dead
         ):
-            return after_failure(record, samples, view.reason or "the driver was killed", view.tail, change, nodes)
+            return after_failure(record, samples, view.reason or "the driver was killed", view.tail, change, nodes, ran)
     notes: tuple[tuple[str, str], ...] = ()
     if view.ending is Ending.KILLED and found_dead:
         notes = (("driver", "was dead when this pilot started; the trainer resumes from its last checkpoint"),)
@@ -110,9 +110,7 @@ def samples_of(record: TrainerRecord, view: DriverView) -> float:
 
 def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
     """Which memory was too small, on which node and with how many; empty if it was not that."""
-    which = next(
-        (kind for line in (reason, *tail) for kind, pattern in _OUT_OF_MEMORY.items() if pattern.search(line)), ""
-    )
+    which = out_of_memory((reason, *tail))
     if not which or not nodes:
         return ""
     named = _NODE.search(reason)
@@ -120,23 +118,43 @@ def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
     return f"{which} out of memory on {node} at {len(nodes)} node{'s' * (len(nodes) != 1)}"
 
 
+def unfit_sizes(failed: int, ran: Collection[int], trainer: Trainer) -> tuple[int, int]:
+    """The sizes, from the least to the most nodes, that will not fit into memory either.
+
+    Where only smaller sizes ran, all from ``failed`` up; where only larger ones did, all down from it (a sharded model needs
+    more memory per node there); else ``failed`` alone.
+    """
+    smaller, larger = any(n < failed for n in ran), any(n > failed for n in ran)
+    least = trainer.min_nodes if larger and not smaller else failed
+    return least, trainer.max_nodes if smaller and not larger else failed
+
+
 def after_failure(
     record: TrainerRecord, samples: float, reason: str, tail: Sequence[str], change: TrainerChange,
-    nodes: Nodes = frozenset(),
+    nodes: Nodes = frozenset(), ran: Collection[int] = (),
 ) -> Outcome:  # fmt: skip
     """A retry later or, after several failures in a row without progress, the trainer's end.
 
-    ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of ``nodes``. ``change`` is what
-    else is to be changed. The note has all of the log's end, the reason the line that says most.
+    ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of ``nodes``; ``ran`` are sizes
+    at which it trained. ``change`` is what else is to be changed. The note has all of the log's end, the reason the line that
+    says most.
 
     The furthest progress is in the registry: a pilot that comes back must not take work done again for progress.
     """
     furthest = record.samples_at_failure
     failures = 1 if furthest is None or samples > furthest else record.failures + 1
-    notes = (("failure", f"{reason}: {' | '.join(tail)}" if tail else reason),)
-    text = ": ".join(filter(None, [_memory(reason, tail, nodes), reason, last_words(tail)]))
+    notes: tuple[tuple[str, str], ...] = (("failure", f"{reason}: {' | '.join(tail)}" if tail else reason),)
+    memory, none_fits = _memory(reason, tail, nodes), False
     change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
-    if failures >= MAX_FAILURES:
+    if memory:
+        trainer = record.spec.trainer()
+        change = replace(change, unfit=(unfit := unfit_sizes(len(nodes), ran, trainer)))
+        if below := [n for n in ran if n != len(nodes)]:
+            memory += f"; ran at {max(below)}"
+        none_fits = not fits(trainer, (*record.unfit, unfit))
+        notes += (("memory", f"{memory}; {unfit[0]} to {unfit[1]} nodes are not tried again"),)
+    text = ": ".join(filter(None, [memory, reason, last_words(tail)]))
+    if none_fits or failures >= MAX_FAILURES:
         return Outcome(replace(change, status=TrainerStatus.FAILED, reason=text, finished=True), notes, is_over=True)
     text = f"failed {failures} times, will be retried: {text}"
     retry_s = RETRY_S * 2 ** (failures - 1)

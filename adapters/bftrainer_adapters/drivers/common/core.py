@@ -416,7 +416,7 @@ def _ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
         if end.status not in (0, STOPPED_STATUS) and not end.planned and it.crashed_s is None:
             it.crashed_s = now_s
         # Killed while it was exiting, and not by this driver: its node was taken as well.
-        if was_taken(end.status) and not it.killed and not by_request:
+        if was_taken(end.status) and not (it.killed or by_request or end.out_of_memory):
             it.taken = True
             return _withhold(it, member, f"a worker {end}")
         return []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.events import Done, Failed, Stopped
-from bftrainer.protocol.log_tail import last_exception, last_lines
+from bftrainer.protocol.log_tail import last_exception, last_lines, oom_killed
 from bftrainer.protocol.reports import Ending
 
 CANNOT_START = (126, 127)
@@ -30,16 +30,19 @@ class Exit:
     """The last exception in its log."""
     node: str = ""
     slot: int = 0
+    out_of_memory: bool = False
+    """Killed by the kernel for its memory, as Slurm says."""
 
     @property
     def lost(self) -> bool:
         """Ended by a signal, here or (as shells and srun report it) on its node: a lost node rather than a bug."""
-        return not self.planned and (self.status < 0 or self.status > 128)
+        return not (self.planned or self.out_of_memory) and (self.status < 0 or self.status > 128)
 
     @property
     def failed(self) -> bool:
         """Ended on its own with an error."""
-        return not self.planned and 0 < self.status < 128 and self.status != STOPPED_STATUS
+        own = self.out_of_memory or (0 < self.status < 128 and self.status != STOPPED_STATUS)
+        return not self.planned and own
 
     def __str__(self) -> str:
         number = -self.status if self.status < 0 else self.status - 128
@@ -56,7 +59,8 @@ class Exit:
 def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0) -> Exit:
     """The end of a worker, with its exception if it did not end well."""
     well = planned or status in (0, STOPPED_STATUS)
-    return Exit(status, planned, log, "" if well else last_exception(log), node, slot)
+    killed = not planned and abs(status) in (signal.SIGKILL, 128 + signal.SIGKILL) and oom_killed(last_lines(log))
+    return Exit(status, planned, log, "" if well else last_exception(log), node, slot, killed)
 
 
 def was_taken(status: int) -> bool:

@@ -1,0 +1,162 @@
+"""Checkpoints of sharded models (FSDP2's ``fully_shard``), which load at every size; written while training goes on.
+
+::
+
+    checkpoints = progress.Sharded("checkpoints", model, optimizer, report, sampler=sampler, rate=rate)
+    step = checkpoints.load()
+    ...
+        if agreement.to_stop():
+            checkpoints.save(step)
+            report.leave()
+        if step % 20 == 0:
+            checkpoints.begin(step)
+
+A checkpoint is a folder ``step-N`` of ``torch.distributed.checkpoint``. It is written as ``step-N.part`` and renamed when the
+shards of all workers are on disk, so that a worker that dies leaves the one before.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bftrainer.progress.agreement import from_rank_0
+from bftrainer.progress.elastic import Kept
+from bftrainer.progress.reporter import Reporter
+
+if TYPE_CHECKING:
+    import torch
+
+_WHOLE = re.compile(r"step-(\d{1,18})")
+
+
+class Sharded:
+    """Sharded checkpoints in a folder. Create it on every worker, after the process group and ``fully_shard``.
+
+    Args:
+        folder: A folder that all nodes see.
+        model: The model, sharded by ``fully_shard`` or wrapped by DistributedDataParallel.
+        optimizer: Its optimizer.
+        report: Hears of each checkpoint.
+        keep: Further objects with ``state_dict`` and ``load_state_dict``, the same on all workers.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        report: Reporter,
+        **keep: Kept,
+    ) -> None:
+        import torch.distributed as dist
+
+        self.folder, self.model, self.optimizer, self.report, self.keep = Path(folder), model, optimizer, report, keep
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self._group = dist.new_group(backend="gloo")  # its thread's own: training uses the other one meanwhile
+        self._writing: Future[Any] | None = None
+        self._step: int | None = None
+
+    def load(self) -> int:
+        """Load the latest checkpoint, of whatever number of workers; its step, 0 if there is none."""
+        import torch
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.state_dict import set_state_dict
+
+        # Rank 0 says which: another node may see a new folder later.
+        step = self._step = from_rank_0(max(self._steps(), default=0) if self.rank == 0 else 0, self.size)
+        if self.rank == 0:
+            for part in self.folder.glob("step-*.part"):  # of workers that died
+                shutil.rmtree(part, ignore_errors=True)
+        if step:
+            content = self._content()
+            dcp.load(content, checkpoint_id=self._path(step))
+            set_state_dict(
+                self.model,
+                self.optimizer,
+                model_state_dict=content["model"],
+                optim_state_dict=content["optimizer"],
+            )
+            kept = torch.load(io.BytesIO(content["keep"]), map_location="cpu")
+            for name, one in self.keep.items():
+                one.load_state_dict(kept[name])
+        return int(step or 0)
+
+    def begin(self, step: int) -> None:
+        """Begin a checkpoint of this step, on all workers: its state is copied now, and written while training goes on.
+
+        Waits for the one before.
+        """
+        import torch.distributed.checkpoint as dcp
+
+        self.finish()
+        self._step, part = step, self._path(step, ".part")
+        writing = dcp.async_save(self._content(), checkpoint_id=part, process_group=self._group)
+        assert isinstance(writing, Future)
+        self._writing = writing if self.rank else _followed(writing, self._publisher(step, self.report.mark()))
+
+    def save(self, step: int) -> None:
+        """Write a checkpoint; returns on all workers when it is on disk."""
+        import torch.distributed as dist
+        import torch.distributed.checkpoint as dcp
+
+        self.finish()
+        if step != self._step:
+            self._step = step
+            dcp.save(self._content(), checkpoint_id=self._path(step, ".part"), process_group=self._group)
+            if self.rank == 0:
+                self._publisher(step, self.report.mark())()
+        dist.barrier(group=self._group)
+
+    def finish(self) -> None:
+        """Wait for a checkpoint that is being written. Raises the error with which it ended."""
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+    def _publisher(self, step: int, checkpointed: Callable[[Path], None]) -> Callable[[], None]:
+        def publish() -> None:
+            path = self._path(step)
+            self._path(step, ".part").replace(path)
+            checkpointed(path)
+            for old in self._steps() - {step}:
+                shutil.rmtree(self._path(old), ignore_errors=True)
+
+        return publish
+
+    def _content(self) -> dict[str, Any]:
+        import torch
+        from torch.distributed.checkpoint.state_dict import get_state_dict
+
+        model, optimizer = get_state_dict(self.model, self.optimizer)
+        kept = io.BytesIO()
+        torch.save({name: one.state_dict() for name, one in self.keep.items()}, kept)
+        return {"model": model, "optimizer": optimizer, "keep": kept.getvalue()}
+
+    def _steps(self) -> set[int]:
+        found = (_WHOLE.fullmatch(path.name) for path in self.folder.glob("step-*"))
+        return {int(name[1]) for name in found if name is not None}
+
+    def _path(self, step: int, suffix: str = "") -> Path:
+        return self.folder / f"step-{step}{suffix}"
+
+
+def _followed(first: Future[Any], then: Callable[[], None]) -> Future[None]:
+    """Done when both are. A callback alone may still run when the first one's waiters go on."""
+    both: Future[None] = Future()
+
+    def follow(done: Future[Any]) -> None:
+        try:
+            done.result()
+            then()
+            both.set_result(None)
+        except BaseException as error:  # raised by finish()
+            both.set_exception(error)
+
+    first.add_done_callback(follow)
+    return both
