@@ -4,8 +4,8 @@
 
 The DistributedDataParallel example with local workers, a checkpoint after every step of 20 ms: our launcher with warm workers,
 and torchrun's own agents in the settings that suit them best (a store that no agent holds, one second of waiting for more
-nodes, nodes counted as gone after 3 s of silence). ``--kinds "bftrainer, cold"`` measures our launcher with cold workers, ``--kinds FSDP2`` and ``--kinds DDP`` one transformer
-with sharded checkpoints.
+nodes, nodes counted as gone after 3 s of silence). ``--kinds "bftrainer, cold"`` measures our launcher with cold workers,
+``--kinds FSDP2 DDP`` one transformer, sharded or not, with the same checkpoints.
 """
 
 from __future__ import annotations
