@@ -7,7 +7,7 @@ import this package as well, and need none of them. ``__init__.pyi`` tells type 
 __version__ = "0.1.0"
 
 _PUBLIC = (
-    "History", "HistoryPoint", "Metric", "NodesPoint", "Progress", "ResultRow", "SubmissionStatus", "SubmissionView",
+    "ASHA", "History", "HistoryPoint", "Metric", "NodesPoint", "Progress", "ResultRow", "SubmissionStatus", "SubmissionView",
     "TrainerFailedError", "TrainerHandle", "TrainerKeys", "TrainerResult", "UserError", "WaitTimeoutError", "as_completed",
     "as_completed_async", "results", "submit", "sweep", "trainer", "trainers",
 )  # fmt: skip

@@ -1,3 +1,4 @@
+from bftrainer.client.public import ASHA as ASHA
 from bftrainer.client.public import History as History
 from bftrainer.client.public import HistoryPoint as HistoryPoint
 from bftrainer.client.public import Metric as Metric

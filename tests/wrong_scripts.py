@@ -104,10 +104,17 @@ WRONG = {
         "torchrun",
         "fsdp_text.py",
         (
-            ("            checkpoints.begin(step)", "            checkpoints.begin(step)\n"
-             "            torch.save(optimizer.state_dict(), f'optim_state_dict_{rank}.pt')"),
+            ("step = checkpoints.load()\n",
+             "step = checkpoints.load()\nfrom torch.distributed.checkpoint import state_dict as sd\n"
+             "WHOLE = sd.StateDictOptions(full_state_dict=True, cpu_offload=True)\n"
+             "if os.path.exists('optim_state_dict.pt'):\n"
+             "    sd.set_optimizer_state_dict(model, optimizer, torch.load('optim_state_dict.pt'), options=WHOLE)\n\n"
+             "def beside():\n    whole = sd.get_optimizer_state_dict(model, optimizer, options=WHOLE)\n"
+             "    if rank == 0:\n        torch.save(whole, 'optim_state_dict.pt')\n"),
+            ("            checkpoints.save(step)\n", "            beside()\n            checkpoints.save(step)\n"),
+            ("            checkpoints.begin(step)", "            beside()\n            checkpoints.begin(step)"),
         ),
         "atomic",
-        "optim_state_dict_",
+        "optim_state_dict.pt is written in place",
     ),
 }  # fmt: skip

@@ -53,6 +53,12 @@ if TYPE_CHECKING:
     metavar="FILE.csv",
     help="Submit a trainer per row of a CSV file; its first row has the names of the parameters.",
 )
+@click.option(
+    "--stop-when",
+    multiple=True,
+    metavar="RULE",
+    help="End a trainer early: 'loss>2@1000' (at 1,000 samples), or 'asha(min loss, 1000, 27000, 3)' within its group.",
+)
 @click.option("--group", metavar="NAME", help="Group of the trainers.  [default for a sweep: the trainer's name]")
 @state_option
 @json_option
@@ -85,7 +91,7 @@ def submit(
     from bftrainer.client.gate import draft, script_draft
     from bftrainer.client.submission import submit_one
 
-    given = {key: value for key, value in options.items() if value is not None}
+    given = {key: value for key, value in options.items() if value not in (None, ())}
     if file is not None and file.suffix == ".py":
         base = script_draft(file, command, given, assignments)
     else:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -18,6 +19,7 @@ from bftrainer.client.state_dir import default_state
 from bftrainer.client.statuses import look
 from bftrainer.client.submission import submit_one, submit_sweep
 from bftrainer.client.sweep import combined, drafts_of, given_trials, grid_trials
+from bftrainer.domain.stopping import ASHA
 from bftrainer.errors import InvalidValueError, UserError, WaitTimeoutError
 from bftrainer.persistence.spool import open_state_dir
 
@@ -64,6 +66,7 @@ class TrainerKeys(TypedDict, total=False):
     fill: bool
     group: str
     parameters: Mapping[str, Value]
+    stop_when: Sequence[str]
     node_class: str
 
 
@@ -91,17 +94,23 @@ def sweep(
     *,
     grid: Mapping[str, Iterable[Value]] | None = None,
     trials: Iterable[Mapping[str, Value]] | None = None,
+    stop: ASHA | str | None = None,
     state: str | Path | None = None,
     **keys: Unpack[TrainerKeys],
 ) -> tuple[TrainerHandle, ...]:
     """Submit one trainer per combination of a ``grid``, per mapping of ``trials``, or per combination of both.
 
     ``{lr}`` in ``command`` and ``env`` stands for the parameter ``lr``. All trials are submitted, or none. Trials that were
-    submitted before are not submitted again: their handles are returned::
+    submitted before are not submitted again: their handles are returned. ``stop`` is a rule that ends trials early, as in
+    ``stop_when``::
 
-        handles = bftrainer.sweep("digits.toml", grid={"lr": [0.1, 0.01], "seed": range(10)})
+        handles = bftrainer.sweep("digits.toml", grid={"lr": [0.1, 0.01], "seed": range(10)},
+                                  stop=bftrainer.ASHA("loss", first=1000, most=27000, factor=3))
     """
     base = draft(None if file is None else Path(file), keys)
+    if stop is not None:
+        rules = base.table.get("stop_when", ())
+        base = replace(base, table={**base.table, "stop_when": [*rules, str(stop)]})
     chosen = None if grid is None else grid_trials({key: tuple(values) for key, values in grid.items()})
     listed = None if trials is None else given_trials(trials)
     every = combined(listed, chosen) if listed and chosen else listed or chosen

@@ -13,6 +13,7 @@ from bftrainer.client.history import History, Progress, exit_status, latest_prog
 from bftrainer.client.requests import enqueue, select
 from bftrainer.client.state_dir import opened_registry
 from bftrainer.client.statuses import SubmissionStatus, SubmissionView, look
+from bftrainer.config.parameters import typed
 from bftrainer.errors import StoreError, TrainerFailedError, UserError, WaitTimeoutError
 from bftrainer.persistence.spool import RequestKind
 from bftrainer.protocol.metrics import Metric
@@ -40,7 +41,7 @@ class TrainerResult:
     status: SubmissionStatus
     reason: str
     exit_status: int | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     samples: float = 0.0
     step: int | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
@@ -181,9 +182,10 @@ class TrainerHandle:
         status = 0 if view.status is SubmissionStatus.DONE else None
         if view.status is SubmissionStatus.FAILED:
             status = exit_status(self._directory)
+        parameters = {key: typed(text) for key, text in record.spec.parameters.items()}
         named = None if latest is None or latest.checkpoint is None else record.spec.cwd / latest.checkpoint
         return TrainerResult(
-            self.name, view.status, view.reason, status, record.spec.parameters, record.samples_done,
+            self.name, view.status, view.reason, status, parameters, record.samples_done,
             None if latest is None else latest.step, {metric.name: metric for metric in metrics}, named,
             tuple(self._directory.latest_logs()), record.held_node_s / 3600, record.submitted_s, record.started_s,
             record.finished_s,

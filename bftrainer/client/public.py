@@ -14,10 +14,12 @@ from bftrainer.client.handle import TrainerHandle, TrainerResult
 from bftrainer.client.history import History, HistoryPoint, NodesPoint, Progress
 from bftrainer.client.results import ResultRow
 from bftrainer.client.statuses import SubmissionStatus, SubmissionView
+from bftrainer.domain.stopping import ASHA
 from bftrainer.errors import TrainerFailedError, UserError, WaitTimeoutError
 from bftrainer.protocol.metrics import Metric
 
 __all__ = [
+    "ASHA",
     "History",
     "HistoryPoint",
     "Metric",

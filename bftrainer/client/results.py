@@ -12,6 +12,7 @@ from pathlib import Path
 from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions
 from bftrainer.client.statuses import SubmissionStatus
+from bftrainer.config.parameters import typed
 from bftrainer.errors import UnknownNameError
 from bftrainer.persistence.spool import open_state_dir
 from bftrainer.protocol.metrics import Metric
@@ -19,27 +20,32 @@ from bftrainer.protocol.metrics import Metric
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One trainer. ``metrics`` are sorted by name."""
+    """One trainer. ``metrics`` are sorted by name; ``texts`` are its parameters as they were given."""
 
     name: str
     group: str
     status: SubmissionStatus
-    parameters: dict[str, str]
+    texts: dict[str, str]
     samples: float
     node_hours: float
     metrics: tuple[Metric, ...]
     remark: str = ""
     repeated_samples: float = 0.0
 
+    @property
+    def parameters(self) -> dict[str, str | int | float | bool]:
+        """Its parameters: numbers and truth values where they are some."""
+        return {key: typed(text) for key, text in self.texts.items()}
+
     def metric(self, name: str) -> Metric | None:
         """A metric, if the trainer has reported it."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
     def as_json(self) -> dict[str, object]:
-        """For ``--json``. Parameters that are numbers become numbers."""
+        """For ``--json``."""
         return {
             "name": self.name, "group": self.group, "status": self.status.value,
-            "parameters": {key: _number(text) for key, text in self.parameters.items()},
+            "parameters": self.parameters,
             "samples": self.samples, "repeated_samples": self.repeated_samples,
             "node_h": self.node_hours, "remark": self.remark,
             "metrics": {
@@ -109,7 +115,7 @@ def table(rows: Sequence[ResultRow], goal: Goal | None = None) -> tuple[tuple[st
 
     With a goal, only its metric has columns, and only with its last and best value.
     """
-    parameters = list(dict.fromkeys(key for row in rows for key in row.parameters))
+    parameters = list(dict.fromkeys(key for row in rows for key in row.texts))
     metrics = sorted({metric.name for row in rows for metric in row.metrics})
     if goal is not None:
         metrics = [goal.metric]
@@ -127,7 +133,7 @@ def table(rows: Sequence[ResultRow], goal: Goal | None = None) -> tuple[tuple[st
     for row in rows:
         found = [row.metric(name) for name in metrics]
         values = [None if m is None else _value(m, kind) for m in found for kind in kinds]
-        given = [row.parameters.get(key) for key in parameters]
+        given = [row.texts.get(key) for key in parameters]
         cells.append((row.name, row.status.value, *given, row.samples, row.node_hours, *values, row.remark))
     return heads, cells
 
@@ -148,13 +154,3 @@ def _plain(line: Iterable[object]) -> list[object]:
 
 def _value(metric: Metric, kind: str) -> float:
     return {"": metric.last, " min": metric.least, " max": metric.most}[kind]
-
-
-def _number(text: str) -> object:
-    for read in (int, float):
-        try:
-            value = read(text)
-        except ValueError:
-            continue
-        return value if math.isfinite(value) else text
-    return text

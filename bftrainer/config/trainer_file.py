@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from bftrainer.config.parameters import as_text, filled, problem_with
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.domain.model import Curve, Learning, Trainer
+from bftrainer.domain.stopping import parse_rule
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.protocol.messages import StartedPer
 from bftrainer.scaling import Scaling
@@ -107,6 +108,8 @@ class TrainerSpec(ConfigTable):
     """Group of trainers that this one belongs to, such as a sweep."""
     parameters: dict[str, str] = Field(default_factory=dict)
     """Values of the placeholders in ``command`` and ``env``, by name."""
+    stop_when: tuple[str, ...] = ()
+    """Rules that end the trainer early: "loss>2@1000" (at 1,000 samples), "asha(min loss, 1000, 27000, 3)" within its group."""
     node_class: str | None = None
     """Class of nodes to run on, such as "4 a100" or a class of the pilot. Default: any class, one at a time."""
 
@@ -166,6 +169,13 @@ class TrainerSpec(ConfigTable):
     @classmethod
     def _model(cls, name: str | None) -> str | None:
         return None if name is None else cls._name(name)
+
+    @field_validator("stop_when")
+    @classmethod
+    def _stop_when(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
+        for rule in rules:
+            parse_rule(rule)
+        return rules
 
     @field_validator("env")
     @classmethod

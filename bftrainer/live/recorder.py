@@ -26,7 +26,7 @@ from bftrainer.live.facts import (
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.time_lines import TimeLineBook
 from bftrainer.persistence.journal import JournalWriter, Settings
-from bftrainer.persistence.registry import Registry, Submission, TrainerRecord, TrainerStatus, Usage
+from bftrainer.persistence.registry import Registry, Rung, Submission, TrainerRecord, TrainerStatus, Usage
 from bftrainer.persistence.registry_writer import RegistryWriter, TrainerChange
 from bftrainer.persistence.store import Store
 from bftrainer.persistence.time_lines import time_lines
@@ -91,6 +91,10 @@ class Recorder:
         after = self._writer.change(record, change, at_s)
         self._tell(TrainerChanged(at_s, record.name, change))
         return after
+
+    def rung(self, rung: Rung) -> None:
+        """A trainer has come to a rung of a rule."""
+        self._writer.rung(rung)
 
     def usage(self, usage: tuple[Usage, ...]) -> None:
         """Usage since the last call, with the heartbeat and the instants of fragments that came meanwhile."""

@@ -27,10 +27,20 @@ CREATE TABLE IF NOT EXISTS repeated (
   repeated_samples REAL NOT NULL
 ) WITHOUT ROWID;
 
+-- What a trainer had reported when it came to a rung of a rule that ends trainers early (domain/stopping.py).
+CREATE TABLE IF NOT EXISTS rungs (
+  of_group TEXT NOT NULL,
+  rule TEXT NOT NULL,
+  samples REAL NOT NULL,
+  trainer TEXT NOT NULL,
+  value REAL NOT NULL,
+  PRIMARY KEY (of_group, rule, samples, trainer)
+) WITHOUT ROWID;
+
 -- The sizes of a trainer, from least to most nodes, at which its memory did not suffice.
 CREATE TABLE IF NOT EXISTS unfit (
   trainer TEXT NOT NULL,
-  least INTEGER NOT NULL,
-  most INTEGER NOT NULL,
-  PRIMARY KEY (trainer, least, most)
+  least_nodes INTEGER NOT NULL,
+  most_nodes INTEGER NOT NULL,
+  PRIMARY KEY (trainer, least_nodes, most_nodes)
 ) WITHOUT ROWID;

@@ -110,6 +110,17 @@ class StageReached:
 
 
 @dataclass(frozen=True, slots=True)
+class Rung:
+    """What a trainer had reported when it came to a number of samples of a rule."""
+
+    group: str
+    rule: str
+    samples: float
+    trainer: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """An event other than a decision."""
 
@@ -168,7 +179,7 @@ class Registry:
             repeated = "coalesce((SELECT repeated_samples FROM repeated WHERE trainer = name), 0)"
         unfit = "NULL"
         if self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'unfit'"):
-            unfit = "(SELECT json_group_array(json_array(least, most)) FROM unfit WHERE trainer = name)"
+            unfit = "(SELECT json_group_array(json_array(least_nodes, most_nodes)) FROM unfit WHERE trainer = name)"
         query = f"SELECT *, {repeated} AS repeated_samples, {unfit} AS unfit FROM trainers {where} ORDER BY number"  # noqa: S608
         return tuple(_trainer(row) for row in self.store.read(query, *values))
 
@@ -186,6 +197,10 @@ class Registry:
             one = Metric(r["name"], r["last"], r["least"], r["least_samples"], r["most"], r["most_samples"])
             found[r["trainer"]] = (*found.get(r["trainer"], ()), one)
         return found
+
+    def rungs(self) -> tuple[Rung, ...]:
+        """Of all rules, for a pilot, which has made the table."""
+        return tuple(Rung(*row) for row in self.store.read("SELECT * FROM rungs"))
 
     def was_carried_out(self, spool_name: str) -> bool:
         return bool(self.store.read("SELECT 1 FROM commands WHERE spool_name = ?", spool_name))

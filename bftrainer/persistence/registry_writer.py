@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from bftrainer.domain.times import HostS
-from bftrainer.persistence.registry import StageReached, Submission, TrainerRecord, TrainerStatus, Usage
+from bftrainer.persistence.registry import Rung, StageReached, Submission, TrainerRecord, TrainerStatus, Usage
 from bftrainer.persistence.store import Store
 
 _ADD_METRIC = (
@@ -113,6 +113,11 @@ class RegistryWriter:
                     values = m.last, m.least, m.least_samples, m.most, m.most_samples
                     db.execute(_ADD_METRIC, (u.name, m.name, *values))
             db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
+
+    def rung(self, rung: Rung) -> None:
+        with self.store.writing("rung") as db:
+            values = rung.group, rung.rule, rung.samples, rung.trainer, rung.value
+            db.execute("INSERT OR IGNORE INTO rungs VALUES (?, ?, ?, ?, ?)", values)
 
     def fragment_asked(self, name: str, node: str, at_s: HostS) -> None:
         with self.store.writing("fragment asked") as db:

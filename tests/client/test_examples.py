@@ -63,7 +63,7 @@ def test_optuna_asks_and_trainers_answer(pilot: Machine) -> None:
 
 @pytest.mark.slow
 def test_halving_cancels_the_worse_ones(pilot: Machine) -> None:
-    out = run(pilot, "halving.py", "--trials", "5", "--rungs", "1024", "2048")
+    out = run(pilot, "halving.py", "--trials", "5", "--first", "1024", "--most", "4096")
     best = re.search(r"best: halving-lr(\S+) with loss (\S+); (\d) of 5 trained to the end", out)
     assert best is not None, out
     assert 0.03 < float(best[1]) < 2, "neither the smallest rates nor one that diverges"

@@ -56,7 +56,7 @@ def test_a_trainer_from_its_submission_to_its_result(home: House) -> None:
     assert (result.least("loss"), result.last("loss"), result.most("accuracy")) == (2.0, 3.0, 0.9)
     assert result.metrics["loss"].least_samples == 100
     assert result.checkpoint == home.path / "a.pt"
-    assert result.parameters == {"lr": "0.1"}
+    assert result.parameters == {"lr": 0.1}
     assert handle.logs() == "one\ntwo"
     assert handle.logs(1) == "two"
     latest = handle.progress()

@@ -37,6 +37,7 @@ from bftrainer.live.trainers.steps import (
     next_step,
     runs_as_desired,
 )
+from bftrainer.live.trainers.stopping import EarlyStops
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.protocol.hosts import HostSlots
@@ -68,6 +69,7 @@ class TrainerManager:
         self._least_rescale_s = Memoized(least_rescale_s)
         self._occupancy = Occupancy(self._trainers)
         self._measured: list[Measured] = []
+        self._early_stops = EarlyStops(recorder)
         self._accounted_s = clock.now_s()
         self._draining = False
         self._next_number = 0
@@ -217,6 +219,9 @@ class TrainerManager:
         if (samples := view.repeated - was.repeated) > 0:
             it.repeated_samples += samples
             self._recorder.note("repeat", it.name, repeat_text(samples, len(state.lost), view.samples or 0.0))
+        if not it.record.status.is_final and (why := self._early_stops.hear(it.record, view)):
+            self._recorder.note("stop", it.name, why)
+            self.change(it.name, TrainerChange(status=TrainerStatus.CANCELLED, reason=why))
         if view.trains and view.on:
             it.ran |= {len(view.on)}
         if view.trains and not was.trains:

@@ -1,0 +1,36 @@
+"""Ends trainers by the rules of their ``stop_when``. What a trainer had at each rung is in the database."""
+
+from __future__ import annotations
+
+from bftrainer.domain.stopping import ASHA, parse_rule
+from bftrainer.live.recorder import Recorder
+from bftrainer.persistence.registry import Rung, TrainerRecord
+from bftrainer.protocol.reports import DriverView
+
+
+class EarlyStops:
+    """The rungs that trainers have come to, by group and rule."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._rungs: dict[tuple[str, str, float], dict[str, float]] = {}
+        for one in recorder.registry.rungs():
+            self._rungs.setdefault((one.group, one.rule, one.samples), {})[one.trainer] = one.value
+
+    def hear(self, record: TrainerRecord, view: DriverView) -> str:
+        """Record the rungs that a trainer has come to. Why it ends; empty if it goes on."""
+        for text in record.spec.stop_when if view.samples else ():
+            rule = parse_rule(text)
+            metric = next((one for one in view.metrics if one.name == rule.metric), None)
+            group = record.spec.group or record.name if isinstance(rule, ASHA) else record.name
+            for rung in rule.rungs if metric is not None else ():
+                there = self._rungs.setdefault((group, text, rung), {})
+                if (view.samples or 0.0) < rung or record.name in there:
+                    continue
+                assert metric is not None
+                ends = rule.ends(metric.last, there.values())
+                there[record.name] = metric.last
+                self._recorder.rung(Rung(group, text, rung, record.name, metric.last))
+                if ends:
+                    return f"stopped early by {text}: {rule.metric} {metric.last:.6g} at {view.samples:,.0f} samples"
+        return ""
