@@ -28,8 +28,10 @@ FORGOTTEN_S, LONGEST_S = 300.0, 3600.0
 ALONE, EQUAL_PART = "no other user's pilot wants nodes", "an equal part of"
 TOLD_S = 120.0
 """A pilot that keeps nodes above its part for so long, longer than its patience, does not give them back."""
-SETTLES_S = 25.0
-"""A node on its way from one user to another belongs to no user for a moment: the most nodes within this time are divided."""
+SETTLES_S = 12.0
+"""A node on its way from one user to another belongs to no user for a moment: the most nodes within this time are divided.
+
+By default, a fall counts once two polls have shown it. Until then, a user who lost all nodes to a main job waits."""
 
 Key = tuple[str, str]
 
