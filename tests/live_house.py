@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fakes_live import FakeClock, FakeCluster, FakeLauncher, FakeNeighbours
 
 from bftrainer.config.pilot import PilotConfig
@@ -15,11 +17,13 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.core.loop import run
 from bftrainer.domain.state import State
+from bftrainer.errors import StoreError
 from bftrainer.live.hints import HintListener, Hints
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.notices import Notices
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
+from bftrainer.live.rerun import decide_again
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
 from bftrainer.live.site import Site
@@ -112,20 +116,35 @@ class House:
             store.take_lease(this_process(), "", self.clock.now_s(), 60.0, lambda _: None)
         return store
 
+    def killed(self, after_s: float = 8.0, at: str = "") -> None:
+        """Run a pilot until it dies, as by SIGKILL, at a write whose name begins with ``at``."""
+
+        def die(step: str) -> None:
+            if self.clock.elapsed_s() > after_s and step.startswith(at):
+                raise StoreError("killed")
+
+        self.at_step = die
+        with pytest.raises(StoreError):
+            self.pilot(60)
+        self.at_step = lambda _: None
+
     def reasons(self) -> list[str]:
         """Why each fragment was released."""
-        store = self.store()
-        try:
+        with closing(self.store()) as store:
             return [it.reason for it in Registry(store).fragments()]
-        finally:
-            store.close()
 
     def status(self, name: str) -> str:
-        store = self.store()
-        try:
+        with closing(self.store()) as store:
             return Registry(store).trainer(name).status.value
-        finally:
-            store.close()
+
+    def notes(self) -> list[str]:
+        with closing(self.store()) as store:
+            return [f"{n.kind} {n.subject} {n.text}" for n in Registry(store).notes(1000)]
+
+    def differences(self) -> list[str]:
+        """What the journal would decide otherwise today."""
+        with closing(self.store()) as store:
+            return [v.differs for v in decide_again(store) if v.differs]
 
 
 class HousePilot(PilotRuntime):

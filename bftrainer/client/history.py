@@ -69,10 +69,6 @@ class History:
         """All names of metrics, sorted."""
         return tuple(sorted({name for point in self.points for name in point.metrics}))
 
-    def nodes_at(self, at_s: float) -> int:
-        """The number of nodes at a time."""
-        return next((it.nodes for it in reversed(self.nodes) if it.at_s <= at_s), 0)
-
 
 def latest_progress(directory: TrainerDirectory) -> Progress | None:
     """The end of ``progress.jsonl``; None if nothing was reported, or it cannot be read. Values that are wrong are skipped."""

@@ -11,7 +11,6 @@ from live_house import House, configuration, house, spec
 from bftrainer.domain.state import State
 from bftrainer.live.decision_maker import PLACES, settings_of
 from bftrainer.live.explain import explain
-from bftrainer.live.rerun import decide_again
 from bftrainer.live.world import QUEUED_TOLD
 from bftrainer.persistence.journal import last_state
 
@@ -35,8 +34,7 @@ def test_every_node_trains_and_the_oldest_first(tmp_path: Path) -> None:
     assert state.max_parallel is None
     assert [a.trainer.id for a in state.active if a.nodes] == [f"t{i:03d}" for i in range(30)]
     assert len(state.active) == 2 * 30 + QUEUED_TOLD, "the state that each decision writes stays small"
-    with closing(home.store()) as store:
-        assert not any(verdict.differs for verdict in decide_again(store))
+    assert not home.differences()
 
 
 def test_one_that_waits_hears_how_many_are_before_it(tmp_path: Path) -> None:

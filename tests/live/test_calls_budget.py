@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_house import House, house, spec
+from live_house import house, spec
 
 from bftrainer.live.nodes.node_requests import MANY, TELL_EVERY_S, RequestProgress
-from bftrainer.persistence.registry import Registry
-
-
-def notes(home: House) -> list[str]:
-    with closing(home.store()) as store:
-        return [f"{n.kind} {n.subject} {n.text}" for n in Registry(store).notes(1000)]
 
 
 def test_looks_that_a_budget_keeps_apart_are_no_outage(tmp_path: Path) -> None:
@@ -30,7 +23,7 @@ def test_looks_that_a_budget_keeps_apart_are_no_outage(tmp_path: Path) -> None:
     home.pilot(400)
     assert len(home.cluster.acquired) == 1
     assert home.cluster.released == set() or len(home.cluster.released) == 1, "at the end"
-    said = notes(home)
+    said = home.notes()
     assert sum("polls are less frequent: the next look in" in note for note in said) == 1
     assert not any("does not answer" in note for note in said)
 
@@ -53,7 +46,7 @@ def test_many_nodes_are_requested_in_batches_with_their_progress_told(tmp_path: 
     home.cluster.give(*(f"n{number:03d}" for number in range(60)))
     home.submit(spec("a", max_nodes=60))
     home.pilot(25)
-    told = [note for note in notes(home) if "holding 60 nodes: " in note]
+    told = [note for note in home.notes() if "holding 60 nodes: " in note]
     assert "holding 60 nodes: 10 requested, 0 held" in told[0]
     assert "holding 60 nodes: 60 requested" in told[-1]
     assert "it took" in told[-1]

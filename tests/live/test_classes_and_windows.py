@@ -14,7 +14,7 @@ from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
 from bftrainer.domain.fragments import node_of
-from bftrainer.errors import InputFileError, StoreError
+from bftrainer.errors import InputFileError
 from bftrainer.live.explain import explain
 from bftrainer.live.nodes.classifier import PoolDemand, class_of
 from bftrainer.live.observed import ObservedSite
@@ -43,8 +43,7 @@ def assert_one_class_each(home: House) -> None:
     for _, _, nodes in home.launcher.orders:
         assert len(kinds(nodes)) <= 1
     assert not home.launcher.overlaps
-    with closing(home.store()) as store:
-        assert [v.differs for v in decide_again(store) if v.differs] == []
+    assert home.differences() == []
 
 
 def test_trainers_run_each_in_its_class_and_nodes_come_with_their_gpus(tmp_path: Path) -> None:
@@ -96,15 +95,7 @@ def test_what_the_core_was_told_of_classes_outlives_the_pilot(tmp_path: Path) ->
     home = site(tmp_path / "s")
     home.cluster.give("g1", "g2")
     home.submit(spec("a", 2))
-
-    def die(step: str) -> None:
-        if home.clock.elapsed_s() > 8 and step.startswith("usage"):
-            raise StoreError("killed")
-
-    home.at_step = die
-    with pytest.raises(StoreError):
-        home.pilot(60)
-    home.at_step = lambda _: None
+    home.killed(at="usage")
     home.cluster.down = True
     pools: list[int] = []
     until_s = home.clock.elapsed_s() + 9

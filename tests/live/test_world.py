@@ -13,7 +13,6 @@ from live_house import House, house, spec
 
 from bftrainer.domain.fragments import id_of
 from bftrainer.errors import StoreError
-from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.journal import entries
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import RequestKind
@@ -23,16 +22,6 @@ from bftrainer.protocol.reports import Ending
 @pytest.fixture
 def home(tmp_path: Path) -> House:
     return house(tmp_path / "state")
-
-
-def decisions(home: House) -> list[str]:
-    with closing(home.store()) as store:
-        return [v.differs for v in decide_again(store)]
-
-
-def notes(home: House) -> list[str]:
-    with closing(home.store()) as store:
-        return [f"{n.kind} {n.subject} {n.text}" for n in Registry(store).notes(1000)]
 
 
 def test_a_trainer_gets_idle_nodes_and_everything_is_let_go_at_the_end(home: House) -> None:
@@ -45,7 +34,7 @@ def test_a_trainer_gets_idle_nodes_and_everything_is_let_go_at_the_end(home: Hou
     assert [what for what, _, _ in home.launcher.orders] == ["start", "stop"]
     assert home.spool.pending() == ()
     assert home.status("a") == "waiting", "what was not done goes on when a pilot comes back"
-    assert not any(decisions(home))
+    assert not home.differences()
 
 
 def test_a_preempted_node_leaves_at_once_and_the_trainer_goes_on(home: House) -> None:
@@ -74,7 +63,7 @@ def test_all_nodes_at_once(home: House) -> None:
     state = home.pilot(30)
     assert sum(len(a.nodes) for a in state.active) == 2
     assert not home.launcher.overlaps
-    assert not any(decisions(home))
+    assert not home.differences()
 
 
 def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(home: House) -> None:
@@ -111,7 +100,7 @@ def test_cancel_asks_for_a_checkpoint_and_is_final(home: House) -> None:
     assert state.active == ()
     assert home.status("a") == "cancelled"
     assert ("stop", "a", frozenset()) in home.launcher.orders
-    assert any("no such trainer" in n for n in notes(home))
+    assert any("no such trainer" in n for n in home.notes())
 
 
 def test_a_trainer_that_does_not_stop_is_killed(home: House) -> None:
@@ -188,7 +177,7 @@ def test_a_failed_poll_keeps_the_pool_until_it_is_stale_then_everything_is_relea
     assert all(n == 1 for t, n in pools if 10 < t < 25), "unknown is not idle and not busy"
     assert all(n == 0 for t, n in pools if 35 < t < 50), "too old to trust"
     assert any(n == 1 for t, n in pools if t > 55), "and back again"
-    assert sum("poll failed" in n for n in notes(home)) == 1, "an outage is one note"
+    assert sum("poll failed" in n for n in home.notes()) == 1, "an outage is one note"
 
 
 def test_refused_nodes_are_left_alone_and_noted(home: House) -> None:
@@ -196,7 +185,7 @@ def test_refused_nodes_are_left_alone_and_noted(home: House) -> None:
     home.cluster.refuses.add("n1")
     home.submit(spec("a"))
     home.pilot(25)
-    assert 1 <= sum("refused n1" in n for n in notes(home)) <= 2
+    assert 1 <= sum("refused n1" in n for n in home.notes()) <= 2
 
 
 def test_unused_nodes_are_released_and_not_taken_again(home: House) -> None:
@@ -255,7 +244,7 @@ def test_a_pilot_that_comes_back_takes_over_what_is_there(home: House) -> None:
     assert {a.trainer.id: len(a.nodes) for a in state.active} == {"a": 2, "b": 1}
     later = home.launcher.orders[len(before) :]
     assert [w for w, n, _ in later if n == "a" and w == "start"] == [], "adopted, not started again"
-    assert not any(decisions(home))
+    assert not home.differences()
 
 
 def test_samples_reach_the_decision(home: House) -> None:
@@ -279,15 +268,7 @@ def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_i
     home = house(tmp_path, times={"poll_s": poll_s})
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
-
-    def die(step: str) -> None:
-        if home.clock.elapsed_s() > 8 and step.startswith("usage"):
-            raise StoreError("killed")
-
-    home.at_step = die
-    with pytest.raises(StoreError):
-        home.pilot(60)
-    home.at_step = lambda _: None
+    home.killed(at="usage")
     hidden, home.cluster.fragments = home.cluster.fragments, {}
     home.cluster.down = True
     before = list(home.launcher.orders)
@@ -305,10 +286,7 @@ def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_i
 def test_a_pilot_that_is_told_to_end_before_it_knows_its_predecessors_nodes_releases_them(home: House) -> None:
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
-    home.at_step = lambda step: (_ for _ in ()).throw(StoreError("x")) if home.clock.elapsed_s() > 8 else None
-    with pytest.raises(StoreError):
-        home.pilot(60)
-    home.at_step = lambda _: None
+    home.killed()
     hidden, home.cluster.fragments = home.cluster.fragments, {}
     home.clock.after(1.5, lambda: setattr(home.cluster, "fragments", hidden))
     home.pilot(0.5)
@@ -320,10 +298,7 @@ def test_a_pilot_that_is_told_to_end_before_it_knows_its_predecessors_nodes_rele
 def test_orphans_on_fragments_that_no_driver_has_are_ended(home: House) -> None:
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
-    home.at_step = lambda step: (_ for _ in ()).throw(StoreError("x")) if home.clock.elapsed_s() > 8 else None
-    with pytest.raises(StoreError):
-        home.pilot(60)
-    home.at_step = lambda _: None
+    home.killed()
     home.launcher.kill("a")
     before = len(home.launcher.orders)
     home.pilot(4)
@@ -332,17 +307,14 @@ def test_orphans_on_fragments_that_no_driver_has_are_ended(home: House) -> None:
     assert len(home.cluster.acquired) == 2, "its nodes were kept"
     with closing(home.store()) as store:
         assert Registry(store).trainer("a").failures == 0
-    assert not any(decisions(home))
+    assert not home.differences()
 
 
 def test_orphans_that_cannot_be_ended_cost_their_fragments(home: House) -> None:
     """Nobody is to train beside them: the holders are released, and their payloads end what is there."""
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
-    home.at_step = lambda step: (_ for _ in ()).throw(StoreError("x")) if home.clock.elapsed_s() > 8 else None
-    with pytest.raises(StoreError):
-        home.pilot(60)
-    home.at_step = lambda _: None
+    home.killed()
     home.launcher.kill("a")
     home.cluster.cannot_clear = True
     before = list(home.cluster.acquired)
@@ -350,7 +322,7 @@ def test_orphans_that_cannot_be_ended_cost_their_fragments(home: House) -> None:
     assert home.cluster.released[:2] == before
     started_on = next(nodes for what, _, nodes in reversed(home.launcher.orders) if what == "start")
     assert not started_on & set(before)
-    assert not any(decisions(home))
+    assert not home.differences()
 
 
 def test_a_launcher_that_is_no_longer_installed_fails_its_trainer_only(home: House) -> None:
@@ -459,4 +431,4 @@ def test_a_spool_file_whose_name_is_no_unicode_is_noted(home: House) -> None:
     home.pilot(5)
     (home.spool.path / os.fsdecode(b"\xff.json")).touch()
     home.pilot(5)
-    assert any("\\udcff.json request rejected" in note for note in notes(home))
+    assert any("\\udcff.json request rejected" in note for note in home.notes())

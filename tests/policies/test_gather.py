@@ -15,7 +15,6 @@ from bftrainer.domain.events import Event, PoolChanged, TimerDue, TrainerSubmitt
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import State
 from bftrainer.live.explain import explain
-from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.journal import entries
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.gather import Gathered, GatheringArrivals
@@ -136,8 +135,7 @@ def test_three_nodes_within_0_9_s_are_one_rescale_live(tmp_path: Path, gather_s:
     assert len(grown) == orders
     assert lost == [4], "a loss does not wait"
     assert explained(home) == (gather_s > 0)
-    with closing(home.store()) as store:
-        assert not any(verdict.differs for verdict in decide_again(store))
+    assert not home.differences()
 
 
 def explained(home: House) -> bool:
@@ -155,5 +153,4 @@ def test_a_node_that_comes_alone_waits_no_longer_than_others_may_come_live(tmp_p
     home.submit(spec("a", max_nodes=8, scale_up_s=0.0, scale_down_s=0.0))
     home.at(20.0, lambda: home.cluster.give("n2"))
     assert sizes(home.pilot(22)) == [2], "after nodes.confirm_s and not after gather_s: no other holder is starting"
-    with closing(home.store()) as store:
-        assert not any(verdict.differs for verdict in decide_again(store))
+    assert not home.differences()

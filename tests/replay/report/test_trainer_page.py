@@ -28,7 +28,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_course_is_read_from_the_files(state: Path) -> None:
     history = read_history(TrainerDirectory.of(state, "digits"))
     assert rescale_times(history) == tuple(START_S + at_s for at_s, _ in SIZES[1:])
-    assert [history.nodes_at(START_S + at_s + 1) for at_s, _ in SIZES] == [nodes for _, nodes in SIZES]
+    assert [it.nodes for it in history.nodes][1 : len(SIZES) + 1] == [nodes for _, nodes in SIZES]
     assert history.metric_names == ("accuracy",)
     edges, speed, reached = speeds(history.points)
     assert len(edges) == len(speed) + 1 == len(reached) + 1
