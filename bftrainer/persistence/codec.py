@@ -4,10 +4,10 @@ Numbers, text, None and booleans are themselves; a tuple is a list; a frozenset 
 dataclass is an object with its class under ``$``; an enum member ``{"$enum": class, "name": ...}``; a mapping
 ``{"$map": [[key, value], ...]}``. The memory of a policy may be made of all of these.
 
-``WIRE`` is the only list of classes that can be written or read. A name on the wire is independent of where the class
-lives and what it is called today, so journals of earlier versions stay readable, and earlier versions can read ours. No
-module is ever imported because a row names it. Policies of other packages keep their memories under ``module:class``:
-:func:`allow` admits a package once its policy has been built from the pilot's settings.
+``WIRE`` lists the classes that can be written or read. A name on the wire is independent of where the class lives and what
+it is called today, so journals of earlier versions stay readable, and earlier versions can read ours. No module is ever
+imported because a row names it. A policy of our other packages has a ``WIRE`` of its own; policies of third parties keep their
+memories under ``module:class``. :func:`allow` admits both once the policy has been built from the pilot's settings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pydantic import ConfigDict, InstanceOf, TypeAdapter
 
 from bftrainer.domain import events, measurements, model, problem, rescaling, state
 from bftrainer.errors import InvalidValueError, Reason
-from bftrainer.policies import cohort, flowcon, gather, guard, loss_phase
+from bftrainer.policies import cohort, gather, guard
 from bftrainer.system.printable import printable
 
 WIRE: Mapping[str, type] = {
@@ -61,14 +61,9 @@ WIRE: Mapping[str, type] = {
     "Status": problem.Status,
     "Fallback": problem.Fallback,
     "Reason": Reason,
-    # The memories of this package's policies; the other policies remember plain numbers, text and tuples.
+    # Memories of policies.
     "bftrainer.policies.guard:Patience": guard.StarvationClock,
     "GatheringArrivals": gather.GatheringArrivals,
-    "bftrainer.policies.loss_phase:Mark": loss_phase.LossMark,
-    "bftrainer.policies.loss_phase:Phase": loss_phase.TrainingPhase,
-    "bftrainer.policies.flowcon:Lists": flowcon.Lists,
-    "bftrainer.policies.flowcon:Member": flowcon.FlowConMember,
-    "bftrainer.policies.flowcon:Stage": flowcon.Stage,
     "bftrainer.policies.cohort:Cohorts": cohort.Cohorts,
 }
 """Name on the wire -> class. A name never changes and is never used for another class."""
@@ -116,14 +111,18 @@ class Unread:
     text: str
 
 
-def allow(package: str) -> None:
-    """Admit the frozen dataclasses and enums of a package to policy memories. Called when its policy has been built.
+def allow(module: str) -> None:
+    """Admit the memories of the policy in ``module``. Called when the policy has been built.
 
-    ``package`` is the top-level name: a policy in ``mine.policies`` may keep classes of any loaded module of ``mine``.
-    Our own packages are not admitted this way: their classes are listed in ``WIRE``.
+    In our own packages, these are the classes in the module's ``WIRE``, under its names. In another package, they are all
+    frozen dataclasses and enums: a policy in ``mine.policies`` may keep classes of any loaded module of ``mine``.
     """
-    if package.partition(".")[0] not in _OURS:
-        _allowed.add(package.partition(".")[0])
+    package = module.partition(".")[0]
+    if package not in _OURS:
+        _allowed.add(package)
+        return
+    for name, kind in getattr(sys.modules[module], "WIRE", {}).items():
+        _BY_CLASS[kind] = _BY_NAME.setdefault(name, _shape(name, kind))
 
 
 _OURS = ("bftrainer", "bftrainer_adapters", "bftrainer_papers", "bftrainer_replay")
@@ -242,7 +241,7 @@ def _decode(value: Any, strict: bool) -> Any:
         if wire in fields:
             fields[attribute] = fields.pop(wire)
     if strict:
-        for attribute, is_right in _checks(shape.kind) if shape.name in WIRE else ():
+        for attribute, is_right in _checks(shape.kind) if shape.name in _BY_NAME else ():
             if attribute in fields and not is_right((fields[attribute],)):
                 raise TypeError(f"{shape.name}.{attribute} is {fields[attribute]!r:.80}")
     return shape.kind(**fields)

@@ -10,7 +10,6 @@ from bftrainer.allocation.two_costs import is_limited
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "is_rigid",
     "is_unlimited",
     "refusal",
-    "remaining",
 ]
 
 
@@ -101,11 +99,3 @@ def has_line(policy: Policy) -> bool:
     while (objective := getattr(inner, "objective", None)) is None and (inner := getattr(inner, "policy", None)):
         pass
     return getattr(objective, "kappa", None) is not None
-
-
-def remaining(active: Active, policy: str) -> float:
-    """Remaining samples, for policies with ``Need.LENGTH``. Raises :class:`InvalidValueError` where they are unknown."""
-    left = active.remaining_samples
-    if left is None:
-        raise InvalidValueError(f"trainer {active.trainer.id}: policy {policy} requires samples_total")
-    return left

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 
 from bftrainer.domain.ports import Policy
-from bftrainer.policies.afs import AfsL, AfsP
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.srtf import Srtf
 from bftrainer_papers.fixed_pool import long_enough
+from bftrainer_papers.policies.afs import AfsL, AfsP
+from bftrainer_papers.policies.srtf import Srtf
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions
 from bftrainer_papers.shared_cluster import shared_cluster
 from bftrainer_replay.simulation.completion import completion

@@ -15,8 +15,8 @@ from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.loss_phase import LossPhase
 from bftrainer_papers.fixed_pool import fixed_window
+from bftrainer_papers.policies.loss_phase import LossPhase
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.play import Scenario, play

@@ -18,9 +18,9 @@ from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
-from bftrainer.policies.modelarts_greedy import ModelArtsGreedy
-from bftrainer.policies.modelarts_optimal import ModelArtsOptimal
 from bftrainer_papers.fixed_pool import long_enough
+from bftrainer_papers.policies.modelarts_greedy import ModelArtsGreedy
+from bftrainer_papers.policies.modelarts_optimal import ModelArtsOptimal
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.play import Scenario, play

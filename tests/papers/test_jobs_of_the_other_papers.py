@@ -11,8 +11,8 @@ from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.fcfs_rigid import FcfsRigid
 from bftrainer_papers.fixed_pool import fixed_window, long_enough
+from bftrainer_papers.policies.fcfs_rigid import FcfsRigid
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.completion import completion
 from bftrainer_replay.simulation.losses import FAMILIES, LossCurve

@@ -9,8 +9,8 @@ import pytest
 
 from bftrainer.domain.model import Curve
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.loss_phase import LossPhase
 from bftrainer_papers import afs, loss_phase, modelarts
+from bftrainer_papers.policies.loss_phase import LossPhase
 from bftrainer_papers.reproduction import PaperResult, ReproductionOptions, ResultVerdict
 
 

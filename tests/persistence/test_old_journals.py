@@ -18,9 +18,9 @@ from bftrainer.live.rerun import decide_again
 from bftrainer.persistence import codec
 from bftrainer.persistence.journal import entries, last_state
 from bftrainer.persistence.store import DB_NAME, Store, open_store
-from bftrainer.policies.flowcon import Lists
 from bftrainer.policies.guard import StarvationClock
-from bftrainer.policies.loss_phase import TrainingPhase
+from bftrainer_papers.policies.flowcon import Lists
+from bftrainer_papers.policies.loss_phase import TrainingPhase
 
 RECORDED = sorted((Path(__file__).parents[1] / "recorded" / "journal-before").glob("*.sql"))
 

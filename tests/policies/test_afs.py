@@ -7,7 +7,7 @@ import random
 from policy_states import active, decide, fresh
 
 from bftrainer.domain.model import Curve
-from bftrainer.policies.afs import AfsL, AfsP, _Side, prefers
+from bftrainer_papers.policies.afs import AfsL, AfsP, _Side, prefers
 
 LINEAR = Curve((1, 16), (1.0, 16.0))
 

@@ -8,12 +8,12 @@ from policy_states import active, decide, fresh, state
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.errors import InvalidValueError, UnknownNameError
 from bftrainer.plugins import build_policy
-from bftrainer.policies.afs import AfsL
-from bftrainer.policies.fcfs_rigid import FcfsRigid
-from bftrainer.policies.loss_phase import LossPhase
-from bftrainer.policies.modelarts_optimal import ModelArtsOptimal
 from bftrainer.policies.needs import check_needs, refusal
-from bftrainer.policies.srtf import Srtf
+from bftrainer_papers.policies.afs import AfsL
+from bftrainer_papers.policies.fcfs_rigid import FcfsRigid
+from bftrainer_papers.policies.loss_phase import LossPhase
+from bftrainer_papers.policies.modelarts_optimal import ModelArtsOptimal
+from bftrainer_papers.policies.srtf import Srtf
 
 
 def test_srtf_runs_who_would_be_done_first_at_its_requested_size() -> None:

@@ -6,9 +6,9 @@ import pytest
 from policy_states import active, decide, state
 
 from bftrainer.domain.state import Losses
-from bftrainer.policies.flowcon import FlowCon, FlowConMember, Lists, Measured, Rules, Stage
 from bftrainer_papers.containers.hosts import Container, ContainerHost
 from bftrainer_papers.flowcon import FlowConWorker
+from bftrainer_papers.policies.flowcon import FlowCon, FlowConMember, Lists, Measured, Rules, Stage
 
 RULES = Rules(alpha=0.05, interval_s=20.0, beta=2.0)
 NL, WL, CL = Stage.NEW, Stage.WATCHING, Stage.COMPLETING

@@ -8,8 +8,8 @@ from policy_states import active, fresh
 from bftrainer.domain.events import Event, TimerDue
 from bftrainer.domain.model import Curve
 from bftrainer.domain.state import Active, Decision, Losses
-from bftrainer.policies.loss_phase import LossPhase, TrainingPhase
-from bftrainer.policies.shares import by_weight
+from bftrainer_papers.policies.loss_phase import LossPhase, TrainingPhase
+from bftrainer_papers.policies.shares import by_weight
 
 ONE_A_SECOND = Curve((1, 4), (512.0, 2048.0))
 POLICY = LossPhase()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policy_states import active, decide, state
 
-from bftrainer.policies.modelarts_greedy import ModelArtsGreedy
+from bftrainer_papers.policies.modelarts_greedy import ModelArtsGreedy
 
 GREEDY = ModelArtsGreedy()
 

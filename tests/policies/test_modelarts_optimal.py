@@ -6,7 +6,7 @@ import math
 
 from policy_states import active, decide, fresh, state
 
-from bftrainer.policies.modelarts_optimal import ModelArtsOptimal
+from bftrainer_papers.policies.modelarts_optimal import ModelArtsOptimal
 
 POLICY = ModelArtsOptimal()
 

@@ -19,7 +19,8 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.shares import by_weight, equal_shares
+from bftrainer.policies.shares import equal_shares
+from bftrainer_papers.policies.shares import by_weight
 
 # A task slower than its curve is checked again after this long.
 _AGAIN_S = 1.0
@@ -40,6 +41,10 @@ class TrainingPhase:
 
     marks: tuple[LossMark, ...] = ()
     ages: tuple[str, ...] = ()
+
+
+WIRE = {"bftrainer.policies.loss_phase:Mark": LossMark, "bftrainer.policies.loss_phase:Phase": TrainingPhase}
+"""Their names in journals."""
 
 
 @dataclass(frozen=True, slots=True)

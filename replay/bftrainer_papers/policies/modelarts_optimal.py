@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.allocation.horizon import HorizonJob, solve
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import rates
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.modelarts_greedy import Shares, next_moment
-from bftrainer.policies.needs import Need, remaining
+from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
+from bftrainer_papers.policies.horizon import HorizonJob, solve
+from bftrainer_papers.policies.lengths import remaining
+from bftrainer_papers.policies.modelarts_greedy import Shares, next_moment
 
 
 @dataclass(frozen=True, slots=True)

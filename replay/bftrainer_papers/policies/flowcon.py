@@ -21,7 +21,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.shares import by_weight
+from bftrainer_papers.policies.shares import by_weight
 
 
 class Stage(Enum):
@@ -52,6 +52,14 @@ class Lists:
     members: tuple[FlowConMember, ...] = ()
     interval_s: float = 0.0
     next_s: float = 0.0
+
+
+WIRE = {
+    "bftrainer.policies.flowcon:Lists": Lists,
+    "bftrainer.policies.flowcon:Member": FlowConMember,
+    "bftrainer.policies.flowcon:Stage": Stage,
+}
+"""Their names in journals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import requested
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.shares import first_fit
+from bftrainer_papers.policies.shares import first_fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from bftrainer.domain.model import rates
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import requested
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.needs import Need, remaining
+from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.shares import first_fit
+from bftrainer_papers.policies.lengths import remaining
+from bftrainer_papers.policies.shares import first_fit
 
 
 @dataclass(frozen=True, slots=True)

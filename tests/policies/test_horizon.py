@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bftrainer.allocation import highs
-from bftrainer.allocation.horizon import HorizonJob, solve
 from bftrainer.allocation.milp import ConstraintRows
+from bftrainer_papers.policies.horizon import HorizonJob, solve
 
 P_H = 5 / 60
 

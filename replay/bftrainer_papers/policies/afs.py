@@ -24,9 +24,10 @@ from bftrainer.domain.model import rates
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies import splitmix
-from bftrainer.policies.needs import Need, remaining
+from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
+from bftrainer_papers.policies import splitmix
+from bftrainer_papers.policies.lengths import remaining
 
 
 @dataclass(slots=True)

@@ -1,0 +1,14 @@
+"""What policies that require lengths know of a trainer."""
+
+from __future__ import annotations
+
+from bftrainer.domain.state import Active
+from bftrainer.errors import InvalidValueError
+
+
+def remaining(active: Active, policy: str) -> float:
+    """Remaining samples, for policies with ``Need.LENGTH``. Raises :class:`InvalidValueError` where they are unknown."""
+    left = active.remaining_samples
+    if left is None:
+        raise InvalidValueError(f"trainer {active.trainer.id}: policy {policy} requires samples_total")
+    return left

@@ -1,0 +1,65 @@
+"""Ways to divide a pool: shares by weight, first fit in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.sizes import largest_legal, requested
+from bftrainer.domain.state import State
+
+
+def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
+    """Requested sizes in the given order; a trainer that does not fit the nodes still free gets none."""
+    free, counts = len(state.pool), [0] * len(state.active)
+    for j in order:
+        size = requested(state.active[j].trainer)
+        if size <= free:
+            counts[j], free = size, free - size
+    return tuple(counts)
+
+
+def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> tuple[int, ...]:
+    """Counts near ``weights`` / sum * ``nodes``, each legal, by the largest-remainder method.
+
+    A trainer whose share exceeds its largest size gets that size, and the others share the rest. Nodes left by rounding go
+    one by one to the largest remainder; ties go to the larger weight, then to the earlier trainer. Nodes left by illegal
+    sizes go first to trainers whose smallest size exceeds their share, then to all others, the largest weight first.
+    """
+    shares = _within_largest(trainers, weights, nodes)
+    order = sorted(range(len(trainers)), key=lambda j: (-(shares[j] % 1.0), -weights[j], j))
+    whole = [int(share) for share in shares]
+    for j in order[: max(min(round(sum(shares)), nodes) - sum(whole), 0)]:
+        whole[j] += 1
+    counts = [largest_legal(trainer, n) for trainer, n in zip(trainers, whole, strict=True)]
+    rest = nodes - sum(counts)
+    by_rank = sorted(range(len(trainers)), key=lambda j: (-weights[j], j))
+    for waiting in (True, False):
+        for j in by_rank:
+            if not waiting or counts[j] == 0:
+                limit = counts[j] + rest
+                if waiting:
+                    limit = min(limit, trainers[j].min_nodes if trainers[j].sizes is None else limit)
+                more = largest_legal(trainers[j], limit)
+                rest -= more - counts[j]
+                counts[j] = more
+    return tuple(counts)
+
+
+def _within_largest(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> list[float]:
+    """Real shares of ``nodes``, none above a trainer's largest size."""
+    shares = [0.0] * len(trainers)
+    open_to = [j for j in range(len(trainers)) if weights[j] > 0]
+    left = float(nodes)
+    while open_to and left > 0:
+        unit = left / sum(weights[j] for j in open_to)
+        full = [j for j in open_to if weights[j] * unit >= trainers[j].max_nodes]
+        if not full:
+            for j in open_to:
+                shares[j] = weights[j] * unit
+            break
+        for j in full:
+            shares[j] = float(trainers[j].max_nodes)
+            left -= trainers[j].max_nodes
+        open_to = [j for j in open_to if j not in full]
+    return shares
