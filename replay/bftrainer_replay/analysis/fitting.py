@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ _MOST_CLASSES = 2048
 _MOST_CHANGES = 1_000_000
 """Of which a hundredth can be looked at."""
 _MOST_BYTES = 64_000_000
+_AT_ONCE = 1_000_000
+"""Jobs of which something is worked out together."""
+_COLUMNS = ("eligible_s", "start_s", "end_s", "nodes", "limit_s", "needs")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,22 +41,23 @@ class Fitting:
     """
 
     def __init__(self, window: LogWindow, fragments: Fragments, queue: Queue) -> None:
+        if (queue.eligible_s[1:] < queue.eligible_s[:-1]).any():
+            order = np.argsort(queue.eligible_s, kind="stable")
+            queue = replace(queue, **{name: getattr(queue, name)[order] for name in _COLUMNS})
+        # The queue's own columns, of which there may be 44 million rows; a job that does not count has never waited.
         until = np.where(np.isnan(queue.start_s), queue.end_s, queue.start_s)
         real: NDArray[Any] = (until >= queue.eligible_s + max(window.debounce_s, 1e-3)) & np.isfinite(queue.eligible_s)
         real &= (until > window.start_s) & (queue.eligible_s < window.end_s)
-        if (queue.eligible_s[1:] < queue.eligible_s[:-1]).any():
-            order = np.argsort(queue.eligible_s, kind="stable")
-            real = order[real[order]]
-        self._begins, self._ends = queue.eligible_s[real], until[real]
-        del until
-        self._sizes = np.maximum(queue.nodes[real], 1).astype(np.int32)
-        self._limits = np.nan_to_num(queue.limit_s[real], nan=0.0, posinf=np.inf, copy=False)
-        needs = queue.needs[real]
-        self._blocks = np.array([int(each.block) for each in queue.all_needs], dtype=np.int8)[needs]
+        until[~real] = -np.inf
+        self._queue, self._begins, self._ends = queue, queue.eligible_s, until
+        self._block_of = np.array([int(each.block) for each in queue.all_needs], dtype=np.int8)
         names = sorted(set(fragments.nodes))
         number = {name: place for place, name in enumerate(names)}
-        self._classes, of_needs, self.left_out = _classes(queue.all_needs, needs, window.site.nodes, names)
-        self._class = of_needs.astype(np.int32)[needs]
+        jobs, common = range(0, len(real), _AT_ONCE), np.zeros(len(queue.all_needs), dtype=np.int64)
+        parts = [slice(begin, begin + _AT_ONCE) for begin in jobs]
+        for part in parts:
+            common += np.bincount(queue.needs[part][real[part]], minlength=len(common))
+        self._classes, self._class_of, self.left_out = _classes(queue.all_needs, common, window.site.nodes, names)
         starts = np.argsort(fragments.start_s, kind="stable")
         nodes = np.array([number[name] for name in fragments.nodes], dtype=np.int64)
         self._idle_from, self._idle_node = fragments.start_s[starts], nodes[starts]
@@ -63,19 +67,22 @@ class Fitting:
         self._waiting = np.empty(0, dtype=np.int64)
         self._idle = np.empty(0, dtype=np.int64)
         self._next_job = self._next_fragment = 0
-        inside = np.clip(self._ends, window.start_s, window.end_s)
-        inside -= np.clip(self._begins, window.start_s, window.end_s)
-        self.waiting_s = float(inside.sum())
+        self.waiting_s = 0.0
+        for part in parts:
+            inside = np.clip(until[part][real[part]], window.start_s, window.end_s)
+            inside -= np.clip(self._begins[part][real[part]], window.start_s, window.end_s)
+            self.waiting_s += float(inside.sum())
         # A job also stops to fit when a node's remaining idle time falls below its limit.
-        late_s = self._too_late() if len(inside) < _MOST_CHANGES else None
+        is_each = np.count_nonzero(real) < _MOST_CHANGES
+        late_s = self._too_late(queue.limit_s[real]) if is_each else None
         self.changes_s: NDArray[np.float64] | None = None
         if late_s is not None:
-            finite = self._ends[np.isfinite(self._ends)]
-            self.changes_s = np.unique(np.concatenate((self._begins, finite, late_s)))
+            finite = until[np.isfinite(until)]
+            self.changes_s = np.unique(np.concatenate((self._begins[real], finite, late_s)))
 
-    def _too_late(self) -> NDArray[np.float64] | None:
+    def _too_late(self, limits: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """None if these are too many to look at each."""
-        limits = np.unique(self._limits[np.isfinite(self._limits) & (self._limits > 0)])
+        limits = np.unique(limits[np.isfinite(limits) & (limits > 0)])
         ends = np.unique(self._idle_until[np.isfinite(self._idle_until)])
         if len(limits) * len(ends) > _MOST_CHANGES:
             return None
@@ -95,9 +102,9 @@ class Fitting:
 
     def _levels(self, idle: int, at_s: float) -> NDArray[np.int64]:
         jobs = self._waiting
-        sizes, limits, classes, blocks = (
-            column[jobs] for column in (self._sizes, self._limits, self._class, self._blocks)
-        )
+        sizes, needs = np.maximum(self._queue.nodes[jobs], 1), self._queue.needs[jobs]
+        limits = np.nan_to_num(self._queue.limit_s[jobs], nan=0.0, posinf=np.inf, copy=False)
+        classes, blocks = self._class_of[needs], self._block_of[needs]
         nodes, left_s = self._idle_node[self._idle], self._idle_until[self._idle] - at_s
         level = np.where(sizes <= idle, _NO_PARTITION, _TOO_LARGE)
         usable = np.zeros((_NO_PARTITION, idle), dtype=np.bool_)
@@ -138,7 +145,7 @@ def _moved(
 
 
 def _classes(
-    all_needs: tuple[JobNeeds, ...], needs: NDArray[np.int32], facts: LoggedNodes | None, names: list[str]
+    all_needs: tuple[JobNeeds, ...], common: NDArray[np.int64], facts: LoggedNodes | None, names: list[str]
 ) -> tuple[list[_Class], NDArray[np.int64], int]:
     """The classes, the class of each needs, and how many needs are beyond the limit: every node suits those."""
     everyone = np.ones(len(names), dtype=np.bool_)
@@ -150,7 +157,6 @@ def _classes(
     here = np.array([number[name] for name in names], dtype=np.int64)
     most = max(1, min(_MOST_CLASSES, _MOST_BYTES // (2 * len(facts.names))))
     same: dict[tuple[object, ...], list[int]] = {}
-    common = np.bincount(needs, minlength=len(all_needs))
     for place in np.argsort(-common, kind="stable")[: np.count_nonzero(common)].tolist():
         each = all_needs[place]
         same.setdefault((each.partition, each.constraint, each.cores, each.devices), []).append(place)

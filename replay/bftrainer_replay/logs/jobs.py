@@ -9,7 +9,8 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ParamSpec
+from itertools import repeat
+from typing import Any, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +122,8 @@ class JobTable:
     eligible_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
-    asked: NDArray[np.int64]
-    first: NDArray[np.int64]
+    asked: NDArray[np.int32]
+    first: NDArray[np.uint32]
     members: NDArray[np.int32]
     names: tuple[str, ...]
     limit_s: NDArray[np.float64]
@@ -147,8 +148,13 @@ class JobTable:
             before = until[begin - 1] if begin else 0
             end = max(begin + 1, int(np.searchsorted(until, before + MOST_PLACES, side="right")))
             places = np.flatnonzero((self.members >= begin) & (self.members < end))
-            yield begin, end, places, np.searchsorted(self.first, places, side="right") - 1
+            yield begin, end, places, np.searchsorted(self.first, places.astype(self.first.dtype), side="right") - 1
             begin = end
+
+    def parts(self) -> Iterator[slice]:
+        """All jobs, a million at a time: what is worked out for each of them takes memory for a part."""
+        for begin in range(0, len(self.asked), MOST_PLACES):
+            yield slice(begin, min(begin + MOST_PLACES, len(self.asked)))
 
     def chosen(self, keep: NDArray[np.bool_]) -> JobTable:
         """These jobs only; all names stay."""
@@ -156,9 +162,18 @@ class JobTable:
         return replace(
             self,
             **{name: getattr(self, name)[keep] for name in _COLUMNS},
-            first=np.concatenate(([0], np.cumsum(counts[keep]))),
+            first=np.concatenate(([0], np.cumsum(counts[keep]))).astype(np.uint32),
             members=self.members[np.repeat(keep, counts)],
         )
+
+
+def _filled(column: array[Any], usual: float, jobs: int) -> NDArray[Any]:
+    """A column of all jobs; one value for all, read-only, where no job has another."""
+    kind = np.dtype(column.typecode)
+    if not column:
+        return np.broadcast_to(np.array(usual, dtype=kind), (jobs,))
+    column.extend(repeat(usual if kind.kind == "f" else 0, jobs - len(column)))
+    return np.frombuffer(column, dtype=kind)
 
 
 _COLUMNS = ("submit_s", "eligible_s", "start_s", "end_s", "asked", "limit_s", "needs", "use")
@@ -176,12 +191,13 @@ class JobRows:
         self._where = where
         self.most_bytes = most_bytes
         self._room = most_bytes // PLACE_BYTES
-        self._times = [array("d") for _ in range(4)]
-        self._limits = array("d")
-        self._needs, self._uses = array("i"), array("i")
+        self._submits, self._starts, self._ends = array("d"), array("d"), array("d")
+        # A log may lack these: they are as long as needed for the last job whose value is not the usual one.
+        self._eligibles, self._limits, self._uses = array("d"), array("d"), array("i")
+        self._needs = array("i")
         self._all_needs, self._all_uses = {NO_NEEDS: 0}, {NO_USE: 0}
         self._asked = array("i")  # at most 10,000,000
-        self._first = array("q", [0])
+        self._first = array("I", [0])
         self._members = array("i")
         self._index: dict[str, int] = {}
         self._declared: set[int] = set()
@@ -258,15 +274,20 @@ class JobRows:
             eligible_s = submit_s
         if end_s != end_s:
             end_s = math.inf
-        submits, eligibles, starts, ends = self._times
-        submits.append(submit_s)
-        eligibles.append(eligible_s)
-        starts.append(start_s)
-        ends.append(end_s)
+        if eligible_s != submit_s:
+            self._eligibles.extend(self._submits[len(self._eligibles) :])
+            self._eligibles.append(eligible_s)
+        if limit_s == limit_s:
+            self._limits.extend(repeat(math.nan, len(self._asked) - len(self._limits)))
+            self._limits.append(limit_s)
+        if use:
+            self._uses.extend(repeat(0, len(self._asked) - len(self._uses)))
+            self._uses.append(use)
+        self._submits.append(submit_s)
+        self._starts.append(start_s)
+        self._ends.append(end_s)
         self._asked.append(asked)
-        self._limits.append(limit_s)
         self._needs.append(needs)
-        self._uses.append(use)
         if started and end_s != start_s:
             if nodes is None:
                 self.without_ids += 1
@@ -288,22 +309,27 @@ class JobRows:
         """Whether this record only tells the end of a job that was running. One that was waiting no longer waits."""
         job, before_s = self._unfinished.pop(job_id, (None, math.inf))
         if job is not None and before_s == start_s and math.isfinite(end_s):
-            self._times[3][job] = end_s
+            self._ends[job] = end_s
             return True
         if job is not None and math.isnan(before_s):
-            self._times[3][job] = self._times[1][job]
+            self._ends[job] = (self._eligibles if job < len(self._eligibles) else self._submits)[job]
         return False
 
     def table(self) -> JobTable:
         """All jobs as arrays that share memory with these rows: no job can be added afterwards."""
-        times = [np.frombuffer(column, dtype=np.float64) for column in self._times]
+        jobs = len(self)
+        if self._eligibles:
+            self._eligibles.extend(self._submits[len(self._eligibles) :])
+        submit, start, end = (
+            np.frombuffer(column, dtype=np.float64) for column in (self._submits, self._starts, self._ends)
+        )
+        eligible = np.frombuffer(self._eligibles, dtype=np.float64) if self._eligibles else submit
         members, names = self._used(np.frombuffer(self._members, dtype=np.int32))
-        asked = np.frombuffer(self._asked, dtype=np.int32).astype(np.int64)
-        first = np.frombuffer(self._first, dtype=np.int64)
-        limits = np.frombuffer(self._limits, dtype=np.float64)
-        needs, use = (np.frombuffer(column, dtype=np.int32) for column in (self._needs, self._uses))
+        asked, needs = (np.frombuffer(column, dtype=np.int32) for column in (self._asked, self._needs))
+        first = np.frombuffer(self._first, dtype=np.uint32)
+        limits, use = _filled(self._limits, math.nan, jobs), _filled(self._uses, 0, jobs)
         more = (limits, needs, use, tuple(self._all_needs), tuple(self._all_uses))
-        return JobTable(times[0], times[1], times[2], times[3], asked, first, members, names, *more)
+        return JobTable(submit, eligible, start, end, asked, first, members, names, *more)
 
     def _used(self, members: NDArray[np.int32]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
         """Drops nodes that only rejected lines name: they would be idle forever."""

@@ -116,8 +116,11 @@ class _NodeSets:
         """No nodes yet; ``texts`` are those of the table's needs."""
         number = {text: k for k, text in enumerate(dict.fromkeys(filter(None, texts)))}
         of_needs = np.array([number.get(text, len(number)) for text in texts])
-        ran = np.bincount(of_needs[table.needs], weights=np.diff(table.first), minlength=len(number))[: len(number)]
-        chosen = np.argsort(-ran, kind="stable")[:most]
+        ran = np.zeros(len(number) + 1)
+        for part in table.parts():
+            held = np.diff(table.first[part.start : part.stop + 1])
+            ran += np.bincount(of_needs[table.needs[part]], weights=held, minlength=len(ran))
+        chosen = np.argsort(-ran[:-1], kind="stable")[:most]
         place = np.full(len(number) + 1, len(chosen))
         place[chosen] = np.arange(len(chosen))
         nodes = np.zeros((len(chosen) + 1, len(table.names)), dtype=np.bool_)

@@ -46,7 +46,7 @@ class Queue:
     eligible_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
-    nodes: NDArray[np.int64]
+    nodes: NDArray[np.int64] | NDArray[np.int32]
     limit_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     needs: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     all_needs: tuple[JobNeeds, ...] = (NO_NEEDS,)

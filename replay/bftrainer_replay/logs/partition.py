@@ -73,5 +73,7 @@ def _only(facts: LoggedNodes, places: list[int]) -> LoggedNodes:
 def _waiting_for(queue: Queue, name: str) -> Queue:
     asked = [not each.partition or name in each.partition.split(",") for each in queue.all_needs]
     mine = np.array(asked, dtype=np.bool_)[queue.needs]
+    if mine.all():
+        return queue
     columns = ("submit_s", "eligible_s", "start_s", "end_s", "nodes", "limit_s", "needs")
     return replace(queue, **{column: getattr(queue, column)[mine] for column in columns})

@@ -80,8 +80,11 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
         begin, finish = float(starts.min()), float(latest)
 
     def busy() -> float:
-        whole = np.minimum(ends, finish) - np.maximum(starts, begin)
-        return float(np.dot(np.maximum(whole, 0), asked)) / max(finish - begin, 1.0)
+        node_s = 0.0
+        for part in table.parts():
+            whole = np.minimum(ends[part], finish) - np.maximum(starts[part], begin)
+            node_s += float(np.dot(np.maximum(whole, 0), asked[part]))
+        return node_s / max(finish - begin, 1.0)
 
     # Of a log that was selected by time, few jobs still run when it is taken, perhaps months later: it ends at its last time.
     mean, taken_s = busy(), source.rows.until_s
@@ -92,7 +95,10 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     # Right after the beginning, or right before the end, fewer than half as many nodes are busy as on average.
     thin_start = asked[(starts <= begin) & (ends > begin)].sum() < mean / 2
     thin_end = asked[(starts < finish) & (ends >= finish)].sum() < mean / 2
-    long_run_s = float(np.percentile(np.minimum(ends, finish) - starts, 99))
+    runs_s = np.minimum(ends, finish)
+    runs_s -= starts
+    long_run_s = float(np.percentile(runs_s, 99, overwrite_input=True))
+    del runs_s
     guess_s = math.floor(min(long_run_s, LONGEST_GUESS_H * 3600, (finish - begin) / 10))
     options = source.options
     warm_s = 3600 * options.warm_up_h if options.warm_up_h is not None else guess_s * bool(thin_start)
@@ -143,13 +149,14 @@ def _given(source: Source, text: str) -> tuple[float, float]:
 
 def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Span], list[Span]]:
     """Spans of an hour or more in which no job runs: although some job waits for all of the last hour, and others."""
-    ran = table.end_s > table.start_s
-    waited_until = np.where(np.isnan(table.start_s), table.end_s, table.start_s)
+    ran: Any = table.end_s > table.start_s
+    ran = slice(None) if ran.all() else ran  # without copies
     spans: list[Span] = []
     quiet: list[Span] = []
     for empty_from, empty_to in _gaps(table.start_s[ran], table.end_s[ran], start_s, end_s):
         if empty_to - empty_from < SHORTEST_OUTAGE_S:
             continue
+        waited_until = np.where(np.isnan(table.start_s), table.end_s, table.start_s)
         waiting = (table.eligible_s <= empty_to - SHORTEST_OUTAGE_S) & (waited_until >= empty_to)
         (spans if waiting.any() else quiet).append((empty_from, empty_to))
     return spans, quiet
@@ -172,7 +179,10 @@ def _gaps(
 ) -> list[tuple[float, float]]:
     """The parts of [start_s, end_s] that no interval covers."""
     # Before the k-th start, all of the earlier k have ended if the k-th end is earlier.
-    begin = np.append(np.sort(np.clip(starts, start_s, end_s)), end_s)
-    covered = np.append(start_s, np.sort(np.clip(ends, start_s, end_s)))
+    begin, covered = np.full(len(starts) + 1, end_s), np.full(len(ends) + 1, start_s)
+    np.clip(starts, start_s, end_s, out=begin[:-1])
+    np.clip(ends, start_s, end_s, out=covered[1:])
+    begin.sort()
+    covered.sort()
     gap = begin > covered
     return list(zip(covered[gap].tolist(), begin[gap].tolist(), strict=True))

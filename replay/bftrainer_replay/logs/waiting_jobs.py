@@ -40,14 +40,14 @@ def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | Non
         "eligible_s": table.submit_s[twice], "submit_s": table.submit_s[twice], "start_s": until_s, "end_s": until_s,
         "asked": table.asked[twice], "limit_s": table.limit_s[twice], "needs": table.needs[twice],
     }  # fmt: skip
-    table.needs[twice] = freed[table.needs[twice]]
     if len(twice):
+        table.needs[twice] = freed[table.needs[twice]]
         more: dict[str, Any] = {name: np.concatenate((getattr(table, name), columns[name])) for name in columns}
         table = replace(table, **more)
     order = np.argsort(table.eligible_s, kind="stable")
-    for name in columns:
-        column = getattr(table, name)
-        column[:] = column[order]
+    for column in {id(column): column for column in (getattr(table, name) for name in columns)}.values():
+        if column.flags.writeable:  # else all are alike
+            column[:] = column[order]
     return Queue(
         table.submit_s, table.eligible_s, table.start_s, table.end_s, table.asked, table.limit_s, table.needs, all_needs,
         frozenset(facts), dialect=dialect,

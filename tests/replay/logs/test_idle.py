@@ -9,11 +9,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bftrainer_replay.logs.dialect import GENERIC
 from bftrainer_replay.logs.first_fit import most_at_once, place
 from bftrainer_replay.logs.idle import idle_events, idle_periods
 from bftrainer_replay.logs.jobs import JobRows, JobTable
 from bftrainer_replay.logs.model import PoolEvent
 from bftrainer_replay.logs.span import TrustedSpan
+from bftrainer_replay.logs.waiting_jobs import queue_of
 
 Jobs = list[tuple[float, float, list[str]]]
 
@@ -158,3 +160,26 @@ def test_a_job_keeps_no_more_memory_than_the_nodes_it_got() -> None:
     tracemalloc.stop()
     assert (short, len(placed.members)) == (0, 500)
     assert peak < 5e6, "500 views of up to 10,000 nodes are 39 MB"
+
+
+def test_columns_that_most_jobs_lack_are_as_long_as_the_others() -> None:
+    rows = JobRows()
+    nodes = rows.ids(["a"])
+    nan = math.nan
+    for submit_s, eligible_s, limit_s, use in ((1, 1, nan, 0), (2, 5, nan, 0), (3, 3, 60.0, 1), (4, 4, nan, 0)):
+        rows.add(submit_s, eligible_s, 10.0, 20.0, 1, nodes, limit_s, use=use)
+    table = rows.table()
+    assert table.eligible_s.tolist() == [1, 5, 3, 4]
+    assert [str(limit) for limit in table.limit_s.tolist()] == ["nan", "nan", "60.0", "nan"]
+    assert table.use.tolist() == [0, 0, 1, 0]
+    queue = queue_of(table, frozenset(), GENERIC)
+    assert queue is not None
+    assert queue.eligible_s.tolist() == [1, 3, 4, 5]
+    assert queue.submit_s.tolist() == [1, 3, 4, 2]
+    plain = JobRows()
+    for submit_s in (2, 1):
+        plain.add(submit_s, submit_s, 10.0, 20.0, 1, plain.ids(["a"]))
+    queue = queue_of(plain.table(), frozenset(), GENERIC)
+    assert queue is not None
+    assert (queue.submit_s.tolist(), queue.eligible_s.tolist()) == ([1, 2], [1, 2])  # one array is put in order once
+    assert np.isnan(queue.limit_s).all()
