@@ -120,7 +120,8 @@ class CachingFs(pyfuse3.Operations):
     async def write(self, fh: int, off: int, buf: bytes) -> int:
         return _tried(lambda: os.pwrite(fh, buf, off))
 
-    async def flush(self, fh: int) -> None: ...
+    async def flush(self, fh: int) -> None:
+        raise pyfuse3.FUSEError(errno.ENOSYS)  # on NFS, too, a close asks the server only if there is new data
 
     async def fsync(self, fh: int, datasync: bool) -> None: ...
 

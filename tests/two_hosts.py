@@ -71,12 +71,23 @@ def two_hosts(folder: Path, cached_s: float = CACHED_S) -> Iterator[TwoHosts]:
         for name in ("one", "other"):
             point = folder / name
             point.mkdir(mode=0o700)
-            made.append(mounted.enter_context(_mounted(behind, point, cached_s)))
+            made.append(mounted.enter_context(_mounted(behind, point, cached_s))[0])
         yield TwoHosts(*made)
 
 
 @contextmanager
-def _mounted(behind: Path, point: Path, cached_s: float) -> Iterator[Path]:
+def one_host(folder: Path) -> Iterator[tuple[Path, int]]:
+    """A folder, and the PID of its server: while that is stopped, whoever uses the folder waits."""
+    if reason := why_not():
+        pytest.skip(f"no file system that can be stopped: {reason}")
+    for name in ("behind", "shared"):
+        (folder / name).mkdir(mode=0o700)
+    with _mounted(folder / "behind", folder / "shared", 0.0) as made:
+        yield made
+
+
+@contextmanager
+def _mounted(behind: Path, point: Path, cached_s: float) -> Iterator[tuple[Path, int]]:
     argv = [_python(), str(_SERVER), str(behind), str(point), str(cached_s)]
     with (point.parent / f"{point.name}.log").open("wb") as log:
         server = subprocess.Popen(argv, stdout=log, stderr=log)
@@ -85,7 +96,7 @@ def _mounted(behind: Path, point: Path, cached_s: float) -> Iterator[Path]:
         if server.poll() is not None:
             log_text = (point.parent / f"{point.name}.log").read_text()
             pytest.skip(f"no file system with caches like NFS: {log_text.strip().splitlines()[-1:]}")
-        yield point
+        yield point, server.pid
     finally:
         subprocess.run(["umount", "--lazy", str(point)], check=False, capture_output=True)
         if server.poll() is None:

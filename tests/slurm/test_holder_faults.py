@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -12,6 +14,7 @@ import pytest
 from clusters_under_test import RealSlurm
 from horovod_trainer import SITE
 from slurm_lab import BAD_ANSWERS, Lab, wait_until
+from two_hosts import one_host
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.errors import CommandError, SchedulerError
@@ -116,6 +119,22 @@ def test_release_leaves_nothing_on_the_node(cluster: RealSlurm) -> None:
     until_gone(holder, fragment.name)
     assert cluster.workers() == 0
     assert list(holder.holders.glob("*#*")) == []
+
+
+@pytest.mark.root
+def test_a_main_job_takes_held_nodes_while_the_file_system_of_their_logs_hangs(lab: Lab, tmp_path: Path) -> None:
+    """Whatever a holder writes to its log at its end keeps its srun, and the node, until the file system is back."""
+    told = tmp_path / "told"
+    with one_host(tmp_path) as (shared, server):
+        cluster = RealSlurm(lab, shared)
+        hold(cluster, 8)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            lab.submit(f"touch {told}", "-p", "main", "-N8", "-t", "2")
+            wait_until(told.exists, "the main job")
+        finally:
+            os.kill(server, signal.SIGCONT)
+        lab.tidy_up()
 
 
 def test_released_while_slurmctld_is_down_the_payload_still_ends(cluster: RealSlurm) -> None:

@@ -14,7 +14,7 @@ job has several nodes. Each has a payload then; the one on this node signals the
 status 1, which ends the others as well.
 
 Nothing here may delay the signal. Threads read and write all files, and the main thread only waits for signals: a shared file
-system that hangs must not keep a node.
+system that hangs must not keep a node. At the end nothing is printed: srun would wait for the holder's log (22.05.8).
 
 Two files are read once a second. ``lease``, in the fragment's own folder, names the pilot that holds the fragment.
 ``renewed``, one file in HOLDERS_DIR for all fragments, is rewritten by that pilot six times in ``LEASE_S``: its name and a
@@ -459,8 +459,6 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0):
         killed = sweep.run()
         text = "{:.6f} {} killed={} took_s={:.6f}".format(noticed_s, why, killed, time.time() - noticed_s)
         mark(folder, "leaving", text)
-        sys.stderr.write("payload: leaving: " + text + "\n")
-        sys.stderr.flush()
         if script:
             try:
                 os.kill(script, signal.SIGUSR1)
