@@ -13,6 +13,7 @@ TABLE = (
     Command("nodes", f"{_HERE}.nodes:nodes", "List the held nodes and their audit trail.", "Pilot"),
     Command("events", f"{_HERE}.events:events", "List the pilot's latest decisions and messages.", "Pilot"),
     Command("usage", f"{_HERE}.usage:usage", "Sum node-hours by trainer or by user.", "Pilot"),
+    Command("adapt", f"{_HERE}.adapt:adapt", "Print the lines that a training script needs.", "Trainers"),
     Command(
         "rehearse",
         f"{_HERE}.rehearse:rehearse",

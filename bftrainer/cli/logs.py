@@ -14,7 +14,7 @@ from bftrainer.client.state_dir import opened_registry, pending_submissions
 from bftrainer.errors import UserError
 from bftrainer.system.regular import open_regular
 
-_POLL_S = 0.5
+POLL_S = 0.5
 _TAIL_BYTES = 64 << 20
 """Most that is read at once; a worker's log is no longer, unless another program writes it."""
 
@@ -55,11 +55,11 @@ def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:
         if not found and first:
             _nothing_yet(f"trainer {trainer!r} has not written any output yet", follow and not ended)
         for path in found:
-            _print_new(path, offsets, lines if first else None, named=len(found) > 1)
+            print_new(path, offsets, lines if first else None, named=len(found) > 1)
         if not follow or ended:
             return
         first = False
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)
 
 
 def _wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
@@ -71,7 +71,7 @@ def _wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
     if is_pending():
         _nothing_yet(f"trainer {trainer!r} is submitted, but no pilot has read it yet (bftrainer pilot)", follow)
         while is_pending():
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
 
 
 def _nothing_yet(text: str, follow: bool) -> None:
@@ -80,7 +80,8 @@ def _nothing_yet(text: str, follow: bool) -> None:
     say(f"note: {text}; waiting", err=True)
 
 
-def _print_new(path: Path, offsets: dict[Path, int], tail: int | None, *, named: bool) -> None:
+def print_new(path: Path, offsets: dict[Path, int], tail: int | None, *, named: bool) -> None:
+    """Print what a log has gained since the last call with these ``offsets``, or its last ``tail`` lines."""
     begin = offsets.get(path, 0)
     try:
         handle = open_regular(path)

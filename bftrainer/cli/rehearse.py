@@ -24,6 +24,7 @@ from bftrainer.cli.state import set_option
 if TYPE_CHECKING:
     from bftrainer.config.trainer_file import TrainerSpec
     from bftrainer.rehearsal.finding import RehearsalFinding
+    from bftrainer.rehearsal.player import Options
     from bftrainer.rehearsal.record import Record
     from bftrainer.rehearsal.rehearse import Costs
 
@@ -118,42 +119,66 @@ def rehearse(
       bftrainer rehearse digits.toml --set 'command=["python", "train.py", "--epochs", "1000"]'
     """
     from bftrainer.persistence.spool import open_state_dir
-    from bftrainer.rehearsal.copies import outside, written_since
     from bftrainer.rehearsal.player import Options
     from bftrainer.rehearsal.rehearse import costs
-    from bftrainer.rehearsal.rehearse import rehearse as play
     from bftrainer.rehearsal.speed import add_curve, speeds, this_node
-    from bftrainer.rehearsal.stamp import note
-    from bftrainer.rehearsal.verdicts import has_passed, judge
 
     spec = _spec(file, arguments, assignments)
     folder = None if state is None else open_state_dir(state)
     options = Options(slots=slots or spec.slots or 1, copy_bytes=copy_mb * 1_000_000, **given)
-    elsewhere, began_s = outside(spec), time.time()
-    with _scratch(keep) as scratch, _ended_by_signals(), _status_line() as tell:
-        record = play(spec, options, scratch, tell, str(file))
-    findings = judge(record, spec)
-    passed = has_passed(findings)
-    if passed and folder is not None:
-        note(folder, spec)
-    written = written_since(elsewhere, began_s)
-    measured = speeds(record, options.slots)
+    with _scratch(keep) as scratch:
+        found = _rehearsed(spec, options, str(file), folder, scratch)
+    measured = speeds(found.record, options.slots)
     if curves is not None and measured:
         add_curve(curves, spec.name, node_type or this_node(), measured)
     if as_json:
-        say(
-            json.dumps(
-                _as_dict(spec, passed, findings, costs(record), measured, elsewhere, written, scratch if keep else None)
-            )
-        )
+        say(json.dumps(_as_dict(spec, found, costs(found.record), measured, scratch if keep else None)))
     else:
-        _show(spec, record, findings, costs(record), elsewhere, written)
+        _show(spec, found, costs(found.record))
         if curves is not None:
             say(_speed_line(measured, curves))
         if keep:
             say(f"kept: {scratch}")
-    if not passed:
+    if not found.passed:
         raise click.exceptions.Exit(1)
+
+
+def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
+    """Rehearse with the default options, print the verdict, and record a pass in a state directory."""
+    from bftrainer.rehearsal.player import Options
+    from bftrainer.rehearsal.rehearse import costs
+
+    with _scratch(keep=False) as scratch:
+        found = _rehearsed(spec, Options(slots=spec.slots or 1), where, folder, scratch)
+    _show(spec, found, costs(found.record))
+    return found.passed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A rehearsal, its findings, and the paths outside the copy: those that were used, and those that were written."""
+
+    record: Record
+    findings: list[RehearsalFinding]
+    passed: bool
+    elsewhere: list[Path]
+    written: list[Path]
+
+
+def _rehearsed(spec: TrainerSpec, options: Options, where: str, folder: Path | None, scratch: Path) -> _Outcome:
+    from bftrainer.rehearsal.copies import outside, written_since
+    from bftrainer.rehearsal.rehearse import rehearse as play
+    from bftrainer.rehearsal.stamp import note
+    from bftrainer.rehearsal.verdicts import has_passed, judge
+
+    elsewhere, began_s = outside(spec), time.time()
+    with _ended_by_signals(), _status_line() as tell:
+        record = play(spec, options, scratch, tell, where)
+    findings = judge(record, spec)
+    passed = has_passed(findings)
+    if passed and folder is not None:
+        note(folder, spec)
+    return _Outcome(record, findings, passed, elsewhere, written_since(elsewhere, began_s))
 
 
 def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
@@ -209,17 +234,10 @@ def _status_line() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(f"rehearsing: {text}")
 
 
-def _show(
-    spec: TrainerSpec,
-    record: Record,
-    findings: list[RehearsalFinding],
-    learned: Costs,
-    elsewhere: list[Path],
-    written: list[Path],
-) -> None:
+def _show(spec: TrainerSpec, found: _Outcome, learned: Costs) -> None:
     from bftrainer.rehearsal.finding import CheckVerdict
-    from bftrainer.rehearsal.verdicts import has_passed
 
+    record, findings = found.record, found.findings
     acts = ", ".join(str(played.act) for played in record.played)
     say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
     indent = max(len(finding.title) for finding in findings) + 15
@@ -240,11 +258,11 @@ def _show(
     lines = _lines(learned)
     if lines:
         say("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
-    if elsewhere:
-        say(_wrapped(f"not copied (the script used the originals): {', '.join(map(str, elsewhere))}", "  "))
-    if written:
-        say(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, written))}", "  "))
-    verdict = "pass" if has_passed(findings) else "not passed: the rehearsal did not run to completion"
+    if found.elsewhere:
+        say(_wrapped(f"not copied (the script used the originals): {', '.join(map(str, found.elsewhere))}", "  "))
+    if found.written:
+        say(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, found.written))}", "  "))
+    verdict = "pass" if found.passed else "not passed: the rehearsal did not run to completion"
     verdict = f"FAIL: {len(failed)} of {len(findings)} checks" if failed else verdict
     say(f"{verdict}{f', {len(open_)} undecided' if open_ else ''}")
 
@@ -272,26 +290,19 @@ def _wrapped(text: str, indent: str) -> str:
 
 
 def _as_dict(
-    spec: TrainerSpec,
-    passed: bool,
-    findings: list[RehearsalFinding],
-    learned: Costs,
-    measured: Mapping[int, float],
-    elsewhere: list[Path],
-    written: list[Path],
-    kept: Path | None,
+    spec: TrainerSpec, found: _Outcome, learned: Costs, measured: Mapping[int, float], kept: Path | None
 ) -> dict[str, object]:
-    checks = [{**dataclasses.asdict(finding), "verdict": finding.verdict.value} for finding in findings]
+    checks = [{**dataclasses.asdict(finding), "verdict": finding.verdict.value} for finding in found.findings]
     return {
         "trainer": spec.name,
         "launcher": spec.launcher,
-        "passed": passed,
+        "passed": found.passed,
         "checks": checks,
         "scale_up_s": learned.up_s,
         "scale_down_s": learned.down_s,
         "stalls": [{"act": act, "seconds": round(seconds, 3)} for act, seconds in learned.stalls],
         "samples_per_s": {str(nodes): round(rate, 3) for nodes, rate in measured.items()},
-        "not_copied": [str(path) for path in elsewhere],
-        "written_outside": [str(path) for path in written],
+        "not_copied": [str(path) for path in found.elsewhere],
+        "written_outside": [str(path) for path in found.written],
         "kept": None if kept is None else str(kept),
     }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bftrainer.cli.choices import LAUNCHER
+from bftrainer.cli.follow import follow
 from bftrainer.cli.output import counted, json_option, say, show_json
 from bftrainer.cli.state import set_option, state_option
+from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +36,13 @@ if TYPE_CHECKING:
 @click.option("--max-nodes", type=int, metavar="N", help="Largest number of nodes.")
 @click.option("--min-gpus", type=int, metavar="N", help="Smallest number of GPUs, if the pilot has nodes.unit = gpu.")
 @click.option("--max-gpus", type=int, metavar="N", help="Largest number of GPUs, if the pilot has nodes.unit = gpu.")
+@click.option(
+    "--gpus-per-node",
+    "slots",
+    type=int,
+    metavar="N",
+    help="Workers per node, one per GPU.  [default: nodes.slots of the pilot]",
+)
 @click.option("--samples-per-s", type=float, metavar="RATE", help="Speed on one node.  [default: measured]")
 @click.option("--model", metavar="NAME", help="Name under which the measured speed is stored for later trainers.")
 @click.option("--samples-total", type=float, metavar="N", help="Total work in samples, if it is known.")
@@ -60,6 +70,13 @@ if TYPE_CHECKING:
     help="End a trainer early: 'loss>2@1000' (at 1,000 samples), or 'asha(min loss, 1000, 27000, 3)' within its group.",
 )
 @click.option("--group", metavar="NAME", help="Group of the trainers.  [default for a sweep: the trainer's name]")
+@click.option("--rehearse-first", is_flag=True, help="Rehearse on this host; submit only if no check fails.")
+@click.option(
+    "--follow",
+    "follows",
+    is_flag=True,
+    help="Print states and output until the trainer ends; Ctrl-C leaves it running.",
+)
 @state_option
 @json_option
 def submit(
@@ -68,6 +85,8 @@ def submit(
     assignments: tuple[str, ...],
     grid: tuple[str, ...],
     array: Path | None,
+    rehearse_first: bool,
+    follows: bool,
     state: Path,
     as_json: bool,
     **options: Any,
@@ -83,6 +102,7 @@ def submit(
     \b
     Example:
       bftrainer submit train.py --max-nodes 4 -- --lr 0.1
+      bftrainer submit train.py --max-nodes 4 --rehearse-first --follow
       bftrainer submit digits.toml
       bftrainer submit digits.toml --name digits-2 --max-nodes 8
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
@@ -99,9 +119,15 @@ def submit(
             file, command = None, (str(file), *command)
         base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
     if grid or array is not None:
-        _sweep(base, grid, array, state, as_json)
+        if follows:
+            raise UserError(
+                "submit: --follow is for one trainer; a sweep is watched by `bftrainer list` or `bftrainer top`"
+            )
+        _sweep(base, grid, array, state, as_json, rehearse_first)
         return
-    _, done = submit_one(state, base, _note)
+    if rehearse_first:
+        _rehearse(base, state)
+    folder, done = submit_one(state, base, _note)
     if as_json:
         show_json(_rows([done]))
         return
@@ -109,16 +135,35 @@ def submit(
     most = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
     sizes = most if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {most}"
     say(f"submitted {spec.name}: {sizes}, launcher {spec.launcher}{guessed}")
+    if follows:
+        follow(folder, spec.name, done.spool_name)
 
 
-def _sweep(base: Draft, grid: tuple[str, ...], array: Path | None, state: Path, as_json: bool) -> None:
+def _rehearse(one: Draft, state: Path) -> None:
+    """Raises click's ``Exit`` if the trainer does not pass."""
+    from bftrainer.cli.rehearse import passes
+    from bftrainer.client.gate import checked
+    from bftrainer.persistence.spool import open_state_dir
+
+    spec = checked(one, os.environ)
+    if not passes(spec, one.where, open_state_dir(state, create=True)):
+        say("not submitted: the rehearsal has not passed", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def _sweep(
+    base: Draft, grid: tuple[str, ...], array: Path | None, state: Path, as_json: bool, rehearse_first: bool
+) -> None:
     from bftrainer.client.submission import submit_sweep
     from bftrainer.client.sweep import combined, drafts_of, grid_trials, parse_grid, read_trials
 
     rows = () if array is None else read_trials(array)
     combinations = grid_trials(parse_grid(grid), "--grid") if grid else ()
     trials = combined(rows, combinations) if rows and combinations else rows or combinations
-    _, done = submit_sweep(state, drafts_of(base, trials), _note)
+    drafts = drafts_of(base, trials)
+    if rehearse_first:
+        _rehearse(drafts[0], state)
+    _, done = submit_sweep(state, drafts, _note)
     if as_json:
         show_json(_rows(done))
         return

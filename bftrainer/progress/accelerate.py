@@ -26,7 +26,7 @@ class AcceleratedTraining(Training):
         accelerator: The accelerator.
         model: The prepared model.
         optimizer: The prepared optimizer.
-        data: The data set.
+        data: The data set, or the script's ``DataLoader``, prepared or not.
         options: The other arguments of ``Training``.
     """
 
@@ -35,7 +35,7 @@ class AcceleratedTraining(Training):
         accelerator: accelerate.Accelerator,
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
-        data: torch.utils.data.Dataset[Any],
+        data: torch.utils.data.Dataset[Any] | torch.utils.data.DataLoader[Any],
         **options: Any,
     ) -> None:
         self.accelerator = accelerator

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import lightning
 
 from bftrainer.progress.agreement import Agreement
+from bftrainer.progress.loaders import parts
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
@@ -32,7 +33,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     ``batch``.
 
     Args:
-        data: The data set.
+        data: The data set, or a ``DataLoader``, whose data set, batch size and options are used.
         batch: Samples per step of one worker; all workers have equal batches.
         epochs: Passes over the data.
         checkpoint: File of the checkpoint, written at a stop request and at the end as well.
@@ -45,9 +46,9 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
 
     def __init__(
         self,
-        data: torch.utils.data.Dataset[Any],
+        data: torch.utils.data.Dataset[Any] | torch.utils.data.DataLoader[Any],
         *,
-        batch: int,
+        batch: int | None = None,
         epochs: int,
         checkpoint: str | Path,
         rule: LearningRateRule = LearningRateRule.LINEAR,
@@ -58,11 +59,12 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     ) -> None:
         from torch.utils.data import DataLoader
 
-        self.batches = batches(Scaling.WEAK, batch)
-        self.sampler = Sampler(data, self.batches, seed=seed)
-        self.loader = DataLoader(data, batch_sampler=self.sampler, **(loader_options or {}))
+        found = parts(data, batch, loader_options)
+        self.batches = batches(Scaling.WEAK, found.batch)
+        self.sampler = Sampler(found.data, self.batches, seed=seed, shuffle=found.shuffle)
+        self.loader = DataLoader(found.data, batch_sampler=self.sampler, **found.options)
         self.rate: LearningRate | None = None
-        self._rule = (batch, rule, warmup_steps)
+        self._rule = (found.batch, rule, warmup_steps)
         self._restored: dict[str, Any] | None = None
         self._epochs, self._checkpoint, self._every = epochs, Path(checkpoint), checkpoint_every
 

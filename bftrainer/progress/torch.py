@@ -2,7 +2,7 @@
 
 ::
 
-    training = Training(model, optimizer, data, batch=32, checkpoint="digits.pt")
+    training = Training(model, optimizer, loader, checkpoint="digits.pt")
     for epoch in training.epochs(20):
         for inputs, targets in training.loader:
             optimizer.zero_grad()
@@ -12,34 +12,37 @@
             training.step(loss)
 
 It brings the order of the data, the learning rate at every size, checkpoints and the report, as ``docs/training.md`` describes
-them. Without bftrainer the same script trains as well, and resumes from its checkpoint.
+them. Without bftrainer the same script trains as well, and resumes from its checkpoint. A loop over steps wants
+:class:`Steps`.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bftrainer.progress.agreement import Agreement, from_rank_0
 from bftrainer.progress.elastic import Kept
+from bftrainer.progress.loaders import parts
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
+from bftrainer.progress.steps import Steps
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
 
 if TYPE_CHECKING:
     import torch
 
+__all__ = ["Steps", "Training"]
 
-class Training:
+
+class Training(Steps):
     """Data order, learning rate, checkpoints and reports of a loop. Create it after the process group, before the loop.
 
     Args:
-        model: The bare model (not wrapped by DistributedDataParallel), which is loaded from ``checkpoint`` if that exists.
-        optimizer: Its optimizer, loaded as well. Its learning rate is the rate for ``batch``.
-        data: The data set.
+        model: The model, bare or wrapped by DistributedDataParallel, which is loaded from ``checkpoint`` if that exists.
+        optimizer: Its optimizer, loaded as well. Its learning rate is the rate for ``batch``; where a scheduler of torch has
+            changed it, its ``initial_lr``.
+        data: The data set, or a ``DataLoader``, whose data set, batch size and options are used.
         batch: Samples per step of one worker, and of all workers with ``Scaling.STRONG``; the trainer file may override it.
         checkpoint: File of the checkpoint.
         scaling: How the global batch follows the number of workers; the trainer file may override it.
@@ -54,15 +57,16 @@ class Training:
 
     Raises:
         RuntimeError: There are several workers, but no process group.
+        InvalidValueError: The data have no length or no batch size, or the weights are sharded.
     """
 
     def __init__(
         self,
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
-        data: torch.utils.data.Dataset[Any],
+        data: torch.utils.data.Dataset[Any] | torch.utils.data.DataLoader[Any],
         *,
-        batch: int,
+        batch: int | None = None,
         checkpoint: str | Path,
         scaling: Scaling = Scaling.WEAK,
         rule: LearningRateRule = LearningRateRule.LINEAR,
@@ -76,68 +80,31 @@ class Training:
     ) -> None:
         import torch
 
-        self.rank, self.size = self._place()
-        self.model, self.optimizer = model, optimizer
-        self.checkpoint = Path(checkpoint)
-        self.batches = batches(scaling, batch)
-        rates = [group["lr"] for group in optimizer.param_groups]
+        self._begin(model, optimizer, checkpoint, checkpoint_every_s, keep)
+        found = parts(data, batch, loader_options)
+        self.batches = batches(scaling, found.batch)
+        rates = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self._shares = [rate / rates[0] for rate in rates]
-        self.rate = LearningRate(float(rates[0]), batch, rule, warmup_steps)
-        self.sampler = Sampler(data, self.batches, self.rank, self.size, seed=seed)
+        self.rate = LearningRate(float(rates[0]), found.batch, rule, warmup_steps)
+        self.sampler = Sampler(found.data, self.batches, self.rank, self.size, seed=seed, shuffle=found.shuffle)
         self.loader = _Loader(
-            torch.utils.data.DataLoader(data, batch_sampler=self.sampler, **(loader_options or {})), self
+            torch.utils.data.DataLoader(found.data, batch_sampler=self.sampler, **found.options), self
         )
-        self.step_number = 0
-        self._schedule, self._keep = schedule, dict(keep or {})
+        self._schedule = schedule
         self._epochs: int | None = None
-        self._every_s = checkpoint_every_s
         self._load()
-        self.report = reporter or Reporter(rank=self.rank)
-        self.report.watch(self._bare(), optimizer, sampler=self.sampler, rate=self.rate)
-        self._agreement = Agreement(self.report, lambda value: from_rank_0(value, self.size))
-        self._saved_at = time.monotonic()
+        self._report(reporter)
 
     def epochs(self, count: int) -> Iterator[int]:
         """The numbers of the epochs that are left; after the last one, the checkpoint is written and the end reported."""
         self._epochs = count
         while self.sampler.epoch < count:
             yield self.sampler.epoch
-        self.save()
-        self.report.done()
+        self.end()
 
     def backward(self, loss: torch.Tensor) -> None:
         """``loss.backward()`` for a mean loss: with strong scaling, the batches of workers may differ by one sample."""
         self._weighted(loss).backward()
-
-    def step(self, loss: torch.Tensor | float | None = None, **metrics: float) -> None:
-        """Count and report a step, save every ``checkpoint_every_s``, and leave at a stop request.
-
-        Call it after ``optimizer.step()``.
-
-        Args:
-            loss: Training loss of this step.
-            metrics: Values such as an accuracy, for ``bftrainer results``.
-        """
-        self.sampler.advance()
-        self.step_number += 1
-        shown = (
-            loss if loss is None or isinstance(loss, (int, float)) else loss.detach()
-        )  # becomes a number only in a line that is written
-        self.report.step(
-            step=self.step_number, samples=self.sampler.samples, loss=shown, world_size=self.size, metrics=metrics
-        )
-        if self._agreement.to_stop():
-            self.save()
-            self.report.leave()
-        # Only rank 0's clock counts; the others wait for it at the end of a step anyway.
-        if self.rank == 0 and time.monotonic() - self._saved_at >= self._every_s:
-            self._write()
-
-    def save(self) -> None:
-        """Write a checkpoint on rank 0; all ranks wait for it."""
-        if self.rank == 0:
-            self._write()
-        self._barrier()
 
     def apply_rate(self) -> None:
         """Set the learning rate of the next step."""
@@ -151,57 +118,22 @@ class Training:
         """The batch on the device of the model; plain PyTorch leaves that to the loop."""
         return batch
 
-    def _write(self) -> None:
-        import torch
+    def _position(self) -> dict[str, Any]:
+        return {"sampler": self.sampler.state_dict(), "rate": self.rate.state_dict()}
 
-        content = {
-            "model": self._bare().state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "step": self.step_number,
-        }
-        content |= {"sampler": self.sampler.state_dict(), "rate": self.rate.state_dict()}
-        content["keep"] = {name: one.state_dict() for name, one in self._keep.items()}
-        part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
-        torch.save(content, part)
-        part.replace(self.checkpoint)  # never half-written
-        self.report.checkpointed(self.checkpoint)
-        self._saved_at = time.monotonic()
-
-    def _load(self) -> None:
-        import torch
-
-        if not self.checkpoint.exists():
-            return
-        content = torch.load(self.checkpoint, map_location="cpu")
-        self._bare().load_state_dict(content["model"])
-        self.optimizer.load_state_dict(content["optimizer"])
+    def _restore(self, content: Mapping[str, Any]) -> None:
         self.sampler.load_state_dict(content["sampler"])
         self.rate.load_state_dict(content["rate"])
-        self.step_number = int(content["step"])
-        for name, one in self._keep.items():
-            one.load_state_dict(content["keep"][name])
 
-    def _place(self) -> tuple[int, int]:
-        """This worker's rank, and the number of workers."""
-        import torch.distributed as dist
+    def _advance(self) -> int:
+        self.sampler.advance()
+        return self.sampler.samples
 
-        if dist.is_available() and dist.is_initialized():
-            return dist.get_rank(), dist.get_world_size()
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise RuntimeError("several workers, but no process group: call torch.distributed.init_process_group first")
-        return 0, 1
-
-    def _bare(self) -> torch.nn.Module:
-        return self.model
+    def _watched(self) -> dict[str, Any]:
+        return {"sampler": self.sampler, "rate": self.rate}
 
     def _weighted(self, loss: torch.Tensor) -> torch.Tensor:
         return loss * self.batches.weight(self.rank, self.size)
-
-    def _barrier(self) -> None:
-        if self.size > 1:
-            import torch.distributed as dist
-
-            dist.barrier()
 
 
 class _Loader:
@@ -210,6 +142,7 @@ class _Loader:
     def __init__(self, loader: Any, training: Training) -> None:
         self._loader = loader
         self._training = training
+        self.dataset = loader.dataset
 
     def __len__(self) -> int:
         return len(self._training.sampler)

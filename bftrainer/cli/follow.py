@@ -1,0 +1,57 @@
+"""Follow a trainer to its end on the terminal: ``bftrainer submit --follow``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.cli.logs import POLL_S, print_new
+from bftrainer.cli.output import say
+from bftrainer.protocol.paths import TrainerDirectory
+
+if TYPE_CHECKING:
+    from bftrainer.client.statuses import SubmissionView
+
+_NO_PILOT_S = 5.0
+INTERRUPTED = 130
+
+
+def follow(folder: Path, name: str, spool_name: str) -> None:
+    """Print each change of the status and new output, until the trainer has ended.
+
+    Raises click's ``Exit``: with status 1 if the trainer is not done, with 130 after Ctrl-C, which leaves it running.
+    """
+    from bftrainer.client.statuses import SubmissionStatus, look
+
+    directory, offsets, said, began_s = TrainerDirectory.of(folder, name), dict[Path, int](), "", time.monotonic()
+    try:
+        while True:
+            view = look(folder, {name: spool_name})[name]
+            if (found := _line(view)) != said:
+                say(f"{name}: {found}", err=True)
+                said = found
+            paths = directory.latest_logs()
+            for path in paths:
+                print_new(path, offsets, None, named=len(paths) > 1)
+            if view.is_over:
+                raise click.exceptions.Exit(0 if view.status is SubmissionStatus.DONE else 1)
+            if view.status is SubmissionStatus.SUBMITTED and 0 < began_s < time.monotonic() - _NO_PILOT_S:
+                say(f"note: no pilot has read the submission yet (bftrainer pilot --state {folder})", err=True)
+                began_s = 0.0
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        say(f"{name} trains on; `bftrainer logs -f {name}` follows it, `bftrainer cancel {name}` ends it", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def _line(view: SubmissionView) -> str:
+    from bftrainer.client.remarks import remark_of
+
+    if view.record is None:
+        return ": ".join(filter(None, (view.status.value, view.reason)))
+    total = view.record.spec.samples_total
+    ended = f", {view.record.samples_done:,.0f} samples" if view.status.is_final and total is None else ""
+    return ": ".join(filter(None, (view.status.value + ended, remark_of(view.record))))

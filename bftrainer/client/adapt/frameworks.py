@@ -1,0 +1,113 @@
+"""Scripts whose framework has the loop: Lightning, the Trainer of Transformers, Elastic Horovod."""
+
+from __future__ import annotations
+
+import ast
+
+from bftrainer.client.adapt.source import Source, name_of
+
+_OURS = [
+    "max_epochs",
+    "min_epochs",
+    "devices",
+    "num_nodes",
+    "use_distributed_sampler",
+    "enable_checkpointing",
+    "callbacks",
+]
+"""Arguments of Lightning's Trainer that ``OnIdleNodes.arguments`` has."""
+_DATA = ("train_dataloaders", "datamodule", "model", "ckpt_path")
+_BATCH = "per_device_train_batch_size"
+_CONSTANT = (_BATCH, "save_strategy", "save_steps", "save_total_limit", "dataloader_drop_last")
+"""Arguments of TrainingArguments that ``constant_batch`` has."""
+_LIGHTNING, _TRANSFORMERS = "recipes.md#a-script-with-lightning", "recipes.md#a-script-with-the-trainer-of-transformers"
+
+
+def adapt_lightning(source: Source) -> str:
+    """``OnIdleNodes``. Raises :class:`~bftrainer.errors.UserError` for a script without epochs, loader or ``fit``."""
+    if cli := source.calls("LightningCLI"):
+        raise source.missing(cli[0], "LightningCLI makes the Trainer, and its data module the loader", _LIGHTNING)
+    trainers, fits = source.calls("Trainer"), source.calls("fit")
+    if len(trainers) != 1 or len(fits) != 1:
+        found = f"found {len(trainers)} calls of Trainer(...) and {len(fits)} of fit(...), expected one of each"
+        raise source.missing(None, found, _LIGHTNING)
+    (trainer,), (fit,) = trainers, fits
+    given, passed = _keywords(trainer), _keywords(fit)
+    data = fit.args[1] if len(fit.args) > 1 else passed.get("train_dataloaders", passed.get("datamodule"))
+    if data is None or "max_epochs" not in given:
+        raise source.missing(trainer, "found no max_epochs in Trainer(...), or no loader in fit(...)", _LIGHTNING)
+    rest = [*map(source.of, fit.args[2:3]), *(source.of(it) for it in fit.keywords if it.arg not in _DATA)]
+    loader, ready = source.of(data), list[str]()
+    if "datamodule" in passed or _is_data_module(source, data):
+        loader, ready = f"{loader}.train_dataloader()", [f'{loader}.setup("fit")']
+        if any(it.name == "val_dataloader" for it in ast.walk(source.tree) if isinstance(it, ast.FunctionDef)):
+            rest.append(f"{source.of(data)}.val_dataloader()")
+    arguments = f'{loader}, epochs={source.of(given["max_epochs"])}, checkpoint="{source.checkpoint}.ckpt"'
+    source.before(source.statement(trainer), *ready, f"idle = OnIdleNodes({arguments})")
+    own = given.get("callbacks")
+    kept = [it for it in (own.elts if isinstance(own, ast.List) else []) if "ModelCheckpoint" not in source.of(it)]
+    shown = [*map(source.of, kept), *([f"*{source.of(own)}"] if own and not isinstance(own, ast.List) else [])]
+    more = f' | {{"callbacks": [idle, {", ".join(shown)}]}}' if shown else ""
+    source.set_arguments(trainer, [*source.arguments(trainer, _OURS), f"**idle.arguments{more}"])
+    model = source.of(fit.args[0] if fit.args else passed["model"])
+    source.set_arguments(fit, [model, "idle.loader", *rest, "ckpt_path=idle.ckpt_path"])
+    if source.calls("ModelCheckpoint"):
+        source.notes.append("ModelCheckpoint is left out of callbacks=[...]: OnIdleNodes writes the checkpoint")
+    return "OnIdleNodes"
+
+
+def adapt_transformers(source: Source) -> str:
+    """``IdleNodesCallback``, with a constant global batch."""
+    trainers, made = (
+        source.calls("Trainer", "Seq2SeqTrainer"),
+        source.calls("TrainingArguments", "Seq2SeqTrainingArguments"),
+    )
+    trains = [it for it in source.calls("train") if "trainer" in source.of(it.func).lower()]
+    parsed = [it for it in ast.walk(source.tree) if name_of(it) == "training_args"]
+    if len(trainers) != 1 or len(trains) != 1 or not (made or parsed):
+        raise source.missing(None, "found no single TrainingArguments, Trainer(...) and trainer.train()", _TRANSFORMERS)
+    if made:
+        given = _keywords(made[0])
+        keys = {"": given.get(_BATCH), "save_steps=": given.get("save_steps")}
+        shown = [f"{key}{source.of(value)}" for key, value in keys.items() if value] if _BATCH in given else ["8"]
+        source.set_arguments(made[0], [*source.arguments(made[0], _CONSTANT), f"**constant_batch({', '.join(shown)})"])
+        folder = source.of(made[0].args[0] if made[0].args else given["output_dir"])
+    else:
+        line = f"vars(training_args).update(constant_batch(training_args.{_BATCH}))"
+        source.after(source.statement(min(parsed, key=lambda it: getattr(it, "lineno", 0))), line)
+        folder = "training_args.output_dir"
+    own = _keywords(trainers[0]).get("callbacks")
+    callbacks = f"callbacks=[IdleNodesCallback(){f', *{source.of(own)}' if own else ''}]"
+    source.set_arguments(trainers[0], [*source.arguments(trainers[0], ("callbacks",)), callbacks])
+    source.set_arguments(trains[0], [f"resume_from_checkpoint=last_checkpoint({folder})"])
+    source.notes.append("allow only sizes that divide the global batch: submit with --set 'sizes = [1, 2, 4]'")
+    return "IdleNodesCallback, constant_batch, last_checkpoint"
+
+
+def adapt_horovod(source: Source) -> str:
+    """``progress.track`` around the elastic state."""
+    states = source.calls("TorchState", "KerasState", "TensorFlowKerasState")
+    statement = source.statement(states[0]) if len(states) == 1 else None
+    if not isinstance(statement, ast.Assign):
+        raise source.missing(None, "found no `state = hvd.elastic.TorchState(...)`", "horovod.md#adapt-the-script")
+    state = source.of(statement.targets[0])
+    source.after(statement, f"{state} = progress.track({state}, hvd)")
+    what = (
+        "until the data's order, the learning rate and the checkpoint file are those of docs/examples/horovod_digits.py"
+    )
+    source.notes.append(f"samples are repeated after a rescale {what}: copy its lines with sampler, rate and save()")
+    return "progress"
+
+
+def _keywords(call: ast.Call) -> dict[str, ast.expr]:
+    return {it.arg: it.value for it in call.keywords if it.arg}
+
+
+def _is_data_module(source: Source, node: ast.AST) -> bool:
+    """Whether a name, or a call, is of a class of this script whose bases are data modules."""
+    bases = {
+        it.name: " ".join(map(source.of, it.bases)) for it in ast.walk(source.tree) if isinstance(it, ast.ClassDef)
+    }
+    assigned = (it for it in ast.walk(source.tree) if isinstance(it, ast.Assign))
+    made = [node, *(it.value for it in assigned if source.of(it.targets[0]) == source.of(node))]
+    return any("DataModule" in bases.get(name_of(it.func), "") for it in made if isinstance(it, ast.Call))

@@ -1,0 +1,185 @@
+"""The training loop of plain PyTorch or Accelerate: the step of the optimizer, and outward from it, also through calls."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bftrainer.client.adapt.source import Function, Source, name_of
+
+_OPTIMIZER, _SCHEDULER = re.compile("opt", re.IGNORECASE), re.compile("sched", re.IGNORECASE)
+_ANY, _EPOCHS = "recipes.md#any-other-script", "recipes.md#a-script-of-plain-pytorch"
+_Calls = tuple[tuple[ast.FunctionDef, ast.Call], ...]
+"""Functions and the calls of them, the innermost first."""
+
+
+class _Place(NamedTuple):
+    """A loop, and the calls that lead from it to the optimizer's step."""
+
+    loop: ast.For | ast.While
+    calls: _Calls
+
+
+def adapt_loop(source: Source, *, accelerate: bool) -> str:
+    """Edit the loop; returns the class that it uses. Raises :class:`~bftrainer.errors.UserError` for a loop of another kind."""
+    steps = {it: found for it in source.calls("step") if (found := _optimizer(source, it))}
+    if len(names := set(steps.values())) != 1:
+        found = f"steps of {len(names)} optimizers ({', '.join(sorted(names))})" if names else "no optimizer.step()"
+        raise source.missing(None, f"found {found}, expected those of one", _ANY)
+    step = list(steps)[-1]
+    places = list(_outward(source, step, ()))
+    if not places:
+        raise source.missing(step, f"found no loop around {source.of(step)}", _ANY)
+    inner, outer = places[0], next(iter(places[1:]), None)
+    if not (isinstance(inner.loop, ast.While) or _is_range(inner.loop)):
+        if outer is None or not _is_range(outer.loop):
+            raise source.missing(
+                inner.loop, "found no `for epoch in range(...)` around the loop over the data", _EPOCHS
+            )
+        return _Loop(source, step, inner, outer).epochs(accelerate)
+    if accelerate or (outer is not None and isinstance(outer.loop, ast.For)):
+        raise source.missing(inner.loop, "found no loop over a DataLoader", _ANY)
+    return _Loop(source, step, inner, inner).steps()
+
+
+class _Loop:
+    """The loop over batches or steps (``inner``), and that in front of which the ready part is made (``outer``)."""
+
+    def __init__(self, source: Source, step: ast.Call, inner: _Place, outer: _Place) -> None:
+        self.source, self.step, self.inner, self.outer, self.calls = source, step, inner, outer, outer.calls
+        found = source.calls("backward", within=source.function(step)) or source.calls("backward", within=inner.loop)
+        if len(found) != 1:
+            raise source.missing(inner.loop, f"found {len(found)} calls of backward() in the loop, expected one", _ANY)
+        self.backward, call = found[0], found[0].func
+        assert isinstance(call, ast.Attribute)
+        self.loss = self.backward.args[0] if self.backward.args else call.value
+        self.first = f"{self.model()}, {self.outside(_optimizer(source, step), self.calls)}"
+        scaler = source.of(step.func.value) if step.args and isinstance(step.func, ast.Attribute) else ""
+        self.keep = f', keep={{"scaler": {scaler}}}' if scaler else ""
+        self.scope = bool(self.calls) and source.function(outer.loop) is not None
+
+    def epochs(self, accelerate: bool) -> str:
+        """Epochs around batches of a loader."""
+        source, batches, epochs = self.source, self.inner.loop, self.outer.loop
+        assert isinstance(batches, ast.For)
+        loader, name = batches.iter, "AcceleratedTraining" if accelerate else "Training"
+        while isinstance(loader, ast.Call) and isinstance(loader.func, ast.Name) and loader.args:
+            loader = loader.args[0]  # enumerate(tqdm(loader))
+        data = self.outside(source.of(loader), self.calls[len(self.inner.calls) :])
+        arguments = f"{'accelerator, ' * accelerate}{self.first}, {data}, {self.checkpoint}"
+        source.before(epochs, *["global training"] * self.scope, f"training = {name}({arguments})")
+        self.count(epochs, "training.epochs")
+        source.replace(loader, "training.loader")
+        source.replace(self.backward, f"training.backward({source.of(self.loss)})")
+        self.report("training")
+        source.notes += [
+            f"line {it.lineno}: {source.of(it)} has no effect: Training sets the rate; give it a schedule ({_EPOCHS})"
+            for it in source.calls("step")
+            if isinstance(it.func, ast.Attribute) and _SCHEDULER.search(source.of(it.func.value))
+        ]
+        return name
+
+    def steps(self) -> str:
+        """One loop over steps, with batches that have no order."""
+        source, loop = self.source, self.inner.loop
+        sizes = [source.of(it) for it in ast.walk(source.tree) if name_of(it) == "batch_size"]
+        batch = max(sizes, key=len, default="1")
+        lines = [f"steps = Steps({self.first}, batch={batch}, {self.checkpoint})"]
+        if isinstance(loop, ast.For):
+            self.count(loop, "steps.range")
+        else:
+            counters = [source.of(it.target) for it in loop.body if isinstance(it, ast.AugAssign)]
+            ends = " ".join(source.of(it.test) for it in ast.walk(loop) if isinstance(it, ast.While | ast.If))
+            uses = {it: len(re.findall(rf"(?<![\w.]){re.escape(it)}\b", ends)) for it in counters}
+            if not any(uses.values()):
+                raise source.missing(loop, "found no counter of steps in the loop", _ANY)
+            lines.append(f"{max(uses, key=lambda it: uses[it])} = steps.step_number")
+            source.after(loop, "steps.end()")
+        source.before(loop, *["global steps"] * self.scope, *lines)
+        self.report("steps")
+        source.notes.append(f"a step of one worker counts as {batch} samples; random batches have no order to keep")
+        return "Steps"
+
+    @property
+    def checkpoint(self) -> str:
+        return f'checkpoint="{self.source.checkpoint}.pt"{self.keep}'
+
+    def count(self, loop: ast.For | ast.While, method: str) -> None:
+        """The numbers of ``range(...)`` by ``method``. A first number that is no constant is where the script resumes."""
+        assert isinstance(loop, ast.For)
+        assert isinstance(loop.iter, ast.Call)
+        (*begins, end) = loop.iter.args[:2]
+        first, text = self.source.of(begins[0]) if begins else "0", self.source.of(end)
+        new = f"{method}({text})"
+        if first.isdecimal() and first != "0":
+            count = text.removesuffix(f" + {first}") if text.endswith(f" + {first}") else f"{text} - {first}"
+            new = f"({first} + done for done in {method}({count}))"
+        self.source.replace(loop.iter, new)
+
+    def model(self) -> str:
+        """What the loop calls and what has parameters, under its name in front of the outer loop."""
+        scopes = [(self.inner.loop, self.calls[len(self.inner.calls) :])]
+        for scope, hops in [*scopes, *((function, self.calls[n:]) for n, (function, _) in enumerate(self.inner.calls))]:
+            for call in (it for it in ast.walk(scope) if isinstance(it, ast.Call)):
+                name = re.escape(name_of(call.func) or "\0")
+                made = rf"\b{name}\.(train|parameters)\(|\b{name} *= *(DDP|DistributedDataParallel)\("
+                if re.search(made, self.source.before_edits):
+                    return self.outside(self.source.of(call.func), hops)
+        raise self.source.missing(self.inner.loop, "found no model that the loop calls, as in model(inputs)", _ANY)
+
+    def outside(self, text: str, calls: _Calls) -> str:
+        """What an expression within functions is called where the outermost of them is called."""
+        for function, call in calls:
+            names, values = [it.arg for it in function.args.args], dict[str, ast.expr]()
+            if isinstance(call.func, ast.Attribute) and names[:1] == ["self"]:
+                values["self"], names = call.func.value, names[1:]
+            values |= dict(zip(names, call.args, strict=False)) | {it.arg: it.value for it in call.keywords if it.arg}
+            root, dot, rest = text.partition(".")
+            own = (it for it in ast.walk(function) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store))
+            if root in values:
+                text = f"{self.source.of(values[root])}{dot}{rest}"
+            elif root in {it.id for it in own}:
+                raise self.source.missing(function, f"{root} is made in {function.name}(), which the loop calls", _ANY)
+        return text
+
+    def report(self, name: str) -> None:
+        """Below the statement of the loop, or of the function that it calls, which has the optimizer's step."""
+        source, loss, top, nested = self.source, self.loss, self.source.statement(self.step), False
+        for parent in source.above(top):
+            if parent is self.inner.loop or isinstance(parent, Function):
+                break
+            if isinstance(parent, ast.stmt):
+                top, nested = parent, nested or isinstance(parent, ast.If)
+        if isinstance(loss, ast.Call) and name_of(loss.func) == "scale":
+            loss = loss.args[0]
+        source.after(top, f"{name}.step({source.of(loss) if isinstance(loss, ast.Name) else ''})")
+        if nested:
+            what = "does not follow every batch: gradients that are not applied when nodes leave are lost"
+            source.notes.append(f"line {self.step.lineno}: {source.of(self.step)} {what}")
+
+
+def _outward(source: Source, node: ast.AST, calls: _Calls) -> Iterator[_Place]:
+    for parent in source.above(node):
+        if isinstance(parent, ast.For | ast.While):
+            yield _Place(parent, calls)
+        if isinstance(parent, ast.FunctionDef):
+            reached = [it for it in source.calls(parent.name) if parent not in source.above(it)]
+            if len(reached) == 1 and parent not in dict(calls):
+                yield from _outward(source, reached[0], (*calls, (parent, reached[0])))
+            return
+
+
+def _optimizer(source: Source, call: ast.Call) -> str:
+    """The optimizer of ``optimizer.step()`` or ``scaler.step(optimizer)``; empty for another step."""
+    assert isinstance(call.func, ast.Attribute | ast.Name)
+    of = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    text = source.of(of)
+    return text if _OPTIMIZER.search(text) and not _SCHEDULER.search(text) else ""
+
+
+def _is_range(loop: ast.AST) -> bool:
+    return (
+        isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and name_of(loop.iter.func) in ("range", "trange")
+    )

@@ -1,0 +1,40 @@
+"""A script's own ``DataLoader`` in parts, for one that reads the same data in the order of ``progress.Sampler``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bftrainer.errors import InvalidValueError
+
+_KEPT = (
+    "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "prefetch_factor", "persistent_workers",
+)  # fmt: skip
+
+
+class LoaderParts(NamedTuple):
+    """The data set, samples per batch, arguments of ``DataLoader`` but for sampler and batch, whether epochs are shuffled."""
+
+    data: Any
+    batch: int
+    options: dict[str, Any]
+    shuffle: bool
+
+
+def parts(data: Any, batch: int | None, options: Mapping[str, object] | None) -> LoaderParts:
+    """The parts of a loader, or of a data set whose ``batch`` is given. Arguments override what the loader has.
+
+    Raises :class:`~bftrainer.errors.InvalidValueError` for data without a length, and if no batch size is known.
+    """
+    kept, shuffle = dict(options or {}), True
+    if hasattr(data, "batch_sampler") and hasattr(data, "dataset"):
+        batch = batch or data.batch_size or getattr(data.batch_sampler, "batch_size", None)
+        kept = {name: getattr(data, name) for name in _KEPT if hasattr(data, name)} | kept
+        own = getattr(data, "sampler", None)
+        shuffle = type(own).__name__ != "SequentialSampler" and getattr(own, "shuffle", True)
+        data = data.dataset
+    if not hasattr(data, "__len__"):
+        raise InvalidValueError(f"{type(data).__name__} has no length: expected a data set whose samples have an index")
+    if batch is None:
+        raise InvalidValueError("the batch size is missing: expected batch=N, or a DataLoader that has one")
+    return LoaderParts(data, batch, kept, shuffle)

@@ -1,0 +1,192 @@
+"""A loop over steps, whose batches have no order (random ones): checkpoints and reports.
+
+::
+
+    steps = Steps(model, optimizer, batch=32, checkpoint="digits.pt")
+    for step in steps.range(10_000):
+        ...
+        optimizer.step()
+        steps.step(loss)
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bftrainer.errors import InvalidValueError
+from bftrainer.progress.agreement import Agreement, from_rank_0
+from bftrainer.progress.elastic import Kept
+from bftrainer.progress.reporter import Reporter
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Steps:
+    """Checkpoints and reports of a loop over steps. Create it after the process group, before the loop.
+
+    The order of the data and the learning rate stay the script's. After a restart, torch draws other random numbers than at the
+    start, so that random batches are not those of the first steps again.
+
+    Args:
+        model: The model, bare or wrapped by DistributedDataParallel, which is loaded from ``checkpoint`` if that exists.
+        optimizer: Its optimizer, loaded as well.
+        batch: Samples per step of one worker.
+        checkpoint: File of the checkpoint.
+        checkpoint_every_s: Seconds between checkpoints.
+        keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by name.
+        reporter: Default: a new ``Reporter``.
+
+    Raises:
+        RuntimeError: There are several workers, but no process group.
+        InvalidValueError: The weights are sharded.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        batch: int,
+        checkpoint: str | Path,
+        checkpoint_every_s: float = 60.0,
+        keep: Mapping[str, Kept] | None = None,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self._begin(model, optimizer, checkpoint, checkpoint_every_s, keep)
+        self.samples, self._batch = 0, batch
+        self._load()
+        if self.step_number:
+            import torch
+
+            torch.manual_seed(torch.initial_seed() + self.step_number)
+        self._report(reporter)
+
+    def _begin(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        checkpoint: str | Path,
+        every_s: float,
+        keep: Mapping[str, Kept] | None,
+    ) -> None:
+        self.rank, self.size = self._place()
+        self.model, self.optimizer, self.checkpoint = model, optimizer, Path(checkpoint)
+        if any(hasattr(weight, "full_tensor") for weight in model.parameters()):
+            raise InvalidValueError(
+                "the weights are sharded (fully_shard): expected a checkpoint of shards (docs/torchrun.md)"
+            )
+        self.step_number = 0
+        """Steps since training began."""
+        self._every_s, self._keep = every_s, dict(keep or {})
+
+    def _report(self, reporter: Reporter | None) -> None:
+        self.report = reporter or Reporter(rank=self.rank)
+        self.report.watch(self._bare(), self.optimizer, **self._watched())
+        self._agreement = Agreement(self.report, lambda value: from_rank_0(value, self.size))
+        self._saved_at = time.monotonic()
+
+    def range(self, count: int) -> Iterator[int]:
+        """The numbers of the steps that are left, from 0 to ``count`` - 1; then the checkpoint is written, the end reported."""
+        while self.step_number < count:
+            yield self.step_number
+        self.end()
+
+    def end(self) -> None:
+        """Write the checkpoint, and report the end."""
+        self.save()
+        self.report.done()
+
+    def step(self, loss: torch.Tensor | float | None = None, **metrics: float) -> None:
+        """Count and report a step, save every ``checkpoint_every_s``, and leave at a stop request.
+
+        Call it after ``optimizer.step()``.
+
+        Args:
+            loss: Training loss of this step.
+            metrics: Values such as an accuracy, for ``bftrainer results``.
+        """
+        samples = self._advance()
+        self.step_number += 1
+        shown = (
+            loss if loss is None or isinstance(loss, (int, float)) else loss.detach()
+        )  # becomes a number only in a line that is written
+        self.report.step(step=self.step_number, samples=samples, loss=shown, world_size=self.size, metrics=metrics)
+        if self._agreement.to_stop():
+            self.save()
+            self.report.leave()
+        # Only rank 0's clock counts; the others wait for it at the end of a step anyway.
+        if self.rank == 0 and time.monotonic() - self._saved_at >= self._every_s:
+            self._write()
+
+    def save(self) -> None:
+        """Write a checkpoint on rank 0; all ranks wait for it."""
+        if self.rank == 0:
+            self._write()
+        if self.size > 1:
+            import torch.distributed as dist
+
+            dist.barrier()
+
+    def _write(self) -> None:
+        import torch
+
+        content = {
+            "model": self._bare().state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step_number,
+        }
+        content |= self._position()
+        content["keep"] = {name: one.state_dict() for name, one in self._keep.items()}
+        part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
+        torch.save(content, part)
+        part.replace(self.checkpoint)  # never half-written
+        self.report.checkpointed(self.checkpoint)
+        self._saved_at = time.monotonic()
+
+    def _load(self) -> None:
+        import torch
+
+        if not self.checkpoint.exists():
+            return
+        content = torch.load(self.checkpoint, map_location="cpu")
+        self._bare().load_state_dict(content["model"])
+        self.optimizer.load_state_dict(content["optimizer"])
+        self._restore(content)
+        self.step_number = int(content["step"])
+        for name, one in self._keep.items():
+            one.load_state_dict(content["keep"][name])
+
+    def _position(self) -> dict[str, Any]:
+        """What the checkpoint says of the data."""
+        return {"samples": self.samples}
+
+    def _restore(self, content: Mapping[str, Any]) -> None:
+        self.samples = int(content["samples"])
+
+    def _advance(self) -> int:
+        """Count the samples of a step; returns those since training began."""
+        self.samples += self._batch * self.size
+        return self.samples
+
+    def _watched(self) -> dict[str, Any]:
+        return {}
+
+    def _place(self) -> tuple[int, int]:
+        """This worker's rank, and the number of workers."""
+        import torch.distributed as dist
+
+        if dist.is_available() and dist.is_initialized():
+            return dist.get_rank(), dist.get_world_size()
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise RuntimeError("several workers, but no process group: call torch.distributed.init_process_group first")
+        return 0, 1
+
+    def _bare(self) -> torch.nn.Module:
+        from torch.nn.parallel import DistributedDataParallel
+
+        return self.model.module if isinstance(self.model, DistributedDataParallel) else self.model
