@@ -88,9 +88,11 @@ class Run:
     """Steps at which two or more ranks were compared."""
 
 
-def train(name: str, folder: Path, seed: int, size: int | None, epochs: int) -> Run:
+def train(
+    name: str, folder: Path, seed: int, size: int | None, epochs: int, own: Kind | None = None, samples: int = SAMPLES
+) -> Run:
     """One training to its end: at a constant size, or (None) by a random schedule. Raises AssertionError where it is wrong."""
-    kind = KINDS[name]
+    kind = own or KINDS[name]
     words = [word.format(epochs=epochs, seed=seed) for word in kind.command]
     environment = {key: value.format(epochs=epochs, seed=seed) for key, value in kind.environment}
     with Trainer(
@@ -103,11 +105,11 @@ def train(name: str, folder: Path, seed: int, size: int | None, epochs: int) -> 
         player.play()
         lines = _rank_lines(folder)
         compared = equal_on_all_ranks(lines)
-        each_sample_once(lines, SAMPLES, epochs)
+        each_sample_once(lines, samples, epochs)
         trainer.read()
         return Run(
             name,
-            curve(trainer.progress, epochs * SAMPLES),
+            curve(trainer.progress, epochs * samples) if own is None else (),
             player.rescales,
             player.kills,
             tuple(player.sizes),

@@ -27,15 +27,15 @@ def adapt(script: Path, applies: bool) -> None:
     from bftrainer.client.adapt import adapted
     from bftrainer.system.files import write_atomically
 
+    original = script.with_name(f"{script.name}.orig")
+    if applies and original.exists():
+        raise UserError(f"{original} exists; expected no earlier original: move it away")
     found = adapted(script)
     for note in found.notes:
         say(f"note: {script}: {note}", err=True)
     if not applies:
         say(found.diff(str(script)), nl=False, keep="\n\t")
         return
-    original = script.with_name(f"{script.name}.orig")
-    if original.exists():
-        raise UserError(f"{original} exists; expected no earlier original: move it away")
     write_atomically(original, found.before.encode())
     write_atomically(script, found.after.encode())
     say(f"changed {counted(found.changed_lines, 'line')} of {script}; the original is {original.name}")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.logs import POLL_S, print_new
-from bftrainer.cli.output import say
+from bftrainer.cli.output import counted, say
+from bftrainer.cli.trainers import allocation, status_text
+from bftrainer.client.remarks import remark_of
 from bftrainer.protocol.paths import TrainerDirectory
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
     try:
         while True:
             view = look(folder, {name: spool_name})[name]
-            if (found := _line(view)) != said:
+            if (found := _line(view, allocation(folder)[0].get(name, ()))) != said:
                 say(f"{name}: {found}", err=True)
                 said = found
             paths = directory.latest_logs()
@@ -47,11 +49,8 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _line(view: SubmissionView) -> str:
-    from bftrainer.client.remarks import remark_of
-
+def _line(view: SubmissionView, nodes: tuple[str, ...]) -> str:
     if view.record is None:
         return ": ".join(filter(None, (view.status.value, view.reason)))
-    total = view.record.spec.samples_total
-    ended = f", {view.record.samples_done:,.0f} samples" if view.status.is_final and total is None else ""
-    return ": ".join(filter(None, (view.status.value + ended, remark_of(view.record))))
+    on = f" on {counted(len(nodes), 'node')}" if nodes and not view.status.is_final else ""
+    return ": ".join(filter(None, (status_text(view.record, nodes) + on, remark_of(view.record))))

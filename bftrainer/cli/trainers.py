@@ -40,7 +40,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     from bftrainer.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
-    nodes, pool = _allocation(folder)
+    nodes, pool = allocation(folder)
     pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
     found = [t for t in _records(folder) if group in (None, t.spec.group)]
     records = [t for t in found if everything or not t.status.is_final]
@@ -54,24 +54,15 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         return
     rows = [
         (
-            t.name, _status(t, nodes), str(len(nodes.get(t.name, ()))), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
+            t.name, status_text(t, held := nodes.get(t.name, ())), str(len(held)), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
             _progress(t), hours(t.held_node_s), clock_time(t.submitted_s), _remark(t, pool),
         )
         for t in records
     ]  # fmt: skip
     rows += [
-        (
-            request.trainer,
-            PENDING,
-            "0",
-            f"{request.spec.min_nodes}-{request.spec.max_nodes}",
-            "",
-            "",
-            "",
-            PENDING_REMARK,
-        )
+        (request.trainer, PENDING, "0", f"{spec.min_nodes}-{spec.max_nodes}", "", "", "", PENDING_REMARK)
         for request in pending
-        if request.spec is not None
+        if (spec := request.spec) is not None
     ]
     show_rows(_COLUMNS, rows, right=("nodes", "samples", "node-hours"))
     if not everything and (ended := [t for t in found if t.status.is_final]):
@@ -180,10 +171,10 @@ def _records(state: Path) -> tuple[TrainerRecord, ...]:
 
 def _nodes(state: Path) -> dict[str, tuple[str, ...]]:
     """The fragments of each trainer after the last decision; none after the pilot's end."""
-    return _allocation(state)[0]
+    return allocation(state)[0]
 
 
-def _allocation(state: Path) -> tuple[dict[str, tuple[str, ...]], int | None]:
+def allocation(state: Path) -> tuple[dict[str, tuple[str, ...]], int | None]:
     """The fragments of each trainer after the last decision, and the size of the pool; none after the pilot's end."""
     from bftrainer.allocation.placement import in_name_order
     from bftrainer.persistence.journal import last_state
@@ -197,9 +188,9 @@ def _allocation(state: Path) -> tuple[dict[str, tuple[str, ...]], int | None]:
     return {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, len(found.pool)
 
 
-def _status(record: TrainerRecord, nodes: dict[str, tuple[str, ...]]) -> str:
+def status_text(record: TrainerRecord, nodes: tuple[str, ...]) -> str:
     """A trainer that has nodes waits for its workers to start, or for another trainer to leave these nodes."""
-    starts = record.status.value == "waiting" and nodes.get(record.name)
+    starts = record.status.value == "waiting" and nodes
     return "starting" if starts else record.status.value
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -121,7 +125,7 @@ RUN = {
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A pilot with a trainer per mistake."""
-    nodes = " ".join(f"n{i}" for i in range(2 * len(RUN)))
+    nodes = " ".join(f"n{i}" for i in range(2 * len(RUN) + 3))
     on = machine(tmp_path_factory.mktemp("mistakes"), [(0, nodes, ""), (3600, "", "n1")])
     try:
         for name, ran in RUN.items():
@@ -138,6 +142,43 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         yield on
     finally:
         on.close()
+
+
+@pytest.mark.slow
+def test_a_trainer_is_followed_to_its_end_and_trains_on_after_ctrl_c(told: Machine) -> None:
+    def follow(name: str, script: str) -> subprocess.CompletedProcess[str]:
+        (told.work / f"{name}.py").write_text(script)
+        return told.bftrainer("submit", f"{name}.py", "--max-nodes", 1, "--gpus-per-node", 2, "--follow", check=False)
+
+    def interrupt() -> None:
+        eventually(lambda: told.status("long") == "running", 30)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    good = follow("good", "print('it trains')\n")
+    assert (good.returncode, good.stdout.count(": it trains\n")) == (0, 2), "two workers on the node"
+    assert "good: done" in good.stderr
+    bad = follow("bad", "raise SystemExit('no data')\n")
+    assert (bad.returncode, "bad: failed: " in bad.stderr) == (1, True)
+    threading.Thread(target=interrupt).start()
+    left = follow("long", "import time\ntime.sleep(600)\n")
+    assert left.returncode == 130
+    assert "long trains on; `bftrainer logs -f long` follows it" in left.stderr
+    assert told.status("long") == "running"
+
+
+@pytest.mark.slow
+def test_a_script_is_rehearsed_first_and_submitted_only_if_it_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    submit = ["submit", "train.py", "--max-nodes", "2", "--rehearse-first", "--state", "state"]
+    Path("train.py").write_text("raise SystemExit('no data')\n")
+    failed = bftrainer(*submit)
+    assert (failed.status, "not submitted: the rehearsal has not passed" in failed.err) == (1, True)
+    assert not Path("state/spool").exists()
+    Path("train.py").write_text((Path(__file__).parents[1] / "rehearsal/trainer.py").read_text())
+    passed = bftrainer(*submit, "--", "sound")
+    assert (passed.status, passed.out.splitlines()[-1]) == (0, "submitted train: 1 to 2 nodes, launcher restart")
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ class _Loop:
         source.replace(self.backward, f"training.backward({source.of(self.loss)})")
         self.report("training")
         source.notes += [
-            f"line {it.lineno}: {source.of(it)} has no effect: Training sets the rate; give it a schedule ({_EPOCHS})"
+            f"line {it.lineno}: {source.of(it)} has no effect: Training sets the rate; give it a schedule (docs/{_EPOCHS})"
             for it in source.calls("step")
             if isinstance(it.func, ast.Attribute) and _SCHEDULER.search(source.of(it.func.value))
         ]

@@ -1,0 +1,126 @@
+"""`bftrainer adapt` on the scripts of docs/examples and on scripts of public shape: few lines, and they train right.
+
+The scripts in shapes/ are written in the style of well-known examples, not in ours: so they have another ending.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer, complaint
+from horovod_trainer import Trainer
+from needs import need_package
+from training_schedules import Kind, train
+
+from bftrainer.client.adapt import adapted
+
+SHAPES = Path(__file__).parent / "shapes"
+SCRIPTS = Path(__file__).parents[2] / "docs/examples/scripts"
+LINES = {
+    "ddp_tutorial": 7, "mnist": 7, "nanogpt": 5, "accelerate_nlp": 6, "hf_trainer": 4, "horovod_mnist": 2,
+    "torch": 6, "accelerate": 6, "lightning": 4, "transformers": 5,
+}  # fmt: skip
+"""Changed lines."""
+NOTES = {
+    "mnist": "scheduler.step() has no effect",
+    "accelerate_nlp": "optimizer.step() does not follow every batch",
+    "nanogpt": "random batches have no order to keep",
+    "horovod_mnist": "copy its lines with sampler, rate and save()",
+    "hf_trainer": "allow only sizes that divide the global batch",
+}
+LOOP = "import torch\nfor i in range(3):\n    for x in data:\n        loss = model(x)\n        loss.backward()\n        {}\n"
+REFUSED = {
+    "fsdp2": (None, "shards its weights"),
+    "torchft_ddp": (None, "has a Manager of torchft"),
+    "lightning_cli": (None, "line 34: LightningCLI makes the Trainer"),
+    "two": (
+        LOOP.format("opt_d.step(); opt_g.step()"),
+        "found steps of 2 optimizers (opt_d, opt_g), expected those of one",
+    ),
+    "none": (LOOP.format("pass"), "found no optimizer.step(), expected those of one"),
+    "no-model": (LOOP.format("optimizer.step()"), "found no model that the loop calls, as in model(inputs)"),
+    "no-epochs": (
+        "import torch\nfor x in loader:\n    loss.backward()\n    optimizer.step()\n",
+        "line 2: found no `for epoch",
+    ),
+    "no-loop": ("import torch\noptimizer.step()\n", "line 2: found no loop around optimizer.step()"),
+    "other": ("import jax\n", "uses no framework that adapt knows; copy the lines of docs/recipes.md#any-other-script"),
+    "ours": ("import bftrainer\n", "imports bftrainer already"),
+    "no-python": ("import torch\nif:\n", "is no Python script with imports"),
+}
+TRAINED = {
+    "ddp_tutorial": (512, 4, 3, ("3",)),
+    "mnist": (512, 8, 4, ("--epochs=4",)),
+    "accelerate_nlp": (256, 16, 12, ("--cpu", "--epochs=12")),
+}
+"""Samples, batch of a worker, epochs, and the arguments for them."""
+
+
+def script(folder: Path, name: str, text: str | None = None) -> Path:
+    path = folder / f"{name}.py"
+    own = SHAPES / f"{name}.txt"
+    path.write_text(text or (own if own.exists() else SCRIPTS / f"{name}_plain.py").read_text())
+    return path
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_few_lines_change_and_notes_say_what_is_left(name: str, tmp_path: Path) -> None:
+    found = adapted(script(tmp_path, name))
+    compile(found.after, name, "exec")
+    assert found.changed_lines == LINES[name], found.diff(name)
+    assert NOTES.get(name, "") in " ".join(found.notes)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_found_is_told_in_one_line(name: str, tmp_path: Path) -> None:
+    text, words = REFUSED[name]
+    assert words in complaint(bftrainer("adapt", script(tmp_path, name, text)))
+
+
+def test_the_original_is_kept_and_never_written_over(tmp_path: Path) -> None:
+    path = script(tmp_path, "mnist")
+    before = path.read_text()
+    assert "+    training = Training(model, optimizer, train_loader" in bftrainer("adapt", path).out
+    assert path.read_text() == before
+    assert bftrainer("adapt", path, "--apply").out == f"changed 7 lines of {path}; the original is mnist.py.orig\n"
+    assert (tmp_path / "mnist.py.orig").read_text() == before
+    assert "training.epochs(args.epochs)" in path.read_text()
+    path.write_text(before)
+    assert "mnist.py.orig exists" in complaint(bftrainer("adapt", path, "--apply"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_result_trains_on_each_sample_once_over_rescales(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_package("torch", *["accelerate", "transformers"] * name.startswith("accelerate"))
+    samples, batch, epochs, arguments = TRAINED[name]
+    path = script(tmp_path, name)
+    slow = path.read_text().replace("import torch\n", "import time\nimport torch\n", 1)
+    path.write_text(slow.replace(".zero_grad()", ".zero_grad(); time.sleep(0.05)", 1))
+    path.write_text(adapted(path).after)
+    monkeypatch.setattr("training_schedules.BATCH", batch)
+    kind = Kind("torchrun", (str(path), *arguments))
+    run = train(name, tmp_path / "trainer", 1, None, epochs, kind, samples)
+    assert run.rescales >= 1
+    assert run.compared >= 10
+
+
+@pytest.mark.slow
+def test_a_loop_over_steps_resumes_where_it_was(tmp_path: Path) -> None:
+    need_package("torch")
+    path = script(tmp_path, "nanogpt")
+    path.write_text(adapted(path).after)
+    command = [sys.executable, str(path)]
+    with Trainer(tmp_path / "trainer", command, driver="torchrun", environment={"MAX_ITERS": "1000000"}) as trainer:
+        trainer.start("a:1:1 b:1:2")
+        trainer.steps(2)
+        trainer.hosts("a:1:1")
+        trainer.steps(1)
+        saved = next(line for line in trainer.progress if line["phase"] == "checkpointed")
+        resumed = next(line for line in trainer.progress if line["incarnation"] == 2 and line["phase"] == "running")
+        assert resumed["step"] == saved["step"] + 1
+        assert resumed["samples"] == saved["samples"] + 4
