@@ -13,7 +13,7 @@ from typing import Any
 
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.config.script import clue, doubt, script_of, text_of
+from bftrainer.config.script import clue, doubt, saves, script_of, text_of
 from bftrainer.config.trainer_file import TrainerSpec, fill, own_launcher, settle
 from bftrainer.config.validation import check_table, load_toml, parse_toml
 from bftrainer.errors import InputFileError, UserError
@@ -144,6 +144,9 @@ class Gate:
             workers = spec.max_nodes * (spec.slots or 1)
             if problem := doubt(clue(text), spec.launcher, workers):
                 self._note(f"{where}: launcher: {script} {problem}")
+            elif not saves(text):
+                what = "names no checkpoint, so that all of its work is repeated when its nodes leave"
+                self._note(f"{where}: {script} {what}; `bftrainer adapt {script}` prints what it needs")
 
     def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
         """Note a node class that the configuration does not name: usually a typo, but hardware is allowed."""

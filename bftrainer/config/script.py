@@ -21,6 +21,9 @@ _CLUES = {
 """In order: a script for torchft or Horovod may name torch.distributed as well. The last ones form groups of their own."""
 
 
+_SAVES = re.compile(r"save|checkpoint|ckpt|progress\.tasks|Training\(|StepLoop\(", re.IGNORECASE)
+
+
 class Clue(NamedTuple):
     """A launcher, and the word of the script that asks for it."""
 
@@ -50,6 +53,11 @@ def clue(text: str) -> Clue | None:
         if found := pattern.search(text):
             return Clue(launcher, next(filter(None, found.groups())))
     return None
+
+
+def saves(text: str) -> bool:
+    """Whether a script says anything of a checkpoint, or has tasks, which need none."""
+    return bool(_SAVES.search(text))
 
 
 def doubt(found: Clue | None, launcher: str, most_workers: int) -> str:

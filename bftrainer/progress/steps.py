@@ -2,7 +2,7 @@
 
 ::
 
-    steps = Steps(model, optimizer, batch=32, checkpoint="digits.pt")
+    steps = StepLoop(model, optimizer, batch=32, checkpoint="digits.pt")
     for step in steps.range(10_000):
         ...
         optimizer.step()
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Steps:
+class StepLoop:
     """Checkpoints and reports of a loop over steps. Create it after the process group, before the loop.
 
     The order of the data and the learning rate stay the script's. After a restart, torch draws other random numbers than at the
@@ -67,12 +67,7 @@ class Steps:
         self._report(reporter)
 
     def _begin(
-        self,
-        model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
-        checkpoint: str | Path,
-        every_s: float,
-        keep: Mapping[str, Kept] | None,
+        self, model: Any, optimizer: Any, checkpoint: str | Path, every_s: float, keep: Mapping[str, Kept] | None
     ) -> None:
         self.rank, self.size = self._place()
         self.model, self.optimizer, self.checkpoint = model, optimizer, Path(checkpoint)

@@ -13,7 +13,7 @@
 
 It brings the order of the data, the learning rate at every size, checkpoints and the report, as ``docs/training.md`` describes
 them. Without bftrainer the same script trains as well, and resumes from its checkpoint. A loop over steps wants
-:class:`Steps`.
+:class:`StepLoop`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from bftrainer.progress.elastic import Kept
 from bftrainer.progress.loaders import parts
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
-from bftrainer.progress.steps import Steps
+from bftrainer.progress.steps import StepLoop
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Steps", "Training"]
+__all__ = ["StepLoop", "Training"]
 
 
-class Training(Steps):
+class Training(StepLoop):
     """Data order, learning rate, checkpoints and reports of a loop. Create it after the process group, before the loop.
 
     Args:

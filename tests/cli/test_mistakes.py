@@ -39,6 +39,10 @@ AT_SUBMIT = {
         'command = ["python3", "alone.py"]\n',
         "alone.py forms no process group that bftrainer knows",
     ),
+    "no checkpoint": (
+        'command = ["python3", "alone.py"]\nmax_nodes = 1\n',
+        "alone.py names no checkpoint, so that all of its work is repeated when its nodes leave; `bftrainer adapt alone.py`",
+    ),
     "another launcher": (
         'command = ["python3", "hvd.py"]\n',
         "hvd.py uses horovod; expected launcher = 'horovod', got 'restart'",
@@ -50,8 +54,8 @@ AT_SUBMIT = {
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "state").mkdir(mode=0o700)
     (tmp_path / "alone.py").write_text("print('loss 0')\n")
-    (tmp_path / "hvd.py").write_text("import horovod.torch as hvd\n")
-    (tmp_path / "ddp.py").write_text("import torch.distributed as dist\ndist.init_process_group()\n")
+    (tmp_path / "hvd.py").write_text("import horovod.torch as hvd  # saves\n")
+    (tmp_path / "ddp.py").write_text("import torch.distributed as dist\ndist.init_process_group()  # saves\n")
     return tmp_path
 
 

@@ -96,7 +96,7 @@ def test_a_script_that_is_not_there_gets_a_note(tmp_path: Path) -> None:
     file.write_text(GOOD.replace('["true"]', '["python3", "train.py"]'))
     ended = bftrainer("submit", file, "--state", tmp_path / "s")
     assert ended.err == f"note: {file}: command: train.py does not exist in {tmp_path}\n"
-    (tmp_path / "train.py").write_text("init_process_group()")
+    (tmp_path / "train.py").write_text("init_process_group()  # saves")
     assert bftrainer("submit", file, "--name", "c", "--state", tmp_path / "s").err == ""
 
 

@@ -86,7 +86,7 @@ class _Loop:
         source, loop = self.source, self.inner.loop
         sizes = [source.of(it) for it in ast.walk(source.tree) if name_of(it) == "batch_size"]
         batch = max(sizes, key=len, default="1")
-        lines = [f"steps = Steps({self.first}, batch={batch}, {self.checkpoint})"]
+        lines = [f"steps = StepLoop({self.first}, batch={batch}, {self.checkpoint})"]
         if isinstance(loop, ast.For):
             self.count(loop, "steps.range")
         else:
@@ -100,7 +100,7 @@ class _Loop:
         source.before(loop, *["global steps"] * self.scope, *lines)
         self.report("steps")
         source.notes.append(f"a step of one worker counts as {batch} samples; random batches have no order to keep")
-        return "Steps"
+        return "StepLoop"
 
     @property
     def checkpoint(self) -> str:

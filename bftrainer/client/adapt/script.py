@@ -60,7 +60,8 @@ def _edited(source: Source) -> str:
     if "bftrainer" in modules:
         raise UserError("imports bftrainer already; `bftrainer rehearse` tests it")
     if "torchft" in modules:
-        raise source.missing(None, "has a Manager of torchft, in whose place progress.Replicas is", "torchft.md")
+        what = "has a Manager of torchft, in whose place progress.Replicas is"
+        raise source.missing(None, what, "examples/torchft_digits.py with `replicas`")
     if source.calls("fully_shard", "FSDP", "FullyShardedDataParallel"):
         raise source.missing(
             None, "shards its weights, so that each worker has a part of the checkpoint", "torchrun.md"
