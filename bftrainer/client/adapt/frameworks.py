@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from bftrainer.client.adapt.source import Source, name_of
+from bftrainer.client.adapt.source import ScriptSource, name_of
 
 _OURS = [
     "max_epochs",
@@ -23,7 +23,7 @@ _CONSTANT = (_BATCH, "save_strategy", "save_steps", "save_total_limit", "dataloa
 _LIGHTNING, _TRANSFORMERS = "recipes.md#a-script-with-lightning", "recipes.md#a-script-with-the-trainer-of-transformers"
 
 
-def adapt_lightning(source: Source) -> str:
+def adapt_lightning(source: ScriptSource) -> str:
     """``OnIdleNodes``. Raises :class:`~bftrainer.errors.UserError` for a script without epochs, loader or ``fit``."""
     if cli := source.calls("LightningCLI"):
         raise source.missing(cli[0], "LightningCLI makes the Trainer, and its data module the loader", _LIGHTNING)
@@ -56,7 +56,7 @@ def adapt_lightning(source: Source) -> str:
     return "OnIdleNodes"
 
 
-def adapt_transformers(source: Source) -> str:
+def adapt_transformers(source: ScriptSource) -> str:
     """``IdleNodesCallback``, with a constant global batch."""
     trainers, made = (
         source.calls("Trainer", "Seq2SeqTrainer"),
@@ -84,7 +84,7 @@ def adapt_transformers(source: Source) -> str:
     return "IdleNodesCallback, constant_batch, last_checkpoint"
 
 
-def adapt_horovod(source: Source) -> str:
+def adapt_horovod(source: ScriptSource) -> str:
     """``progress.track`` around the elastic state."""
     states = source.calls("TorchState", "KerasState", "TensorFlowKerasState")
     statement = source.statement(states[0]) if len(states) == 1 else None
@@ -103,7 +103,7 @@ def _keywords(call: ast.Call) -> dict[str, ast.expr]:
     return {it.arg: it.value for it in call.keywords if it.arg}
 
 
-def _is_data_module(source: Source, node: ast.AST) -> bool:
+def _is_data_module(source: ScriptSource, node: ast.AST) -> bool:
     """Whether a name, or a call, is of a class of this script whose bases are data modules."""
     bases = {
         it.name: " ".join(map(source.of, it.bases)) for it in ast.walk(source.tree) if isinstance(it, ast.ClassDef)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bftrainer.client.adapt.source import Function, Source, name_of
+from bftrainer.client.adapt.source import Function, ScriptSource, name_of
 
 _OPTIMIZER, _SCHEDULER = re.compile("opt", re.IGNORECASE), re.compile("sched", re.IGNORECASE)
 _ANY, _EPOCHS = "recipes.md#any-other-script", "recipes.md#a-script-of-plain-pytorch"
@@ -22,7 +22,7 @@ class _Place(NamedTuple):
     calls: _Calls
 
 
-def adapt_loop(source: Source, *, accelerate: bool) -> str:
+def adapt_loop(source: ScriptSource, *, accelerate: bool) -> str:
     """Edit the loop; returns the class that it uses. Raises :class:`~bftrainer.errors.UserError` for a loop of another kind."""
     steps = {it: found for it in source.calls("step") if (found := _optimizer(source, it))}
     if len(names := set(steps.values())) != 1:
@@ -47,7 +47,7 @@ def adapt_loop(source: Source, *, accelerate: bool) -> str:
 class _Loop:
     """The loop over batches or steps (``inner``), and that in front of which the ready part is made (``outer``)."""
 
-    def __init__(self, source: Source, step: ast.Call, inner: _Place, outer: _Place) -> None:
+    def __init__(self, source: ScriptSource, step: ast.Call, inner: _Place, outer: _Place) -> None:
         self.source, self.step, self.inner, self.outer, self.calls = source, step, inner, outer, outer.calls
         found = source.calls("backward", within=source.function(step)) or source.calls("backward", within=inner.loop)
         if len(found) != 1:
@@ -160,7 +160,7 @@ class _Loop:
             source.notes.append(f"line {self.step.lineno}: {source.of(self.step)} {what}")
 
 
-def _outward(source: Source, node: ast.AST, calls: _Calls) -> Iterator[_Place]:
+def _outward(source: ScriptSource, node: ast.AST, calls: _Calls) -> Iterator[_Place]:
     for parent in source.above(node):
         if isinstance(parent, ast.For | ast.While):
             yield _Place(parent, calls)
@@ -171,7 +171,7 @@ def _outward(source: Source, node: ast.AST, calls: _Calls) -> Iterator[_Place]:
             return
 
 
-def _optimizer(source: Source, call: ast.Call) -> str:
+def _optimizer(source: ScriptSource, call: ast.Call) -> str:
     """The optimizer of ``optimizer.step()`` or ``scaler.step(optimizer)``; empty for another step."""
     assert isinstance(call.func, ast.Attribute | ast.Name)
     of = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else call.func

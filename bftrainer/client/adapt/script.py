@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bftrainer.client.adapt.frameworks import adapt_horovod, adapt_lightning, adapt_transformers
 from bftrainer.client.adapt.loop import adapt_loop
-from bftrainer.client.adapt.source import Source
+from bftrainer.client.adapt.source import ScriptSource
 from bftrainer.config.script import clue, text_of
 from bftrainer.errors import UserError
 
@@ -41,7 +41,7 @@ def adapted(script: Path) -> Adapted:
     if (text := text_of(script)) is None:
         raise UserError(f"{script} does not exist, or cannot be read; expected a Python script")
     try:
-        source = Source(text, re.sub(r"[^\w-]+", "-", script.stem))
+        source = ScriptSource(text, re.sub(r"[^\w-]+", "-", script.stem))
         imports = [it for it in source.tree.body if isinstance(it, ast.Import | ast.ImportFrom)]
         source.after(imports[-1], _edited(source))
     except (SyntaxError, ValueError, IndexError) as error:
@@ -51,7 +51,7 @@ def adapted(script: Path) -> Adapted:
     return Adapted(text, source.text(), tuple(source.notes))
 
 
-def _edited(source: Source) -> str:
+def _edited(source: ScriptSource) -> str:
     """Edit; returns the line to import."""
     nodes = list(ast.walk(source.tree))
     names = [it.name for node in nodes if isinstance(node, ast.Import) for it in node.names]

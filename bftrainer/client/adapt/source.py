@@ -11,7 +11,7 @@ from bftrainer.errors import UserError
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-class Source:
+class ScriptSource:
     """Edits are collected, and made by :meth:`text`. ``notes`` is what is left to the user.
 
     Raises SyntaxError for a text that is not Python.
