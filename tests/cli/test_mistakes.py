@@ -175,6 +175,7 @@ def test_a_script_is_rehearsed_first_and_submitted_only_if_it_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     submit = ["submit", "train.py", "--max-nodes", "2", "--rehearse-first", "--state", "state"]
     Path("train.py").write_text("raise SystemExit('no data')\n")
     failed = bftrainer(*submit)
