@@ -155,7 +155,7 @@ def test_a_trainer_is_followed_to_its_end_and_trains_on_after_ctrl_c(told: Machi
         return told.bftrainer("submit", f"{name}.py", "--max-nodes", 1, "--gpus-per-node", 2, "--follow", check=False)
 
     def interrupt() -> None:
-        eventually(lambda: told.status("long") == "running", 30)
+        eventually(lambda: told.status("long") == "running", 60)
         os.kill(os.getpid(), signal.SIGINT)
 
     good = follow("good", "print('it trains')\n")
@@ -183,7 +183,10 @@ def test_a_script_is_rehearsed_first_and_submitted_only_if_it_passes(
     assert not Path("state/spool").exists()
     Path("train.py").write_text((Path(__file__).parents[1] / "rehearsal/trainer.py").read_text())
     passed = bftrainer(*submit, "--", "sound")
-    assert (passed.status, passed.out.splitlines()[-1]) == (0, "submitted train: 1 to 2 nodes, launcher restart")
+    assert (passed.status, passed.out.splitlines()[-1]) == (
+        0,
+        "submitted train: 1 to 2 nodes, launcher restart (train.py uses WORLD_SIZE)",
+    )
 
 
 @pytest.mark.slow
