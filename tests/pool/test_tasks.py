@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections import Counter
@@ -17,10 +18,13 @@ from needs import need_package
 
 from bftrainer.errors import UserError
 from bftrainer.progress.tasks import tasks
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.replicas import Meeting
 from bftrainer.protocol.task_board import TaskBoard, TaskCounts
 from bftrainer.protocol.task_source import MOST_BYTES, TaskSource
 from bftrainer.protocol.typed_json import read_json
+from bftrainer.system.http_server import HttpAnswer, HttpRequest
+from bftrainer_adapters.drivers.pool.task_server import TaskServer
 
 Make = Callable[..., Trainer]
 SQUARES = CHECKOUT / "docs/examples/pool_tasks.py"
@@ -167,6 +171,30 @@ def test_a_stranger_gets_nothing_from_the_port(make: Make) -> None:
     assert results(trainer.path / "list.results.jsonl") == {}
 
 
+def test_a_result_that_finds_no_room_is_refused_and_its_task_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("a\n")
+    server = TaskServer(TrainerDirectory(tmp_path), pytest.fail, lambda _: None)
+    server.workers.add("1.1")
+
+    def ask(verb: str, **more: object) -> HttpAnswer:
+        paths = {"source": str(tmp_path / "list.txt"), "results": str(tmp_path / "out.jsonl")}
+        body = json.dumps({"worker": "1.1", "verb": verb, **paths, **more}).encode()
+        return server.answer(HttpRequest("POST", "/tasks", {}, body))
+
+    assert ask("take").status == 200
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        refused = ask("done", task=1, result="x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert refused.status == 507
+    assert b"out.jsonl: cannot be written: " in refused.body
+    assert results(tmp_path / "out.jsonl") == {}
+    assert ask("done", task=1, result="x" * 100).status == 200
+    assert results(tmp_path / "out.jsonl") == {1: "x" * 100}
+
+
 def test_a_line_of_a_gigabyte_is_refused_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     with path.open("wb") as file:
@@ -234,3 +262,18 @@ def test_the_example_of_batch_inference_gives_the_same_answers_on_any_nodes(tmp_
     alone, pool = (results(tmp_path / name / "answers.jsonl") for name in ("alone", "pool"))
     assert len(alone) == 40
     assert pool == alone
+
+
+@pytest.mark.slow
+def test_the_example_of_optuna_tells_each_trial_once_while_a_node_goes(tmp_path: Path) -> None:
+    need_package("optuna")
+    command = [sys.executable, str(CHECKOUT / "docs/examples/pool_optuna.py")]
+    with Trainer(tmp_path / "pool", command, driver="pool") as trainer:
+        trainer.start("a:1:1 b:1:2")
+        trainer.until("a trial is done", lambda: counts(trainer).done if trainer.directory.tasks.exists() else 0)
+        trainer.kill("1")
+        trainer.hosts("b:1:2")
+        assert trainer.wait() == 0
+        found = results(trainer.path / "trials.jsonl")
+    assert sorted(found) == list(range(1, 101))
+    assert len({value["trial"] for value in found.values() if isinstance(value, dict)}) == 100

@@ -94,12 +94,12 @@ class Pool:
         lines = path.read_text().splitlines() if path.exists() else []
         return [(int(task), int(pid), float(at_s)) for task, pid, at_s in map(str.split, lines)]
 
-    def wait_full(self) -> None:
-        """Until all workers work."""
+    def wait_full(self, nodes: int = NODES) -> None:
+        """Until the workers of so many nodes work."""
         since_s = time.time()
 
         def full() -> bool:
-            return len({pid for _, pid, at_s in self.begins() if at_s > since_s}) >= NODES * self.slots
+            return len({pid for _, pid, at_s in self.begins() if at_s > since_s}) >= nodes * self.slots
 
         wait_until(full, "all workers to work", 120)
 
@@ -146,6 +146,10 @@ def pool(lab: Lab, **sizes: float) -> Iterator[Pool]:
             print(*(log.read_text()[-3000:] for log in logs if log.exists()), sep="\n---\n", file=sys.stderr)
             raise
         finally:
+            import shutil
+
+            shutil.copytree(it.own.state, "/tmp/poolstate", ignore=shutil.ignore_patterns("*.sock"), dirs_exist_ok=True)
+            shutil.copy(it.own.work / "pilot.log", "/tmp/poolstate/")
             it.own.close()
             lab.tidy_up()
 
@@ -185,31 +189,33 @@ def all_tasks(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
             "killed": dict(killed),
             "seconds": round(took_s),
             "repeated_share": round(len(again_s) / options.tasks, 4),
-            "again_after_s": [round(statistics.median(again_s), 2), round(max(again_s), 2)] if again_s else [],
-            "main_waits_s": [round(statistics.median(main.waits_s()), 2), round(max(main.waits_s()), 2)],
+            "again_after_s": _of(again_s),
+            "main_waits_s": _of(main.waits_s()),
         }
 
 
 def impact(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
     """Seconds from the submission of a main job of all nodes to its first line."""
-    starts: dict[str, list[Start]] = defaultdict(list)
-    with pool(lab, tasks=10**6, pace_s=0.5, slots=2) as it:
+    starts: dict[tuple[str, str], list[Start]] = defaultdict(list)
+    with pool(lab, tasks=40_000, pace_s=0.5, slots=2) as it:
         yardstick = Impact(lab, it.own.work)
-        for _, yardstick.by in itertools.product(range(options.runs), WAYS):
-            it.wait_full()
-            starts[f"pool, {yardstick.by}"].append(yardstick._start(NODES))
+        for yardstick.by, _ in itertools.product(options.by, range(2)):
+            for _ in range(options.runs // 2):
+                it.wait_full()
+                starts["pool", yardstick.by].append(yardstick._start(NODES))
             it.wait_gone()
-            starts[f"idle, {yardstick.by}"].append(yardstick.start_on_empty(NODES))
+            for _ in range(options.runs // 2):
+                starts["idle", yardstick.by].append(yardstick.start_on_empty(NODES))
+                starts["plain jobs", yardstick.by].append(yardstick.start_on_plain(NODES))
             it.own.bftrainer("resume", "pool")
-            print({who: found[-1].took_s for who, found in starts.items()}, file=sys.stderr)
-    found: dict[str, object] = {
-        "slurm": lab.version.number,
-        "left": sum(s.left for each in starts.values() for s in each),
+    left = sum(start.left for each in starts.values() for start in each)
+    return {"slurm": lab.version.number, "left": left} | {
+        f"{who}, {by}": _of([start.took_s for start in each]) for (who, by), each in sorted(starts.items())
     }
-    for who, each in sorted(starts.items()):
-        waits = sorted(s.took_s for s in each)
-        found[who] = [len(waits), round(statistics.median(waits), 2), round(waits[-1], 2)]
-    return found
+
+
+def _of(seconds: list[float]) -> dict[str, float]:
+    return {"n": len(seconds), "median": round(statistics.median(seconds), 2), "largest": round(max(seconds), 2)}
 
 
 def growth(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
@@ -219,24 +225,27 @@ def growth(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
     """
     after: dict[str, list[float]] = defaultdict(list)
     keep = lab.submit("sleep 3600", "-p", "main", "-N4", "-t", "60")
-    with pool(lab, tasks=10**6, pace_s=options.pace_s, slots=2, stop_s=options.stop_s) as it:
+    with pool(lab, tasks=40_000, pace_s=options.pace_s, slots=2, stop_s=options.stop_s) as it:
         words = ["--name", "t", "--max-nodes", 4, "--samples-per-s", 10, "--set", "sizes = [1, 4]"]
         words += ["--set", "scale_up_s = 1", "--set", "scale_down_s = 0.5"]
-        it.own.bftrainer("submit", *words, "--cwd", it.own.work, "--", sys.executable, STEPS, "0.05")
+        words += ["--set", f"command = {json.dumps([sys.executable, str(STEPS), '0.05'])}"]
+        it.own.bftrainer("submit", *words, "--cwd", it.own.work)
         for _ in range(options.runs):
             for who in ("pool", "idle"):
                 taken = lab.submit("sleep 3600", "-p", "main", "-N1", "-t", "60")
                 _until_steps(it, 1)
                 it.own.bftrainer("resume" if who == "pool" else "pause", "pool", check=False)
-                held = 3 if who == "pool" else 1
-                wait_until(lambda: len(it.own.rows("nodes")) == held, f"{held} nodes to be held", 60)  # noqa: B023
+                if who == "pool":
+                    it.wait_full(2)
+                else:
+                    wait_until(lambda: len(it.own.rows("nodes")) == 1, "the pool's nodes to be released", 60)
                 time.sleep(random.uniform(3, 4))
                 ended_s = time.time()
                 lab.run("scancel", taken)
                 after[who].append(_until_steps(it, 4) - ended_s)
                 print({who: round(each[-1], 2) for who, each in after.items()}, file=sys.stderr)
         lab.run("scancel", keep)
-    return {who: [len(each), round(statistics.median(each), 2), round(max(each), 2)] for who, each in after.items()}
+    return {who: _of(each) for who, each in after.items()}
 
 
 def _until_steps(it: Pool, size: int) -> float:
@@ -263,6 +272,7 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=20, help="default 20")
     options.add_argument("--kill-every-s", type=float, default=16.0, help="default 16")
     options.add_argument("--runs", type=int, default=10, help="of impact and growth (default 10)")
+    options.add_argument("--by", nargs="+", choices=WAYS, default=list(WAYS), help="of impact; default all")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
     chosen = options.parse_args()
     if missing := VERSIONS[chosen.slurm].missing():
