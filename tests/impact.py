@@ -42,6 +42,7 @@ FRAMEWORKS = {
     "horovod": _PROGRAM.format("") + " horovod {up_file}",
     "torchrun": _PROGRAM.format("-m torch.distributed.run --standalone --nproc-per-node=1 ") + " torchrun {up_file}",
     "restart": _PROGRAM.format("") + " restart {up_file}",
+    "pool": _PROGRAM.format("") + " pool {up_file}",
 }
 """Real ones, a world of one on each node: torch takes seconds to import, so they are few."""
 

@@ -1,4 +1,4 @@
-"""A worker of zero_impact.py in a real framework, until it is killed: ``impact_worker.py horovod|torchrun|restart UP``."""
+"""A worker of zero_impact.py in a real framework, until it is killed: ``impact_worker.py horovod|torchrun|restart|pool UP``."""
 
 import os
 import signal
@@ -7,10 +7,16 @@ import time
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import torch
-
 KIND, UP = sys.argv[1], Path(sys.argv[2])
+if KIND == "pool":
+    from bftrainer.progress.tasks import tasks
+
+    for _ in tasks(range(10_000), results=f"{UP}.jsonl"):
+        UP.touch()
+        time.sleep(0.2)
+
+import torch  # noqa: E402
+
 torch.set_num_threads(1)
 model = torch.nn.Linear(512, 512)
 optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
