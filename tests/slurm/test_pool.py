@@ -18,19 +18,16 @@ from patience import PATIENCE
 from promises import promise
 from slurm_lab import Lab, free_ports
 
-from bftrainer.system.processes import identify, send
-
 DASK = """
 import sys, time
 from dask.distributed import Client, as_completed
-def square(n, pid_file):
-    import os
-    open(pid_file, "a").write(f"{os.getpid()} {time.time()}\\n")
+def square(n, begun):
+    open(begun, "a").write(f"{time.time()}\\n")
     time.sleep(0.2)
     return n * n
 if __name__ == "__main__":
     client = Client(sys.argv[1])
-    tasks = client.map(square, range(600), pid_file=sys.argv[2])
+    tasks = client.map(square, range(600), begun=sys.argv[2])
     print(sorted(n for _, n in as_completed(tasks, with_results=True)) == [n * n for n in range(600)])
     client.shutdown()
 """
@@ -44,9 +41,7 @@ def test_every_result_is_there_once_beside_main_jobs_and_kills() -> None:
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
     print(found)
-    promise(
-        (found["results"], found["distinct"], found["wrong"]) == (800, 800, 0), f"each result is there once: {found}"
-    )
+    promise(bool(found["each_once"]), f"each result is there once: {found}")
     assert found["status"] == "done"
     assert found["preempted"] > 0
     assert set(found["killed"]) == {"worker", "driver", "pilot"}
@@ -62,9 +57,9 @@ def test_dask_workers_come_and_go_and_every_result_is_right(beside: Machine, lab
     (beside.work / "dask.toml").write_text(trainer.replace('["dask"', f'["{Path(sys.executable).with_name("dask")}"'))
     variable, _, command = start.strip().partition(" ")
     words = [*command.replace("8786", str(port)).split(), "--host", "127.0.0.1", "--no-dashboard"]
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"} | dict([variable.split("=")])
     with (tmp_path / "scheduler.log").open("w") as log:
-        scheduler = subprocess.Popen(words, env=env | dict([variable.split("=")]), stdout=log, stderr=log)
+        scheduler = subprocess.Popen(words, env=env, stdout=log, stderr=log)
     main = lab.submit("sleep 600", "-p", "main", "-N8", "-t", "10")
     (tmp_path / "sums.py").write_text(DASK)
     begun = tmp_path / "begun"
@@ -78,13 +73,11 @@ def test_dask_workers_come_and_go_and_every_result_is_right(beside: Machine, lab
         lab.run("scancel", main)
         idle_s = time.time()
         eventually(begun.exists, 90)
-        print(f"first task {float(begun.read_text().split()[1]) - idle_s:.1f} s after the main job's end was asked for")
+        print(f"first task {float(begun.read_text().split()[0]) - idle_s:.1f} s after the main job's end was asked for")
         for nodes in (2, 5, 3):
             eventually(lambda: len(beside.rows("nodes")) >= 6, 90)
             lab.submit("sleep 3", "-p", "main", f"-N{nodes}", "-t", "5")
             eventually(lambda: len(beside.rows("nodes")) <= 8 - nodes, 60)  # noqa: B023
-            if (found := identify(int(begun.read_text().splitlines()[-1].split()[0]))) is not None:
-                send(found, 9)
         client.wait(120 * PATIENCE)
         assert "True" in (tmp_path / "client.log").read_text()
         eventually(lambda: beside.status("dask") == "done", 60)
