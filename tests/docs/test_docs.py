@@ -52,7 +52,6 @@ def test_the_quickstart_runs_as_written(tmp_path: Path) -> None:
         "idle/fragments.png",
         "idle/idle-nodes.png",
         "bftrainer/timeline.png",
-        "equal-share/costs.png",
         "fair/summary.json",
     ):
         assert (tmp_path / name).stat().st_size > 0

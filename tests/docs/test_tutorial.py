@@ -77,7 +77,7 @@ def test_the_report_replays_eleven_times_and_says_how_much_a_waiting_job_could_h
     page = (followed.folder / "of-the-job-log" / "report.html").read_text()
     assert "waiting job" in page
     assert set((followed.folder / "advice").iterdir()) >= {
-        followed.folder / "advice" / name for name in ("bftrainer.toml", "advice.json", "losses.png")
+        followed.folder / "advice" / name for name in ("bftrainer.toml", "advice.json")
     }
 
 

@@ -12,7 +12,9 @@ from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES
 from bftrainer_papers.bftrainer.evaluate import cost_per_event, preempted_since
 from bftrainer_papers.bftrainer.experiments import OBJECTIVES, WEEK_H
 from bftrainer_papers.bftrainer.lines import Level, Line
+from bftrainer_papers.bftrainer.lost_figure import lost_figure
 from bftrainer_papers.bftrainer.model_figures import efficiency_by_model_figure, runtimes_figure
+from bftrainer_papers.bftrainer.over_time_figure import efficiency_over_time_figure
 from bftrainer_papers.bftrainer.results import ExperimentResults
 from bftrainer_papers.bftrainer.setting_figures import (
     efficiency_over_cost_figure,
@@ -29,8 +31,6 @@ from bftrainer_papers.bftrainer.tables import rounded
 from bftrainer_replay.analysis.fragments import followed_by_a_leave, pool_sizes_of
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
-from bftrainer_replay.figures.over_time import efficiency_over_time_figure
-from bftrainer_replay.figures.replays import lost_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, cut_short
 from bftrainer_replay.report.page import Picture

@@ -51,8 +51,7 @@ def advise(
     """Recommend T_fwd, P_jmax, the objective, the shortest window and the holders' time limit, based on LOG.
 
     Prints the recommended settings and how much worse other values of T_fwd, P_jmax and the objective do. Writes
-    DIR/bftrainer.toml (a pilot's configuration, for its state directory), DIR/advice.json, DIR/losses.png (how much worse other
-    values do) and DIR/cohorts.png (how long nodes that joined together stay).
+    DIR/bftrainer.toml (a pilot's configuration, for its state directory) and DIR/advice.json.
 
     \b
     Example:
@@ -62,9 +61,6 @@ def advise(
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
     from bftrainer_replay.comparison.advise import cells_to_try, config_lines, recommend
-    from bftrainer_replay.figures.advice import losses_figure
-    from bftrainer_replay.figures.cohorts import cohorts_figure
-    from bftrainer_replay.figures.style import png
     from bftrainer_replay.logs.dialect import LSF
     from bftrainer_replay.report.words import dates
     from bftrainer_replay.simulation.play import enough_trainers
@@ -97,8 +93,6 @@ def advise(
     origin = f"bftrainer advise {__version__}, {date.today()}: {choice.log.name}, {dates(window)}"
     lines = config_lines(advice, origin, lsf=window.queue is not None and window.queue.dialect is LSF)
     try:
-        write_atomically(out / "losses.png", png(losses_figure(advice)))
-        write_atomically(out / "cohorts.png", png(cohorts_figure(hits, model)))
         write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
     except OSError as error:
@@ -108,6 +102,4 @@ def advise(
         return
     for each in advice.choices:
         click.echo(f"{each.name} = {each.value}  ({each.others})")
-    click.echo(
-        f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, with advice.json, cells and figures in the same directory"
-    )
+    click.echo(f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, with advice.json and cells in the same directory")

@@ -19,7 +19,6 @@ from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.other_guesses import other_guesses
-from bftrainer_replay.cli.price_options import price_options
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
 from bftrainer_replay.cli.workload_options import (
@@ -32,7 +31,6 @@ from bftrainer_replay.cli.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from bftrainer_replay.report.prices import SitePrices
     from bftrainer_replay.sweep.inputs import WorkloadTable
 
 
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
 @cost_model_option
 @full_option
 @node_type_option
-@price_options
 @click.option(
     "--compare",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -76,7 +73,6 @@ def report(
     cost_model: str,
     full: bool,
     node_type: str | None,
-    prices: SitePrices,
     compare: Path | None,
     title: str | None,
     jobs: int,
@@ -141,7 +137,7 @@ def report(
     page, figures = log_page(
         window, found, plan, sample, rows,
         Trainings(trainers, rates, doubt, "" if table.trainers is None else table.trainers.name),
-        origin, title, prices, other_guesses(choice, window), last,
+        origin, title, other_guesses(choice, window), last,
         gpus=None if held is None else gpu_chapter(held, sample.windows[sample.shown], in_gpus, base),
     )  # fmt: skip
     try:

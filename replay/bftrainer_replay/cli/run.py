@@ -114,7 +114,7 @@ def run(
 ) -> None:
     """Replay a workload on the idle nodes of LOG under a policy.
 
-    Writes summary.json, trainers.csv, decisions.csv.gz, timeline.png and costs.png into DIR.
+    Writes summary.json, trainers.csv, decisions.csv.gz and timeline.png into DIR.
 
     \b
     Example:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator, PercentFormatter, StrMethodFormatter
+from matplotlib.ticker import PercentFormatter, StrMethodFormatter
 
 from bftrainer_replay.comparison.compare import RankedPolicy, lost_share
 from bftrainer_replay.figures.style import BLUE, DAY_S, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, date_axis, sheet
@@ -31,30 +31,6 @@ def outcome_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     _bars(above, hours, BLUE, "one-node hours", "{:,.0f}")
     _bars(below, samples, SKY, "million samples", "{:,.0f}")
     return _named(figure, below, ranking)
-
-
-def efficiency_figure(ranking: Sequence[RankedPolicy]) -> Figure:
-    """U with one denominator for all, and both bounds."""
-    shares = [p.summary.efficiency or 0.0 for p in ranking]
-    best = ranking[int(np.argmax(shares))]
-    bound, start = ranking[0].summary.no_cost_bound, ranking[0].summary.start_bound
-    reading = ""
-    if bound is not None:
-        started = "" if start is None else f"; with the time that new nodes take to start, {start:.0%} (line)"
-        reading = f" Without rescale costs, at most {bound:.0%} would be possible (dashed){started}."
-    figure, (axes,) = sheet(
-        "Efficiency U",
-        f"Read: {best.name} has the highest U, {best.summary.efficiency or 0:.1%}.{reading} The denominator is the same for "
-        f"all policies: equal share on {best.summary.eq_nodes:,.0f} constant nodes, without costs.",
-    )
-    _bars(axes, shares, BLUE, "efficiency U", "{:.0%}")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    if bound is not None:
-        axes.axhline(bound, color=FAINT, linewidth=1.2, linestyle=(0, (4, 2)))
-        axes.set_ylim(top=1.2 * max([*shares, bound]))
-    if start is not None:
-        axes.axhline(start, color=FAINT, linewidth=1.2)
-    return _named(figure, axes, ranking)
 
 
 def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
@@ -157,29 +133,6 @@ def costs_by_policy_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.margins(y=0.25)
     axes.set_ylabel("share of possible samples")
-    axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
-    return _named(figure, axes, ranking)
-
-
-def decision_time_figure(ranking: Sequence[RankedPolicy]) -> Figure:
-    """Median and 99th percentile of a decision, on a log scale."""
-    p50 = [max(1e3 * p.summary.decision_s.p50, 1e-3) for p in ranking]
-    p99 = [max(1e3 * p.summary.decision_s.p99, 1e-3) for p in ranking]
-    slow = int(np.argmax(p99))
-    figure, (axes,) = sheet(
-        "Decision time",
-        f"Read: the slowest policy, {ranking[slow].name}, decides within {p99[slow]:,.1f} ms in 99 of 100 cases; events are "
-        "seconds apart. Measured on the machine that made this page.",
-    )
-    spots = np.arange(len(ranking))
-    axes.vlines(spots, p50, p99, color=FAINT, linewidth=2)
-    axes.plot(spots, p50, "o", color=BLUE, markersize=8, label="median")
-    axes.plot(spots, p99, "s", color=ORANGE, markersize=8, label="99th percentile")
-    axes.set_yscale("log")
-    axes.set_ylim(min(p50) / 2, max(p99) * 5)
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.set_ylabel("ms (log scale)")
     axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
     return _named(figure, axes, ranking)
 

@@ -1,20 +1,16 @@
-"""One replay: nodes over time, and samples lost over time."""
+"""One replay: nodes over time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import tzinfo
-
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter, StrMethodFormatter
+from matplotlib.ticker import StrMethodFormatter
 
 from bftrainer_replay.figures.style import (
     BLUE,
     DAY_S,
     GREEN,
     INK,
-    ORANGE,
     SKY,
     date_axis,
     shade,
@@ -22,22 +18,19 @@ from bftrainer_replay.figures.style import (
     whole_numbers,
 )
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.simulation.bins import Bins, bins_of
+from bftrainer_replay.simulation.bins import bins_of
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 from bftrainer_replay.simulation.summary import Summary
 from bftrainer_replay.sweep.detail import Detail
 
 
-def nodes_figure(detail: Detail, name: str, efficiency: float | None, window: LogWindow, shown: str = "") -> Figure:
+def nodes_figure(detail: Detail, name: str, window: LogWindow, shown: str = "") -> Figure:
     """Mean idle and training nodes; ``shown`` names the part of the log, if it is not all of it."""
     idle_h, used_h = (float(np.dot(x, np.diff(detail.edges_s))) / 3600 for x in (detail.idle, detail.used))
     share = used_h / idle_h if idle_h else 0.0
-    reading = (
-        "" if efficiency is None else f" They trained {efficiency:.1%} of the work of dedicated nodes (efficiency U)."
-    )
     figure, (axes,) = sheet(
         f"Nodes idle and nodes in training, {name}",
-        f"Read: {share:.1%} of the {idle_h:,.0f} idle node-hours{shown and f' of {shown}'} went to trainers.{reading}",
+        f"Read: {share:.1%} of the {idle_h:,.0f} idle node-hours{shown and f' of {shown}'} went to trainers.",
     )
     edges = detail.edges_s / DAY_S
     axes.stairs(detail.idle, edges, fill=True, color=SKY, alpha=0.55, label="idle")
@@ -49,42 +42,6 @@ def nodes_figure(detail: Detail, name: str, efficiency: float | None, window: Lo
     axes.set_ylabel("nodes")
     axes.legend(loc="upper left", frameon=False, fontsize=9, ncols=3)
     date_axis(axes, window.zone)
-    return figure
-
-
-def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Figure:
-    """Share of the possible samples lost in each bin to preemption and to planned rescales, a panel per policy (Fig. 11)."""
-    parts = []
-    for name, d in by_policy.items():
-        whole = float((d.samples + d.lost_to_preemption + d.lost_to_rescale).sum()) or 1.0
-        parts.append(
-            f"under {name}, {d.lost_to_preemption.sum() / whole:.1%} of the possible samples are lost to preemption and "
-            f"{d.lost_to_rescale.sum() / whole:.1%} to planned rescales"
-        )
-    figure, panels = sheet(
-        "Training lost to preemption and to rescaling",
-        f"Read: {'; '.join(parts)}. The main queue causes the preemptions; the policy chooses the rescales.",
-        height_ratios=(1,) * len(by_policy),
-    )
-    most = 0.01
-    for axes, (name, d) in zip(panels, by_policy.items(), strict=True):
-        possible = d.samples + d.lost_to_preemption + d.lost_to_rescale
-        possible[possible <= 0] = np.inf
-        preempted, rescaled = d.lost_to_preemption / possible, d.lost_to_rescale / possible
-        left, width = d.edges_s[:-1] / DAY_S, np.diff(d.edges_s) / DAY_S
-        axes.bar(left, preempted, width, align="edge", color=BLUE, edgecolor="white", label="preemption")
-        axes.bar(
-            left, rescaled, width, align="edge", bottom=preempted, color=ORANGE, hatch="///", edgecolor="white",
-            label="planned rescales",
-        )  # fmt: skip
-        most = max(most, float((preempted + rescaled).max(initial=0.0)))
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        axes.set_ylabel(name if len(by_policy) > 1 else "share of possible samples lost")
-        axes.set_xlim(d.edges_s[0] / DAY_S, d.edges_s[-1] / DAY_S)
-    for axes in panels:
-        axes.set_ylim(0, 1.35 * most)
-    panels[0].legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
-    date_axis(panels[-1], zone)
     return figure
 
 

@@ -9,8 +9,6 @@ from bftrainer_replay.comparison.compare import COLUMNS, RankedPolicy, lost_shar
 from bftrainer_replay.figures.policies import (
     completion_figure,
     costs_by_policy_figure,
-    decision_time_figure,
-    efficiency_figure,
     fairness_figure,
     frontier_figure,
     nodes_by_policy_figure,
@@ -18,8 +16,7 @@ from bftrainer_replay.figures.policies import (
 )
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
-from bftrainer_replay.report.pictures import WHAT_U_IS, efficiency_picture
-from bftrainer_replay.simulation.play import Scenario, static_outcomes
+from bftrainer_replay.simulation.play import Scenario
 
 
 def compare_page(
@@ -29,9 +26,9 @@ def compare_page(
     best = ranking[0]
     chapters = (
         Chapter("Ranking", _settings(scenario), (_ranking(ranking), _outcome(ranking))),
-        _use(ranking, scenario),
+        Chapter("Use of the nodes", "", (_nodes(ranking, scenario),)),
         Chapter("Completion time and fairness", "", (_frontier(ranking), _completion(ranking), _fairness(ranking))),
-        Chapter("Costs", "", (_costs(ranking), _decisions(ranking))),
+        Chapter("Costs", "", (_costs(ranking),)),
     )
     summary = best.summary
     lost = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in ranking]
@@ -99,21 +96,6 @@ def _outcome(ranking: Sequence[RankedPolicy]) -> Picture:
     return Picture("outcome", outcome_figure(ranking), ("policy", "one_node_h", "samples"), rows)
 
 
-def _efficiency(ranking: Sequence[RankedPolicy]) -> Picture:
-    rows = [(p.name, p.summary.efficiency, p.summary.static_outcome_samples) for p in ranking]
-    return Picture("efficiency", efficiency_figure(ranking), ("policy", "efficiency", "static_outcome_samples"), rows)
-
-
-def _use(ranking: Sequence[RankedPolicy], scenario: Scenario) -> Chapter:
-    """Nodes in training, and U, which is relative to P_jmax. The page's script shows all policies, the pictures four."""
-    if scenario.max_parallel is None:
-        return Chapter("Use of the nodes", "", (_nodes(ranking, scenario),))
-    details = {p.name: p.detail for p in ranking}
-    static_bins = static_outcomes(scenario, ranking[0].detail.bin_edges_s.tolist())
-    over_time = efficiency_picture(details, static_bins, scenario.window)
-    return Chapter("Use of the nodes", "", (_efficiency(ranking), over_time, _nodes(ranking, scenario)), note=WHAT_U_IS)
-
-
 def _nodes(ranking: Sequence[RankedPolicy], scenario: Scenario) -> Picture:
     details = {p.name: p.detail for p in ranking}
     first = ranking[0].detail
@@ -146,11 +128,6 @@ def _costs(ranking: Sequence[RankedPolicy]) -> Picture:
         for p in ranking
     ]
     return Picture("costs", costs_by_policy_figure(ranking), ("policy", "lost_to_preemption", "lost_to_rescale"), rows)
-
-
-def _decisions(ranking: Sequence[RankedPolicy]) -> Picture:
-    rows = [(p.name, p.summary.decision_s.p50, p.summary.decision_s.p99, p.summary.decision_s.max) for p in ranking]
-    return Picture("decision-time", decision_time_figure(ranking), ("policy", "p50_s", "p99_s", "max_s"), rows)
 
 
 def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:

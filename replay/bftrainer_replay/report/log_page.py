@@ -19,7 +19,6 @@ from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import idle_pictures, nodes_picture
 from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
-from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.top import Trainings, as_text, top_of
 from bftrainer_replay.report.top_pictures import idle_picture, number_picture
 from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours
@@ -39,7 +38,6 @@ def log_page(
     trainings: Trainings,
     origin: Origin,
     title: str | None,
-    prices: SitePrices,
     guesses: Mapping[str, str],
     last: ReportFigures | None = None,
     gpus: tuple[Chapter, str] | None = None,
@@ -63,7 +61,7 @@ def log_page(
         idle_picture(window, figures, detail if sample.is_whole else None),
         number_picture(figures, [rows[cell] for cell in plan.parallel], usable),
     )
-    top = top_of(figures, window, found, sample, trainings, prices, pictures, title, last)
+    top = top_of(figures, window, found, sample, trainings, pictures, title, last)
     if gpus is not None:
         top = replace(top, rows=(("GPUs", gpus[1]), *top.rows))
     piece = sample.windows[sample.shown]
@@ -81,7 +79,7 @@ def log_page(
         Chapter(
             "Nodes in training",
             "" if sample.is_whole else "One of the pieces of the log that were replayed.",
-            (nodes_picture(detail, plan.base.policy, None, piece, "" if sample.is_whole else "this piece of the log"),),
+            (nodes_picture(detail, plan.base.policy, piece, "" if sample.is_whole else "this piece of the log"),),
         ),
         *pieces_chapter(plan, sample, rows),
         assumptions_chapter(window, plan, sample, rows, trainings, guesses),

@@ -1,4 +1,4 @@
-"""The files of a replay, written when it is complete: summary.json, trainers.csv, decisions.csv.gz and two figures."""
+"""The files of a replay, written when it is complete: summary.json, trainers.csv, decisions.csv.gz and a figure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import csv_bytes
-from bftrainer_replay.figures.replays import lost_figure, timeline_figure
+from bftrainer_replay.figures.replays import timeline_figure
 from bftrainer_replay.figures.style import png
 from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.simulation.bins import bins_of
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 from bftrainer_replay.simulation.summary import Summary
 
@@ -28,12 +27,10 @@ _DECISION_COLUMNS = (
 
 def write_all(out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Summary) -> tuple[Path, ...]:
     """Write all files into ``out`` by atomic rename. summary.json comes last: if it exists, the others are complete."""
-    bins = bins_of(scenario.window, outcome.entries, outcome.totals)
     files = {
         "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
         "decisions.csv.gz": gzip.compress(csv_bytes(_DECISION_COLUMNS, _decisions(outcome)), mtime=0),
         "timeline.png": png(timeline_figure(scenario, outcome, summary)),
-        "costs.png": png(lost_figure({summary.policy: bins}, scenario.window.zone)),
         "summary.json": (json.dumps(summary.as_dict(), indent=2) + "\n").encode(),
     }
     for name, data in files.items():

@@ -20,7 +20,6 @@ from bftrainer_replay.logs.silent import LEAST_H
 from bftrainer_replay.logs.torus import is_block
 from bftrainer_replay.report.figures import MONTH_H, ReportFigures
 from bftrainer_replay.report.page import Box, PageTop, TopPicture
-from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.words import about, listed, precise, range_text, share_text, span_text
 from bftrainer_replay.sweep.sample import LogSample
 
@@ -71,7 +70,6 @@ def top_of(
     found: Characteristics,
     sample: LogSample,
     trainings: Trainings,
-    prices: SitePrices,
     pictures: tuple[TopPicture, TopPicture],
     title: str | None,
     last: ReportFigures | None = None,
@@ -91,8 +89,8 @@ def top_of(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
         sentence=_whose(window) + sentence(figures),
         boxes=(
-            _idle_box(figures, window, found, prices),
-            _training_box(figures, sample, prices),
+            _idle_box(figures, window, found),
+            _training_box(figures, sample),
             _plain_box(figures, trainings),
             _wait_box(),
         ),
@@ -126,7 +124,7 @@ def sentence(figures: ReportFigures) -> str:
     )
 
 
-def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics, prices: SitePrices) -> Box:
+def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics) -> Box:
     month_h = figures.idle_node_h_a_month
     causes = found.idle_while
     waiting = "" if causes is None else f"waiting jobs could have used at most {share_text(causes.fillable_share)}"
@@ -135,20 +133,19 @@ def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics,
     return Box(
         "idle", "Idle", f"{figures.idle_share:.1%}",
         f"of all node-hours{' in service' * bool(figures.left_out)}: {about(month_h)} a month",
-        _with("; ".join(text for text in fine if text), prices.idle_words(month_h)), "measured", ", job log",
+        "; ".join(text for text in fine if text), "measured", ", job log",
     )  # fmt: skip
 
 
-def _training_box(figures: ReportFigures, sample: LogSample, prices: SitePrices) -> Box:
+def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
     work_h = figures.idle_node_h_a_month * figures.work_share
-    used_h = figures.idle_node_h_a_month * figures.held_share
     hours = ", whole log" if sample.is_whole else f", {sample.replayed_h:,.3g} of {sample.log.span_s / 3600:,.0f} hours"
     lost = figures.held_share - figures.work_share
     rest = "; spreading over many nodes and interruptions cost the rest" if lost > 0.01 else ""
     return Box(
         "training", f"{figures.trainings:,} elastic training{'s' * (figures.trainings > 1)}", precise(figures.work_share),
         f"of the idle node-hours become work: {about(work_h)} a month",
-        _with(f"Trainings hold {precise(figures.held_share)}{rest}", prices.training_words(used_h, work_h)),
+        f"Trainings hold {precise(figures.held_share)}{rest}",
         "simulated", hours,
     )  # fmt: skip
 
@@ -166,11 +163,6 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
         f"{other}Preemptible, saved at the notice; each start costs {trainings.start_s:.0f} s",
         "calculated", " from the job log",
     )  # fmt: skip
-
-
-def _with(fine: str, priced: str) -> str:
-    """Sentences on money and energy after another, without a last stop."""
-    return f"{fine}.{priced}".rstrip(".")
 
 
 def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:

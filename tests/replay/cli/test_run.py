@@ -62,7 +62,7 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     assert 0 < summary["efficiency"] < summary["start_bound"] < summary["no_cost_bound"]
     assert summary["bound_work_ran_out_at"] is None
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"summary.json", "trainers.csv", "decisions.csv.gz", "timeline.png", "costs.png"}
+    assert written == {"summary.json", "trainers.csv", "decisions.csv.gz", "timeline.png"}
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
     with (tmp_path / "out" / "trainers.csv").open(newline="") as file:
         trainers = list(csv.DictReader(file))
@@ -80,14 +80,14 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     for row in decisions:
         counts = [int(cell.rpartition(":")[2]) for cell in row["counts"].split()]
         assert sum(counts) == int(row["used_nodes"]) <= int(row["pool_nodes"])
-    for name in ("timeline.png", "costs.png"):
+    for name in ("timeline.png",):
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
 
 def test_equal_seeds_give_equal_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     for name in ("first", "second"):
         replay(inputs, "--seed", 3, out=tmp_path / name)
-    for file in ("trainers.csv", "decisions.csv.gz", "timeline.png", "costs.png"):
+    for file in ("trainers.csv", "decisions.csv.gz", "timeline.png"):
         assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes(), file
 
 
