@@ -77,6 +77,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print states and output until the trainer ends; Ctrl-C leaves it running.",
 )
+@click.option(
+    "--deadline",
+    metavar="WHEN",
+    help="Print how likely it is done by then, as `bftrainer forecast` does: 2026-01-31T18:00, local time.",
+)
 @state_option
 @json_option
 def submit(
@@ -87,6 +92,7 @@ def submit(
     array: Path | None,
     rehearse_first: bool,
     follows: bool,
+    deadline: str | None,
     state: Path,
     as_json: bool,
     **options: Any,
@@ -118,25 +124,48 @@ def submit(
         if file is not None and file.suffix != ".toml":
             file, command = None, (str(file), *command)
         base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
+    done: Sequence[Submitted]
     if grid or array is not None:
         if follows:
             raise UserError(
                 "submit: --follow is for one trainer; a sweep is watched by `bftrainer list` or `bftrainer top`"
             )
-        _sweep(base, grid, array, state, as_json, rehearse_first)
-        return
-    if rehearse_first:
-        _rehearse(base, state)
-    folder, done = submit_one(state, base, _note)
-    if as_json:
-        show_json(_rows([done]))
-        return
+        done = _sweep(base, grid, array, state, as_json, rehearse_first)
+    else:
+        if rehearse_first:
+            _rehearse(base, state)
+        folder, one = submit_one(state, base, _note)
+        done = (one,)
+        if as_json:
+            show_json(_rows(done))
+        else:
+            _say_one(one, base)
+    if deadline is not None:
+        _forecast(done, deadline, state, as_json)
+    if follows and not as_json:
+        follow(folder, done[0].spec.name, done[0].spool_name)
+
+
+def _forecast(done: Sequence[Submitted], deadline: str, state: Path, as_json: bool) -> None:
+    """Run `bftrainer forecast`, which another package brings. The submission stands if it cannot tell."""
+    context = click.get_current_context()
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    command = root.command.get_command(root, "forecast")
+    if command is None:
+        raise UserError("--deadline: submitted, but bftrainer_replay, which has the command forecast, is not installed")
+    names = {"group": done[0].spec.group} if len(done) > 1 else {"name": done[0].spec.name}
+    try:
+        context.invoke(command, **names, deadline=deadline, state=state, as_json=as_json)
+    except UserError as error:
+        _note(f"submitted; no forecast: {error}")
+
+
+def _say_one(done: Submitted, base: Draft) -> None:
     spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
     most = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
     sizes = most if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {most}"
     say(f"submitted {spec.name}: {sizes}, launcher {spec.launcher}{guessed}")
-    if follows:
-        follow(folder, spec.name, done.spool_name)
 
 
 def _rehearse(one: Draft, state: Path) -> None:
@@ -153,7 +182,7 @@ def _rehearse(one: Draft, state: Path) -> None:
 
 def _sweep(
     base: Draft, grid: tuple[str, ...], array: Path | None, state: Path, as_json: bool, rehearse_first: bool
-) -> None:
+) -> Sequence[Submitted]:
     from bftrainer.client.submission import submit_sweep
     from bftrainer.client.sweep import combined, drafts_of, grid_trials, parse_grid, read_trials
 
@@ -166,12 +195,13 @@ def _sweep(
     _, done = submit_sweep(state, drafts, _note)
     if as_json:
         show_json(_rows(done))
-        return
+        return done
     fresh = [one for one in done if one.spool_name]
     before = f"; {len(done) - len(fresh):,} were submitted before" if len(fresh) < len(done) else ""
     names = f": {fresh[0].spec.name}" + (f" to {fresh[-1].spec.name}" if len(fresh) > 1 else "") if fresh else ""
     group = f" of group {done[0].spec.group}" if done[0].spec.group else ""
     say(f"submitted {counted(len(fresh), 'trainer')}{group}{names}{before}")
+    return done
 
 
 def _rows(done: Sequence[Submitted]) -> list[dict[str, object]]:

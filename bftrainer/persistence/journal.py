@@ -209,6 +209,20 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
             )
 
 
+def events(store: Store) -> Iterator[Event]:
+    """The events of the journal in order, without their decisions, a few rows at a time."""
+    after = 0
+    while rows := store.read("SELECT number, event FROM journal WHERE number > ? ORDER BY number LIMIT 1000", after):
+        for row in rows:
+            after = row["number"]
+            yield codec.loads(row["event"], strict=False, kind=Event)
+
+
+def begun_s(store: Store) -> tuple[HostS, ...]:
+    """When pilots began to decide, or with other settings."""
+    return tuple(row["at_s"] for row in store.read("SELECT at_s FROM settings ORDER BY at_s"))
+
+
 def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
     answers = tuple(value for value in values if isinstance(value, Answer))
     if len(answers) < len(values):

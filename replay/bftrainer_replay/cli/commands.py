@@ -10,6 +10,7 @@ TABLE = (
     Command("record", f"{_HERE}.record:record", "Record the idle nodes of a live cluster. Read-only.", "Replay"),
     Command("advise", f"{_HERE}.advise:advise", "Recommend pilot settings based on a log.", "Replay"),
     Command("plot", f"{_HERE}.plot:plot", "Draw the course of a trainer: loss, nodes, speed.", "Trainers"),
+    Command("forecast", f"{_HERE}.forecast:forecast", "Forecast when trainers are done.", "Trainers"),
     Command("replay", None, "Replay logs of idle nodes under any policy.", "Replay"),
     Command("replay run", f"{_HERE}.run:run", "Replay a log and a workload under one policy."),
     Command("replay compare", f"{_HERE}.compare:compare", "Rank policies on one log and workload."),

@@ -169,7 +169,7 @@ def compare(
     else:
         assert state is not None
         given, unknown = unfinished_trainers(state, group, window.start_s)
-        remarks = [f"left out, since their length is unknown: {', '.join(unknown)}"] if unknown else []
+        remarks = [f"left out, since their length or speed is unknown: {', '.join(unknown)}"] if unknown else []
     for remark in remarks:
         click.echo(f"note: {remark}", err=True)
     arrivals = enriched(given, requested)

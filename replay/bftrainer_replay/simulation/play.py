@@ -46,7 +46,8 @@ class Scenario:
 
     A trainer that loses its nodes writes a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there is no
     notice: it repeats the work since its last checkpoint, one every so often, under every policy. Where curves are learned,
-    ``noise`` is the relative standard deviation of one measurement, drawn with ``noise_seed``.
+    ``noise`` is the relative standard deviation of one measurement, drawn with ``noise_seed``. ``until_done``: the replay ends
+    with the last trainer of a known length, not with the window.
     """
 
     window: LogWindow
@@ -57,6 +58,7 @@ class Scenario:
     checkpoint_s: float | None = None
     noise: float = 0.0
     noise_seed: int = 0
+    until_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ def play(
         Meter(scenario.noise, scenario.noise_seed),
         max_parallel if skip_queueing and max_parallel is not None else math.inf,
         is_rigid(policy),
+        scenario.until_done,
     )
     ledger = Ledger(world, on_time, keep_entries)
     timed = Stopwatch(policy)

@@ -62,7 +62,8 @@ class ReplayWorld:
 
     At each time, in this order: progress is credited, nodes leave (with their cost), trainers that have reached their
     samples finish, trainers are submitted. Then the coordinator admits trainers and the policy decides. An event takes
-    O(running trainers + nodes that left): each one's samples are computed once.
+    O(running trainers + nodes that left): each one's samples are computed once. ``until_done``: the replay ends with the last
+    trainer of a known length.
 
     While ``places`` trainers are unfinished, a submission only lengthens the queue: it waits for the next event.
     """
@@ -77,8 +78,10 @@ class ReplayWorld:
         meter: Meter | None = None,
         places: float = math.inf,
         rigid: bool = False,
+        until_done: bool = False,
     ) -> None:
         self._places = places
+        self._until_done = until_done
         self._rigid = rigid
         self._checkpoint_s = checkpoint_s
         self._meter = Meter() if meter is None else meter
@@ -103,7 +106,7 @@ class ReplayWorld:
     def next_event(self, state: State) -> Event | None:
         """The earliest of pool change, submission, completion and wake-up; None after the end of the window."""
         wake_at_s = state.wake_at_s
-        if self._ended:
+        if self._ended or (self._until_done and self._is_done()):
             return None
         change_s = self._change_time()
         at_s = min(change_s, math.inf if wake_at_s is None else max(wake_at_s, self.now_s))
@@ -158,6 +161,11 @@ class ReplayWorld:
             if samples > 0 and total is not None and name in self._curves:
                 reported.append((name, self._curves[name].at(min(samples / total, 1.0))))
         return tuple(reported)
+
+    def _is_done(self) -> bool:
+        return self._next_arrival == len(self._arrivals) and all(
+            run.finished_s is not None or run.total == math.inf for run in self.runs.values()
+        )
 
     def _change_time(self) -> float:
         if self._next_change < 0:

@@ -121,7 +121,7 @@ def test_what_is_left_of_a_sweep_is_a_workload(
     rows = json.loads(out)
     assert {row["policy"] for row in rows} == {"bftrainer", "bftrainer, soon", "bftrainer, most", "plain"}
     assert {row["submitted"] for row in rows} == {2}
-    assert "left out, since their length is unknown: endless" in notes
+    assert "left out, since their length or speed is unknown: endless" in notes
     assert all(row["completed"] == 2 for row in rows)
     assert {row["outcome_samples"] for row in rows} == {2e4 - 400}, "what is done is not done again"
     assert run(command) == 0

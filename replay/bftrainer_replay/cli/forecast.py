@@ -1,0 +1,185 @@
+"""``bftrainer forecast``: when the trainers of a pilot are done, from what its queue would have taken at past moments."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from bftrainer.cli.output import json_option, say, show_json, show_rows
+from bftrainer.cli.state import state_option
+from bftrainer.errors import UserError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bftrainer_replay.logs.model import LogWindow
+    from bftrainer_replay.simulation.forecast import Forecast
+    from bftrainer_replay.workload.of_pilot import Queued
+
+_MOST_RUNS = 256
+_FEWEST_RUNS = 32
+_LEAST_DAYS = 2.0
+_STALE_S = 3600.0
+"""A log that ended longer ago does not tell the present pool."""
+_TOO_SHORT = "from too few past moments it was done within the log"
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[NAME]")
+@click.option("--group", metavar="NAME", help="Only the trainers of a group, and when the last of them is done.")
+@click.option(
+    "--deadline", metavar="WHEN", help="Print how likely they are done by then: 2026-01-31T18:00, local time."
+)
+@click.option(
+    "--log",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Log of idle nodes to use, such as of `bftrainer record`.  [default: the pool of the pilot's journal]",
+)
+@click.option(
+    "--seconds", type=click.FloatRange(min=1.0), default=20.0, show_default=True, help="Time for replays of the past."
+)
+@state_option
+@json_option
+def forecast(
+    name: str | None,
+    group: str | None,
+    deadline: str | None,
+    log: Path | None,
+    seconds: float,
+    state: Path,
+    as_json: bool,
+) -> None:
+    """Forecast when trainers are done, with an interval that holds four times in five.
+
+    The queue, as it is, is replayed from many past moments of the pilot's pool, under its policy. Later submissions, failures
+    and work that is repeated are not in the forecast.
+
+    \b
+    Example:
+      bftrainer forecast
+      bftrainer forecast digits --deadline 2026-01-31T18:00
+      bftrainer forecast --group sweep --log idle-nodes.csv.gz
+    """
+    from bftrainer_replay.workload.of_pilot import queue_of
+
+    by_s, now_s = None if deadline is None else _moment(deadline), time.time()
+    queue = queue_of(state)
+    asked = [it for it in queue if name in (None, it.trainer.id) and group in (None, it.group)]
+    if not asked:
+        which = f" named {name!r}" if name else f" of group {group!r}" if group else ""
+        raise UserError(f"no unfinished trainer{which} in {state}; see `bftrainer list --all`")
+    past, present = _past(state, log, now_s)
+    starts_s, took_s = _replayed(past, queue, state, seconds)
+    every = [it.trainer.id for it in asked]
+    rows = []
+    for names in ([one] for one in every) if len(every) == 1 else [*([one] for one in every), every]:
+        lacks = next((it.lacks for it in asked if it.trainer.id in names and it.lacks), "")
+        columns = [k for k, it in enumerate(queue) if it.trainer.id in names]
+        found = None if lacks else _forecast(past, starts_s, took_s[:, columns].max(axis=1), present)
+        rows.append(_row(names, found, lacks or _TOO_SHORT, now_s, by_s))
+    if as_json:
+        show_json([row | {"replays": len(starts_s), "log_days": past.span_s / 86_400} for row in rows])
+        return
+    heads = ("trainer", "done by", "80 %", *(() if by_s is None else ("by the deadline",)), "remark")
+    show_rows(heads, [_cells(row, by_s) for row in rows])
+    say(f"{len(starts_s)} replays of the queue on {past.span_s / 86_400:.1f} days of {past.source}")
+
+
+def _moment(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise UserError(f"--deadline {text!r:.60} is not ISO 8601, expected a time like 2026-01-31T18:00") from error
+
+
+def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
+    """The log without its gaps, and the pool of the last hour, if that is in it."""
+    from bftrainer.client.state_dir import has_registry, opened_registry
+    from bftrainer_replay.cli.log_options import LogChoice, window_of
+    from bftrainer_replay.simulation.past_runs import recent_nodes, without_gaps
+    from bftrainer_replay.workload.of_pilot import pool_of
+
+    found = None
+    if log is not None:
+        found = window_of(LogChoice(log))
+    elif has_registry(state):
+        with opened_registry(state) as registry:
+            found = pool_of(registry.store, now_s)
+    past = None if found is None else without_gaps(found)
+    days = 0.0 if past is None else past.span_s / 86_400
+    if found is None or past is None or days < _LEAST_DAYS:
+        where = f"the journal of {state}" if log is None else str(log)
+        raise UserError(
+            f"{where} has {days:.1f} days of idle nodes, which is too short for a forecast: expected {_LEAST_DAYS:g} or more; "
+            "use --log with a longer log, such as of `bftrainer record`"
+        )
+    is_present = now_s - found.end_s < _STALE_S
+    return past, float(recent_nodes(past, np.array([past.end_s]))[0]) if is_present else None
+
+
+def _replayed(
+    past: LogWindow, queue: tuple[Queued, ...], state: Path, seconds: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Moments in order of time, and the seconds of each trainer from there."""
+    from bftrainer.allocation.exact import Exact
+    from bftrainer.client.state_dir import read
+    from bftrainer.live.decision_maker import settings_of
+    from bftrainer.plugins import build_policy, find_objective
+    from bftrainer.policies.settings import PolicySettings
+    from bftrainer_replay.cli.sweeping import progress_of_tasks
+    from bftrainer_replay.simulation.past_runs import even_starts, took_s
+
+    of = settings_of(read(state))
+    built = PolicySettings(Exact(), find_objective(of.objective), of.forward_s, of.seed, gather_s=of.gather_s)
+    policy, trainers = build_policy(of.policy, built), [it.trainer for it in queue]
+    found, began_s = {}, time.monotonic()
+    with progress_of_tasks("replays of the past") as show:
+        for start_s in islice(even_starts(past), _MOST_RUNS):
+            found[start_s] = took_s(past, trainers, policy, of.max_parallel, start_s)
+            spent_s = time.monotonic() - began_s
+            show(max(len(found) / _MOST_RUNS, min(spent_s / seconds, 1.0)), 1.0)
+            if spent_s >= seconds and len(found) >= _FEWEST_RUNS:
+                break
+    starts_s = sorted(found)
+    return np.array(starts_s), np.array([found[start_s] for start_s in starts_s])
+
+
+def _forecast(
+    past: LogWindow, starts_s: NDArray[np.float64], took_s: NDArray[np.float64], present: float | None
+) -> Forecast | None:
+    from bftrainer_replay.simulation.forecast import PastRuns, forecast
+    from bftrainer_replay.simulation.past_runs import recent_nodes
+
+    runs = PastRuns(starts_s, took_s, past.end_s - starts_s, recent_nodes(past, starts_s))
+    return forecast(runs, past.end_s, present)
+
+
+def _row(names: list[str], found: Forecast | None, remark: str, now_s: float, by_s: float | None) -> dict[str, object]:
+    """For JSON; times are seconds since 1970, null where the log is too short to tell."""
+    row: dict[str, object] = {"trainers": names, "done_s": None, "from_s": None, "to_s": None, "remark": remark}
+    if found is not None:
+        ends = [now_s + after_s if math.isfinite(after_s := found.after_s(q)) else None for q in (0.5, 0.1, 0.9)]
+        row |= dict(zip(("done_s", "from_s", "to_s"), ends, strict=True))
+        row |= {"remark": "", "widened": found.widened, "past_forecasts": found.errors}
+    if by_s is not None:
+        row["probability"] = None if found is None else found.probability(by_s - now_s)
+    return row
+
+
+def _cells(row: dict[str, Any], by_s: float | None) -> list[str]:
+    names = row["trainers"]
+    ends = "-" if row["from_s"] is None else f"{_when(row['from_s'])} to {_when(row['to_s'])}"
+    chance = [] if by_s is None else ["-" if row["probability"] is None else f"{row['probability']:.0%}"]
+    return [names[0] if len(names) == 1 else f"all {len(names)}", _when(row["done_s"]), ends, *chance, row["remark"]]
+
+
+def _when(at_s: float | None) -> str:
+    return "-" if at_s is None else datetime.fromtimestamp(at_s).astimezone().strftime("%a %m-%d %H:%M")

@@ -1,0 +1,129 @@
+"""When a queue is done: the distribution of the times that it took from past moments, calibrated on those moments.
+
+*Weights.* A past moment counts half after 14 days, and more the closer its pool of the last hour is to the present one.
+
+*Times that are not known*, as the log ended first, count as at least that long (the product-limit estimator of Kaplan and
+Meier).
+
+*Widening.* The same forecast is made at every past moment from those before it. Its error there is log(true / median) in
+units of the distance from the median to the end of its 80 % interval on that side. All distances are multiplied by the
+80 % quantile of these errors (split conformal prediction with a normalized score), at least by 1, and then by 1 + 1.16 / n:
+what Student's distribution adds to an 80 % interval from n times. n is the number of days with a past moment, less if the
+queue takes longer than a day.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+LEVEL = 0.8
+FEWEST = 10
+"""Past moments from which the queue was done, below which nothing is said."""
+_DAY_S = 86_400.0
+_HALF_S = 14 * _DAY_S
+_BAND = 0.7  # of the logarithm of the pool, relative to its mean
+_LEAST = 0.05  # added to the pool: an empty one has a logarithm
+_FAR = 0.02  # the weight of a moment with another pool
+_STUDENT = 1.16
+_NARROWEST = 0.03
+_WIDEST = 4.0
+_WARM = 0.4  # the part of the past moments from which no error is taken: too few are before them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastRuns:
+    """One queue, or one trainer of it, from past moments in order of time.
+
+    ``took_s``: seconds until it was done (infinite: the log ended first, ``log_s`` after the moment). ``pool``: the mean of the
+    pool over the hour before it, relative to that over the log.
+    """
+
+    start_s: Floats
+    took_s: Floats
+    log_s: Floats
+    pool: Floats
+
+    def before(self, k: int, at_s: float) -> PastRuns:
+        """What was known at ``at_s`` of the first ``k``."""
+        log_s = np.minimum(self.log_s[:k], at_s - self.start_s[:k])
+        return PastRuns(self.start_s[:k], self.took_s[:k], log_s, self.pool[:k])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forecast:
+    """The distribution of the seconds until the queue is done: ``share[k]`` is done after ``seconds[k]``.
+
+    ``widened``: the factor of the widening; ``errors``: the past forecasts behind it.
+    """
+
+    seconds: Floats
+    share: Floats
+    widened: float = 1.0
+    errors: int = 0
+
+    @property
+    def median_s(self) -> float:
+        return self._at(0.5)
+
+    def after_s(self, share: float) -> float:
+        """Seconds until the queue is done with this probability; infinite where the log does not tell."""
+        median_s = self.median_s
+        return float(median_s * (self._at(share) / median_s) ** self.widened)
+
+    def probability(self, seconds: float) -> float:
+        """That the queue is done within so many seconds."""
+        median_s = self.median_s
+        plain_s = median_s * (max(seconds, 1e-9) / median_s) ** (1 / self.widened)
+        known = np.searchsorted(self.seconds, plain_s, side="right")
+        return float(self.share[known - 1]) if known else 0.0
+
+    def _at(self, share: float) -> float:
+        place = int(np.searchsorted(self.share, share - 1e-9))
+        return float(self.seconds[place]) if place < len(self.seconds) else np.inf
+
+
+def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
+    """The forecast at ``now_s``; ``pool`` is that of the last hour, None if unknown. None: the past tells too little."""
+    known = _plain(runs.before(len(runs.start_s), now_s), now_s, pool)
+    if known is None or not np.isfinite(known.median_s):
+        return None
+    errors = []
+    for k in range(int(_WARM * len(runs.start_s)), len(runs.start_s)):
+        at_s = float(runs.start_s[k])
+        past = _plain(runs.before(k, at_s), at_s, float(runs.pool[k]))
+        if past is not None and at_s + runs.took_s[k] <= now_s:
+            errors.append(_error(past, float(runs.took_s[k])))
+    found = [error for error in errors if np.isfinite(error)]
+    widened = float(np.quantile(found, LEVEL)) if len(found) >= FEWEST else 1.0
+    days = len(np.unique(runs.start_s // _DAY_S))
+    few = 1 + _STUDENT * max(1.0, known.median_s / _DAY_S) / days
+    return Forecast(known.seconds, known.share, few * min(max(widened, 1.0), _WIDEST), len(found))
+
+
+def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
+    done = runs.took_s <= runs.log_s
+    if done.sum() < FEWEST:
+        return None
+    weights = 0.5 ** ((now_s - runs.start_s) / _HALF_S)
+    if pool is not None:
+        apart = np.log(runs.pool + _LEAST) - np.log(pool + _LEAST)
+        weights = weights * (np.exp(-0.5 * (apart / _BAND) ** 2) + _FAR)
+    seconds = np.maximum(np.where(done, runs.took_s, runs.log_s), 1.0)
+    order = np.lexsort((~done, seconds))
+    seconds, done, weights = seconds[order], done[order], weights[order]
+    at_risk = np.cumsum(weights[::-1])[::-1]
+    left = np.cumprod(1 - np.where(done, weights / at_risk, 0.0))
+    return Forecast(seconds[done], 1 - left[done])
+
+
+def _error(past: Forecast, true_s: float) -> float:
+    median_s = past.median_s
+    if not np.isfinite(median_s):
+        return np.nan
+    late = true_s > median_s
+    end_s = past.after_s((1 + LEVEL) / 2 if late else (1 - LEVEL) / 2)
+    return float(abs(np.log(true_s / median_s)) / max(abs(np.log(end_s / median_s)), _NARROWEST))

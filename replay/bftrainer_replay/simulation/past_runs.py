@@ -1,0 +1,75 @@
+"""A queue started at many past moments of a log: how long each trainer took from there to its end."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.ports import Policy
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.logs.model import LogWindow, within
+from bftrainer_replay.simulation.play import Scenario, play
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.world import Arrival
+
+_RECENT_S = 3600.0
+
+
+def took_s(
+    log: LogWindow, trainers: Sequence[Trainer], policy: Policy, max_parallel: int | None, start_s: float
+) -> NDArray[np.float64]:
+    """Seconds that each trainer takes from ``start_s``; infinite where the log ends first.
+
+    Costs are those of drivers with warm workers (``overlap``).
+    """
+    arrivals = tuple(Arrival(start_s, trainer) for trainer in trainers)
+    scenario = Scenario(from_moment(log, start_s), arrivals, max_parallel, CostModel.OVERLAP, until_done=True)
+    outcome = play(scenario, policy, keep_entries=False)
+    ends_s = {run.trainer.id: run.finished_s for run in outcome.runs}
+    found = [ends_s.get(trainer.id) for trainer in trainers]
+    return np.array([np.inf if end_s is None else end_s - start_s for end_s in found])
+
+
+def recent_nodes(log: LogWindow, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of the pool over the hour before each moment, relative to its mean over the log."""
+    sizes = pool_sizes_of(log)
+    edges_s = np.append(sizes.start_s, log.end_s)
+    node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
+    recent = (np.interp(at_s, edges_s, node_s) - np.interp(at_s - _RECENT_S, edges_s, node_s)) / _RECENT_S
+    return np.asarray(recent / max(node_s[-1] / log.span_s, 1e-9))
+
+
+def even_starts(log: LogWindow) -> Iterator[float]:
+    """Endless moments of the log, such that the first of them, however many, are spread evenly (van der Corput)."""
+    k = 0
+    while True:
+        part = int(f"{k:032b}"[::-1], 2) / 2**32
+        yield log.start_s + part * log.span_s
+        k += 1
+
+
+def without_gaps(log: LogWindow) -> LogWindow:
+    """The log on a clock that stands still in its gaps."""
+
+    def moved(at_s: float) -> float:
+        return at_s - sum(end_s - start_s for start_s, end_s in within(log.gaps, log.start_s, at_s))
+
+    if not log.gaps:
+        return log
+    events = tuple(replace(event, at_s=moved(event.at_s)) for event in log.events)
+    return replace(log, end_s=moved(log.end_s), events=events, gaps=())
+
+
+def from_moment(log: LogWindow, start_s: float) -> LogWindow:
+    """The log from a moment on."""
+    until = bisect_right(log.events, start_s, key=lambda event: event.at_s)
+    pool = set(log.initial)
+    for event in log.events[:until]:
+        pool -= event.change.left
+        pool |= event.change.joined
+    return replace(log, start_s=start_s, initial=frozenset(pool), events=log.events[until:])

@@ -1,0 +1,133 @@
+"""bftrainer forecast and submit --deadline, through the command line."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from live_house import house, spec
+
+from bftrainer.cli.main import run
+from bftrainer.core.loop import run as loop
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.state import Plan, State
+from bftrainer.persistence.journal import JournalWriter, Settings
+from bftrainer.persistence.store import Store, open_store
+from bftrainer.policies.equal_share import EqualShare
+from bftrainer.system.processes import this_process
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.logs.event_log import read_event_log
+from bftrainer_replay.logs.model import LogWindow, cut
+from bftrainer_replay.simulation.past_runs import without_gaps
+from bftrainer_replay.simulation.world import Arrival, ReplayWorld
+from bftrainer_replay.workload.of_pilot import pool_of
+
+LONG = {"samples_total": 1e6, "group": "digits"}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    home = house(tmp_path / "state")
+    home.submit(spec("one", **LONG), spec("two", **LONG), spec("endless"))
+    return home.path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv.gz"
+    assert run(["replay", "generate", "--nodes", "48", "--days", "6", "--seed", "3", "--out", str(path)]) == 0
+    return path
+
+
+class ToDisk:
+    """The loop's journal, as a pilot has it."""
+
+    def __init__(self, store: Store) -> None:
+        self._writer = JournalWriter(store)
+        self._writer.begin(Settings("equal-share", "exact", "fair", 120.0, 0, None), 0.0)
+
+    def record(self, event: Event, state: State, plan: Plan) -> None:
+        self._writer.record(event, state, plan, (), 0.0)
+
+
+def piloted(state: Path, log: Path) -> LogWindow:
+    """A journal of six days on the nodes of the log that ends now: one trainer, and after an idle day another."""
+    whole = cut(read_event_log(log))
+    later_s = time.time() - whole.end_s
+    moved = tuple(type(e)(e.at_s + later_s, e.change) for e in whole.events)
+    window = LogWindow(whole.start_s + later_s, whole.end_s + later_s, whole.initial, moved, 48, "test")
+    most = Trainer("first", Curve((1, 48), (1.0, 48.0)), 1, 48, 0.0, 0.0, 1e5)
+    later = Trainer("last", Curve((1, 48), (1.0, 48.0)), 1, 48, 0.0, 0.0, 1e9)
+    arrivals = [Arrival(window.start_s, most), Arrival(window.start_s + 86_400, later)]
+    with closing(open_store(state, create=True)) as store:
+        store.take_lease(this_process(), "", time.time(), 60.0, lambda _: None)
+        loop(ReplayWorld(window, arrivals), State(None), EqualShare(), ToDisk(store))
+        store.drop_lease()
+    return window
+
+
+def test_the_end_of_each_trainer_and_of_a_group(state: Path, log: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["forecast", "--state", str(state), "--log", str(log), "--seconds", "3"]
+    capfd.readouterr()
+    assert run([*command, "--group", "digits", "--json"]) == 0
+    one, two, both = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+    assert (one["trainers"], both["trainers"]) == (["one"], ["one", "two"])
+    for row in (one, two, both):
+        assert time.time() < row["from_s"] < row["done_s"] < row["to_s"]
+    assert both["done_s"] >= max(one["done_s"], two["done_s"]) - 1
+    assert run(command) == 0
+    text = capfd.readouterr().out
+    assert "all 3" in text
+    assert "its length is unknown (samples_total)" in text
+    assert f"{datetime.fromtimestamp(one['done_s']):%a %m-%d}" in text
+
+
+def test_a_submission_with_a_deadline_says_how_likely(
+    state: Path, log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    piloted(state, log)
+    given = ["--state", str(state), "--max-nodes", "4", "--samples-per-s", "10", "--samples-total", "1e5"]
+    capfd.readouterr()
+    assert run(["submit", "--name", "soon", *given, "--deadline", "2100-01-01", "--json", "--", "true"]) == 0
+    submitted, forecast = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+    assert (submitted["trainer"], forecast["trainers"]) == ("soon", ["soon"])
+    assert forecast["probability"] > 0.99
+    assert run(["forecast", "soon", "--state", str(state), "--seconds", "2", "--deadline", "2020-01-01"]) == 0
+    assert " 0%" in capfd.readouterr().out
+
+
+def test_a_journal_tells_the_pool_while_there_were_trainers(state: Path, log: Path) -> None:
+    window = piloted(state, log)
+    with closing(open_store(state)) as store:
+        found = pool_of(store, window.end_s)
+    assert found is not None
+    (gap,) = found.gaps
+    assert gap[1] == window.start_s + 86_400
+    assert 0 < gap[0] - window.start_s < 86_400
+    assert pool_sizes_of(found).node_hours() == pytest.approx(pool_sizes_of(window).node_hours())
+    assert without_gaps(found).span_s == pytest.approx(window.span_s - (gap[1] - gap[0]))
+
+
+def test_what_cannot_be_forecast_is_told_in_one_line(
+    state: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    short = str(tmp_path / "short.csv.gz")
+    assert run(["replay", "generate", "--nodes", "8", "--days", "1", "--seed", "3", "--out", short]) == 0
+    for arguments, said in (
+        (["one"], "has 0.0 days of idle nodes, which is too short for a forecast: expected 2 or more; use --log"),
+        (["one", "--log", short], "short.csv.gz has 1.0 days of idle nodes"),
+        (["three"], "no unfinished trainer named 'three'"),
+        (["--group", "letters"], "no unfinished trainer of group 'letters'"),
+        (["one", "--deadline", "soon"], "--deadline 'soon' is not ISO 8601, expected a time like 2026-01-31T18:00"),
+    ):
+        capfd.readouterr()
+        assert run(["forecast", "--state", str(state), *arguments]) == 2
+        assert said in capfd.readouterr().err
+    given = ["submit", "--state", str(state), "--name", "late", "--max-nodes", "2", "--deadline", "2100-01-01"]
+    assert run([*given, "--", "true"]) == 0, "the submission stands"
+    assert "note: submitted; no forecast: " in capfd.readouterr().err
