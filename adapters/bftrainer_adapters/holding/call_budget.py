@@ -69,10 +69,10 @@ class Bucket:
         refilled = self.at(now_s)
         return Bucket(size, per_s, size - min(refilled.size - refilled.level, size), refilled.at_s)
 
-    def emptied(self, now_s: float) -> Bucket:
-        """The scheduler has refused a call."""
+    def drained(self, calls: float, now_s: float) -> Bucket:
+        """After these calls of others: at most empty, without a debt, since the scheduler has long answered them."""
         refilled = self.at(now_s)
-        return replace(refilled, level=min(refilled.level, 0.0))
+        return replace(refilled, level=max(refilled.level - calls, min(refilled.level, 0.0)))
 
 
 class CallBudget:
@@ -116,12 +116,12 @@ class CallBudget:
     def charge(self, calls: float) -> None:
         """Others have made these calls with the pilot's allowance: workers' steps, the user's own commands."""
         with self._lock:
-            self._bucket = self._bucket.take(calls, self._elapsed_s())
+            self._bucket = self._bucket.drained(calls, self._elapsed_s())
 
     def refused(self) -> float:
         """The scheduler has refused a call: the bucket is empty. Seconds until a look may be made."""
         with self._lock:
-            self._bucket = self._bucket.emptied(self._elapsed_s())
+            self._bucket = self._bucket.drained(math.inf, self._elapsed_s())
         return self.wait_s(CallKind.LOOK, 1.0)
 
     def configure(self, calls_per_minute: float) -> None:

@@ -129,6 +129,17 @@ def test_a_refusal_empties_the_bucket_and_others_calls_count() -> None:
     assert budget.per_minute == 600.0
 
 
+def test_calls_of_others_leave_no_debt() -> None:
+    """Minutes of workers' steps are counted at once: polls go on as the bucket refills, not when all of it is repaid."""
+    clock = Hand()
+    budget = CallBudget(600.0, clock)
+    budget.charge(10_000.0)
+    assert budget.wait_s(CallKind.LOOK, 5.0) == pytest.approx((5 + 25) / 10)
+    budget.spend(CallKind.RELEASE, 50.0)
+    budget.charge(10.0)
+    assert budget.wait_s(CallKind.LOOK, 5.0) == pytest.approx((5 + 25 + 50) / 10)
+
+
 def test_a_budget_too_small_for_a_look_still_looks() -> None:
     clock = Hand()
     budget = CallBudget(4.0, clock)
