@@ -25,6 +25,12 @@ TABLE = (
     ),
     Command("list", f"{_HERE}.trainers:list_trainers", "List trainers: status, nodes, progress.", "Trainers"),
     Command("show", f"{_HERE}.trainers:show", "Show one trainer in detail.", "Trainers"),
+    Command(
+        "collect",
+        f"{_HERE}.collect:collect",
+        "Copy the checkpoints and results of a group to one directory.",
+        "Trainers",
+    ),
     Command("results", f"{_HERE}.results:results", "Show the parameters and metrics of trainers.", "Trainers"),
     Command("explain", f"{_HERE}.explain:explain", "Explain why a trainer has the number of nodes it has.", "Trainers"),
     Command("logs", f"{_HERE}.logs:logs", "Print the output of a trainer's workers.", "Trainers"),

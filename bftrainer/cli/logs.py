@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -15,12 +16,16 @@ from bftrainer.errors import UserError
 from bftrainer.system.regular import open_regular
 
 POLL_S = 0.5
+_LINE = 10_000
+"""Characters of a line in which --grep looks."""
 _TAIL_BYTES = 64 << 20
 """Most that is read at once; a worker's log is no longer, unless another program writes it."""
 
 
 @click.command()
-@click.argument("trainer", metavar="NAME")
+@click.argument("trainer", metavar="NAME", required=False)
+@click.option("--group", metavar="NAME", help="All trainers of a group, each with its last lines or those of --grep.")
+@click.option("--grep", "pattern", metavar="REGEX", help="Only lines in which the regular expression matches.")
 @click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer ends.")
 @click.option(
     "-n",
@@ -32,14 +37,23 @@ _TAIL_BYTES = 64 << 20
     help="Number of lines to show per worker.",
 )
 @state_option
-def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:
+def logs(trainer: str | None, group: str | None, pattern: str | None, follow: bool, lines: int, state: Path) -> None:
     """Print the output of a trainer's workers since its last start.
 
     \b
     Example:
       bftrainer logs digits
       bftrainer logs -f digits
+      bftrainer logs --group sweep --grep 'Error|nan'
     """
+    if (trainer is None) is (group is None):
+        raise UserError("expected the NAME of a trainer, or --group")
+    if group is not None or pattern is not None:
+        if follow:
+            raise UserError("--follow prints all lines of one trainer: expected neither --group nor --grep")
+        _print_several(state, trainer, group, pattern, lines)
+        return
+    assert trainer is not None
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.protocol.paths import TrainerDirectory
 
@@ -62,6 +76,25 @@ def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:
         time.sleep(POLL_S)
 
 
+def _print_several(state: Path, trainer: str | None, group: str | None, pattern: str | None, lines: int) -> None:
+    from bftrainer.persistence.spool import open_state_dir
+    from bftrainer.protocol.paths import TrainerDirectory
+
+    folder = open_state_dir(state)
+    try:
+        wanted = None if pattern is None else re.compile(pattern)
+    except re.error as error:
+        raise UserError(f"--grep {pattern!r:.100}: is not a regular expression: {error}") from error
+    with opened_registry(folder) as registry:
+        known = registry.trainers()
+    names = [one.name for one in known if (one.spec.group == group if trainer is None else one.name == trainer)]
+    if not names:
+        raise UserError(f"no trainer {trainer!r}" if group is None else f"no trainer of group {group!r}")
+    for name in names:
+        for path in TrainerDirectory.of(folder, name).latest_logs():
+            print_new(path, {}, lines, named=True, within=f"{name} ", wanted=wanted)
+
+
 def _wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
     """A trainer whose submission no pilot has read has no logs yet: with ``follow``, wait for the pilot."""
 
@@ -80,7 +113,15 @@ def _nothing_yet(text: str, follow: bool) -> None:
     say(f"note: {text}; waiting", err=True)
 
 
-def print_new(path: Path, offsets: dict[Path, int], tail: int | None, *, named: bool) -> None:
+def print_new(
+    path: Path,
+    offsets: dict[Path, int],
+    tail: int | None,
+    *,
+    named: bool,
+    within: str = "",
+    wanted: re.Pattern[str] | None = None,
+) -> None:
     """Print what a log has gained since the last call with these ``offsets``, or its last ``tail`` lines."""
     begin = offsets.get(path, 0)
     try:
@@ -97,7 +138,9 @@ def print_new(path: Path, offsets: dict[Path, int], tail: int | None, *, named: 
     text = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as progress bars write
     if not text[-1]:
         del text[-1]
-    if tail is not None:
+    if wanted is not None:
+        text = [line for line in text if wanted.search(line[:_LINE])]
+    elif tail is not None:
         text = text[-tail:] if tail else []
     for line in text:
-        say(f"{path.stem}: {line}" if named else line, keep="\t")
+        say(f"{within}{path.stem}: {line}" if named else line, keep="\t")

@@ -67,6 +67,7 @@ class TrainerKeys(TypedDict, total=False):
     group: str
     parameters: Mapping[str, Value]
     stop_when: Sequence[str]
+    notify: Sequence[str]
     node_class: str
 
 

@@ -110,6 +110,8 @@ class TrainerSpec(ConfigTable):
     """Values of the placeholders in ``command`` and ``env``, by name."""
     stop_when: tuple[str, ...] = ()
     """Rules that end the trainer early: "loss>2@1000" (at 1,000 samples), "asha(min loss, 1000, 27000, 3)" within its group."""
+    notify: tuple[str, ...] = ()
+    """Command that is told when the trainer is done, fails or starves, instead of the pilot's ``notices.on_event``."""
     node_class: str | None = None
     """Class of nodes to run on, such as "4 a100" or a class of the pilot. Default: any class, one at a time."""
 

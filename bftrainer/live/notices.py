@@ -40,6 +40,7 @@ class Notice:
     at_s: HostS
     text: str
     facts: dict[str, object] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
 
     def as_json(self) -> str:
         """``{"event": "done", "trainer": "digits", "time": ..., "text": ...}`` and facts about the trainer."""
@@ -70,7 +71,7 @@ class Notices:
         self._running: list[_Running] = []
         self._notes: list[tuple[str, str]] = []
         self._without_nodes_since: dict[str, ElapsedS] = {}
-        if self._config.on_event:
+        if self._config.on_event or any(record.spec.notify for record in registry.trainers()):
             self._catch_up(clock.now_s())
 
     @property
@@ -85,13 +86,12 @@ class Notices:
             self._without_nodes_since.setdefault(fact.name, self._clock.elapsed_s())
         else:
             self._without_nodes_since.pop(fact.name, None)
-        if status in _TOLD_OF and self._config.on_event:
+        if status in _TOLD_OF:
             self._queue(self._registry.trainer(fact.name), _TOLD_OF[status], fact.at_s)
 
     def look(self) -> list[tuple[str, str]]:
         """Start commands that are due, note those that have ended, kill those that take too long."""
-        if self._config.on_event:
-            self._look(self._clock.elapsed_s())
+        self._look(self._clock.elapsed_s())
         return self._taken()
 
     def _look(self, elapsed_s: ElapsedS) -> None:
@@ -123,8 +123,9 @@ class Notices:
     def _catch_up(self, now_s: HostS) -> None:
         """Queue the trainers that ended while no pilot sent notices, since the first pilot that did."""
         told = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
-        if not told:
+        if not told and self._config.on_event:
             self._notes.append(("", "notices start with the trainers that end from now on"))
+        if not told:
             return
         known = {(n.subject, n.text.partition(":")[0]) for n in told}
         for record in self._registry.trainers():
@@ -136,11 +137,15 @@ class Notices:
                 self._without_nodes_since[record.name] = self._clock.elapsed_s()
 
     def _queue(self, record: TrainerRecord, event: str, at_s: HostS, text: str = "") -> None:
+        if not (command := record.spec.notify or tuple(self._config.on_event)):
+            return
         facts: dict[str, object] = {
             "status": record.status.value, "reason": record.reason, "owner": record.owner, "samples_done": record.samples_done,
             "submitted": record.submitted_s, "held_node_h": record.held_node_s / 3600,
         }  # fmt: skip
-        self._due.append(Notice(event, record.name, at_s, text or record.reason or f"{record.name} is {event}", facts))
+        self._due.append(
+            Notice(event, record.name, at_s, text or record.reason or f"{record.name} is {event}", facts, command)
+        )
 
     def _start(self, notice: Notice) -> None:
         environment = {**os.environ, "BFTRAINER_EVENT": notice.event, "BFTRAINER_TRAINER": notice.trainer}
@@ -151,7 +156,7 @@ class Notices:
             given.seek(0)
             try:
                 process = subprocess.Popen(  # noqa: S603  # the command of the configuration
-                    self._config.on_event, stdin=given, stdout=said, stderr=said, env=environment, cwd=self._folder,
+                    notice.command, stdin=given, stdout=said, stderr=said, env=environment, cwd=self._folder,
                     start_new_session=True,
                 )  # fmt: skip
             except OSError as error:

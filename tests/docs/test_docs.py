@@ -50,7 +50,6 @@ def test_the_quickstart_runs_as_written(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     for name in (
         "idle/fragments.png",
-        "idle/idle-nodes.png",
         "bftrainer/timeline.png",
         "fair/summary.json",
     ):

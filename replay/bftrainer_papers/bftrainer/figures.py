@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES
 from bftrainer_papers.bftrainer.evaluate import cost_per_event, preempted_since
 from bftrainer_papers.bftrainer.experiments import OBJECTIVES, WEEK_H
+from bftrainer_papers.bftrainer.idle_nodes_figure import idle_nodes_figure, mean_shares
 from bftrainer_papers.bftrainer.lines import Level, Line
 from bftrainer_papers.bftrainer.lost_figure import lost_figure
 from bftrainer_papers.bftrainer.model_figures import efficiency_by_model_figure, runtimes_figure
@@ -30,7 +31,6 @@ from bftrainer_papers.bftrainer.solver_figures import solver_times_figure
 from bftrainer_papers.bftrainer.tables import rounded
 from bftrainer_replay.analysis.fragments import followed_by_a_leave, pool_sizes_of
 from bftrainer_replay.figures.fragments import fragments_figure
-from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, cut_short
 from bftrainer_replay.report.page import Picture

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Output directory for characterize.json, characterize.prom (for Prometheus's node_exporter), "
-    "fragments.png (the paper's Fig. 1) and idle-nodes.png (Fig. 6).",
+    "and fragments.png (the paper's Fig. 1).",
 )
 def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     """Describe the idle nodes of LOG: how many there are, how often they change, how long they stay idle.
@@ -140,13 +140,11 @@ def _prometheus(window: LogWindow, found: Characteristics) -> str:
 def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
     from bftrainer_replay.figures import style
     from bftrainer_replay.figures.fragments import fragments_figure
-    from bftrainer_replay.figures.idle_nodes import idle_nodes_figure
 
     try:
         write_atomically(out / "characterize.json", f"{text}\n".encode())
         write_atomically(out / "characterize.prom", metrics.encode())
         write_atomically(out / "fragments.png", style.png(fragments_figure(window)))
-        write_atomically(out / "idle-nodes.png", style.png(idle_nodes_figure(window)))
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
 

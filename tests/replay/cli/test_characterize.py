@@ -157,14 +157,14 @@ def test_the_table_has_rates_and_the_integral(log: Path, capsys: Capture) -> Non
 def test_out_gets_the_numbers_and_both_pictures(log: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "new" / "week"
     printed = as_json(capsys, log, "--out", out)
-    names = ["characterize.json", "characterize.prom", "fragments.png", "idle-nodes.png"]
+    names = ["characterize.json", "characterize.prom", "fragments.png"]
     assert sorted(file.name for file in out.iterdir()) == names
     lines = (out / "characterize.prom").read_text().splitlines()
     gauges = {name: float(value) for name, value in (line.split() for line in lines if not line.startswith("#"))}
     assert gauges["bftrainer_log_idle_ratio"] == printed["idle_share"]
     assert gauges["bftrainer_log_idle_node_hours"] == printed["node_hours"]
     assert json.loads((out / "characterize.json").read_text()) == printed
-    first = {name: (out / name).read_bytes() for name in ("fragments.png", "idle-nodes.png")}
+    first = {name: (out / name).read_bytes() for name in ("fragments.png",)}
     assert all(data.startswith(b"\x89PNG") and len(data) > 10_000 for data in first.values())
     as_json(capsys, log, "--out", out)
     assert {name: (out / name).read_bytes() for name in first} == first

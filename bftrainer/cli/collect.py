@@ -1,0 +1,67 @@
+"""``bftrainer collect``: the checkpoints and the table of a group's trainers in one directory."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from bftrainer.cli.output import counted, say
+from bftrainer.cli.state import state_option
+from bftrainer.errors import UserError
+
+
+@click.command()
+@click.argument("group", metavar="GROUP")
+@click.argument("target", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@state_option
+def collect(group: str, target: Path, state: Path) -> None:
+    """Copy what the trainers of a group have saved to DIR: the last checkpoint of each, and results.csv.
+
+    DIR/NAME has the file or folder that the script named in report.checkpointed(path). What is there is replaced.
+
+    \b
+    Example:
+      bftrainer collect digits ~/digits
+    """
+    from bftrainer.client.functions import trainers
+    from bftrainer.client.results import as_csv, result_rows
+    from bftrainer.system.files import write_atomically
+
+    handles = trainers(group=group, state=state)
+    if not handles:
+        raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
+    copied = 0
+    try:
+        for handle in handles:
+            latest, record = handle.progress(), handle.view().record
+            if latest is None or latest.checkpoint is None or record is None:
+                continue
+            source = (record.spec.cwd / latest.checkpoint).resolve()  # its name is a name, never ".."
+            if not source.exists() or not source.name:
+                say(f"note: {handle.name}: its checkpoint {source} is not there any more", err=True)
+                continue
+            _copy(source, target / handle.name / source.name)
+            copied += 1
+        target.mkdir(parents=True, exist_ok=True)
+        write_atomically(target / "results.csv", as_csv(result_rows(state, group)).encode())
+    except OSError as error:
+        raise UserError(f"{error.filename or target}: {error.strerror}") from error
+    say(f"{target}: results.csv, and checkpoints of {copied} of {counted(len(handles), 'trainer')}")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """The copy appears whole, by renaming."""
+    part = target.with_name(f"{target.name}.part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    for old in (part, target):
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        elif old is part:
+            old.unlink(missing_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, part)
+    else:
+        shutil.copy2(source, part)
+    part.replace(target)
