@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from typing import NamedTuple
 import pytest
 from command_line import bftrainer
 from live_machine import Machine, eventually, machine
+from patience import PATIENCE
 
 from bftrainer.live.trainers.remarks import repeat_text
 
@@ -154,19 +154,24 @@ def test_a_trainer_is_followed_to_its_end_and_trains_on_after_ctrl_c(told: Machi
         (told.work / f"{name}.py").write_text(script)
         return told.bftrainer("submit", f"{name}.py", "--max-nodes", 1, "--gpus-per-node", 2, "--follow", check=False)
 
-    def interrupt() -> None:
-        eventually(lambda: told.status("long") == "running", 60)
-        os.kill(os.getpid(), signal.SIGINT)
-
     good = follow("good", "print('it trains')\n")
     assert (good.returncode, good.stdout.count(": it trains\n")) == (0, 2), "two workers on the node"
     assert "good: done" in good.stderr
     bad = follow("bad", "raise SystemExit('no data')\n")
     assert (bad.returncode, "bad: failed: " in bad.stderr) == (1, True)
-    threading.Thread(target=interrupt).start()
-    left = follow("long", "import time\ntime.sleep(600)\n")
+    (told.work / "long.py").write_text("import time\ntime.sleep(600)\n")
+    of_a_terminal = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import bftrainer.cli.main as cli"
+    )
+    argv = ["submit", "long.py", "--max-nodes", "1", "--follow", "--state", str(told.state)]
+    left = subprocess.Popen(
+        [sys.executable, "-c", f"{of_a_terminal}; cli.main()", *argv], cwd=told.work, stderr=subprocess.PIPE, text=True
+    )
+    eventually(lambda: told.status("long") == "running", 60)
+    left.send_signal(signal.SIGINT)
+    _, said = left.communicate(timeout=60 * PATIENCE)
     assert left.returncode == 130
-    assert "long trains on; `bftrainer logs -f long` follows it" in left.stderr
+    assert "long trains on; `bftrainer logs -f long` follows it" in said
     assert told.status("long") == "running"
 
 

@@ -23,7 +23,7 @@ STEPS = tuple(
     f"{what}: {when}"
     for what in (
         "settings", "submission", "decision", "fragment asked", "fragment taken", "fragment asked back",
-        "fragment released", "trainer", "note", "usage", "command", "stages",
+        "fragment released", "trainer", "note", "usage", "command", "stages", "rung",
     )
     for when in ("before", "written", "committed")
 )  # fmt: skip
@@ -132,13 +132,16 @@ def test_kill_minus_9_at_every_step_of_the_journal(on: Machine) -> None:
     for i, step in enumerate(STEPS):
         if step.startswith(("submission", "trainer", "decision")):
             on.submit(f"t{i}", 15, 0.02, 1)
+        if step.startswith("rung"):
+            on.submit(f"t{i}", 15, 0.02, 1, "--stop-when", "loss>2@5", "--set", 'env = { REPORTS_LOSS = "1" }')
         if step.startswith("command"):
             on.bftrainer("pause" if step.endswith("before") else "resume", "long")
         # Nodes come and go by the log: a step about a node is there within its round of 12 s.
         pilot = on.pilot(DIES, step)
         assert pilot.wait(60 * PATIENCE) == -signal.SIGKILL, (on.work / "pilot.log").read_text()
     last = on.pilot()
-    names = [f"t{i}" for i, step in enumerate(STEPS) if step.startswith(("submission", "trainer", "decision"))]
+    submitted = ("submission", "trainer", "decision", "rung")
+    names = [f"t{i}" for i, step in enumerate(STEPS) if step.startswith(submitted)]
     eventually(lambda: all(on.status(name) == "done" for name in names), 60)
     on.bftrainer("cancel", "long")
     eventually(lambda: on.status("long") == "cancelled")

@@ -23,12 +23,12 @@ import sys, time
 from dask.distributed import Client, as_completed
 def square(n, begun):
     open(begun, "a").write(f"{time.time()}\\n")
-    time.sleep(0.2)
+    time.sleep(0.4)
     return n * n
 if __name__ == "__main__":
     client = Client(sys.argv[1])
-    tasks = client.map(square, range(600), begun=sys.argv[2])
-    print(sorted(n for _, n in as_completed(tasks, with_results=True)) == [n * n for n in range(600)])
+    tasks = client.map(square, range(1000), begun=sys.argv[2])
+    print(sorted(n for _, n in as_completed(tasks, with_results=True)) == [n * n for n in range(1000)])
     client.shutdown()
 """
 
@@ -81,7 +81,7 @@ def test_dask_workers_come_and_go_and_every_result_is_right(beside: Machine, lab
         client.wait(120 * PATIENCE)
         assert "True" in (tmp_path / "client.log").read_text()
         eventually(lambda: beside.status("dask") == "done", 60)
-        print(f"{len(begun.read_text().splitlines())} starts of 600 tasks")
+        print(f"{len(begun.read_text().splitlines())} starts of 1000 tasks")
     finally:
         for process in (client, scheduler):
             process.kill()
