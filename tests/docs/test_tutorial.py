@@ -95,5 +95,5 @@ def test_a_picture_of_the_page_is_the_one_that_its_commands_make(followed: Follo
     assert float(made.std()) > 0.02  # not an empty sheet
 
 
-def test_there_are_pictures() -> None:
-    assert PAGE.read_text().count(f"]({PICTURES}") == 2
+def test_there_is_a_picture() -> None:
+    assert f"]({PICTURES}" in PAGE.read_text()
