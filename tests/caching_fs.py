@@ -121,7 +121,7 @@ class CachingFs(pyfuse3.Operations):
         return _tried(lambda: os.pwrite(fh, buf, off))
 
     async def flush(self, fh: int) -> None:
-        raise pyfuse3.FUSEError(errno.ENOSYS)  # on NFS, too, a close asks the server only if there is new data
+        raise pyfuse3.FUSEError(errno.ENOSYS)  # as on NFS, a close asks the server only if there is new data
 
     async def fsync(self, fh: int, datasync: bool) -> None: ...
 

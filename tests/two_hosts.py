@@ -77,7 +77,7 @@ def two_hosts(folder: Path, cached_s: float = CACHED_S) -> Iterator[TwoHosts]:
 
 @contextmanager
 def one_host(folder: Path) -> Iterator[tuple[Path, int]]:
-    """A folder, and the PID of its server: while that is stopped, whoever uses the folder waits."""
+    """A folder, and the PID of its server: while that is stopped, all users of the folder wait."""
     if reason := why_not():
         pytest.skip(f"no file system that can be stopped: {reason}")
     for name in ("behind", "shared"):

@@ -26,6 +26,7 @@ def collect(group: str, target: Path, state: Path) -> None:
       bftrainer collect digits ~/digits
     """
     from bftrainer.client.functions import trainers
+    from bftrainer.client.handle import checkpoint_of
     from bftrainer.client.results import as_csv, result_rows
     from bftrainer.system.files import write_atomically
 
@@ -35,10 +36,10 @@ def collect(group: str, target: Path, state: Path) -> None:
     copied = 0
     try:
         for handle in handles:
-            latest, record = handle.progress(), handle.view().record
-            if latest is None or latest.checkpoint is None or record is None:
+            record = handle.view().record
+            if record is None or (named := checkpoint_of(record, handle.progress())) is None:
                 continue
-            source = (record.spec.cwd / latest.checkpoint).resolve()  # its name is a name, never ".."
+            source = named.resolve()  # its name is a name, never ".."
             if not source.exists() or not source.name:
                 say(f"note: {handle.name}: its checkpoint {source} is not there any more", err=True)
                 continue

@@ -86,10 +86,10 @@ def _print_several(state: Path, trainer: str | None, group: str | None, pattern:
     except re.error as error:
         raise UserError(f"--grep {pattern!r:.100}: is not a regular expression: {error}") from error
     with opened_registry(folder) as registry:
-        known = registry.trainers()
-    names = [one.name for one in known if (one.spec.group == group if trainer is None else one.name == trainer)]
+        found = (registry.trainer(trainer),) if trainer is not None else registry.trainers()
+    names = [one.name for one in found if trainer is not None or one.spec.group == group]
     if not names:
-        raise UserError(f"no trainer {trainer!r}" if group is None else f"no trainer of group {group!r}")
+        raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
     for name in names:
         for path in TrainerDirectory.of(folder, name).latest_logs():
             print_new(path, {}, lines, named=True, within=f"{name} ", wanted=wanted)

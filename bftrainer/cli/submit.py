@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import LAUNCHER
-from bftrainer.cli.follow import follow
 from bftrainer.cli.output import counted, json_option, say, show_json
 from bftrainer.cli.state import set_option, state_option
 from bftrainer.errors import UserError
@@ -143,6 +142,8 @@ def submit(
     if deadline is not None:
         _forecast(done, deadline, state, as_json)
     if follows and not as_json:
+        from bftrainer.cli.follow import follow
+
         follow(folder, done[0].spec.name, done[0].spool_name)
 
 

@@ -15,6 +15,7 @@ from bftrainer.client.state_dir import opened_registry
 from bftrainer.client.statuses import SubmissionStatus, SubmissionView, look
 from bftrainer.config.parameters import typed
 from bftrainer.errors import StoreError, TrainerFailedError, UserError, WaitTimeoutError
+from bftrainer.persistence.registry import TrainerRecord
 from bftrainer.persistence.spool import RequestKind
 from bftrainer.protocol.metrics import Metric
 from bftrainer.protocol.paths import TrainerDirectory
@@ -183,13 +184,18 @@ class TrainerHandle:
         if view.status is SubmissionStatus.FAILED:
             status = exit_status(self._directory)
         parameters = {key: typed(text) for key, text in record.spec.parameters.items()}
-        named = None if latest is None or latest.checkpoint is None else record.spec.cwd / latest.checkpoint
         return TrainerResult(
             self.name, view.status, view.reason, status, parameters, record.samples_done,
-            None if latest is None else latest.step, {metric.name: metric for metric in metrics}, named,
+            None if latest is None else latest.step, {metric.name: metric for metric in metrics},
+            checkpoint_of(record, latest),
             tuple(self._directory.latest_logs()), record.held_node_s / 3600, record.submitted_s, record.started_s,
             record.finished_s,
         )  # fmt: skip
+
+
+def checkpoint_of(record: TrainerRecord, latest: Progress | None) -> Path | None:
+    """Where a trainer's latest checkpoint is, as its script has named it; None if it has not."""
+    return None if latest is None or latest.checkpoint is None else record.spec.cwd / latest.checkpoint
 
 
 class _Wait:

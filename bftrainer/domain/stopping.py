@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bftrainer.errors import InvalidValueError
 
@@ -80,6 +81,7 @@ class ASHA:
 Rule = Limit | ASHA
 
 
+@lru_cache  # a pilot asks at each report of each trainer
 def parse_rule(text: str) -> Rule:
     """``loss>2@1000``, or ``asha(min loss, FIRST, MOST, FACTOR)``. Raises :class:`InvalidValueError`."""
     if found := _LIMIT.fullmatch(text):

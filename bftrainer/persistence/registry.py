@@ -149,6 +149,9 @@ class Usage:
     repeated_samples: float = 0.0
 
 
+_ADDED_TABLES = "SELECT name FROM sqlite_master WHERE name IN ('repeated', 'unfit')"
+
+
 class Registry:
     """Reads over a :class:`Store`."""
 
@@ -174,11 +177,11 @@ class Registry:
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
     def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
-        repeated = "0"
-        if self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'repeated'"):  # else an earlier version's database
+        repeated, unfit = "0", "NULL"
+        added = {row["name"] for row in self.store.read(_ADDED_TABLES)}  # none of them in an earlier version's database
+        if "repeated" in added:
             repeated = "coalesce((SELECT repeated_samples FROM repeated WHERE trainer = name), 0)"
-        unfit = "NULL"
-        if self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'unfit'"):
+        if "unfit" in added:
             unfit = "(SELECT json_group_array(json_array(least_nodes, most_nodes)) FROM unfit WHERE trainer = name)"
         query = f"SELECT *, {repeated} AS repeated_samples, {unfit} AS unfit FROM trainers {where} ORDER BY number"  # noqa: S608
         return tuple(_trainer(row) for row in self.store.read(query, *values))

@@ -30,7 +30,7 @@ class StepLoop:
     """Checkpoints and reports of a loop over steps. Create it after the process group, before the loop.
 
     The order of the data and the learning rate stay the script's. After a restart, torch draws other random numbers than at the
-    start, so that random batches are not those of the first steps again.
+    start, so that random batches do not repeat the batches of the first steps.
 
     Args:
         model: The model, bare or wrapped by DistributedDataParallel, which is loaded from ``checkpoint`` if that exists.
@@ -107,9 +107,8 @@ class StepLoop:
         """
         samples = self._advance()
         self.step_number += 1
-        shown = (
-            loss if loss is None or isinstance(loss, (int, float)) else loss.detach()
-        )  # becomes a number only in a line that is written
+        # A tensor becomes a number only in a line that is written.
+        shown = loss if loss is None or isinstance(loss, (int, float)) else loss.detach()
         self.report.step(step=self.step_number, samples=samples, loss=shown, world_size=self.size, metrics=metrics)
         if self._agreement.to_stop():
             self.save()

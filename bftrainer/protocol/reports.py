@@ -183,9 +183,8 @@ def after_progress(
         for key, problem in line.refused:
             view = after_refused(view, f"progress {key}", problem)
         if line.phase is Phase.CHECKPOINTED and (line.samples or 0.0) < (samples or 0.0):
-            line = line._replace(
-                step=None, samples=None, loss=None
-            )  # written while training went on: of an earlier step
+            # Written while training went on: of an earlier step.
+            line = line._replace(step=None, samples=None, loss=None)
         if line.samples is not None:
             if is_too_far(samples, heard_s, line.samples, line.at_s):
                 problem = (

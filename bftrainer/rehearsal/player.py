@@ -179,10 +179,8 @@ class Player:
                 elif len(self._places) > act.nodes:
                     self._places = self._places[: act.nodes]
                     self._launcher.order(self.spec.name, self._places)
-        if self.spec.is_pool and act.kind in (
-            ActKind.KILL,
-            ActKind.KILL_ALL,
-        ):  # its driver lives on, and starts others there
+        # The driver of a pool lives on, and starts others there.
+        if self.spec.is_pool and act.kind in (ActKind.KILL, ActKind.KILL_ALL):
             self._launcher.order(self.spec.name, self._places)
 
     def _new(self, count: int) -> tuple[HostSlots, ...]:

@@ -17,7 +17,7 @@ _PLANNED = (ActKind.GROW, ActKind.SHRINK, ActKind.MOVE)
 
 
 def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
-    """All checks, in the order of their output; of a pool, which has no state of its own, those of its processes."""
+    """All checks, in the order of their output. A pool has no state of its own: its processes alone are checked."""
     if spec.is_pool:
         return [_starts(record, spec), _stops(record, spec), _kill(record, is_pool=True), _left(record)]
     return [

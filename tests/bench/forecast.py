@@ -6,7 +6,7 @@ A workload of CxH is C trainers with curves of Table 2, whose work takes the log
 even steps over the log (all hours of the day); each start after the first week is forecast from the earlier ones, as far as
 they were known by then. Mira's second week is forecast from its first one on. Printed, for the first half and for all of
 the trainers: the share of true times in the interval and its standard error (as many independent times as the held-out time
-has completion times); the share below and above it; the median of upper / lower end, beside that of a naive interval (the
+has completion times); the share below and above it; the median of upper / lower end, beside the ratio of a naive interval (the
 time from the same hour a week earlier, times the 10 to 90 % quantiles of such ratios over all of the log, which no forecast
 could know); and the medians of the error of the middle and of the naive time. Logs are those of ../shared/data or
 $BFTRAINER_DATA. --keep keeps the completion times there and uses those that it finds.

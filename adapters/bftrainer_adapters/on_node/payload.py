@@ -237,8 +237,10 @@ class Sweep:
                 self.others.add(pid)
         return found
 
-    def run(self):  # type: () -> int
+    def run(self, found=None):  # type: (set[int] | None) -> int
         """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when it comes out).
+
+        ``found``: what :meth:`find` has just returned, for the first pass.
 
         The first processes of steps, which Slurm has started and waits for, are killed last: with cgroups, slurmstepd (22.05.8)
         checks for remaining processes the moment they end, and if there are any it checks again only a second later. They are
@@ -249,7 +251,7 @@ class Sweep:
         killed = set()  # type: set[int]
         at_rest = False
         while True:
-            found, waited_s = self.find(), time.monotonic() - begun_s
+            found, waited_s = self.find() if found is None else found, time.monotonic() - begun_s
             if not found or waited_s > SWEEP_S:
                 return len(killed)
             others = {pid for pid in found if not is_task(pid)} if self.has_cgroups else set()
@@ -259,11 +261,13 @@ class Sweep:
                     at_rest = True
                     signal.sigtimedwait((signal.SIGCONT,), CONTINUED_S)
                     time.sleep(REST_S)
+                    found = None
                     continue
             else:
                 others = found
             send(others, signal.SIGKILL)
             killed |= others
+            found = None
             time.sleep(PASS_S)
 
 
@@ -383,8 +387,11 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
     done.acquire(True, MARK_S)
 
 
-def let_save(found):  # type: (set[int]) -> None
-    """Wait until the workers that may save have ended, or their time is over. Their drivers, told here, ask them to."""
+def let_save(found):  # type: (set[int]) -> bool
+    """Wait until the workers that may save have ended, or their time is over. Their drivers, told here, ask them to.
+
+    Whether there were such workers.
+    """
     limit_s, told, waiting = 0.0, set(), set()
     for pid in found:
         variables = dict(item.partition(b"=")[::2] for item in read(pid, "environ").split(b"\0"))
@@ -394,23 +401,25 @@ def let_save(found):  # type: (set[int]) -> None
             told.add((variables.get(b"BFTRAINER_TRAINER_DIR", b""), variables.get(b"BFTRAINER_FRAGMENT", b"")))
             waiting.add(pid)
     waiting = {pid for pid in waiting if parent_of(pid) not in waiting}  # what they have started dies with them
+    if not waiting:
+        return False
     end_s = time.monotonic() + limit_s
-    if waiting:
-        _thread.start_new_thread(tell, (told,))
+    _thread.start_new_thread(tell, (told,))
     while waiting and time.monotonic() < end_s:
         time.sleep(NOTICE_POLL_S)
         waiting = {pid for pid in waiting if is_alive(pid)}
+    return True
 
 
 def tell(told):  # type: (set[tuple[bytes, bytes]]) -> None
-    """Name preempted fragments to their trainers."""
+    """Name preempted fragments to their trainers. A trainer that cannot be told repeats work; nothing is printed at the end."""
     for folder, fragment in told:
         try:
             file = os.open(folder + b"/preempted.jsonl", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
             os.write(file, b'{"fragment": "' + fragment + b'"}\n')
             os.close(file)
-        except OSError as error:
-            sys.stderr.write("payload: preempted.jsonl: {}\n".format(error))
+        except OSError:
+            pass
 
 
 def gpus():  # type: () -> str
@@ -454,9 +463,10 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0):
             signal.sigtimedwait((signal.SIGCONT,), 0)  # discard an earlier one
             sweep.look()
             continue
-        if why not in ("released", LAPSED):
-            let_save(sweep.find())
-        killed = sweep.run()
+        found = sweep.find()
+        if why not in ("released", LAPSED) and let_save(found):
+            found = sweep.find()
+        killed = sweep.run(found)
         text = "{:.6f} {} killed={} took_s={:.6f}".format(noticed_s, why, killed, time.time() - noticed_s)
         mark(folder, "leaving", text)
         if script:

@@ -19,18 +19,19 @@ class EarlyStops:
 
     def hear(self, record: TrainerRecord, view: DriverView) -> str:
         """Record the rungs that a trainer has come to. Why it ends; empty if it goes on."""
-        for text in record.spec.stop_when if view.samples else ():
+        samples, last = view.samples or 0.0, {one.name: one.last for one in view.metrics}
+        for text in record.spec.stop_when if samples else ():
             rule = parse_rule(text)
-            metric = next((one for one in view.metrics if one.name == rule.metric), None)
+            if (value := last.get(rule.metric)) is None:
+                continue
             group = record.spec.group or record.name if isinstance(rule, ASHA) else record.name
-            for rung in rule.rungs if metric is not None else ():
+            for rung in rule.rungs:
                 there = self._rungs.setdefault((group, text, rung), {})
-                if (view.samples or 0.0) < rung or record.name in there:
+                if samples < rung or record.name in there:
                     continue
-                assert metric is not None
-                ends = rule.ends(metric.last, there.values())
-                there[record.name] = metric.last
-                self._recorder.rung(Rung(group, text, rung, record.name, metric.last))
+                ends = rule.ends(value, there.values())
+                there[record.name] = value
+                self._recorder.rung(Rung(group, text, rung, record.name, value))
                 if ends:
-                    return f"stopped early by {text}: {rule.metric} {metric.last:.6g} at {view.samples:,.0f} samples"
+                    return f"stopped early by {text}: {rule.metric} {value:.6g} at {samples:,.0f} samples"
         return ""

@@ -83,6 +83,7 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
         "All policies, best first",
         "Read: ranked by one-node hours, then by mean completion time. Work is in one-node hours per idle node-hour; mean, p95 "
         "and last are hours from submission until done (≥: some trainers are not done); the longest wait is without nodes. "
+        "U is the training done over that of equal shares on as many constant nodes, without costs. "
         "Queueing and fairness cover the trainers that completed. Losses are shares of the training that was possible. p50 and "
         "p99 are times of one decision.",
         ("policy", *(heading for heading, _ in COLUMNS)),

@@ -205,10 +205,10 @@ class RunState:
 
     terms: Terms
     membership: Membership
-    preempted: frozenset[str] = field(default_factory=frozenset, kw_only=True)
     silence: ReportSilence
     errors: ScriptErrors
     retries: Retries = field(default_factory=Retries)
+    preempted: frozenset[str] = frozenset()
     leaving: Leaving | None = None
     joined: list[Joined] = field(default_factory=list)
     exits: list[Exit] = field(default_factory=list)
