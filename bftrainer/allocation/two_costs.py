@@ -55,10 +55,24 @@ def with_two_costs(
     if (longest_s := stalled_s + ramp_s) > MOST * forward_s:
         part = MOST * forward_s / longest_s
         stalled_s, ramp_s, up_s = part * stalled_s, part * ramp_s, part * up_s
-        if pending is not None:
-            scaled = (part * each for each in (pending.ahead_s, pending.switch_s, pending.longer_s))
-            pending = PendingStart(pending.training, *scaled)
+        pending = None if pending is None else _stretched(pending, part)
     return replace(demand, scale_up_s=up_s, scale_down_s=down_s, stalled_s=stalled_s, ramp_s=ramp_s, pending=pending)
+
+
+def stretched(demand: TrainerDemand, factor: float) -> TrainerDemand:
+    """The same with all costs times ``factor``: its gains for a T_fwd that is ``factor`` times shorter, times ``factor``."""
+    return replace(
+        demand,
+        scale_up_s=factor * demand.scale_up_s,
+        scale_down_s=factor * demand.scale_down_s,
+        stalled_s=factor * demand.stalled_s,
+        ramp_s=factor * demand.ramp_s,
+        pending=None if demand.pending is None else _stretched(demand.pending, factor),
+    )
+
+
+def _stretched(start: PendingStart, factor: float) -> PendingStart:
+    return PendingStart(start.training, factor * start.ahead_s, factor * start.switch_s, factor * start.longer_s)
 
 
 def is_limited(trainer: Trainer, forward_s: float) -> bool:

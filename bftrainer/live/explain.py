@@ -251,7 +251,10 @@ def _why(mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool
         return f"its next larger size is {stake.larger} nodes, but the pool has {pool}"
     amount = f"{stake.larger} nodes would bring it {quantity(stake.alone or 0.0, signed=True)} {stake.unit}"
     if stake.alone is not None and stake.alone <= 0:
-        return f"growing does not pay off within the forward-looking time: {amount} in {forward_s:g} s, including the rescale"
+        within = "the forward-looking time"
+        if find_objective(entry.settings.objective).kappa is not None:
+            within += " or a quarter of what is left of it"
+        return f"growing does not pay off within {within}: {amount} in {forward_s:g} s, including the rescale"
     if stake.more is None:
         return f"{amount}, but the other trainers' smallest sizes leave no room for that"
     if stake.more.change > 0:

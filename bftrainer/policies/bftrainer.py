@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from bftrainer.allocation.objectives import Objective
-from bftrainer.allocation.two_costs import with_two_costs
+from bftrainer.allocation.two_costs import stretched, with_two_costs
 from bftrainer.allocation.window_ends import lasts_s
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
@@ -16,9 +16,11 @@ from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.line import KnownPlaces, line_of
+from bftrainer.policies.line import KnownPlaces, line_of, one_node_s
 from bftrainer.policies.settings import PolicySettings
 
+PAYS_WITHIN = 0.25
+"""Of what is left of a trainer on one node: its rescale has to pay off within that time, if it is shorter than T_fwd."""
 _MOST = 8192
 
 
@@ -57,7 +59,12 @@ class BFTrainer:
         line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak, self._places)
         chosen = [state.active[j] for j in line.members]
         values = [self.objective.value(a.trainer, None) for a in chosen]
-        demands = _demands(chosen, values, state.at_s, self.forward_s, self._known)
+        demands = [
+            self._paying(active, demand, state.at_s, forward_s)
+            for active, demand in zip(
+                chosen, _demands(chosen, values, state.at_s, self.forward_s, self._known), strict=True
+            )
+        ]
         if line.first is not None:
             first = line.members.index(line.first)
             demands[first] = _without_zero(demands[first], len(state.pool))
@@ -66,6 +73,15 @@ class BFTrainer:
         for j, n in zip(line.members, answer.counts, strict=True):
             counts[j] = n
         return Decision(tuple(counts), answer=answer), peak
+
+    def _paying(self, active: Active, demand: TrainerDemand, at_s: float, forward_s: float) -> TrainerDemand:
+        """The demand of a trainer that is done soon: a rescale gains nothing after its end."""
+        left_s = one_node_s(active)
+        if left_s is None or (within_s := max(PAYS_WITHIN * left_s, 1.0)) >= forward_s:
+            return demand
+        if active.trainer.start_s is not None:
+            demand = _later_demand(active, demand.value, at_s, within_s)
+        return stretched(demand, forward_s / within_s)
 
 
 @lru_cache(maxsize=_MOST)

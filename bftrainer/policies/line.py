@@ -73,11 +73,16 @@ def line_of(
 
 def key_s(active: Active) -> float:
     """The trainer's key in the line, in seconds."""
-    trainer = active.trainer
+    left_s = one_node_s(active)
+    if left_s is None:
+        return active.admitted_s + max(active.samples_done / rate_of_one(active.trainer) - UNKNOWN_S, 0.0)
+    return active.admitted_s + left_s
+
+
+def one_node_s(active: Active) -> float | None:
+    """What is left of the trainer, in seconds on one node; None for an unknown length."""
     left = active.remaining_samples
-    if left is None:
-        return active.admitted_s + max(active.samples_done / rate_of_one(trainer) - UNKNOWN_S, 0.0)
-    return active.admitted_s + left / rate_of_one(trainer)
+    return None if left is None else left / rate_of_one(active.trainer)
 
 
 class KnownPlaces:

@@ -11,18 +11,24 @@ from policy_states import active, decide, fresh, state
 from policy_states import trainer as malleable
 
 from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.gains import gain
 from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.allocation.two_costs import stretched
+from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 from bftrainer.policies.bftrainer import BFTrainer, demands_of
 from bftrainer.policies.line import UNKNOWN_S, WaitingLine, line_of
+from bftrainer.policies.plain import Plain
 from bftrainer_papers.fixed_pool import fixed_window
+from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.time_to_done import fluid_bound, time_to_done
 from bftrainer_replay.simulation.world import Arrival
 
+FAIR = BFTrainer(Exact(), OBJECTIVES["fair"], OBJECTIVES["fair"].forward_s)
 LINEAR = Curve((1, 64), (1.0, 64.0))
 POLICIES = {name: BFTrainer(Exact(), OBJECTIVES[name], 120.0) for name in ("soon", "fair", "most")}
 
@@ -148,6 +154,47 @@ def test_soon_is_the_shortest_first_where_curves_are_linear_and_rescales_cost_no
     assert done.mean_h is not None
     assert bound.mean_h <= done.mean_h <= 1.02 * bound.mean_h
     assert done.last_h == pytest.approx(bound.last_h)
+
+
+RACE = Curve(tuple(range(1, 9)), tuple(n**0.947 for n in range(1, 9)))
+BUSY = ((0, 3, 30), (15, 2, 20), (45, 4, 25), (60, 3, 15), (90, 2, 40), (100, 4, 20), (135, 3, 30), (150, 4, 15))
+"""(second, nodes, seconds) of main jobs, again every 175 s; two at most run at once, on the first or the last four nodes."""
+
+
+def busy_window(rounds: int) -> LogWindow:
+    """Eight nodes; main jobs take three to eight of them in turn."""
+    events: list[PoolEvent] = []
+    for number, (at_s, count, seconds) in enumerate(BUSY * rounds):
+        nodes = frozenset(f"n{4 * (number % 2) + i:06}" for i in range(count))
+        begin_s = 1.0 + at_s + 175.0 * (number // len(BUSY))
+        none = frozenset[str]()
+        events += [PoolEvent(begin_s, PoolChanged(none, nodes)), PoolEvent(begin_s + seconds, PoolChanged(nodes, none))]
+    events.sort(key=lambda event: event.at_s)
+    return replace(fixed_window(8, 0.0, 200.0 * rounds), events=tuple(events))
+
+
+@pytest.mark.parametrize("rescale_s", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("work_s", [20.0, 60.0])
+def test_short_trials_are_done_no_later_than_as_plain_jobs(work_s: float, rescale_s: float) -> None:
+    """A rescale is worth its cost only until the trainer's end: 24 trials, of which a start takes 2 to 20 %."""
+    trials = [Trainer(f"t{i:02}", RACE, 1, 8, rescale_s, rescale_s / 2, work_s) for i in range(24)]
+    window, arrivals = busy_window(6), tuple(Arrival(0.0, trial) for trial in trials)
+    done = [time_to_done(window, arrivals, play(Scenario(window, arrivals, None), p).runs) for p in (Plain(), FAIR)]
+    (mean, last), (fair_mean, fair_last) = [(d.mean_h or 0.0, d.last_h or 0.0) for d in done]
+    assert 0 < fair_mean <= 1.02 * mean
+    assert 0 < fair_last <= 1.02 * last
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_longer_costs_are_a_shorter_time_ahead(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_problems.overlapping(rng) if seed % 2 else random_problems.mixed(rng)
+    factor = rng.uniform(1.0, 9.0)
+    for demand in problem.demands:
+        for n in range(demand.max_nodes + 1):
+            if demand.is_legal(n):
+                short = gain(demand, n, 120.0)
+                assert gain(stretched(demand, factor), n, factor * 120.0) == pytest.approx(factor * short)
 
 
 def test_weights_are_part_of_the_problem() -> None:
