@@ -103,7 +103,7 @@ def train(
     ) as trainer:
         player = _Player(trainer, random.Random(f"{name} {seed}"), size)
         player.play()
-        lines = _rank_lines(folder)
+        lines = rank_lines(folder)
         compared = equal_on_all_ranks(lines)
         each_sample_once(lines, samples, epochs)
         trainer.read()
@@ -182,7 +182,8 @@ class _Player:
         return " ".join(f"node{number}:1:{number}" for number in sorted(self.nodes, key=int))
 
 
-def _rank_lines(folder: Path) -> list[RankLine]:
+def rank_lines(folder: Path) -> list[RankLine]:
+    """Of all ranks, by time."""
     found = [parse_rank(line) for path in (folder / "ranks").glob("*.jsonl") for line in JsonTail(path).read()]
     return sorted((line for line in found if line is not None), key=lambda line: line.at_s)
 

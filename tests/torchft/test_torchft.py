@@ -12,7 +12,7 @@ import pytest
 from horovod_trainer import CHECKOUT, Trainer
 from needs import need_package
 from promises import promised
-from training_schedules import _rank_lines, equal_on_all_ranks
+from training_schedules import equal_on_all_ranks, rank_lines
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
@@ -60,7 +60,7 @@ def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_pat
             assert made == sorted(set(made)), "no step was made twice"
             assert all(new - old <= 2 for old, new in itertools.pairwise(made)), "at most one step went unreported"
             assert {line["incarnation"] for line in trainer.progress} == {1}
-            assert equal_on_all_ranks(_rank_lines(trainer.path)) >= 30
+            assert equal_on_all_ranks(rank_lines(trainer.path)) >= 30
 
 
 def test_without_nodes_it_checkpoints_and_goes_on_from_there(tmp_path: Path) -> None:
