@@ -17,7 +17,7 @@ def need(reason: str) -> None:
 
 
 def need_package(*names: str) -> None:
-    """Packages that .ci/horovod.sh installs. Folders of tests have the names of some: a package has a file."""
+    """Packages of ``make test``. Folders of tests have the names of some: a package has a file."""
     found = {name: importlib.util.find_spec(name) for name in names}
     missing = [name for name, spec in found.items() if spec is None or spec.origin is None]
-    need(f"{', '.join(missing)} not installed; sh .ci/horovod.sh install" if missing else "")
+    need(f"{', '.join(missing)} not installed; make test installs what it can" if missing else "")

@@ -1,9 +1,9 @@
 """Tests run as an ordinary user of this machine, also if root starts pytest: as root a refused permission does not show.
 
-Root's pytest starts two others: one as the user NAME, with a new HOME, and one as root for the tests marked ``root``. It ends
-with a line that sums both. The account NAME is made once and stays. If others may not enter the folder of the checkout or of
-Python, the user's pytest sees it at the same path in a mount namespace of its own. An ordinary user's pytest skips the tests
-marked ``root``.
+Root's pytest starts two others at once: one as the user NAME, with a new HOME, and one as root for the tests marked ``root``,
+which prints when both have ended. A line that sums both is the last. The account NAME is made once and stays. If others may not
+enter the folder of the checkout or of Python, the user's pytest sees it at the same path in a mount namespace of its own. An
+ordinary user's pytest skips the tests marked ``root``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import pytest
 from data import data_folder
@@ -89,22 +91,25 @@ def _said(*argv: str) -> subprocess.CompletedProcess[str]:
 def _both(config: pytest.Config) -> int:
     started_s = time.monotonic()
     arguments, counted = [str(each) for each in config.invocation_params.args], Counter[str]()
+    files, given = list(_with_tests_of_root(config.args)), set(config.getoption("file_or_dir"))
+    options = [each for each in arguments if each not in given]
+    if config.getoption("numprocesses", None):
+        options += ["-n", "1"]
     if report := config.getoption("xmlpath"):
         Path(report).parent.mkdir(parents=True, exist_ok=True)
         Path(report).touch()
         shutil.chown(report, NAME)
-    status = _part("user", arguments, counted)
-    files = list(_with_tests_of_root(config.args))
-    if files and (status in (0, NO_TESTS) or not config.getoption("maxfail")):
-        print(f"\nas root, the tests that need it: {len(files)} files", flush=True)
-        given = set(config.getoption("file_or_dir"))
-        options = [each for each in arguments if each not in given]
-        options += [f"--junitxml={Path(report).with_suffix('.root.xml')}"] if report else []
-        statuses = {status, _part("root", [*options, *files], counted)}
-        status = max(statuses - {NO_TESTS}, default=NO_TESTS)
-        shown = ", ".join(f"{counted[kind]} {kind}" for kind in KINDS if counted[kind]) or "no tests ran"
-        print(f" {shown} in {time.monotonic() - started_s:.2f}s ".center(80, "="))
-    return int(status)
+        options += [f"--junitxml={Path(report).with_suffix('.root.xml')}"]
+    with ThreadPoolExecutor(1) as beside, tempfile.TemporaryFile("w+") as said:  # most of root's tests wait
+        root = beside.submit(_part, "root", [*options, *files], counted, said) if files else None
+        statuses = {_part("user", arguments, counted)}
+        if root is not None:
+            statuses.add(root.result())
+            said.seek(0)
+            print(f"\nas root, the tests that need it: {len(files)} files\n{said.read()}")
+            shown = ", ".join(f"{counted[kind]} {kind}" for kind in KINDS if counted[kind]) or "no tests ran"
+            print(f" {shown} in {time.monotonic() - started_s:.2f}s ".center(80, "="))
+    return int(max(statuses - {NO_TESTS}, default=NO_TESTS))
 
 
 def _with_tests_of_root(arguments: Iterable[str]) -> Iterator[str]:
@@ -115,8 +120,8 @@ def _with_tests_of_root(arguments: Iterable[str]) -> Iterator[str]:
         yield from (each,) if found and not path.is_dir() else map(str, found)
 
 
-def _part(part: str, arguments: list[str], counted: Counter[str]) -> int:
-    """The status of one of the two; its numbers are added."""
+def _part(part: str, arguments: list[str], counted: Counter[str], out: IO[str] | None = None) -> int:
+    """The status of one of the two; its numbers are added. ``out``: where it prints."""
     argv, env = [sys.executable, "-m", "pytest", *arguments], {**os.environ, PART: part}
     with tempfile.TemporaryDirectory(prefix="bftrainer-home.") as home:
         if part == "user":
@@ -132,9 +137,10 @@ def _part(part: str, arguments: list[str], counted: Counter[str]) -> int:
                 subprocess.run(["chown", "-R", f"{NAME}:", ROOT / name], check=True)
             argv = _as_user(*argv)
         else:
-            argv = [*uncovered(), *argv]
+            argv = [*uncovered(), *argv, "-o", f"cache_dir={home}"]
+            env["HYPOTHESIS_STORAGE_DIRECTORY"] = home
         counts = Path(home) / ".counts"
-        status = subprocess.run(argv, env={**env, COUNTS: str(counts)}, check=False).returncode
+        status = subprocess.run(argv, env={**env, COUNTS: str(counts)}, stdout=out, stderr=out, check=False).returncode
         counted.update(json.loads(counts.read_text()) if counts.exists() else {})
     return status
 
