@@ -342,7 +342,8 @@ def commented_default(site: Mapping[str, type[BaseModel]] = MappingProxyType({})
     lines = ["# The pilot's configuration. A line that is commented out shows the default."]
     for table, model in {**own, **site}.items():
         lines += ["", f"[{table}]  # {_first_line(model.__doc__)}"]
-        for key, inner in model.model_fields.items():
+        for key in dict.fromkeys((*model.__annotations__, *model.model_fields)):  # a site's own keys come first
+            inner = model.model_fields[key]
             if inner.description:
                 lines.append(f"# {inner.description}")
             name = f"{table}_{key}"

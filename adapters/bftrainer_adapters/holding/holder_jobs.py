@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from bftrainer.config.trainer_file import Count, Positive
+from bftrainer.config.validation import ConfigTable
 from bftrainer.domain.cluster import NodeRequest
-from bftrainer.errors import UserError
+from bftrainer.errors import SchedulerError, UserError
 from bftrainer.system.installed import Installed, installed_file
 from bftrainer_adapters.holding.call_budget import CallKind
 
@@ -80,38 +83,35 @@ class SchedulerTraits:
     running."""
 
 
-class HolderSettings(Protocol):
-    """The settings that are needed here."""
+class HolderSettings(ConfigTable):
+    """The keys that the tables of both schedulers have."""
 
-    @property
-    def start_within_s(self) -> float:
-        """Limit for the time from submission to running."""
-
-    @property
-    def ready_within_s(self) -> float:
-        """Limit for the time from running to the payload's mark."""
-
-    @property
-    def max_pending(self) -> int:
-        """Most holders that may be pending at a time."""
-
-    @property
-    def submissions_per_hour(self) -> int | None:
-        """Most holders that are submitted in any hour."""
-
-    @property
-    def longest_s(self) -> float:
-        """Time limit of a holder on a node without a plan."""
-
-    @property
-    def back_off_s(self) -> float:
-        """First back-off after a failure on a node; doubled by each further failure, up to ..."""
-
-    @property
-    def back_off_most_s(self) -> float:
-        """... this one."""
+    options: tuple[str, ...] = ()
+    """Further options for the submission of a holder, such as ["--constraint=ib"]."""
+    start_within_s: Positive = 5.0
+    """A holder that has not started within this time after its submission is canceled; it may also wait for backfill."""
+    ready_within_s: Positive = 30.0
+    """A holder whose payload has not reported within this time after its script's start is canceled."""
+    max_pending: Count = 16
+    """Maximum number of pending holders."""
+    submissions_per_hour: Count | None = None
+    """Maximum number of holders submitted in any hour."""
+    longest_s: Positive = 86_400.0
+    """Time limit of a holder on a node without a plan, unless a QOS, an account, the partition or the queue allows less."""
+    timeout_s: Positive = 10.0
+    """Timeout of each command; at most a quarter of `times.lease_s`."""
+    back_off_s: Positive = 10.0
+    """First back-off after the submission failed for a node; doubled by each further failure."""
+    back_off_most_s: Positive = 600.0
+    """Maximum back-off."""
+    holder_script: Path | None = None
+    """The site's own holder.slurm or holder.lsf instead of the installed one."""
+    python: str = "python3"
+    """Python on the compute nodes (3.6 or newer), for the payload."""
 
 
+RELOADED = frozenset(HolderSettings.model_fields) - {"back_off_s", "back_off_most_s", "holder_script"}
+"""Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 SettingsT = TypeVar("SettingsT", bound=HolderSettings)
 SettingsT_contra = TypeVar("SettingsT_contra", bound=HolderSettings, contravariant=True)
 
@@ -129,7 +129,10 @@ class HolderRules:
 
 
 class HolderJobs(Protocol[SettingsT_contra]):
-    """A scheduler's part: submit, list and end holder jobs. All but ``end`` may raise CommandError or SchedulerError."""
+    """A scheduler's part: submit, list and end holder jobs. All but ``end`` may raise CommandError or SchedulerError.
+
+    What has a body here holds for a scheduler without limits on calls and jobs, whose jobs have one node.
+    """
 
     @property
     def traits(self) -> SchedulerTraits: ...
@@ -142,33 +145,41 @@ class HolderJobs(Protocol[SettingsT_contra]):
 
     def why_no_holder(self) -> str:
         """Why no holder may be submitted at all; empty if holders may run."""
+        return ""
 
     def wait_s(self, kind: CallKind) -> float:
         """Seconds until calls of this kind may be made; 0 where there is no budget."""
+        return 0.0
 
     def is_limit(self, reason: str) -> bool:
         """Whether the words of a failed submission or of a pending job mean a limit on the pilot's jobs, whatever the node."""
+        return False
 
     def turn_s(self, reason: str) -> float:
         """How much longer than ``start_within_s`` a holder may be pending for this reason: until the scheduler's turn."""
+        return 0.0
 
     @property
     def longest_s(self) -> float:
         """The longest time limit that the site allows a holder."""
+        return math.inf
 
     @property
     def submissions_at_once(self) -> int:
         """How many submissions may run at the same time; each is a call of ``submit`` in a thread of its own."""
+        return 1
 
     @property
     def nodes_per_job(self) -> int:
         """How many nodes a holder may have at most."""
+        return 1
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Submit a holder for a node and a time, and for further nodes that are alike; its job id."""
 
     def shrink(self, job: str, nodes: list[str]) -> None:
         """Release all nodes of a job but these. Their payloads have ended. Raises if the job still has them."""
+        raise SchedulerError(f"job {job} cannot release a part of its nodes")
 
     def listed(self) -> Mapping[str, ListedJob]:
         """This pilot's holders by job id, recently ended ones included."""

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import model_validator
 
 from bftrainer.config.trainer_file import Count, Positive
-from bftrainer.config.validation import ConfigTable
 from bftrainer.errors import InvalidValueError
+from bftrainer_adapters.holding import holder_jobs
+from bftrainer_adapters.holding.holder_jobs import HolderSettings
 
-RELOADED = frozenset(
-    (
-        "project",
-        "options",
-        "start_within_s",
-        "ready_within_s",
-        "max_pending",
-        "submissions_per_hour",
-        "longest_s",
-        "timeout_s",
-        "python",
-    )
-)
+RELOADED = holder_jobs.RELOADED | {"project"}
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 
 
-class LsfSettings(ConfigTable):
+class LsfSettings(HolderSettings):
     """How nodes are seen and held on an LSF cluster."""
 
     queue: str
@@ -54,8 +42,6 @@ class LsfSettings(ConfigTable):
     """Host groups or hosts to observe; empty: all of the cluster."""
     select: str = ""
     """Resource requirement of the compute nodes for bhosts and bslots, such as "select[CN]" on Summit."""
-    options: tuple[str, ...] = ()
-    """Further options for bsub."""
     format: Literal["json", "text"] = "json"
     """Output format of bhosts; json needs LSF 10.1.0.2."""
     pending: Literal["bjobs", "jobstat", "none"] = "bjobs"
@@ -66,22 +52,10 @@ class LsfSettings(ConfigTable):
     """A holder that has not started within this time after bsub is killed; mbatchd dispatches every MBD_SLEEP_TIME (10 s)."""
     ready_within_s: Positive = 60.0
     """A holder whose payload has not reported within this time after the job's start is killed."""
-    max_pending: Count = 16
-    """Maximum number of pending holders."""
-    submissions_per_hour: Count | None = None
-    """Maximum number of holders submitted in any hour."""
-    longest_s: Positive = 86_400.0
-    """Run limit of a holder on a node without a plan; at most the queue's RUNLIMIT."""
     timeout_s: Positive = 15.0
     """Timeout of each command; at most a quarter of `times.lease_s`."""
     back_off_s: Positive = 20.0
     """First back-off after bsub failed for a node; doubled by each further failure."""
-    back_off_most_s: Positive = 600.0
-    """Maximum back-off."""
-    holder_script: Path | None = None
-    """The site's own holder.lsf instead of the installed one."""
-    python: str = "python3"
-    """Python on the compute nodes (3.6 or newer), for the payload and the worker starter."""
 
     @model_validator(mode="after")
     def _check(self) -> LsfSettings:

@@ -6,7 +6,6 @@ job gets.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,12 +15,11 @@ from typing import TypeVar
 
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError, SchedulerError, UserError
+from bftrainer.errors import CommandError, UserError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
-from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import SchedulerTraits, holder_script
+from bftrainer_adapters.holding.holder_jobs import HolderJobs, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.lsf import jobs
 from bftrainer_adapters.lsf.config import LsfSettings
@@ -56,7 +54,7 @@ class LsfHolder(JobHolder[LsfSettings]):
 
 
 @dataclass
-class _Lsf:
+class _Lsf(HolderJobs[LsfSettings]):
     """The scheduler's part."""
 
     settings: LsfSettings
@@ -66,8 +64,6 @@ class _Lsf:
     lease_s: float
     env: Mapping[str, str]
     traits: SchedulerTraits = TRAITS
-    submissions_at_once: int = 1
-    nodes_per_job: int = 1
     user: str = field(default_factory=own_name)
     problems: list[str] = field(default_factory=list)
 
@@ -80,24 +76,7 @@ class _Lsf:
         self.settings = settings
 
     def begin(self) -> None:
-        """Nothing to do: the queue is checked before each holder."""
-
-    def wait_s(self, kind: CallKind) -> float:
-        """LSF's commands have no budget."""
-        return 0.0
-
-    def is_limit(self, reason: str) -> bool:
-        """LSF's words for limits are not told apart from those for a node's faults."""
-        return False
-
-    def turn_s(self, reason: str) -> float:
-        """LSF dispatches a holder at once, or not at all."""
-        return 0.0
-
-    @property
-    def longest_s(self) -> float:
-        """RUNLIMIT is a part of what `bsub` refuses."""
-        return math.inf
+        """Nothing: the queue is checked with the first holder."""
 
     def why_no_holder(self) -> str:
         """Why the queue would not end holders; LSF is asked every ten minutes."""
@@ -106,10 +85,6 @@ class _Lsf:
             self.problems = queue_problems(self.settings, self.env)
             self.queue_checked_until_s = now_s + _CHECK_QUEUE_S
         return "; ".join(self.problems)
-
-    def shrink(self, job: str, nodes: list[str]) -> None:
-        """Every holder has one node."""
-        raise SchedulerError(f"job {job} cannot release a part of its nodes")
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Run bsub once."""

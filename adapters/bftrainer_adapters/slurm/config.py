@@ -4,40 +4,24 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from bftrainer.config.trainer_file import Count, Positive
-from bftrainer.config.validation import ConfigTable
 from bftrainer.errors import InvalidValueError, UserError
+from bftrainer_adapters.holding import holder_jobs
+from bftrainer_adapters.holding.holder_jobs import HolderSettings
 
-RELOADED = frozenset(
-    (
-        "account",
-        "options",
-        "start_within_s",
-        "ready_within_s",
-        "max_pending",
-        "longest_s",
-        "timeout_s",
-        "python",
-        "calls_per_minute",
-        "nodes_per_holder",
-        "submissions_per_hour",
-    )
-)
+RELOADED = holder_jobs.RELOADED | {"account", "calls_per_minute", "nodes_per_holder"}
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
-
-
 _GPUS_OF_THE_JOB = re.compile(r"-G|--(gpus|tres-per-job)(=|$)")
 _GPU_OPTIONS = re.compile(r"-G|--gpus(-per-(node|task|socket))?(=|$)")
 _GRES_OPTIONS = re.compile(r"--(gres|tres-per-task)(=|$)")
 """They request GPUs, or GRES of other kinds. tres-per-task is in 24.05 and later."""
 
 
-class SlurmSettings(ConfigTable):
+class SlurmSettings(HolderSettings):
     """How nodes are held on a Slurm cluster."""
 
     partition: str = ""
@@ -56,36 +40,14 @@ class SlurmSettings(ConfigTable):
     """With nodes.unit = "gpu", cores of a holder beside other jobs for each of its GPUs, at most an equal share of the node."""
     mem_per_gpu: Count = 16_384
     """The same for memory, in MiB."""
-    options: tuple[str, ...] = ()
-    """Further options for sbatch, such as "--constraint=ib"."""
-    start_within_s: Positive = 5.0
-    """A holder that has not started within this time after sbatch is canceled; it may also wait for backfill."""
-    ready_within_s: Positive = 30.0
-    """A holder whose payload has not reported within this time after its script's start is canceled."""
-    max_pending: Count = 16
-    """Maximum number of pending holders."""
     calls_per_minute: Annotated[float, Field(ge=4, le=60_000)] = 600.0
     """Budget of calls to slurmctld per minute (a look costs 5). Less where the site limits a user's calls (rl_enable)."""
     nodes_per_holder: Annotated[int, Field(ge=1, le=64)] = 1
     """Maximum number of nodes that share a holder job. Fewer jobs; Slurm preempts all nodes of a job together."""
-    submissions_per_hour: Count | None = None
-    """Maximum number of holders submitted in any hour."""
-    longest_s: Positive = 86_400.0
-    """Time limit of a holder on a node without a plan, unless a QOS, an account or the partition allows less."""
     assume_window_s: Positive | None = None
     """Maximum hold time of a node. Required if the site hides other users' jobs (PrivateData)."""
     backend: Literal["commands", "pyslurm"] = "commands"
     """How nodes and jobs are read."""
-    timeout_s: Positive = 10.0
-    """Timeout of each command."""
-    back_off_s: Positive = 10.0
-    """First back-off after sbatch failed for a node; doubled by each further failure."""
-    back_off_most_s: Positive = 600.0
-    """Maximum back-off."""
-    holder_script: Path | None = None
-    """The site's own holder.slurm instead of the installed one."""
-    python: str = "python3"
-    """Python on the compute nodes (3.6 or newer), for the payload."""
 
     @property
     def holds_parts(self) -> bool:

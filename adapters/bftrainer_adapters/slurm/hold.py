@@ -17,7 +17,7 @@ from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import SEVERAL, HolderFiles
-from bftrainer_adapters.holding.holder_jobs import MARGIN_S, JobPhase, SchedulerTraits, holder_script
+from bftrainer_adapters.holding.holder_jobs import MARGIN_S, HolderJobs, JobPhase, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs
@@ -84,7 +84,7 @@ class Listing:
 
 
 @dataclass
-class _Slurm:
+class _Slurm(HolderJobs[SlurmSettings]):
     """The scheduler's part."""
 
     settings: SlurmSettings
@@ -148,10 +148,6 @@ class _Slurm:
         at = limits_here(self.settings, text, self.user, ask)
         self.shared = shared_limits(at, parse_config(text).get("ClusterName", ""), ask)
         return max(at.longest[0], 60.0)
-
-    def why_no_holder(self) -> str:
-        """Empty: `doctor` has checked that preemption ends holders."""
-        return ""
 
     def wait_s(self, kind: CallKind) -> float:
         """The budget's answer."""
