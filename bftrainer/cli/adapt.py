@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from bftrainer.cli.choices import FILE
 from bftrainer.cli.output import counted, say
 from bftrainer.errors import UserError
 
 
 @click.command()
-@click.argument("script", type=click.Path(path_type=Path, dir_okay=False), metavar="SCRIPT.py")
+@click.argument("script", type=FILE, metavar="SCRIPT.py")
 @click.option("--apply", "applies", is_flag=True, help="Change the script; the original is kept as SCRIPT.py.orig.")
 def adapt(script: Path, applies: bool) -> None:
     """Print the changes, as a unified diff, that a training script needs for idle nodes.

@@ -1,4 +1,4 @@
-"""Options whose values are names: fixed ones (``click.Choice``), and those that installed packages extend.
+"""Types of options: paths, and names, either fixed ones (``click.Choice``) or those that installed packages extend.
 
 :class:`NameChoice` loads its names when a value is checked or completed, so ``--help`` imports no plug-in.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -62,6 +63,17 @@ class NameChoice(_ParamType):
         return [CompletionItem(f"{head}{comma}{name}") for name in sorted(self._names()) if name.startswith(last)]
 
 
+class PathNamed(click.Path):
+    """A path, with its metavar in the help."""
+
+    def __init__(self, metavar: str, **given: Any) -> None:
+        super().__init__(path_type=Path, **given)
+        self._metavar = metavar
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return self._metavar
+
+
 def _policies() -> Iterable[str]:
     from bftrainer.plugins import policy_names
 
@@ -92,8 +104,8 @@ def _launchers() -> Iterable[str]:
     return launcher_names()
 
 
+FILE, DIR = PathNamed("FILE", dir_okay=False), PathNamed("DIR", file_okay=False)
 POLICY = NameChoice("policy", _policies, custom=True, parameters=True)
-POLICIES = NameChoice("policy", _policies, custom=True, parameters=True, several=True)
 OBJECTIVE = NameChoice("objective", _objectives, custom=True)
 OBJECTIVES = NameChoice("objective", _objectives, custom=True, several=True)
 LAUNCHER = NameChoice("launcher", _launchers)

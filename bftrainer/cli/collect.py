@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from bftrainer.cli.choices import DIR
 from bftrainer.cli.output import counted, say
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
@@ -14,7 +15,7 @@ from bftrainer.errors import UserError
 
 @click.command()
 @click.argument("group", metavar="GROUP")
-@click.argument("target", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.argument("target", type=DIR)
 @state_option
 def collect(group: str, target: Path, state: Path) -> None:
     """Copy what the trainers of a group have saved to DIR: the last checkpoint of each, and results.csv.

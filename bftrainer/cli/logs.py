@@ -28,13 +28,7 @@ _TAIL_BYTES = 64 << 20
 @click.option("--grep", "pattern", metavar="REGEX", help="Only lines in which the regular expression matches.")
 @click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer ends.")
 @click.option(
-    "-n",
-    "--lines",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Number of lines to show per worker.",
+    "-n", "--lines", default=20, type=click.IntRange(min=0), metavar="N", help="Number of lines to show per worker."
 )
 @state_option
 def logs(trainer: str | None, group: str | None, pattern: str | None, follow: bool, lines: int, state: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
@@ -20,7 +19,7 @@ _NO_ARGUMENTS: type[click.UsageError] = getattr(click.exceptions, "NoArgsIsHelpE
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
     commands=Commands(TABLE),
 )
 @click.version_option(__version__, prog_name="bftrainer")
@@ -50,14 +49,7 @@ def run(arguments: list[str]) -> int:
         return _complain(_one_line(str(error)), error.exit_status)
     except MemoryError:
         return _complain("not enough memory for this input; use a smaller one, or a machine with more memory", 1)
-    except BrokenPipeError:
-        # The reader of our output has closed the pipe; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except SystemExit as end:
-        # rich 13.8 and later exit this way when a pipe closes while a table is printed.
-        if not isinstance(end.__context__, BrokenPipeError):
-            raise
+    except SystemExit:  # click and rich end this way when the reader of our output has closed the pipe
         return 0
     return status if isinstance(status, int) else 0
 

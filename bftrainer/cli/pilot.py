@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import FILE
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.errors import DirectoryInUseError, StoreError, UserError
@@ -25,10 +26,7 @@ _TRY_AGAIN_S, _SLICE_S = 10.0, 0.2
 @click.command()
 @state_option
 @click.option(
-    "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help=f"Configuration.  [default: {CONFIG_NAME} in the state directory, if it exists]",
+    "--config", type=FILE, help=f"Configuration.  [default: {CONFIG_NAME} in the state directory, if it exists]"
 )
 def pilot(state: Path, config: Path | None) -> None:
     """Run the pilot: hold idle nodes, train on them, release each when the scheduler needs it.

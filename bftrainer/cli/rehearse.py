@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bftrainer.cli.choices import DIR, FILE
 from bftrainer.cli.output import say
 from bftrainer.cli.state import set_option
 
@@ -32,7 +33,7 @@ WIDTH = 110
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml|SCRIPT.py")
+@click.argument("file", type=FILE, metavar="FILE.toml|SCRIPT.py")
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
 @set_option
 @click.option("--quick", is_flag=True, help="Run only the start, stop, grow and kill -9 steps.")
@@ -40,48 +41,19 @@ WIDTH = 110
 @click.option(
     "--slots", type=click.IntRange(1), metavar="N", help="Workers per node.  [default: slots in the file, or 1]"
 )
+@click.option("--steps", type=click.IntRange(3), default=5, metavar="N", help="Steps to wait for after each change.")
+@click.option("--patience-s", type=click.FloatRange(1), default=150.0, metavar="S", help="Timeout for one step.")
 @click.option(
-    "--steps",
-    type=click.IntRange(3),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="Steps to wait for after each change.",
+    "--copy-mb", type=click.IntRange(1), default=1000, metavar="MB", help="Largest working directory to copy."
 )
 @click.option(
-    "--patience-s",
-    type=click.FloatRange(1),
-    default=150.0,
-    show_default=True,
-    metavar="S",
-    help="Timeout for one step.",
-)
-@click.option(
-    "--copy-mb",
-    type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    metavar="MB",
-    help="Largest working directory to copy.",
-)
-@click.option(
-    "--window-s",
-    type=click.FloatRange(0.1),
-    default=1.0,
-    show_default=True,
-    metavar="S",
-    help="Duration of a speed measurement.",
+    "--window-s", type=click.FloatRange(0.1), default=1.0, metavar="S", help="Duration of a speed measurement."
 )
 @click.option("--allow-stock-horovodrun", is_flag=True, help="Allow stock horovodrun; see the security page.")
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="State directory in which to record a pass, for workers.require_rehearsal.",
-)
+@click.option("--state", type=DIR, help="State directory in which to record a pass, for workers.require_rehearsal.")
 @click.option(
     "--curves",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="CSV",
     help="Curves file to which the measured speed is written, for `bftrainer replay report --curves`.",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.cli.choices import LAUNCHER
+from bftrainer.cli.choices import FILE, LAUNCHER
 from bftrainer.cli.output import counted, json_option, say, show_json
 from bftrainer.cli.state import set_option, state_option
 from bftrainer.errors import UserError
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument(
-    "file", type=click.Path(path_type=Path, dir_okay=False), required=False, metavar="[FILE.toml | SCRIPT.py]"
-)
+@click.argument("file", type=FILE, required=False, metavar="[FILE.toml | SCRIPT.py]")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND... | -- ARGUMENTS...]")
 @click.option("--name", metavar="NAME", help="Name of the trainer, for use in other commands.")
 @click.option(
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--array",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE.csv",
     help="Submit a trainer per row of a CSV file; its first row has the names of the parameters.",
 )

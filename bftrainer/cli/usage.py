@@ -16,11 +16,7 @@ _USES = ("held", "trained", "repeated", "stalled")
 
 @click.command()
 @click.option(
-    "--by",
-    type=click.Choice(["user", "trainer"]),
-    default="trainer",
-    show_default=True,
-    help="Group totals by user or by trainer.",
+    "--by", type=click.Choice(["user", "trainer"]), default="trainer", help="Group totals by user or by trainer."
 )
 @state_option
 @json_option

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import DIR
+
 if TYPE_CHECKING:
     from bftrainer.domain.checks import Check
 
@@ -23,18 +25,16 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--keep",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DIR,
     default=Path("lsf-answers"),
-    show_default=True,
     metavar="FOLDER",
     help="Directory for LSF output that cannot be parsed.",
 )
 @click.option(
     "--state",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DIR,
     default=lambda: os.environ.get("BFTRAINER_STATE"),
     show_default="$BFTRAINER_STATE",
-    metavar="DIR",
     help="Also check a pilot's state directory: its file system and locks, its site, Horovod. Changes nothing.",
 )
 def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> None:

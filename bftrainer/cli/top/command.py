@@ -15,14 +15,7 @@ from bftrainer.errors import UserError
 
 
 @click.command()
-@click.option(
-    "--every",
-    default=1.0,
-    show_default=True,
-    type=click.FloatRange(min=0.2),
-    metavar="S",
-    help="Seconds between refreshes.",
-)
+@click.option("--every", default=1.0, type=click.FloatRange(min=0.2), metavar="S", help="Seconds between refreshes.")
 @click.option(
     "--once",
     is_flag=True,

@@ -15,6 +15,7 @@ from bftrainer.errors import UserError
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.system.files import write_atomically
 from bftrainer_papers.bftrainer.big_m import PROBLEMS, largest_loss, over_a_replay
+from bftrainer_papers.bftrainer.cells import STATIC_BINS, paper_task, results_of
 from bftrainer_papers.bftrainer.experiments import WEEK_H, ExperimentGrid, ExperimentPlan
 from bftrainer_papers.bftrainer.results import BigM, ExperimentResults
 from bftrainer_papers.bftrainer.solver_times import Times, solve_times
@@ -23,9 +24,8 @@ from bftrainer_papers.reproduction import OnStep
 from bftrainer_replay.analysis.characterize import Characteristics, characterize
 from bftrainer_replay.logs.model import LogWindow, cut_short
 from bftrainer_replay.simulation.play import play, static_outcome
-from bftrainer_replay.sweep.cell import Cell, Inputs, TaskKind, task
+from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.compute import policy_of, scenario_of
-from bftrainer_replay.sweep.results import rows_of
 from bftrainer_replay.sweep.store import ResultStore
 
 
@@ -67,8 +67,8 @@ def collect(
 ) -> ExperimentResults:
     """All results. The cells' results are in ``folder`` already; slow computations are stored there as well."""
     memo, store = Memo(folder), ResultStore(folder)
-    rows = {row.cell: row for row in rows_of(plan.cells, inputs, store)}
-    bins = store.get(task(TaskKind.STATIC_BINS, plan.base, inputs))
+    rows = {cell: results_of(cell, inputs, store) for cell in plan.cells}
+    bins = store.get(paper_task(STATIC_BINS, plan.base, inputs))
     assert bins is not None, "all tasks have run"
     machine = inputs.windows["machine"]
     on_step("solving random maps (Fig. 5)")

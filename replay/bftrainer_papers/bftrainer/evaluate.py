@@ -12,7 +12,6 @@ from bftrainer_papers.bftrainer.results import ExperimentResults
 from bftrainer_papers.bftrainer.solver_times import cell_name
 from bftrainer_papers.bftrainer.tables import rank_correlation, runtime_cells, table_1
 from bftrainer_papers.reproduction import change
-from bftrainer_replay.analysis.fragments import followed_by_a_leave
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.workload.curves import TABLE_2
@@ -85,6 +84,17 @@ def preempted_since(window: LogWindow, span_s: float) -> float:
     left = np.array([bool(event.change.left) for event in window.events], dtype=bool)
     since_s = np.diff(at_s)[left]
     return 100 * float(np.mean(since_s <= span_s)) if len(since_s) else NAN
+
+
+def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
+    """The share of the pool's changes that are followed by a leave within the span (cf. Fig. 7a)."""
+    at_s = np.array([event.at_s for event in window.events])
+    leaves = np.array([event.at_s for event in window.events if event.change.left])
+    if not len(at_s) or not len(leaves):
+        return 0.0
+    place = np.searchsorted(leaves, at_s, side="right")
+    following = np.where(place < len(leaves), leaves[np.minimum(place, len(leaves) - 1)], np.inf)
+    return float(np.mean(following - at_s <= span_s))
 
 
 def preempted_within(window: LogWindow, spans_s: Sequence[float]) -> list[tuple[float, float]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from bftrainer.domain.model import Curve
 from bftrainer.errors import UserError
+from bftrainer_papers.bftrainer.cells import BOUND, REPLAY, STATIC, STATIC_BINS, paper_task
 from bftrainer_papers.bftrainer.claims import PARALLEL
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
@@ -19,7 +20,7 @@ from bftrainer_replay.logs.node_list import spread
 from bftrainer_replay.simulation.play import resource_integral_node_s
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
-from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
+from bftrainer_replay.sweep.cell import Cell, Inputs, Task, each_once
 from bftrainer_replay.workload.workload import diverse, hpo, submissions
 
 START_S = parse_time("2021-02-10T20:21:15")
@@ -159,10 +160,9 @@ class ExperimentPlan:
 
     def tasks(self, inputs: Inputs) -> tuple[Task, ...]:
         """The replays, the runs on constant nodes, one no-cost bound, and A_s of each six hours."""
-        found = [task(TaskKind.REPLAY, cell, inputs) for cell in self.cells]
-        found += [task(TaskKind.STATIC, cell, inputs) for cell in self.cells]
-        found += [task(TaskKind.BOUND, self.base, inputs), task(TaskKind.STATIC_BINS, self.base, inputs)]
-        return tuple({each.key: each for each in found}.values())
+        wanted = [(kind, cell) for kind in (REPLAY, STATIC) for cell in self.cells]
+        wanted += [(BOUND, self.base), (STATIC_BINS, self.base)]
+        return each_once(paper_task(kind, cell, inputs) for kind, cell in wanted)
 
 
 def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:

@@ -9,13 +9,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES
-from bftrainer_papers.bftrainer.evaluate import cost_per_event, preempted_since
+from bftrainer_papers.bftrainer.evaluate import cost_per_event, followed_by_a_leave, preempted_since
 from bftrainer_papers.bftrainer.experiments import OBJECTIVES, WEEK_H
 from bftrainer_papers.bftrainer.idle_nodes_figure import idle_nodes_figure, mean_shares
 from bftrainer_papers.bftrainer.lines import Level, Line
 from bftrainer_papers.bftrainer.lost_figure import lost_figure
 from bftrainer_papers.bftrainer.model_figures import efficiency_by_model_figure, runtimes_figure
 from bftrainer_papers.bftrainer.over_time_figure import efficiency_over_time_figure
+from bftrainer_papers.bftrainer.per_event import SPANS_S
 from bftrainer_papers.bftrainer.results import ExperimentResults
 from bftrainer_papers.bftrainer.setting_figures import (
     efficiency_over_cost_figure,
@@ -29,12 +30,11 @@ from bftrainer_papers.bftrainer.setting_figures import (
 )
 from bftrainer_papers.bftrainer.solver_figures import solver_times_figure
 from bftrainer_papers.bftrainer.tables import rounded
-from bftrainer_replay.analysis.fragments import followed_by_a_leave, pool_sizes_of
+from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, cut_short
 from bftrainer_replay.report.page import Picture
-from bftrainer_replay.simulation.per_event import SPANS_S
 from bftrainer_replay.sweep.cell import Cell
 
 
@@ -129,13 +129,13 @@ def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
-    edges_s = results.details[results.plan.base.policy].bin_edges_s
+    edges_s = results.details[results.plan.base.policy].bins.edges_s
     u = results.u_by_bin
     figure = efficiency_over_time_figure(edges_s.tolist(), {name: values.tolist() for name, values in u.items()})
     lost = [
         (name, *row)
-        for name, d in results.details.items()
-        for row in _timed(d.bin_edges_s, d.samples, d.lost_to_preemption, d.lost_to_rescale)
+        for name, d in ((name, detail.bins) for name, detail in results.details.items())
+        for row in _timed(d.edges_s, d.samples, d.lost_to_preemption, d.lost_to_rescale)
     ]
     return (
         Picture("fig-10-efficiency-over-a-week", figure, ("time", *u), _timed(edges_s, *u.values())),

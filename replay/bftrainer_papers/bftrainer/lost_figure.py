@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from bftrainer_papers.bftrainer.bins import Bins
 from bftrainer_replay.figures.style import BLUE, DAY_S, ORANGE, date_axis, sheet
-from bftrainer_replay.simulation.bins import Bins
 
 
 def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Figure:

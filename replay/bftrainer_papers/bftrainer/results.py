@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from bftrainer_papers.bftrainer.cells import CellDetail, CellResults, read_detail
 from bftrainer_papers.bftrainer.experiments import ExperimentGrid, ExperimentPlan
 from bftrainer_papers.bftrainer.solver_times import Times
 from bftrainer_papers.bftrainer.speedups import Speedups
@@ -16,8 +17,6 @@ from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.sweep.cell import Cell, Inputs
-from bftrainer_replay.sweep.detail import Detail, read_detail
-from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.workload.curves import plain_name
 
 Array = npt.NDArray[np.float64]
@@ -43,7 +42,7 @@ class ExperimentResults:
     inputs: Inputs
     grid: ExperimentGrid
     plan: ExperimentPlan
-    rows: Mapping[Cell, SweepRow]
+    rows: Mapping[Cell, CellResults]
     machine: Characteristics
     first_week: Characteristics
     slice_week: Characteristics
@@ -93,16 +92,15 @@ class ExperimentResults:
         result = self.rows[cell].result
         hours = result["mean_served_h"]
         if model is not None:  # the authors' table has DenseNet, the paper's curve densenet
-            models = {plain_name(name): each["mean_served_h"] for name, each in result["models"].items()}
-            hours = models.get(model)
+            hours = {plain_name(name): each for name, each in result["served_h_by_model"].items()}.get(model)
         return float("nan") if hours is None else float(hours)
 
     @cached_property
-    def details(self) -> dict[str, Detail]:
+    def details(self) -> dict[str, CellDetail]:
         """The details of the MILP and of equal share."""
         return {cell.policy: self.detail(cell) for cell in (self.plan.base, self.plan.equal)}
 
-    def detail(self, cell: Cell) -> Detail:
+    def detail(self, cell: Cell) -> CellDetail:
         """The detail of a cell that was replayed with detail."""
         return read_detail(self.rows[cell].result["detail"])
 
@@ -111,7 +109,7 @@ class ExperimentResults:
         """U of each six hours as fractions: the training over that of N_eq of these six hours (Fig. 10)."""
         static = np.array(self.static_bins)
         return {
-            name: np.divide(detail.samples, static, out=np.zeros_like(static), where=static > 0)
+            name: np.divide(detail.bins.samples, static, out=np.zeros_like(static), where=static > 0)
             for name, detail in self.details.items()
         }
 

@@ -5,39 +5,38 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bftrainer.cli.choices import DIR, FILE
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
     from bftrainer_papers.reproduction import PaperResult, Reproduction
 
 NAMES = ("bftrainer", "modelarts", "afs", "loss-phase", "flowcon", "specon")
-_PATH = click.Path(path_type=Path)
 
 
 @click.command()
 @click.argument("name", type=click.Choice(NAMES))
-@click.option("--seeds", default=3, show_default=True, metavar="N", help="Use generated workloads with seeds 1 to N.")
+@click.option("--seeds", default=3, metavar="N", help="Use generated workloads with seeds 1 to N.")
 @click.option(
     "--full",
     is_flag=True,
     help="Run every setting of the paper (modelarts: 20 minutes per seed; bftrainer: a quarter of an hour).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-@click.option("--log", type=_PATH, metavar="LOG", help="bftrainer: the authors' log of idle nodes on Summit.")
-@click.option("--node-list", type=_PATH, metavar="FILE", help="bftrainer: nodes in the order of the log's columns.")
-@click.option("--trainers", type=_PATH, metavar="FILE", help="bftrainer: the diverse trainers.  [default: generated]")
-@click.option("--curves", type=_PATH, metavar="FILE", help="bftrainer: throughput curves.  [default: Table 2]")
-@click.option("--theta", type=_PATH, metavar="LOG", help="bftrainer: a job log of Theta, for Table 1.")
-@click.option("--mira", type=_PATH, metavar="LOG", help="bftrainer: a job log of Mira, for Table 1.")
+@click.option("--log", type=FILE, metavar="LOG", help="bftrainer: the authors' log of idle nodes on Summit.")
+@click.option("--node-list", type=FILE, help="bftrainer: nodes in the order of the log's columns.")
+@click.option("--trainers", type=FILE, help="bftrainer: the diverse trainers.  [default: generated]")
+@click.option("--curves", type=FILE, help="bftrainer: throughput curves.  [default: Table 2]")
+@click.option("--theta", type=FILE, metavar="LOG", help="bftrainer: a job log of Theta, for Table 1.")
+@click.option("--mira", type=FILE, metavar="LOG", help="bftrainer: a job log of Mira, for Table 1.")
 @click.option(
     "--jobs", type=int, metavar="N", help="bftrainer: number of processes, one core each.  [default: all cores]"
 )
-@click.option("--out", type=_PATH, metavar="DIR", help="bftrainer: output directory for figures, tables and results.")
+@click.option("--out", type=DIR, help="bftrainer: output directory for figures, tables and results.")
 def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: Any) -> None:
     """Run a paper's experiment and print the published values next to bftrainer's.
 

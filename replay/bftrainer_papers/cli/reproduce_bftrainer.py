@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import written
 from bftrainer_replay.cli.sweeping import complain_of, cores, progress_of_tasks, span
 
 if TYPE_CHECKING:
@@ -65,10 +66,8 @@ def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[R
     results = collect(inputs, grid, plan, folder, others, on_step, trainers_from_table=from_table)
     report = reproduction_of(results)
     on_step("drawing")
-    try:
+    with written(options.out):
         files = write(options.out, results, report)
-    except OSError as error:
-        raise UserError(f"--out {options.out}: cannot be written: {error.strerror}") from error
     click.echo(f"{options.out}: {files} files", err=True)
     return report, results
 
@@ -108,17 +107,17 @@ def _others(options: BFTrainerOptions) -> dict[str, LogWindow]:
 
 def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int) -> None:
     """Run the missing computations; first prints their number and the expected duration."""
-    from bftrainer_replay.sweep.cell import TaskKind, task
+    from bftrainer_papers.bftrainer.cells import REPLAY, compute, paper_task
     from bftrainer_replay.sweep.run import do_all
 
     tasks = plan.tasks(inputs)
     left = _left(tasks, store)
     if left:
-        first = task(TaskKind.REPLAY, plan.base, inputs)
-        complain_of(do_all([first], inputs, store), 1)
+        first = paper_task(REPLAY, plan.base, inputs)
+        complain_of(do_all([first], inputs, store, compute=compute), 1)
         result = store.get(first)
         assert result is not None
-        took_s = float(result["timing"]["wall_s"])
+        took_s = float(result["wall_s"])
         click.echo(
             f"{len(tasks)} computations, {len(left)} to do: about {span(took_s * len(left) / jobs)} on {jobs} "
             f"core{'s' * (jobs > 1)}, estimated from the first replay ({span(took_s)}). To resume after an "
@@ -126,7 +125,7 @@ def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int)
             err=True,
         )
     with progress_of_tasks("replays") as show:
-        complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show), len(tasks))
+        complain_of(do_all(tasks, inputs, store, compute=compute, jobs=jobs, on_done=show), len(tasks))
 
 
 def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bftrainer.cli.choices import FILE
 from bftrainer.errors import UnknownNameError, UserError
+from bftrainer_replay.cli.choices import written
 
 if TYPE_CHECKING:
     from bftrainer_papers.traces.arrivals import JobTrace
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from bftrainer_papers.traces.scaling import MeasuredScaling
     from bftrainer_replay.simulation.world import Arrival
 
-_PATH = click.Path(path_type=Path, dir_okay=False)
 _GPU_HOURS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)-(\d{1,6}(?:\.\d{1,6})?)", re.ASCII)
 _START_S = 1609459200.0  # 2021-01-01, for traces without dates
 _GPUS = 1
@@ -26,11 +27,9 @@ SHAPE = click.Choice(["measured", "monotone", "concave"])
 
 
 @click.command()
-@click.option(
-    "--arrivals", required=True, type=_PATH, metavar="FILE", help="Job submissions (a Philly or Pollux trace)."
-)
-@click.option("--curves", required=True, type=_PATH, metavar="FILE", help="Measured throughput (Gavel's or Sia's).")
-@click.option("--curves-out", type=_PATH, metavar="FILE", help="Curves to write.  [default: OUT + .curves.csv]")
+@click.option("--arrivals", required=True, type=FILE, help="Job submissions (a Philly or Pollux trace).")
+@click.option("--curves", required=True, type=FILE, help="Measured throughput (Gavel's or Sia's).")
+@click.option("--curves-out", type=FILE, help="Curves to write.  [default: OUT + .curves.csv]")
 @click.option("--member", metavar="NAME", help="The file to read if --arrivals is an archive.")
 @click.option("--hardware", metavar="NAME", help="The hardware on which the curves were measured, like aws or v100.")
 @click.option("--models", metavar="A,B", help="Use these models only.  [default: all with a curve]")
@@ -54,8 +53,8 @@ SHAPE = click.Choice(["measured", "monotone", "concave"])
     help="GPU-hours of jobs without durations, drawn log-uniformly from this range.",
 )
 @click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
-@click.option("--seed", default=0, show_default=True, help="Random seed for values that the trace lacks.")
-@click.option("--out", required=True, type=_PATH, metavar="FILE", help="Trainer table to write.")
+@click.option("--seed", default=0, help="Random seed for values that the trace lacks.")
+@click.option("--out", required=True, type=FILE, help="Trainer table to write.")
 def trace(count: int | None, start: str | None, seed: int, out: Path, **traced: Any) -> None:
     """Write a trainer table with the jobs of a real deep-learning cluster.
 
@@ -123,10 +122,8 @@ def from_trace(
     _tell_curves(scalings, arrivals)
     path = options.curves_out or out.with_name(f"{out.name.removesuffix('.csv')}.curves.csv")
     used = {arrival.trainer.model for arrival in arrivals}
-    try:
+    with written(path, "--curves-out"):
         write_curves(path, {scaling.name: scaling.curve for scaling in scalings if scaling.name in used})
-    except OSError as error:
-        raise UserError(f"--curves-out {path}: cannot be written: {error.strerror}") from error
     click.echo(f"{path}: {len(used)} curves; use this file as --curves together with --trainers {out}")
     return arrivals
 

@@ -68,11 +68,6 @@ class Characteristics:
     outage_h: float = 0.0
 
     @property
-    def service_node_h(self) -> float:
-        """Node-hours of the cluster in service."""
-        return self.span_h * self.machine_nodes - self.down_node_h
-
-    @property
     def left_out(self) -> str:
         """What the idle share leaves out on both sides, in words; empty if nothing."""
         told = [

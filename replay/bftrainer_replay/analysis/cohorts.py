@@ -43,28 +43,6 @@ class CohortHits:
     whole: tuple[tuple[int, int], ...]
     partial: tuple[tuple[int, int], ...]
 
-    @property
-    def taken_whole(self) -> float:
-        """The share of the hits on two and more nodes that take all of them."""
-        whole, partial = (sum(hits for _, hits in each) for each in (self.whole, self.partial))
-        return whole / max(whole + partial, 1)
-
-    def coarse(self, least: int = 30) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Mean age, mean time to the next hit, and hits, in ranges of age that have at least ``least`` hits."""
-        middle = np.sqrt(np.maximum(self.edges_s[:-1], 5.0) * self.edges_s[1:])
-        ages, means, counts = [], [], []
-        risk = weight = 0.0
-        hits = 0
-        for age_s, at_risk_s, here in zip(middle, self.at_risk_s, self.hits, strict=True):
-            risk, weight, hits = risk + at_risk_s, weight + age_s * at_risk_s, hits + int(here)
-            if hits >= least:
-                ages.append(weight / risk if risk else age_s)
-                means.append(risk / hits)
-                counts.append(hits)
-                risk = weight = 0.0
-                hits = 0
-        return np.array(ages), np.array(means), np.array(counts, dtype=np.int64)
-
 
 def cohort_hits(window: LogWindow, together_s: float = CohortModel().together_s) -> CohortHits:
     """Follow every cohort from its join to its last node. Cost: linear in the nodes that join and leave, and the ages."""

@@ -80,14 +80,3 @@ def sizes_once_started(window: LogWindow, wait_s: float) -> PoolSizes:
     times, which = np.unique(np.append(at_s, window.start_s), return_inverse=True)
     nodes = np.cumsum(np.bincount(which, np.append(steps, 0), len(times)).astype(np.int64))
     return PoolSizes(times, np.diff(times, append=window.end_s), nodes)
-
-
-def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
-    """The share of the pool's changes that are followed by a leave within the span (cf. Fig. 7a)."""
-    at_s = np.array([event.at_s for event in window.events])
-    leaves = np.array([event.at_s for event in window.events if event.change.left])
-    if not len(at_s) or not len(leaves):
-        return 0.0
-    place = np.searchsorted(leaves, at_s, side="right")
-    following = np.where(place < len(leaves), leaves[np.minimum(place, len(leaves) - 1)], np.inf)
-    return float(np.mean(following - at_s <= span_s))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer import __version__
-from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import cost_model_option
+from bftrainer_replay.cli.choices import cost_model_option, out_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.workload_options import (
@@ -35,9 +34,7 @@ if TYPE_CHECKING:
 @full_option
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
-)
+@out_option
 def advise(
     choice: LogChoice,
     table: WorkloadTable,
@@ -65,7 +62,7 @@ def advise(
     from bftrainer_replay.report.words import dates
     from bftrainer_replay.simulation.play import enough_trainers
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
-    from bftrainer_replay.sweep.cell import Cell, tasks_of
+    from bftrainer_replay.sweep.cell import Cell, each_once, task
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
     from bftrainer_replay.sweep.store import ResultStore
 
@@ -82,7 +79,7 @@ def advise(
     inputs = inputs_of(sample.windows, [source], on_pieces)
     tell_remarks(inputs)
     store = ResultStore(out / "cells")
-    replayed(tasks_of(on_pieces, inputs, bounds=False), sample, inputs, store, jobs)
+    replayed(each_once(task(each, inputs) for each in on_pieces), sample, inputs, store, jobs)
     rows = sample.rows(cells, inputs, store)
     arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
     advice = recommend(base, rows, arrivals, window)
@@ -92,11 +89,9 @@ def advise(
     text = json.dumps(dataclasses.asdict(advice), indent=2)
     origin = f"bftrainer advise {__version__}, {date.today()}: {choice.log.name}, {dates(window)}"
     lines = config_lines(advice, origin, lsf=window.queue is not None and window.queue.dialect is LSF)
-    try:
+    with written(out):
         write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     if as_json:
         click.echo(text)
         return

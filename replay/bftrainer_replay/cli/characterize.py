@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import DIR
+from bftrainer.cli.output import say, show_rows
 from bftrainer.errors import UserError
 from bftrainer.system.files import write_atomically
+from bftrainer_replay.cli.choices import written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
@@ -18,12 +21,7 @@ from bftrainer_replay.logs.model import LogWindow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from bftrainer_replay.analysis.characterize import Characteristics
-    from bftrainer_replay.analysis.gpu_hours import GpuHours
-    from bftrainer_replay.analysis.idle_causes import IdleCauses
-    from bftrainer_replay.analysis.partitions import PartitionFigures
 
 
 @click.command()
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
+    type=DIR,
     help="Output directory for characterize.json, characterize.prom (for Prometheus's node_exporter), "
     "and fragments.png (the paper's Fig. 1).",
 )
@@ -50,7 +47,8 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     """
     from bftrainer_replay.analysis.characterize import characterize as measure
     from bftrainer_replay.analysis.gpu_hours import gpu_hours
-    from bftrainer_replay.analysis.partitions import partition_word, partitions_of
+    from bftrainer_replay.analysis.idle_causes import explained
+    from bftrainer_replay.analysis.partitions import headings, partition_word, partitions_of
     from bftrainer_replay.analysis.shared_nodes import shared_nodes
 
     window = window_of(choice, of_idle_gpus=True)
@@ -69,27 +67,29 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     if as_json:
         click.echo(text)
         return
-    from rich.console import Console
-
-    console = Console()
-    console.print(
-        f"{window.source}: {format_time(window.start_s)} .. {format_time(window.end_s)}",
-        soft_wrap=True,
-        markup=False,
-        highlight=False,
-    )
+    say(f"{window.source}: {format_time(window.start_s)} .. {format_time(window.end_s)}")
     if window.note:
-        console.print(f"Note: {window.note}.", soft_wrap=True, markup=False, highlight=False)
-    console.print(_numbers(found, "node" if gpus is None else "GPU"))
+        say(f"Note: {window.note}.")
+    unit = "node" if gpus is None else "GPU"
+    _show(f"Idle {unit}s", ("", "count", "per hour"), _numbers(found, unit))
     if gpus is not None:
-        console.print(_parts(gpus))
-        console.print(gpus.sentence(), soft_wrap=True, highlight=False)
-    if found.idle_while is not None:
-        console.print(_beside_the_queue(found.idle_while, window.debounce_s))
+        idle_h = gpus.idle_h or 1.0
+        rows = [(name, f"{hours:,.0f}", f"{hours / idle_h:.1%}") for name, hours in gpus.rows()]
+        _show("Idle GPU-hours", ("", "GPU-h", "share"), rows, gpus.sentence())
+    if (causes := found.idle_while) is not None:
+        rows = [
+            (causes.text(cause), f"{causes.of(cause):,.0f}", f"{share:.1%}")
+            for cause, share in causes.shares().items()
+            if share or cause.name in ("FITS", "NO_JOB")
+        ]
+        told = " ".join(explained(causes, window.debounce_s))
+        _show("Waiting jobs while nodes were idle", ("idle node-time while", "node-h", "share"), rows, told)
     if len(parts := partitions_of(window)) > 1:
-        console.print(_by_partition(parts, partition_word(window)))
+        word = partition_word(window)
+        told = f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
+        _show(f"By {word} and device type", headings(word), [part.cells() for part in parts], told, 2)
     if shared is not None:
-        console.print(shared.sentence(), soft_wrap=True, markup=False, highlight=False)
+        say(shared.sentence())
 
 
 def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
@@ -141,103 +141,50 @@ def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
     from bftrainer_replay.figures import style
     from bftrainer_replay.figures.fragments import fragments_figure
 
-    try:
+    with written(out):
         write_atomically(out / "characterize.json", f"{text}\n".encode())
         write_atomically(out / "characterize.prom", metrics.encode())
         write_atomically(out / "fragments.png", style.png(fragments_figure(window)))
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
 
 
-def _numbers(found: Characteristics, unit: str) -> Table:
+def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", names: int = 1) -> None:
+    """A table with its title and a text below it; all columns but the first ``names`` are numbers."""
+    say(title)
+    show_rows(heads, rows, right=heads[names:])
+    if below:
+        say(below)
+
+
+def _numbers(found: Characteristics, unit: str) -> list[tuple[str, str, str]]:
     """The paper's section 2.1 in rows, of nodes or GPUs."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=f"Idle {unit}s", title_justify="left")
-    for header in ("", "count", "per hour"):
-        table.add_column(header, justify="right" if header else "left")
-    for name, count in (
+    counts = (
         ("events (initial state included)", found.events),
         ("  with a join", found.joins),
         ("  with a leave", found.leaves),
         (f"  more {unit}s idle than before (INC)", found.increases),
         (f"  fewer {unit}s idle than before (DEC)", found.decreases),
         ("fragments", found.fragments),
-    ):
-        table.add_row(name, f"{count:,}", f"{found.per_hour(count):.1f}")
-    table.add_section()
-    table.add_row("span", f"{found.span_h:,.1f} h", "")
-    if found.down_node_h:
-        table.add_row("out of service or reserved, in no share", f"{found.down_node_h:,.0f} {unit}-h", "")
-    if found.outage_h:
-        table.add_row("outages, not in the span", f"{found.outage_h:,.1f} h", "")
-    if found.unknown_h:
-        table.add_row("gaps (no data), not in the span", f"{found.unknown_h:,.1f} h", "")
-    table.add_row("resource integral (Eqn 17)", f"{found.node_hours:,.0f} {unit}-h", "")
-    table.add_row(f"eq-{unit}s (Eqn 18)", f"{found.eq_nodes:,.1f}", "")
-    table.add_row(f"idle share of {found.machine_nodes:,} {unit}s in service", f"{found.idle_share:.2%}", "")
-    table.add_row(f"idle {unit}s: fewest", f"{found.idle_nodes_min:,}", "")
-    table.add_row(f"idle {unit}s: median over time", f"{found.idle_nodes_median:,}", "")
-    table.add_row(f"idle {unit}s: most", f"{found.idle_nodes_max:,}", "")
-    if found.fragment_lengths is not None:
-        lengths = found.fragment_lengths
-        table.add_section()
-        table.add_row("fragments under 10 min", f"{lengths.short_share:.1%}", "")
-        table.add_row(f"  their share of the {unit}-time", f"{lengths.short_node_time_share:.1%}", "")
-        for name, length_s in (
-            ("fragment length: first quartile", lengths.first_quartile_s),
-            ("fragment length: median", lengths.median_s),
-            ("fragment length: third quartile", lengths.third_quartile_s),
-            ("fragment length: 90th percentile", lengths.p90_s),
-        ):
-            table.add_row(name, f"{length_s / 60:,.1f} min", "")
-    return table
-
-
-def _parts(gpus: GpuHours) -> Table:
-    """Where GPUs are idle."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title="Idle GPU-hours", title_justify="left")
-    for header in ("", "GPU-h", "share"):
-        table.add_column(header, justify="right" if header else "left")
-    for name, hours in gpus.rows():
-        table.add_row(name, f"{hours:,.0f}", f"{hours / (gpus.idle_h or 1.0):.1%}")
-    return table
-
-
-def _beside_the_queue(found: IdleCauses, debounce_s: float) -> Table:
-    """Idle node-time by whether the scheduler could have used it."""
-    from rich import box
-    from rich.table import Table
-
-    from bftrainer_replay.analysis.idle_causes import explained
-
-    table = Table(box=box.SIMPLE_HEAD, title="Waiting jobs while nodes were idle", title_justify="left")
-    for header in ("idle node-time while", "node-h", "share"):
-        table.add_column(header, justify="left" if header.startswith("idle") else "right")
-    for cause, share in found.shares().items():
-        if share or cause.name in ("FITS", "NO_JOB"):
-            table.add_row(found.text(cause), f"{found.of(cause):,.0f}", f"{share:.1%}")
-    table.caption = " ".join(explained(found, debounce_s))
-    table.caption_justify = "left"
-    return table
-
-
-def _by_partition(parts: Sequence[PartitionFigures], word: str) -> Table:
-    """A row per partition and device type; ``word`` is what the log calls a partition."""
-    from rich import box
-    from rich.table import Table
-
-    from bftrainer_replay.analysis.partitions import headings
-
-    table = Table(box=box.SIMPLE_HEAD, title=f"By {word} and device type", title_justify="left")
-    for place, header in enumerate(headings(word)):
-        table.add_column(header, justify="left" if place < 2 else "right")
-    for part in parts:
-        table.add_row(*part.cells())
-    table.caption = f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
-    table.caption_justify = "left"
-    return table
+    )
+    rows = [
+        ("span", f"{found.span_h:,.1f} h"),
+        ("out of service or reserved, in no share", found.down_node_h and f"{found.down_node_h:,.0f} {unit}-h"),
+        ("outages, not in the span", found.outage_h and f"{found.outage_h:,.1f} h"),
+        ("gaps (no data), not in the span", found.unknown_h and f"{found.unknown_h:,.1f} h"),
+        ("resource integral (Eqn 17)", f"{found.node_hours:,.0f} {unit}-h"),
+        (f"eq-{unit}s (Eqn 18)", f"{found.eq_nodes:,.1f}"),
+        (f"idle share of {found.machine_nodes:,} {unit}s in service", f"{found.idle_share:.2%}"),
+        (f"idle {unit}s: fewest", f"{found.idle_nodes_min:,}"),
+        (f"idle {unit}s: median over time", f"{found.idle_nodes_median:,}"),
+        (f"idle {unit}s: most", f"{found.idle_nodes_max:,}"),
+    ]
+    if (lengths := found.fragment_lengths) is not None:
+        rows += [
+            ("fragments under 10 min", f"{lengths.short_share:.1%}"),
+            (f"  their share of the {unit}-time", f"{lengths.short_node_time_share:.1%}"),
+            ("fragment length: first quartile", f"{lengths.first_quartile_s / 60:,.1f} min"),
+            ("fragment length: median", f"{lengths.median_s / 60:,.1f} min"),
+            ("fragment length: third quartile", f"{lengths.third_quartile_s / 60:,.1f} min"),
+            ("fragment length: 90th percentile", f"{lengths.p90_s / 60:,.1f} min"),
+        ]
+    told = [(name, f"{count:,}", f"{found.per_hour(count):.1f}") for name, count in counts]
+    return [*told, *((name, value, "") for name, value in rows if value)]

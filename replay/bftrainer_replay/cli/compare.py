@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import OBJECTIVES, SOLVER, NameChoice
+from bftrainer.cli.choices import DIR, FILE, OBJECTIVES, SOLVER, NameChoice
+from bftrainer.cli.output import say, show_rows
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import cost_model_option
+from bftrainer_replay.cli.choices import cost_model_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
 from bftrainer_replay.cli.workload_options import (
@@ -24,14 +25,8 @@ from bftrainer_replay.cli.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
     from bftrainer.domain.ports import Policy
     from bftrainer.policies.settings import PolicySettings
-    from bftrainer_replay.comparison.compare import RankedPolicy
-    from bftrainer_replay.report.page import Page
 
 
 def _policies_or_all() -> tuple[str, ...]:
@@ -45,20 +40,12 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 
 @click.command()
 @log_options_by_name
-@click.option("--trainers", type=click.Path(path_type=Path), metavar="FILE", help="Trainer table.")
+@click.option("--trainers", type=FILE, help="Trainer table.")
 @click.option(
-    "--state",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Instead of --trainers: the unfinished trainers of the pilot with this state directory.",
+    "--state", type=DIR, help="Instead of --trainers: the unfinished trainers of the pilot with this state directory."
 )
 @click.option("--group", metavar="NAME", help="With --state: only the trainers of a group.")
-@click.option(
-    "--curves",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Throughput curves.  [default: the paper's Table 2]",
-)
+@click.option("--curves", type=FILE, help="Throughput curves.  [default: the paper's Table 2]")
 @click.option("--model", metavar="NAME", help="Use this model's curve for all trainers.  [default: the model column]")
 @click.option(
     "--policies",
@@ -66,13 +53,7 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
     metavar="A,B,...",
     help="Comma-separated policies, or all installed ones.  [default: all; bftrainer and plain with --state]",
 )
-@click.option(
-    "--solver",
-    default="exact",
-    show_default=True,
-    type=SOLVER,
-    help="Solver for the bftrainer policy.",
-)
+@click.option("--solver", default="exact", type=SOLVER, help="Solver for the bftrainer policy.")
 @click.option(
     "--objective",
     type=OBJECTIVES,
@@ -82,23 +63,12 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 )
 @forward_option
 @admission_option
-@click.option(
-    "--requested",
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Nodes requested per trainer, for policies with fixed sizes.",
-)
+@click.option("--requested", default=8, metavar="N", help="Nodes requested per trainer, for policies with fixed sizes.")
 @checkpoint_option
 @cost_model_option
-@click.option("--seed", default=0, show_default=True, help="Random seed for policies that break ties at random.")
+@click.option("--seed", default=0, help="Random seed for policies that break ties at random.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Output directory for the report page.",
-)
+@click.option("--out", type=DIR, help="Output directory for the report page.")
 def compare(
     choice: LogChoice, trainers: Path | None, state: Path | None, group: str | None, curves: Path | None,
     model: str | None, policies: str | None, solver: str, objective: str | None, forward_s: float | None,
@@ -135,8 +105,9 @@ def compare(
     from bftrainer.allocation.objectives import usual_objective
     from bftrainer.plugins import policy_names
     from bftrainer.policies.settings import PolicySettings
-    from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
+    from bftrainer_replay.comparison.compare import COLUMNS, enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
+    from bftrainer_replay.report.page import write
     from bftrainer_replay.simulation.bounds import Bounds, bounds_of
     from bftrainer_replay.simulation.play import Scenario, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
@@ -185,23 +156,23 @@ def compare(
     order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in names if name not in chosen)
-        _write(out, compare_page(order, scenario, choice.log.name, left_out, shlex.join(["bftrainer", *sys.argv[1:]])))
+        command = shlex.join(["bftrainer", *sys.argv[1:]])
+        with written(out):
+            write(out, compare_page(order, scenario, choice.log.name, left_out, command))
     if as_json:
         click.echo(json.dumps([p.as_dict() for p in order], allow_nan=False))
         return
-    from rich.console import Console
-
-    console = Console(width=None if Console().is_terminal else 200)
-    console.print(table(order))
+    heads = tuple(heading for heading, _ in COLUMNS)
+    show_rows(("policy", *heads), [(p.name, *(cell(p) for _, cell in COLUMNS)) for p in order], right=heads)
     if (bound := fluid_bound(window, arrivals)) is not None:
         mean, last = bound.text(bound.mean_h), bound.text(bound.last_h)
-        console.print(f"Fluid bound: no policy has a mean below {mean} h, or a last below {last} h.")
-    console.print(
+        say(f"Fluid bound: no policy has a mean below {mean} h, or a last below {last} h.")
+    say(
         "work: one-node hours per idle node-hour. mean, p95, last: hours from submission until done; longest wait: without "
         "nodes. Loss curves are generated; fixed-size jobs have --requested nodes, plain jobs the smallest size."
     )
     if out is not None:
-        console.print("Report:", out / "report.html", soft_wrap=True)
+        say(f"Report: {out / 'report.html'}")
 
 
 def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None:
@@ -215,28 +186,3 @@ def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None
             raise
         click.echo(f"note: policy skipped: {error}", err=True)
         return None
-
-
-def table(ranking: Sequence[RankedPolicy]) -> Table:
-    """One row per policy, in the order of the ranking."""
-    from rich import box
-    from rich.table import Table
-
-    from bftrainer_replay.comparison.compare import COLUMNS
-
-    found = Table(box=box.SIMPLE_HEAD)
-    found.add_column("policy", no_wrap=True)
-    for heading, _ in COLUMNS:
-        found.add_column(heading, justify="right")
-    for p in ranking:
-        found.add_row(p.summary.policy, *(cell(p) for _, cell in COLUMNS))
-    return found
-
-
-def _write(out: Path, page: Page) -> None:
-    from bftrainer_replay.report.page import write
-
-    try:
-        write(out, page)
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from bftrainer.errors import UserError
+from bftrainer.cli.choices import FILE
+from bftrainer_replay.cli.choices import written
 from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
 from bftrainer_replay.cli.log_options import LogChoice, read_log
 from bftrainer_replay.logs.event_log import write_event_log
@@ -14,13 +15,7 @@ from bftrainer_replay.logs.event_log import write_event_log
 
 @click.command()
 @click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Event log to write; compressed if the name ends in .gz.",
-)
+@click.option("--out", required=True, type=FILE, help="Event log to write; compressed if the name ends in .gz.")
 @click.option(
     "--machine-nodes",
     type=int,
@@ -43,10 +38,8 @@ def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) ->
     """
     choice = LogChoice(log, importing=import_options(machine_nodes, {name: given[name] for name in NAMES}))
     events = read_log(choice, always_totals=True)
-    try:
+    with written(out):
         write_event_log(out, events)
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     nodes = len(events.nodes())
     click.echo(
         f"{out}: {len(events.events):,} events, {nodes:,} {'nodes' if events.gpus is None else 'GPUs'} idle at some time"

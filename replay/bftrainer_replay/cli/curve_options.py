@@ -46,12 +46,11 @@ def curve_options(command: _Command) -> _Command:
                 "wrong:KIND (wrong curves) or learn:KIND (wrong curves; measurements correct them). "
                 "KIND is factor, linear or flat. Specify FILE, HOW or both.",
             ),
-            click.option("--noise", default=0.0, show_default=True, help="Relative error of a measurement, like 0.1."),
+            click.option("--noise", default=0.0, help="Relative error of a measurement, like 0.1."),
             click.option(
                 "--lessons",
                 type=SHARED_BY,
                 default="model",
-                show_default=True,
                 help="Share measurements between trainers of one model, or keep them per trainer.",
             ),
         )

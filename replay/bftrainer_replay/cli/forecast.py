@@ -43,9 +43,7 @@ _TOO_SHORT = "from too few past moments it was done within the log"
     metavar="FILE",
     help="Log of idle nodes to use, such as of `bftrainer record`.  [default: the pool of the pilot's journal]",
 )
-@click.option(
-    "--seconds", type=click.FloatRange(min=1.0), default=20.0, show_default=True, help="Time for replays of the past."
-)
+@click.option("--seconds", type=click.FloatRange(min=1.0), default=20.0, help="Time for replays of the past.")
 @state_option
 @json_option
 def forecast(

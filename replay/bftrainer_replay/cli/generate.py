@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from bftrainer.errors import UserError
+from bftrainer.cli.choices import FILE
+from bftrainer_replay.cli.choices import written
 from bftrainer_replay.logs.event_log import write_event_log
 from bftrainer_replay.logs.model import cut
 
@@ -14,20 +15,9 @@ from bftrainer_replay.logs.model import cut
 @click.command()
 @click.option("--nodes", type=int, required=True, metavar="N", help="Number of nodes in the cluster.")
 @click.option("--days", type=float, required=True, metavar="D", help="Length of the log.")
+@click.option("--seed", type=int, default=1, metavar="S", help="Random seed; the same seed gives an identical file.")
 @click.option(
-    "--seed",
-    type=int,
-    default=1,
-    show_default=True,
-    metavar="S",
-    help="Random seed; the same seed gives an identical file.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    metavar="LOG",
-    help="Event log to write; compressed if the name ends in .gz.",
+    "--out", type=FILE, required=True, metavar="LOG", help="Event log to write; compressed if the name ends in .gz."
 )
 def generate(nodes: int, days: float, seed: int, out: Path) -> None:
     """Generate an event log of idle nodes, for a demo or a cluster whose own log is not available.
@@ -43,10 +33,8 @@ def generate(nodes: int, days: float, seed: int, out: Path) -> None:
     from bftrainer_replay.generation.generate import generate as make
 
     log = make(nodes, days, seed)
-    try:
+    with written(out):
         write_event_log(out, log)
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     found = characterize(cut(log, machine_nodes=nodes))
     short = ""
     if found.fragment_lengths is not None:

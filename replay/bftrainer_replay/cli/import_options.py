@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bftrainer.cli.choices import FILE
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import FORMAT
 
@@ -28,7 +28,7 @@ OPTIONS = (
     ),
     click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read, up to --most-bad."),
     click.option(
-        "--most-bad", type=click.FloatRange(0, 1), default=0.01, show_default=True, metavar="SHARE",
+        "--most-bad", type=click.FloatRange(0, 1), default=0.01, metavar="SHARE",
         help="With --skip-bad: refuse a log with a larger share of such lines.",
     ),
     click.option("--cluster", metavar="NAME", help="Use only the jobs of this cluster (sacct's column Cluster)."),
@@ -42,51 +42,40 @@ OPTIONS = (
         help="Processors per node (SWF logs only).  [default: from the log's header]",
     ),
     click.option(
-        "--debounce-s",
-        default=10.0,
-        show_default=True,
-        metavar="S",
+        "--debounce-s", default=10.0, metavar="S",
         help="Ignore idle periods and job waits shorter than this (job logs only).",
     ),
     click.option(
-        "--warm-up-h",
-        type=float,
-        metavar="H",
+        "--warm-up-h", type=float, metavar="H",
         help="Exclude the log's first H hours, which may lack jobs that were already running.  [default: estimated]",
     ),
     click.option(
-        "--cool-down-h",
-        type=float,
-        metavar="H",
+        "--cool-down-h", type=float, metavar="H",
         help="Exclude the log's last H hours, which may lack jobs that were still running.  [default: estimated]",
     ),
     click.option(
-        "--outage",
-        "outages",
-        multiple=True,
-        metavar="START/END",
+        "--outage", "outages", multiple=True, metavar="START/END",
         help="Treat this period as an outage, in which no node counts as idle. May be repeated. 'auto' detects "
         "outages; 'none' disables this.  [default: auto]",
     ),
     click.option(
-        "--node-events", type=click.Path(path_type=Path), metavar="FILE",
+        "--node-events", type=FILE,
         help="Output of `sacctmgr -P show event start=... end=...`: nodes that are down or drained do not count as idle.",
     ),
     click.option(
-        "--reservations", type=click.Path(path_type=Path), metavar="FILE",
+        "--reservations", type=FILE,
         help="Output of `scontrol show reservation`, or of `sacctmgr -P show reservation start=... "
         "format=Name,TimeStart,TimeEnd,NodeNames`: reserved nodes do not count as idle.",
     ),
     click.option(
-        "--node-info", type=click.Path(path_type=Path), metavar="FILE",
+        "--node-info", type=FILE,
         help="Output of `scontrol show node`: the cores and devices of each node.  [default: the most in use on it at once]",
     ),
     click.option(
-        "--outliers", type=click.Choice(["drop", "keep"]), default="drop", show_default=True,
-        help="Jobs dated far away from all others.",
+        "--outliers", type=click.Choice(["drop", "keep"]), default="drop", help="Jobs dated far away from all others."
     ),
     click.option(
-        "--runaways", type=click.Choice(["limit", "keep"]), default="limit", show_default=True,
+        "--runaways", type=click.Choice(["limit", "keep"]), default="limit",
         help="Jobs without an end: end them at their time limit, or let them run to the log's end.",
     ),
     click.option(
@@ -98,11 +87,11 @@ OPTIONS = (
         help="With --unit gpu: GPUs of each node that has any.  [default: --node-info, or the most in use on it at once]",
     ),
     click.option(
-        "--part-cpus", type=click.FloatRange(0, 1024), default=4.0, show_default=True, metavar="C",
+        "--part-cpus", type=click.FloatRange(0, 1024), default=4.0, metavar="C",
         help="With --unit gpu: cores that a held GPU needs, at most an equal share; idle GPUs without them are left out.",
     ),
     click.option(
-        "--back-s", type=click.FloatRange(0, 86400), default=20.0, show_default=True, metavar="S",
+        "--back-s", type=click.FloatRange(0, 86400), default=20.0, metavar="S",
         help="With --unit gpu: a main job that takes any GPU of a held part takes all; the rest is held again S seconds later.",
     ),
     click.option(

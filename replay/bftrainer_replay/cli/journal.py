@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from bftrainer.cli.choices import DIR
 from bftrainer.client.state_dir import opened_registry
 from bftrainer.errors import BFTrainerError
 
@@ -17,7 +18,7 @@ class JournalDiffersError(BFTrainerError):
 
 
 @click.command()
-@click.argument("state", type=click.Path(path_type=Path, file_okay=False), metavar="STATE_DIR")
+@click.argument("state", type=DIR, metavar="STATE_DIR")
 @click.option(
     "--import",
     "may_import",

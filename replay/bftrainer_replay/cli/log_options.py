@@ -23,6 +23,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from bftrainer.cli.choices import FILE
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
 from bftrainer_replay.limited_file import MOST_BYTES
@@ -75,10 +76,7 @@ _WINDOW_OPTIONS = (
         "(in order of the SHA-256 of their names).  [default: all]",
     ),
     click.option(
-        "--node-list",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Use these nodes only: one name per line, including nodes that were never idle.",
+        "--node-list", type=FILE, help="Use these nodes only: one name per line, including nodes that were never idle."
     ),
     click.option(
         "--partition",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bftrainer.cli.choices import DIR
 from bftrainer.cli.output import say
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UnknownNameError, UserError
@@ -13,12 +14,7 @@ from bftrainer.errors import UnknownNameError, UserError
 
 @click.command()
 @click.argument("trainer", metavar="NAME")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Output directory.  [default: NAME in the current directory]",
-)
+@click.option("--out", type=DIR, help="Output directory.  [default: NAME in the current directory]")
 @click.option("--metric", metavar="METRIC", help="A metric to draw beside the loss.  [default: the first one reported]")
 @state_option
 def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> None:

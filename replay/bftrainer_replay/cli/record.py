@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import SCHEDULER
+from bftrainer.cli.choices import DIR, FILE, SCHEDULER
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
 from bftrainer.system.printable import printable
 
@@ -42,9 +42,7 @@ _WHOLE_SECONDS = 2.0
 
 
 @click.command()
-@click.option(
-    "--scheduler", type=SCHEDULER, default="slurm", show_default=True, help="The batch scheduler: slurm or lsf."
-)
+@click.option("--scheduler", type=SCHEDULER, default="slurm", help="The batch scheduler: slurm or lsf.")
 @click.option(
     "--for",
     "for_",
@@ -52,11 +50,10 @@ _WHOLE_SECONDS = 2.0
     metavar="TIME",
     help="Stop after this time, like 30m, 12h or 2d.  [default: never]",
 )
-@click.option("--every", default="10s", show_default=True, callback=seconds, metavar="TIME", help="Polling interval.")
+@click.option("--every", default="10s", callback=seconds, metavar="TIME", help="Polling interval.")
 @click.option(
     "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
+    type=FILE,
     help="The pilot's configuration file; the command uses [slurm] or [lsf], and [nodes] to select nodes.  "
     "[default: all nodes]",
 )
@@ -68,18 +65,12 @@ _WHOLE_SECONDS = 2.0
 )
 @click.option(
     "--keep",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DIR,
     metavar="FOLDER",
     help="Directory for scheduler output that cannot be parsed.  [default: OUT.answers]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the totals as one JSON object.")
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Event log to write or continue (.csv).",
-)
+@click.option("--out", required=True, type=FILE, help="Event log to write or continue (.csv).")
 def record(
     scheduler: str,
     for_: float | None,

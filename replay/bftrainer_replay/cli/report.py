@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer import __version__
+from bftrainer.cli.choices import FILE
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import cost_model_option
+from bftrainer_replay.cli.choices import cost_model_option, out_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.other_guesses import other_guesses
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
@@ -37,13 +38,7 @@ if TYPE_CHECKING:
 @click.command()
 @log_options
 @workload_options
-@click.option(
-    "--forward-s",
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="T_fwd of the replay that the others are compared with.",
-)
+@click.option("--forward-s", default=120.0, metavar="S", help="T_fwd of the replay that the others are compared with.")
 @max_parallel_option(
     "P_jmax of the replay that the others are compared with.",
     "enough trainers for twice the mean number of idle nodes, from 10 to 100",
@@ -52,19 +47,14 @@ if TYPE_CHECKING:
 @full_option
 @node_type_option
 @click.option(
-    "--compare",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="LAST.json",
-    help="List the changes since an earlier report (its DIR/report.json).",
+    "--compare", type=FILE, metavar="LAST.json", help="List the changes since an earlier report (its DIR/report.json)."
 )
 @click.option(
     "--title", metavar="TEXT", help="Title of the page.  [default: the size of the cluster and the dates of LOG]"
 )
 @jobs_option
 @click.option("--json", "to_json", is_flag=True, help="Print one JSON object with the results of every replay.")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
-)
+@out_option
 def report(
     choice: LogChoice,
     table: WorkloadTable,
@@ -127,7 +117,7 @@ def report(
     store = ResultStore(out / "cells")
     tasks = plan.tasks(sample, inputs)
     replayed(tasks, sample, inputs, store, jobs)
-    rows = sample.rows(plan.cells, inputs, store, with_static=False)
+    rows = sample.rows(plan.cells, inputs, store)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     rates, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])
@@ -140,11 +130,9 @@ def report(
         origin, title, other_guesses(choice, window), last,
         gpus=None if held is None else gpu_chapter(held, sample.windows[sample.shown], in_gpus, base),
     )  # fmt: skip
-    try:
+    with written(out):
         size = write(out, page)
         write_atomically(out / "report.json", f"{json.dumps(as_json(figures), indent=2)}\n".encode())
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     if to_json:
         from bftrainer_replay.sweep.results import as_dict
 

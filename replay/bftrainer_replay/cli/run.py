@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import POLICY, SOLVER
+from bftrainer.cli.choices import FILE, POLICY, SOLVER
+from bftrainer.cli.output import say, show_rows
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import DECIDE_ON, cost_model_option
+from bftrainer_replay.cli.choices import DECIDE_ON, cost_model_option, out_option, written
 from bftrainer_replay.cli.curve_options import curve_options, curves_of
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
@@ -27,9 +28,6 @@ from bftrainer_replay.cli.workload_options import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.table import Table
-
-    from bftrainer_replay.simulation.by_user import UserOutcome
     from bftrainer_replay.simulation.summary import Summary
 
 
@@ -38,8 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--trainers",
     required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
+    type=FILE,
     help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority,Tstart,user), in the format that "
     "`replay workload` writes.",
 )
@@ -49,21 +46,8 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Use the curve of this model (such as shufflenet) for all trainers.  [default: the model column]",
 )
-@click.option(
-    "--policy",
-    type=POLICY,
-    default="bftrainer",
-    show_default=True,
-    metavar="NAME",
-    help="A policy's name, or module:function.",
-)
-@click.option(
-    "--solver",
-    type=SOLVER,
-    default="exact",
-    show_default=True,
-    help="Solver of the allocation problem.",
-)
+@click.option("--policy", type=POLICY, default="bftrainer", metavar="NAME", help="A policy's name, or module:function.")
+@click.option("--solver", type=SOLVER, default="exact", help="Solver of the allocation problem.")
 @forward_option
 @admission_option
 @objective_option
@@ -72,26 +56,15 @@ if TYPE_CHECKING:
     "how",
     type=click.Choice(["share", "first-come", "equal", "one-owner"]),
     default="one-owner",
-    show_default=True,
     help="How the users of the table's column `user` come to nodes: `share`, as their pilots split them (nodes.share); "
     "`first-come`, without giving any up; `equal`, divided at every event; or one pilot for all trainers.",
 )
 @checkpoint_option
 @cost_model_option
-@click.option(
-    "--decide-on",
-    type=DECIDE_ON,
-    default="all",
-    show_default=True,
-    help="Decide at all events, or at pool changes only.",
-)
-@click.option(
-    "--seed", default=0, show_default=True, help="Random seed for tie-breaking, measurement noise and wrong curves."
-)
+@click.option("--decide-on", type=DECIDE_ON, default="all", help="Decide at all events, or at pool changes only.")
+@click.option("--seed", default=0, help="Random seed for tie-breaking, measurement noise and wrong curves.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
-)
+@out_option
 def run(
     choice: LogChoice,
     trainers: Path,
@@ -163,59 +136,30 @@ def run(
             static = static_outcome(scenario, on_time=begin("static nodes"))
             bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
     summary = summarize(policy, scenario, outcome, static, bounds)
-    try:
+    with written(out):
         files = write_all(out, scenario, outcome, summary)
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     if as_json:
         users = {"users": [asdict(it) for it in by_user], "nodes_given_up_per_h": given_up} if several else {}
         click.echo(json.dumps(summary.as_dict() | users))
         return
-    from rich.console import Console
-
-    console = Console()
-    console.print(table(summary))
+    show_rows(("", policy), [(name, cell(summary)) for name, cell in _ROWS], right=(policy,))
     if several:
-        console.print(user_table(by_user, given_up))
+        cells = [(it.user, f"{it.one_node_h:,.0f}", f"{it.own_part_h:,.0f}", f"{it.relative:.2f}") for it in by_user]
+        heads = ("user", "one-node hours", "on own nodes", "relative")
+        show_rows(heads, cells, right=heads[1:])
+        moved = "" if given_up is None else f"; {given_up:,.1f} nodes given up for other users per hour"
+        say(f"own nodes: one of {len(by_user)} nodes, as the user's alone{moved}")
     if summary.work_ran_out_at is not None:
-        console.print(
+        say(
             f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed idle, which "
             "lowers U. Add trainers, or reduce --hours."
         )
     if summary.bound_work_ran_out_at is not None:
-        console.print(
+        say(
             f"Without rescale costs, trainers ran out of work at {summary.bound_work_ran_out_at}: the no-cost bound of more "
             "trainers is higher."
         )
-    console.print(f"Written: {', '.join(str(path) for path in files)}", soft_wrap=True, highlight=False)
-
-
-def table(*summaries: Summary) -> Table:
-    """The figures of one or more replays, side by side."""
-    from rich import box
-    from rich.table import Table
-
-    found = Table(box=box.SIMPLE_HEAD)
-    found.add_column("")
-    for summary in summaries:
-        found.add_column(summary.policy, justify="right")
-    for name, cell in _ROWS:
-        found.add_row(name, *(cell(summary) for summary in summaries))
-    return found
-
-
-def user_table(users: tuple[UserOutcome, ...], given_up_per_h: float | None) -> Table:
-    """The outcome of each user."""
-    from rich import box
-    from rich.table import Table
-
-    moved = "" if given_up_per_h is None else f"; {given_up_per_h:,.1f} nodes given up for other users per hour"
-    found = Table(box=box.SIMPLE_HEAD, caption=f"own nodes: one of {len(users)} nodes, as the user's alone{moved}")
-    for name in ("user", "one-node hours", "on own nodes", "relative"):
-        found.add_column(name, justify="left" if name == "user" else "right")
-    for one in users:
-        found.add_row(one.user, f"{one.one_node_h:,.0f}", f"{one.own_part_h:,.0f}", f"{one.relative:.2f}")
-    return found
+    say(f"Written: {', '.join(str(path) for path in files)}")
 
 
 def _percent(fraction: float | None) -> str:

@@ -22,7 +22,7 @@ BUDGET_S = 120.0
 """Seconds of one core that the replays of a report or of advice may take by default, on the machine of the benchmarks."""
 _PILOT_H = 6.0
 _OTHERS = 0.3
-"""Of a replay's time: what constant nodes, bounds and policies that do not optimize take."""
+"""Of a replay's time: what policies that do not optimize take."""
 
 
 def full_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,8 +41,7 @@ def sample_of(window: LogWindow, source: SweepWorkload, cells: Sequence[Cell], *
     if full or source.has_times:
         return whole(window)
     trainers = pilot_trainers(window, source, base.seed)
-    # Each value of P_jmax has its runs on constant nodes; they take about a third of its replay.
-    whole_s = sum(cost_s(window, trainers, cell.max_parallel) for cell in cells) * 1.15
+    whole_s = sum(cost_s(window, trainers, cell.max_parallel) for cell in cells)
     return drawn(window, min(BUDGET_S / whole_s, 1.0))
 
 
@@ -63,11 +62,8 @@ def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: Re
     if not sample.is_whole:
         click.echo(f"note: replaying {sample.text}; --full replays all of it", err=True)
     if left:
-        replays = sum(task.kind.value == "replay" for task in tasks)
-        others = len(tasks) - replays
-        reference = f" and {others:,} reference replays" if others else ""
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
-        click.echo(f"{replays:,} replays{reference}{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)
+        click.echo(f"{len(tasks):,} replays{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)
 
     costs: dict[tuple[object, ...], float] = {}
 
@@ -77,7 +73,7 @@ def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: Re
         if key not in costs:
             trainers = [arrival.trainer for arrival in inputs.arrivals_of(cell)]
             costs[key] = cost_s(inputs.windows[cell.log], trainers, cell.max_parallel)
-        return costs[key] * (1.0 if task.kind.value == "replay" and cell.policy == "bftrainer" else _OTHERS)
+        return costs[key] * (1.0 if cell.policy == "bftrainer" else _OTHERS)
 
     with progress_of_tasks("replays") as show:
         complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show, cost=cost), len(tasks))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import FILE
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,27 +22,21 @@ _COUNT, _START = 1000, "2021-01-01T00:00:00"
 
 @click.command()
 @click.argument("kind", type=click.Choice(_KINDS), metavar="hpo|diverse")
-@click.option("--count", default=_COUNT, show_default=True, metavar="N", help="Number of trainers.")
-@click.option("--spacing-s", default=36.0, show_default=True, metavar="S", help="Time between submissions.")
+@click.option("--count", default=_COUNT, metavar="N", help="Number of trainers.")
+@click.option("--spacing-s", default=36.0, metavar="S", help="Time between submissions.")
 @click.option("--poisson", is_flag=True, help="Submit as a Poisson process whose mean spacing is --spacing-s.")
-@click.option("--start", default=_START, show_default=True, metavar="ISO", help="First submission.")
-@click.option("--model", default="shufflenet", show_default=True, metavar="NAME", help="hpo: the model of all trials.")
-@click.option("--seed", default=0, show_default=True, help="Random seed for rescale costs and Poisson submissions.")
-@click.option("--scale-up-s", default=18.0, show_default=True, metavar="S", help="hpo: stall of growing, R_up.")
-@click.option("--scale-down-s", default=12.0, show_default=True, metavar="S", help="hpo: stall of shrinking, R_dw.")
+@click.option("--start", default=_START, metavar="ISO", help="First submission.")
+@click.option("--model", default="shufflenet", metavar="NAME", help="hpo: the model of all trials.")
+@click.option("--seed", default=0, help="Random seed for rescale costs and Poisson submissions.")
+@click.option("--scale-up-s", default=18.0, metavar="S", help="hpo: stall of growing, R_up.")
+@click.option("--scale-down-s", default=12.0, metavar="S", help="hpo: stall of shrinking, R_dw.")
 @click.option(
     "--start-s",
     type=float,
     metavar="S",
     help="hpo: time in which new nodes start and old ones train on, for --cost-model overlap.  [default: none]",
 )
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Trainer table to write.",
-)
+@click.option("--out", required=True, type=FILE, help="Trainer table to write.")
 def workload(
     kind: str,
     count: int,
@@ -101,8 +97,6 @@ def write_table(out: Path, arrivals: Sequence[Arrival], kind: str) -> None:
     from bftrainer_replay.logs.event_log import format_time
     from bftrainer_replay.workload.workload import write_workload
 
-    try:
+    with written(out):
         write_workload(out, arrivals)
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     click.echo(f"{out}: {len(arrivals)} trainers ({kind}), first submission at {format_time(arrivals[0].at_s)}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.cli.choices import OBJECTIVE
+from bftrainer.cli.choices import FILE, OBJECTIVE
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import WORKLOAD
 from bftrainer_replay.cli.sweeping import cores
@@ -30,16 +30,14 @@ if TYPE_CHECKING:
     from bftrainer_replay.sweep.inputs import WorkloadKind, WorkloadTable
 
 AUTO = "auto"
-_PATH = click.Path(path_type=Path)
 _OPTIONS = (
-    click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: generated, see --workload]"),
-    click.option("--curves", type=_PATH, metavar="FILE", help="Throughput curves.  [default: the paper's Table 2]"),
+    click.option("--trainers", type=FILE, help="Trainer table.  [default: generated, see --workload]"),
+    click.option("--curves", type=FILE, help="Throughput curves.  [default: the paper's Table 2]"),
     click.option("--model", metavar="NAME", help="Use this model's curve for all trainers."),
     click.option(
         "--workload",
         type=WORKLOAD,
         default="diverse",
-        show_default=True,
         help="Kind of trainers to generate; their work lasts longer than the log.",
     ),
 )
@@ -140,7 +138,6 @@ def _checkpoint(context: click.Context, parameter: click.Parameter, value: str) 
 checkpoint_option = click.option(
     "--checkpoint-s",
     default="notice",
-    show_default=True,
     metavar="S",
     callback=_checkpoint,
     help="Time between checkpoints of a trainer, which repeats its work since the last one when it loses all its nodes; or "

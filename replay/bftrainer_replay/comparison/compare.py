@@ -16,19 +16,17 @@ from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import OnTime, Scenario, play
 from bftrainer_replay.simulation.summary import Summary, summarize
 from bftrainer_replay.simulation.world import Arrival
-from bftrainer_replay.sweep.detail import Detail, detail_of, read_detail
 
 
 @dataclass(frozen=True, slots=True)
 class RankedPolicy:
-    """One policy's results; ``felt`` are completion times and fairness, ``detail`` the replay over time.
+    """One policy's results; ``felt`` are completion times and fairness.
 
     ``longest_wait_s`` is the longest time of any trainer without nodes, from its admission on.
     """
 
     summary: Summary
     felt: Completion
-    detail: Detail
     longest_wait_s: float
 
     @property
@@ -64,11 +62,10 @@ def rank_policy(
     name: str, scenario: Scenario, policy: Policy, static: float, bounds: Bounds, on_time: OnTime | None = None
 ) -> RankedPolicy:
     """Replay under one policy; ``static`` is A_s in samples."""
-    outcome = play(scenario, policy, on_time=on_time)
+    outcome = play(scenario, policy, on_time=on_time, keep_entries=False)
     return RankedPolicy(
         summarize(name, scenario, outcome, static, bounds),
         completion(scenario.arrivals, outcome.runs),
-        read_detail(detail_of(scenario, outcome)),
         max((run.longest_wait_s(scenario.window.end_s) for run in outcome.runs), default=0.0),
     )
 

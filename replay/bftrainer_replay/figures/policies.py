@@ -1,4 +1,4 @@
-"""Policies side by side, in the order of the ranking: outcome, completion times, fairness, costs."""
+"""Policies side by side, in the order of the ranking: outcome and completion times."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter, StrMethodFormatter
 
-from bftrainer_replay.comparison.compare import RankedPolicy, lost_share
-from bftrainer_replay.figures.style import BLUE, DAY_S, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, date_axis, sheet
-
-_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-"), (PURPLE, ":"))
+from bftrainer_replay.comparison.compare import RankedPolicy
+from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, SKY, sheet
 
 
 def outcome_figure(ranking: Sequence[RankedPolicy]) -> Figure:
@@ -89,76 +86,6 @@ def completion_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     above.legend(loc="upper left", frameon=False, fontsize=9, ncols=2)
     _bars(below, [row[2] for row in rows], ORANGE, "queueing, h", "{:,.1f}")
     return _named(figure, below, ranking)
-
-
-def fairness_figure(ranking: Sequence[RankedPolicy]) -> Figure:
-    """Jain's index of the speeds, and the worst slowdown."""
-    jain = [p.felt.jain for p in ranking]
-    slow = [p.felt.worst_slowdown for p in ranking]
-    known = [(p.felt.jain, p.felt.worst_slowdown, p.name) for p in ranking if not math.isnan(p.felt.jain)]
-    reading = "no trainer completed under any policy"
-    if known:
-        fairest, kindest = max(known), min(known, key=lambda row: row[1])
-        reading = (
-            f"{fairest[2]} is fairest by Jain's index ({fairest[0]:.2f}); under {kindest[2]}, the worst slowdown is smallest "
-            f"({kindest[1]:,.1f})"
-        )
-    figure, (above, below) = sheet(
-        "Fairness",
-        f"Read: {reading}. Slowdown is the completion time over the time that the trainer would take alone at its best size; "
-        "Jain's index of the speeds is 1 if all trainers are slowed down equally. Completed trainers only.",
-        height_ratios=(1, 1),
-    )
-    _bars(above, jain, GREEN, "Jain's index", "{:.2f}")
-    above.set_ylim(0, 1.25)
-    _bars(below, slow, PURPLE, "worst slowdown", "{:,.0f}")
-    return _named(figure, below, ranking)
-
-
-def costs_by_policy_figure(ranking: Sequence[RankedPolicy]) -> Figure:
-    """Shares of the possible samples that were lost to preemptions and to planned rescales."""
-    taken = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in ranking]
-    spent = [lost_share(p, p.summary.rescale_cost_samples) or 0.0 for p in ranking]
-    least, most = int(np.argmin(spent)), int(np.argmax(spent))
-    hit = int(np.argmin(taken))
-    figure, (axes,) = sheet(
-        "Costs of preemption and rescaling",
-        f"Read: {ranking[hit].name} loses the least to preemptions, {taken[hit]:.1%} of the samples that were possible. "
-        f"Planned rescales cost {spent[least]:.1%} under {ranking[least].name} and {spent[most]:.1%} under "
-        f"{ranking[most].name}. The main queue causes the preemptions; the policy chooses the rescales.",
-    )
-    spots = np.arange(len(ranking))
-    axes.bar(spots, taken, 0.7, color=BLUE, edgecolor="white", label="preemption")
-    axes.bar(spots, spent, 0.7, bottom=taken, color=ORANGE, hatch="///", edgecolor="white", label="planned rescales")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.margins(y=0.25)
-    axes.set_ylabel("share of possible samples")
-    axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
-    return _named(figure, axes, ranking)
-
-
-def nodes_by_policy_figure(ranking: Sequence[RankedPolicy]) -> Figure:
-    """Mean nodes in training over time under the first four, and the idle nodes."""
-    idle = ranking[0].detail
-    integral = float(np.dot(idle.idle, np.diff(idle.edges_s))) or 1.0
-    shares = [(float(np.dot(p.detail.used, np.diff(p.detail.edges_s))) / integral, p.name) for p in ranking]
-    figure, (axes,) = sheet(
-        "Nodes in training",
-        f"Read: {max(shares)[1]} uses the most of the idle node-time, {max(shares)[0]:.0%}; {min(shares)[1]} uses the least, "
-        f"{min(shares)[0]:.0%}. More nodes in use do not always mean more training: large trainers use them less efficiently.",
-    )
-    edges = idle.edges_s / DAY_S
-    axes.stairs(idle.idle, edges, fill=True, color=SKY, alpha=0.45, label="idle")
-    for p, (color, dashes) in zip(ranking, _LINES, strict=False):
-        axes.stairs(p.detail.used, edges, color=color, linestyle=dashes, linewidth=0.9, label=p.name, baseline=None)
-    axes.set_ylim(bottom=0)
-    axes.margins(y=0.2)
-    axes.set_xlim(edges[0], edges[-1])
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.set_ylabel("nodes")
-    axes.legend(loc="upper right", frameon=False, fontsize=8, ncols=3)
-    date_axis(axes)
-    return figure
 
 
 def _bars(axes: Axes, values: Sequence[float], color: str, label: str, text: str) -> None:

@@ -6,16 +6,8 @@ import math
 from collections.abc import Sequence
 
 from bftrainer_replay.comparison.compare import COLUMNS, RankedPolicy, lost_share
-from bftrainer_replay.figures.policies import (
-    completion_figure,
-    costs_by_policy_figure,
-    fairness_figure,
-    frontier_figure,
-    nodes_by_policy_figure,
-    outcome_figure,
-)
-from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
+from bftrainer_replay.figures.policies import completion_figure, frontier_figure, outcome_figure
+from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
 from bftrainer_replay.simulation.play import Scenario
 
 
@@ -26,9 +18,7 @@ def compare_page(
     best = ranking[0]
     chapters = (
         Chapter("Ranking", _settings(scenario), (_ranking(ranking), _outcome(ranking))),
-        Chapter("Use of the nodes", "", (_nodes(ranking, scenario),)),
-        Chapter("Completion time and fairness", "", (_frontier(ranking), _completion(ranking), _fairness(ranking))),
-        Chapter("Costs", "", (_costs(ranking),)),
+        Chapter("Completion time", "", (_frontier(ranking), _completion(ranking))),
     )
     summary = best.summary
     lost = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in ranking]
@@ -97,16 +87,6 @@ def _outcome(ranking: Sequence[RankedPolicy]) -> Picture:
     return Picture("outcome", outcome_figure(ranking), ("policy", "one_node_h", "samples"), rows)
 
 
-def _nodes(ranking: Sequence[RankedPolicy], scenario: Scenario) -> Picture:
-    details = {p.name: p.detail for p in ranking}
-    first = ranking[0].detail
-    edges_s = first.edges_s.tolist()
-    nodes = {"idle": first.idle.tolist()} | {name: detail.used.tolist() for name, detail in details.items()}
-    rows = list(zip((format_time(round(at)) for at in edges_s[:-1]), *nodes.values(), strict=True))
-    series = step_series(edges_s, nodes, "nodes", "nodes", area=True, shown=5, window=scenario.window)
-    return Picture("nodes", nodes_by_policy_figure(ranking), ("time", *nodes), rows, series)
-
-
 def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
     done = [p.summary.done for p in ranking]
     rows = [(p.name, each.mean_h, each.last_h, each.unfinished) for p, each in zip(ranking, done, strict=True)]
@@ -116,19 +96,6 @@ def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
 def _completion(ranking: Sequence[RankedPolicy]) -> Picture:
     rows = [(p.name, p.felt.completed, p.felt.mean_s, p.felt.p95_s, p.felt.queueing_s) for p in ranking]
     return Picture("completion", completion_figure(ranking), ("policy", "done", "mean_s", "p95_s", "queueing_s"), rows)
-
-
-def _fairness(ranking: Sequence[RankedPolicy]) -> Picture:
-    rows = [(p.name, p.felt.jain, p.felt.worst_slowdown) for p in ranking]
-    return Picture("fairness", fairness_figure(ranking), ("policy", "jain", "worst_slowdown"), rows)
-
-
-def _costs(ranking: Sequence[RankedPolicy]) -> Picture:
-    rows = [
-        (p.name, lost_share(p, p.summary.preemption_cost_samples), lost_share(p, p.summary.rescale_cost_samples))
-        for p in ranking
-    ]
-    return Picture("costs", costs_by_policy_figure(ranking), ("policy", "lost_to_preemption", "lost_to_rescale"), rows)
 
 
 def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
+from bftrainer_replay.sweep.cell import Cell, Inputs, Task, each_once, task
 from bftrainer_replay.sweep.sample import LogSample
 
 _MANY = 40
@@ -40,8 +40,7 @@ class ReportPlan:
 
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
         """The replays of each piece of the log."""
-        found = [task(TaskKind.REPLAY, each, inputs) for cell in self.cells for each in sample.cells(cell)]
-        return tuple({each.key: each for each in found}.values())
+        return each_once(task(each, inputs) for cell in self.cells for each in sample.cells(cell))
 
 
 def plan_of(base: Cell) -> ReportPlan:

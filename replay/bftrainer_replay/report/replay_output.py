@@ -9,11 +9,12 @@ from pathlib import Path
 
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import csv_bytes
-from bftrainer_replay.figures.replays import timeline_figure
+from bftrainer_replay.figures.replays import nodes_figure
 from bftrainer_replay.figures.style import png
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 from bftrainer_replay.simulation.summary import Summary
+from bftrainer_replay.sweep.detail import detail_of, read_detail
 
 _TRAINER_COLUMNS = (
     "id", "model", "submitted", "admitted", "started", "finished", "runtime_s", "samples", "node_hours",
@@ -30,7 +31,9 @@ def write_all(out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Su
     files = {
         "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
         "decisions.csv.gz": gzip.compress(csv_bytes(_DECISION_COLUMNS, _decisions(outcome)), mtime=0),
-        "timeline.png": png(timeline_figure(scenario, outcome, summary)),
+        "timeline.png": png(
+            nodes_figure(read_detail(detail_of(scenario, outcome)), f"policy {summary.policy}", scenario.window)
+        ),
         "summary.json": (json.dumps(summary.as_dict(), indent=2) + "\n").encode(),
     }
     for name, data in files.items():

@@ -11,9 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
-
-import numpy as np
 
 from bftrainer.core.loop import run
 from bftrainer.domain.model import Trainer
@@ -21,7 +18,6 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.needs import check_needs, has_line, is_rigid, is_unlimited
-from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
 from bftrainer_replay.simulation.meter import Meter
@@ -34,7 +30,6 @@ USUAL = 10
 MOST = 100
 """A replay of more trainers at once takes long: the time of a decision grows with their number."""
 _SPARE_NODES = 2.0  # about half of the idle node-time is on days with more nodes than on average
-_SPARE = 20  # trainers per P_jmax
 _ALLOCATIONS = 20_000  # between two collections
 
 
@@ -176,32 +171,11 @@ def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> floa
     The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated to the end, so that A_s is
     the capacity of the nodes, not the work that there was.
     """
-    return _static(trainings_of(scenario), equivalent_nodes(scenario.window), on_time)
+    return on_constant_nodes(trainings_of(scenario), equivalent_nodes(scenario.window), on_time)
 
 
-def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float, ...]:
-    """A_s of every span between two edges: the queue, from its beginning, on that span's own N_eq constant nodes.
-
-    Of the trainers submitted before a span, only enough for many rounds of P_jmax take part; if they do not last, the rule
-    of :func:`static_outcome` applies.
-    """
-    found = []
-    sizes = pool_sizes_of(scenario.window)
-    node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
-    at_edges = np.interp(edges_s, np.append(sizes.start_s, scenario.window.end_s), node_s)
-    ordered = sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
-    for (start_s, end_s), held_s in zip(pairwise(edges_s), np.diff(at_edges).tolist(), strict=True):
-        early = [replace(a, at_s=start_s) for a in ordered if a.at_s <= start_s][
-            : _SPARE * (scenario.max_parallel or MOST)
-        ]
-        later = [a for a in ordered if start_s < a.at_s < end_s]
-        span = LogWindow(start_s, end_s, frozenset(), (), scenario.window.machine_nodes, scenario.window.source)
-        part = replace(scenario, window=span, arrivals=(*early, *later))
-        found.append(_static(part, held_s / (end_s - start_s), None))
-    return tuple(found)
-
-
-def _static(scenario: Scenario, nodes: float, on_time: OnTime | None) -> float:
+def on_constant_nodes(scenario: Scenario, nodes: float, on_time: OnTime | None = None) -> float:
+    """Samples of the queue on this number of nodes, without costs; a fraction of a node is interpolated."""
     low, part = math.floor(nodes), nodes - math.floor(nodes)
     outcome = _on_constant_nodes(scenario, low, on_time)
     if part:

@@ -1,8 +1,6 @@
-"""A cell of a sweep (one log, one workload, one combination of settings) and its tasks, named by their content.
+"""A cell of a sweep (one log, one workload, one combination of settings) and its replay, a task named by its content.
 
-A cell needs three replays: under its policy, on constant nodes (A_s), and without rescale costs (the no-cost bound); and the
-bound of nodes that have had the time to start. Only the first depends on all settings, so cells share the others: tasks with
-the same content have the same key and are computed once.
+Tasks with the same content have the same key and are computed once.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from enum import Enum
 from functools import cached_property
 
 from bftrainer import __version__
@@ -20,7 +17,9 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
 
-_FORMAT = 7  # of a result: increase it whenever a result gets new content or a new meaning
+REPLAY = "replay"
+"""The kind of task that replays a cell under its policy."""
+_FORMAT = 8  # of a result: increase it whenever a result gets new content or a new meaning
 # These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)
 
@@ -72,39 +71,21 @@ class Inputs:
         return {name: _digest(map(repr, arrivals)) for name, arrivals in self.arrivals.items()}
 
 
-class TaskKind(Enum):
-    """What a task computes; ``STATIC_BINS`` is A_s for each bin of the figures."""
-
-    REPLAY = "replay"
-    STATIC = "static"
-    BOUND = "bound"
-    START_BOUND = "start-bound"
-    STATIC_BINS = "static-bins"
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """One computation for a cell. ``key``, a hash of everything that it depends on, names its result file."""
 
-    kind: TaskKind
     cell: Cell
     key: str
+    kind: str
 
 
-def task(kind: TaskKind, cell: Cell, inputs: Inputs) -> Task:
-    """A task; its key leaves out the settings that it does not depend on."""
-    told: dict[str, object] = asdict(cell)
-    for name in ("log", "workload"):
-        del told[name]
-    if kind is not TaskKind.REPLAY:
-        told = {"max_parallel": cell.max_parallel, "cost_model": cell.cost_model}
-        if kind is TaskKind.START_BOUND:
-            told["cost_factor"] = cell.cost_factor
-    elif cell.policy in _WITHOUT_SETTINGS:
-        for name in ("objective", "forward_s"):
-            del told[name]
+def task(cell: Cell, inputs: Inputs, kind: str = REPLAY, on: Iterable[str] | None = None) -> Task:
+    """A task; its key has only the settings that it depends on: ``on``, or those that the policy of a replay uses."""
+    told: dict[str, object] = {name: value for name, value in asdict(cell).items() if on is None or name in on}
+    unused = ("log", "workload", *(("objective", "forward_s") if cell.policy in _WITHOUT_SETTINGS else ()))
     content = {
-        **told,
+        **{name: value for name, value in told.items() if name not in unused},
         "kind": kind,
         "version": __version__,
         "format": _FORMAT,
@@ -112,18 +93,12 @@ def task(kind: TaskKind, cell: Cell, inputs: Inputs) -> Task:
         "arrivals": inputs.arrival_digests[cell.log, cell.workload, cell.seed],
     }
     text = json.dumps(content, sort_keys=True, default=lambda value: value.value)
-    return Task(kind, cell, hashlib.sha256(text.encode()).hexdigest()[:24])
+    return Task(cell, hashlib.sha256(text.encode()).hexdigest()[:24], kind)
 
 
-def tasks_of(cells: Iterable[Cell], inputs: Inputs, *, bounds: bool = True) -> tuple[Task, ...]:
-    """All tasks of the cells, each once, in the order of the cells; ``bounds=False`` leaves out the bounds."""
-    kinds = [TaskKind.REPLAY, TaskKind.STATIC, *((TaskKind.BOUND, TaskKind.START_BOUND) if bounds else ())]
-    found: dict[str, Task] = {}
-    for cell in cells:
-        for kind in kinds if cell.max_parallel else kinds[:1]:  # U is relative to P_jmax
-            each = task(kind, cell, inputs)
-            found.setdefault(each.key, each)
-    return tuple(found.values())
+def each_once(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """The tasks in their order, without those that compute the same."""
+    return tuple({each.key: each for each in tasks}.values())
 
 
 def _window_digest(window: LogWindow) -> str:

@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from bftrainer.errors import BFTrainerError
 from bftrainer_replay.sweep.cell import Inputs, Task
 from bftrainer_replay.sweep.compute import compute
-from bftrainer_replay.sweep.store import ResultStore
+from bftrainer_replay.sweep.store import Result, ResultStore
 
 OnDone = Callable[[float, float], None]
+Compute = Callable[[Task, Inputs], Result]
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_inputs: Inputs | None = None  # of this worker process
-_store: ResultStore | None = None
+_sweep: tuple[Inputs, ResultStore, Compute] | None = None  # of this worker process
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ def do_all(
     inputs: Inputs,
     store: ResultStore,
     *,
+    compute: Compute = compute,
     jobs: int = 1,
     on_done: OnDone = lambda done, whole: None,
     cost: Callable[[Task], float] = lambda task: 1,
@@ -54,12 +56,12 @@ def do_all(
     failures: list[FailedTask] = []
     if jobs == 1 or len(left) <= 1:
         for task in left:
-            failures += _kept(task, inputs, store)
+            failures += _kept(task, inputs, store, compute)
             done += cost(task)
             on_done(done, whole)
         return tuple(failures)
-    with _workers(min(jobs, len(left)), inputs, store) as pool:
-        futures: dict[Future[list[FailedTask]], float] = {pool.submit(_compute, task): cost(task) for task in left}
+    with _workers(min(jobs, len(left)), (inputs, store, compute)) as pool:
+        futures: dict[Future[list[FailedTask]], float] = {pool.submit(_in_child, task): cost(task) for task in left}
         try:
             for count, future in enumerate(as_completed(futures), start=1):
                 failures += future.result()
@@ -73,7 +75,7 @@ def do_all(
     return tuple(sorted(failures, key=lambda failure: failure.task.key))
 
 
-def _kept(task: Task, inputs: Inputs, store: ResultStore) -> list[FailedTask]:
+def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> list[FailedTask]:
     """Compute and store a result. An error becomes text, because not every exception can be sent between processes."""
     try:
         store.put(task, compute(task, inputs))
@@ -83,13 +85,13 @@ def _kept(task: Task, inputs: Inputs, store: ResultStore) -> list[FailedTask]:
 
 
 @contextmanager
-def _workers(jobs: int, inputs: Inputs, store: ResultStore) -> Iterator[Executor]:
+def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[Executor]:
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
     try:
         server = multiprocessing.get_context("forkserver")
-        server.set_forkserver_preload([compute.__module__])
-        with ProcessPoolExecutor(jobs, mp_context=server, initializer=_begin_child, initargs=(inputs, store)) as pool:
+        server.set_forkserver_preload([sweep[2].__module__])
+        with ProcessPoolExecutor(jobs, mp_context=server, initializer=_begin_child, initargs=sweep) as pool:
             try:
                 yield pool
             except BaseException:
@@ -103,10 +105,10 @@ def _workers(jobs: int, inputs: Inputs, store: ResultStore) -> Iterator[Executor
                 os.environ[name] = value
 
 
-def _begin_child(inputs: Inputs, store: ResultStore) -> None:
+def _begin_child(*sweep: Any) -> None:
     """Begin a worker process that ends when its parent ends, even if the parent is killed."""
-    global _inputs, _store  # a worker process has one sweep
-    _inputs, _store = inputs, store
+    global _sweep  # a worker process has one
+    _sweep = sweep
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
 
@@ -117,7 +119,6 @@ def _begin_child(inputs: Inputs, store: ResultStore) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _compute(task: Task) -> list[FailedTask]:
-    assert _inputs is not None, "the worker has its inputs"
-    assert _store is not None, "the worker has its store"
-    return _kept(task, _inputs, _store)
+def _in_child(task: Task) -> list[FailedTask]:
+    assert _sweep is not None, "the worker has its inputs"
+    return _kept(task, *_sweep)

@@ -79,15 +79,10 @@ class LogSample:
         """The cell on every piece; only the piece that is shown has the data for pictures."""
         return tuple(replace(cell, log=n, detail=cell.detail and n == self.shown) for n in self.windows)
 
-    def rows(
-        self, cells: Sequence[Cell], inputs: Inputs, store: ResultStore, *, with_static: bool = True
-    ) -> dict[Cell, SweepRow]:
-        """The rows of the cells, summed over the pieces, which are their ``parts``; without A_s, they have no U."""
+    def rows(self, cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> dict[Cell, SweepRow]:
+        """The rows of the cells, summed over the pieces, which are their ``parts``."""
         shown = list(self.windows).index(self.shown)
-        found = {
-            cell: summed(cell, rows_of(self.cells(cell), inputs, store, with_static=with_static), shown)
-            for cell in cells
-        }
+        found = {cell: summed(cell, rows_of(self.cells(cell), inputs, store), shown) for cell in cells}
         if self.is_whole:
             return found
         return {cell: self._with_usable(row, inputs) for cell, row in found.items()}

@@ -13,7 +13,7 @@ from bftrainer.system.files import write_atomically
 from bftrainer_replay.sweep.cell import Task
 
 Result = Mapping[str, Any]
-"""The result of one task. Its ``timing`` depends on the machine and is never compared."""
+"""The result of one task. Its ``wall_s`` depends on the machine and is never compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ResultStore:
         return result if isinstance(result, dict) else None
 
     def put(self, task: Task, result: Result) -> None:
-        content = {"kind": task.kind.value, "cell": asdict(task.cell), "result": result}
+        content = {"kind": task.kind, "cell": asdict(task.cell), "result": result}
         text = json.dumps(content, indent=1, default=lambda value: value.value)
         try:
             write_atomically(self._path(task), f"{text}\n".encode())

@@ -52,7 +52,6 @@ def test_hits_and_time_at_risk_by_hand() -> None:
     assert found.at_risk_s.sum() == pytest.approx(200.0 + 200.0)
     assert found.nodes_at_risk_s.sum() == pytest.approx(3 * 2 + 97 * 3 + 100 * 2 + 200)
     assert (found.whole, found.partial) == (((2, 1),), ((3, 1),))
-    assert found.taken_whole == 0.5
     one_hundred = int(np.searchsorted(found.edges_s, 100.0, side="right")) - 1
     assert found.hits[one_hundred] == 1
 

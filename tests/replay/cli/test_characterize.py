@@ -57,11 +57,12 @@ def test_the_whole_log_as_json(log: Path, capsys: Capture) -> None:
     assert found["events_per_h"] == pytest.approx(0.4)
 
 
-def test_a_reader_who_has_seen_enough_is_no_failure(log: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["table", "JSON"])
+def test_a_reader_who_has_seen_enough_is_no_failure(log: Path, options: tuple[str, ...]) -> None:
     read, write = os.pipe()
     os.close(read)  # `| head` has ended before the first line
     with os.fdopen(write, "wb") as out:
-        command = [sys.executable, "-m", "bftrainer", "replay", "characterize", str(log)]
+        command = [sys.executable, "-m", "bftrainer", "replay", "characterize", str(log), *options]
         ended = subprocess.run(
             command, stdout=out, stderr=subprocess.PIPE, text=True, timeout=120 * PATIENCE, check=False
         )

@@ -9,7 +9,7 @@ import pytest
 
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import cut
-from bftrainer_replay.sweep.cell import Cell, Inputs, tasks_of
+from bftrainer_replay.sweep.cell import Cell, Inputs, each_once, task
 from bftrainer_replay.sweep.inputs import WorkloadTable, inputs_of, workload_of
 from bftrainer_replay.sweep.results import as_dict, rows_of
 from bftrainer_replay.sweep.run import do_all
@@ -28,7 +28,7 @@ def inputs() -> Inputs:
 
 def results(inputs: Inputs, folder: Path, jobs: int) -> list[dict[str, object]]:
     store = ResultStore(folder)
-    assert do_all(tasks_of(CELLS, inputs), inputs, store, jobs=jobs) == ()
+    assert do_all(each_once(task(cell, inputs) for cell in CELLS), inputs, store, jobs=jobs) == ()
     return [as_dict(row) for row in rows_of(CELLS, inputs, store)]
 
 
@@ -38,9 +38,9 @@ def test_processes_give_what_one_process_gives_and_a_damaged_result_is_made_agai
     one = results(inputs, tmp_path / "one", 1)
     assert len(one) == 4
     assert results(inputs, tmp_path / "two", 2) == one
-    # A_s and both bounds are those of the log and P_jmax; equal share does not look at T_fwd.
+    # Equal share does not look at T_fwd.
     files = sorted((tmp_path / "two").iterdir())
-    assert len(files) == 3 + 2 + 1
+    assert len(files) == 2 + 1
     files[0].write_bytes(files[0].read_bytes()[:20])
     times = [path.stat().st_mtime_ns for path in files[1:]]
     assert results(inputs, tmp_path / "two", 2) == one
@@ -54,7 +54,7 @@ def test_a_cell_that_fails_does_not_take_the_others_along(
     (tmp_path / "mine_of_sweep.py").write_text("def bad(trainer, n):\n    return -1.0 if n == 3 else float(n)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    tasks = tasks_of([replace(BASE, objective="mine_of_sweep:bad"), BASE], inputs, bounds=False)
+    tasks = [task(cell, inputs) for cell in (replace(BASE, objective="mine_of_sweep:bad"), BASE)]
     store = ResultStore(tmp_path / "cells")
     (failure,) = do_all(tasks, inputs, store, jobs=jobs)
     assert "gave -1.0 for trainer" in failure.reason

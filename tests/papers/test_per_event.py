@@ -10,11 +10,12 @@ from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.equal_share import EqualShare
+from bftrainer_papers.bftrainer.cells import static_outcomes
+from bftrainer_papers.bftrainer.per_event import RescaleReturns, returns, taken_within
 from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.ledger import LedgerRow
-from bftrainer_replay.simulation.per_event import RescaleReturns, returns, taken_within
-from bftrainer_replay.simulation.play import Scenario, play, static_outcome, static_outcomes
+from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.simulation.world import Arrival, ReplayTotals
 
 LINEAR = Curve((1, 8), (10.0, 80.0))
