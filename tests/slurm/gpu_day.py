@@ -194,7 +194,8 @@ def main() -> int:
     with cluster(chosen.slurm, PARTITION) as lab, tempfile.TemporaryDirectory(prefix="gpu-day-") as folder:
         Path(folder).chmod(0o755)
         found = day(lab, Path(folder), chosen.seconds, chosen.seed, chosen.epochs)
-    waits = [float(job.told.read_text().split()[0]) - job.submitted_s for job in found.jobs if job.told.exists()]
+        begun = [(float(job.told.read_text().split()[0]), job) for job in found.jobs if job.told.exists()]
+    waits = [at_s - job.submitted_s for at_s, job in begun]
     print(
         f"{len(waits)} of {len(found.jobs)} main jobs ran; wait: median {statistics.median(waits):.2f} s; "
         f"up to {found.most} workers; {len(found.wrong)} beside a main job in {found.looks} looks {found.wrong[:3]}"
