@@ -1,6 +1,9 @@
 """A million jobs of sacct in under a minute and 2 GB: generate such a log, import it in a process of its own, measure.
 
-    python tests/bench/importers.py [JOBS] [--swf]
+    python tests/bench/importers.py [JOBS] [--swf | --shared] [--keep FILE]
+
+``--shared`` generates jobs of one core on shared nodes, with all columns of the documented command, as a computing center of
+physics has 44 million of a year.
 
 Ends with status 1 where either bound is broken. The time that counts is the processor's: the import is one thread, so that
 is what it takes on a machine with a core to spare.
@@ -15,9 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from zoneinfo import ZoneInfo
+
+from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
 
 SECONDS, MEGABYTES = 60.0, 2048.0
 ZONE = ZoneInfo("America/Chicago")  # clocks go forward and back in the log
@@ -30,7 +35,7 @@ from pathlib import Path
 from bftrainer_replay.logs.open import open_log
 from bftrainer_replay.logs.source import ImportOptions
 began = time.perf_counter()
-opened = open_log(Path(sys.argv[1]), ImportOptions(timezone="America/Chicago"))
+opened = open_log(Path(sys.argv[1]), ImportOptions(timezone=sys.argv[2], max_bytes=1 << 36))
 took, used = time.perf_counter() - began, time.process_time()
 for line in (*opened.totals, *opened.remarks):
     print("  " + line)
@@ -76,6 +81,33 @@ def generate(path: Path, jobs: int) -> None:
             )
 
 
+def generate_shared(path: Path, jobs: int) -> None:
+    """Jobs of one core on 1,200 nodes of 40, in order of their starts, with all columns of the documented command."""
+    draw = random.Random(1)
+    free = [(1690000000 + draw.randrange(86400), lane) for lane in range(48_000)]
+    heapq.heapify(free)
+
+    def stamp(at_s: int) -> str:
+        return f"{days[at_s // 86400]}{at_s // 3600 % 24:02d}:{at_s // 60 % 60:02d}:{at_s % 60:02d}"
+
+    days = {day: f"{datetime.fromtimestamp(86400 * day, timezone.utc):%Y-%m-%dT}" for day in range(19_000, 24_000)}
+    with path.open("w", encoding="utf-8") as out:
+        out.write(SACCT_COLUMNS.replace(",", "|") + "\n")
+        for job in range(1, jobs + 1):
+            ended, lane = free[0]
+            start = ended + int(draw.random() * 200)
+            end = start + 30 + int(draw.expovariate(1 / 34_000))
+            heapq.heapreplace(free, (end, lane))
+            submit = start - int(draw.expovariate(1 / 3600))
+            group = lane % 37
+            eligible = submit + (60 if group == 5 else 0)
+            out.write(
+                f"{job}|c|u{group}|g{group}|{stamp(submit)}|{stamp(eligible)}|{stamp(start)}|{stamp(end)}|{end - start}|"
+                f"{1440 * (1 + group % 7)}|1|wn{lane // 40:04d}|COMPLETED|{'htc' if group % 3 else 'long'}|q{group % 4}|None|"
+                "billing=1,cpu=1,mem=3G,node=1|billing=1,cpu=1,mem=3G,node=1|(null)|SchedMain\n"
+            )
+
+
 def generate_swf(path: Path, jobs: int) -> None:
     """Jobs without node names on 24,515 processors, which count as nodes: most are small, a few take a third of them."""
     draw = random.Random(1)
@@ -99,8 +131,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", type=int, nargs="?", default=1_000_000, metavar="JOBS")
     parser.add_argument("--swf", action="store_true", help="SWF without node names, 188,041 jobs by default")
+    parser.add_argument("--shared", action="store_true", help="jobs of one core on shared nodes")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the log there, and measure nothing")
     chosen = parser.parse_args()
-    make = generate_swf if chosen.swf else generate
+    make = generate_swf if chosen.swf else generate_shared if chosen.shared else generate
+    if chosen.keep:
+        make(chosen.keep, chosen.jobs)
+        return 0
     jobs = 188_041 if chosen.swf and chosen.jobs == 1_000_000 else chosen.jobs
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log"
@@ -108,7 +145,12 @@ def main() -> int:
         make(path, jobs)
         size = path.stat().st_size / 1e6
         print(f"generated {jobs:,} jobs, {size:,.0f} MB, in {time.perf_counter() - began:.1f} s")
-        run = subprocess.run([sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, timeout=900)
+        run = subprocess.run(
+            [sys.executable, "-c", IMPORT, str(path), "UTC" if chosen.shared else ZONE.key],
+            capture_output=True,
+            text=True,
+            timeout=3600,
+        )
     if run.returncode:
         print(run.stderr)
         return 1

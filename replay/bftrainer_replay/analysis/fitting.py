@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer_replay.analysis.fragments import Fragments
+from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.model import LogWindow, Queue
 from bftrainer_replay.logs.needs import Block, JobNeeds
@@ -21,9 +21,6 @@ _MOST_CLASSES = 2048
 _MOST_CHANGES = 1_000_000
 """Of which a hundredth can be looked at."""
 _MOST_BYTES = 64_000_000
-_AT_ONCE = 1_000_000
-"""Jobs of which something is worked out together."""
-_COLUMNS = ("eligible_s", "start_s", "end_s", "nodes", "limit_s", "needs")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,21 +38,22 @@ class Fitting:
     """
 
     def __init__(self, window: LogWindow, fragments: Fragments, queue: Queue) -> None:
-        if (queue.eligible_s[1:] < queue.eligible_s[:-1]).any():
-            order = np.argsort(queue.eligible_s, kind="stable")
-            queue = replace(queue, **{name: getattr(queue, name)[order] for name in _COLUMNS})
+        eligible = queue.eligible_s.kept
+        if (eligible[1:] < eligible[:-1]).any():
+            queue = queue.only(np.argsort(eligible, kind="stable"))
         # The queue's own columns, of which there may be 44 million rows; a job that does not count has never waited.
-        until = np.where(np.isnan(queue.start_s), queue.end_s, queue.start_s)
-        real: NDArray[Any] = (until >= queue.eligible_s + max(window.debounce_s, 1e-3)) & np.isfinite(queue.eligible_s)
-        real &= (until > window.start_s) & (queue.eligible_s < window.end_s)
-        until[~real] = -np.inf
+        least_s, real = max(window.debounce_s, 1e-3), np.zeros(len(queue.nodes), dtype=np.bool_)
+        for part in queue.parts():
+            until_s, eligible_s = queue.waits_until(part), queue.eligible_s[part]
+            real[part] = (until_s >= eligible_s + least_s) & np.isfinite(eligible_s) & (until_s > window.start_s)
+            real[part] &= eligible_s < window.end_s
+        until = Times.of(*(np.where(real[part], queue.waits_until(part), 0.0) for part in queue.parts()))
         self._queue, self._begins, self._ends = queue, queue.eligible_s, until
         self._block_of = np.array([int(each.block) for each in queue.all_needs], dtype=np.int8)
         names = sorted(set(fragments.nodes))
         number = {name: place for place, name in enumerate(names)}
-        jobs, common = range(0, len(real), _AT_ONCE), np.zeros(len(queue.all_needs), dtype=np.int64)
-        parts = [slice(begin, begin + _AT_ONCE) for begin in jobs]
-        for part in parts:
+        common = np.zeros(len(queue.all_needs), dtype=np.int64)
+        for part in queue.parts():
             common += np.bincount(queue.needs[part][real[part]], minlength=len(common))
         self._classes, self._class_of, self.left_out = _classes(queue.all_needs, common, window.site.nodes, names)
         starts = np.argsort(fragments.start_s, kind="stable")
@@ -68,7 +66,7 @@ class Fitting:
         self._idle = np.empty(0, dtype=np.int64)
         self._next_job = self._next_fragment = 0
         self.waiting_s = 0.0
-        for part in parts:
+        for part in queue.parts():
             inside = np.clip(until[part][real[part]], window.start_s, window.end_s)
             inside -= np.clip(self._begins[part][real[part]], window.start_s, window.end_s)
             self.waiting_s += float(inside.sum())
@@ -77,8 +75,8 @@ class Fitting:
         late_s = self._too_late(queue.limit_s[real]) if is_each else None
         self.changes_s: NDArray[np.float64] | None = None
         if late_s is not None:
-            finite = until[np.isfinite(until)]
-            self.changes_s = np.unique(np.concatenate((self._begins[real], finite, late_s)))
+            ends_s = until[real]
+            self.changes_s = np.unique(np.concatenate((self._begins[real], ends_s[np.isfinite(ends_s)], late_s)))
 
     def _too_late(self, limits: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """None if these are too many to look at each."""
@@ -91,10 +89,11 @@ class Fitting:
 
     def at(self, at_s: float) -> tuple[int, NDArray[np.int64] | None]:
         """The number of idle nodes, and how many of them waiting jobs could take at each level; None: no job waits."""
-        self._idle = _moved(self._idle, self._idle_from, self._idle_until, self._next_fragment, at_s)
-        self._next_fragment = int(np.searchsorted(self._idle_from, at_s, side="right"))
-        self._waiting = _moved(self._waiting, self._begins, self._ends, self._next_job, at_s)
-        self._next_job = int(np.searchsorted(self._begins, at_s, side="right"))
+        begun = int(np.searchsorted(self._idle_from, at_s, side="right"))
+        self._idle = _moved(self._idle, self._idle_until, self._next_fragment, begun, at_s)
+        self._next_fragment, begun = begun, self._begins.until(at_s)
+        self._waiting = _moved(self._waiting, self._ends, self._next_job, begun, at_s)
+        self._next_job = begun
         idle = len(self._idle)
         if not idle or not len(self._waiting):
             return idle, None
@@ -135,11 +134,10 @@ class Fitting:
 
 
 def _moved(
-    now: NDArray[np.int64], begins: NDArray[np.float64], ends: NDArray[np.float64], begun: int, at_s: float
+    now: NDArray[np.int64], ends: NDArray[np.float64] | Times, before: int, begun: int, at_s: float
 ) -> NDArray[np.int64]:
     """The numbers of what has begun and not ended, from those of an earlier moment."""
-    new = np.arange(begun, int(np.searchsorted(begins, at_s, side="right")))
-    every = np.concatenate((now, new)) if len(new) else now
+    every = np.concatenate((now, np.arange(before, begun))) if begun > before else now
     found: NDArray[np.int64] = every[ends[every] > at_s]
     return found
 

@@ -17,9 +17,10 @@ _MOST = 40
 """Partitions; of more, those in which most jobs ran."""
 
 
-def partition_word(window: LogWindow) -> str:
-    """What the log's format calls a partition."""
-    return (GENERIC if window.queue is None else window.queue.dialect).partition
+def words_of(window: LogWindow) -> tuple[str, str]:
+    """What the log's format calls a partition, and an account."""
+    dialect = GENERIC if window.queue is None else window.queue.dialect
+    return dialect.partition, dialect.account
 
 
 def headings(partition: str) -> tuple[str, ...]:
@@ -86,6 +87,13 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
 def _mean_waiting(part: LogWindow) -> float:
     assert part.queue is not None
     queue = part.queue
-    until_s = np.where(np.isnan(queue.start_s), queue.end_s, queue.start_s)
-    inside = np.clip(until_s, part.start_s, part.end_s) - np.clip(queue.eligible_s, part.start_s, part.end_s)
-    return float(inside.sum()) / part.span_s
+    waited_s = sum(
+        float(
+            (
+                queue.waits_until(some).clip(part.start_s, part.end_s)
+                - queue.eligible_s[some].clip(part.start_s, part.end_s)
+            ).sum()
+        )
+        for some in queue.parts()
+    )
+    return waited_s / part.span_s

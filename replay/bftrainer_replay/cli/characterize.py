@@ -45,10 +45,11 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
       bftrainer replay characterize sample.csv.gz --hours 168 --out week1
       bftrainer replay characterize sacct.txt --timezone Europe/Zurich
     """
+    from bftrainer_replay.analysis.accounts import ACCOUNT, HEADINGS, QOS, READ, accounts_of
     from bftrainer_replay.analysis.characterize import characterize as measure
     from bftrainer_replay.analysis.gpu_hours import gpu_hours
     from bftrainer_replay.analysis.idle_causes import explained
-    from bftrainer_replay.analysis.partitions import headings, partition_word, partitions_of
+    from bftrainer_replay.analysis.partitions import headings, partitions_of, words_of
     from bftrainer_replay.analysis.shared_nodes import shared_nodes
 
     window = window_of(choice, of_idle_gpus=True)
@@ -84,10 +85,13 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         ]
         told = " ".join(explained(causes, window.debounce_s))
         _show("Waiting jobs while nodes were idle", ("idle node-time while", "node-h", "share"), rows, told)
+    word, account = words_of(window)
     if len(parts := partitions_of(window)) > 1:
-        word = partition_word(window)
         told = f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
         _show(f"By {word} and device type", headings(word), [part.cells() for part in parts], told, 2)
+    for kind, name in ((ACCOUNT, account), (QOS, "QOS")):
+        if accounts := accounts_of(window, kind):
+            _show(f"By {name}", (name, *HEADINGS), [each.cells for each in accounts], READ)
     if shared is not None:
         say(shared.sentence())
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from bftrainer.errors import InputFileError
-from bftrainer_replay.logs.fields import is_node_name
+from bftrainer_replay.logs.fields import is_node_name, name_of
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.needs import Fact, JobNeeds
 from bftrainer_replay.logs.pbs import nodes_of
@@ -96,7 +96,8 @@ def _public(source: Source, cells: dict[str, str]) -> None:
     queue = cells.get("queue_name", "").strip()
     if queue and place:
         source.facts.add(Fact.PARTITION)
-    needs = source.rows.needs(JobNeeds(queue if is_node_name(queue) and place else ""))
+    project = name_of(cells.get("project_name", ""))
+    needs = source.rows.needs(JobNeeds(queue if is_node_name(queue) and place else "", account=project))
     limit_s = _limit_s(source, cells, "walltime_seconds")
     source.rows.add(submit_s, submit_s, start_s, end_s, count, nodes, limit_s, needs)
 

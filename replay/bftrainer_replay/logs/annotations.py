@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.model import Queue
 
 NOT_VISIBLE = "?"
@@ -55,8 +56,8 @@ class LogAnnotations:
         ]
         ends = [at_s for at_s, _ in steps[1:]] + [end_s]
         jobs = [(at_s, until_s, size) for (at_s, size), until_s in zip(steps, ends, strict=True) if size is not None]
-        begin, end, nodes = (np.array([job[column] for job in jobs], dtype=np.float64) for column in range(3))
-        return Queue(begin, begin, end, end, nodes.astype(np.int64), only_smallest=True)
+        begin, end = (Times.of(np.array([job[column] for job in jobs], dtype=np.float64)) for column in range(2))
+        return Queue(begin, begin, end, end, np.array([job[2] for job in jobs], dtype=np.int64), only_smallest=True)
 
 
 def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:

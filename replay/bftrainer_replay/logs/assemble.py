@@ -73,18 +73,20 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     name = f"{source.name} ({NOTE.partition(':')[0]})" if note else source.name
     site = NO_FACTS if note else replace(_site(source, table, span, lost), silent=silent)
     site = replace(site, only_user=source.only_user) if source.only_user else site
+    is_gpu = source.options.unit == "gpu"
+    jobs = table.chosen(np.ones(len(table.asked), dtype=np.bool_)) if is_gpu else table  # the queue is put in order
     log = EventLog(
         events,
         name,
         "; ".join(filter(None, (note, *source.warnings))),
-        queue_of(table, source.facts, source.dialect),
+        queue_of(jobs, source.facts, source.dialect),
         size,
         source.options.debounce_s,
         clock="UTC",
         outages=span.outages,
         site=site,
     )
-    return log_in_gpus(source, table, span, down, log) if source.options.unit == "gpu" else log
+    return log_in_gpus(source, table, span, down, log) if is_gpu else log
 
 
 def _on_skipped(source: Source, idle_share: float) -> str:
@@ -139,9 +141,8 @@ def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTab
         size, why = most_at_once(table), "guessed: the most nodes busy at once; specify the size with --machine-nodes"
     if not 1 <= size <= MOST_NODES:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
-    ran = table.end_s > table.start_s
     # A simulated node takes 770 bytes at the peak: its name, and an idle period or two.
-    source.rows.take_room(0, 6 * size + int(np.minimum(table.asked[ran], size).sum()))
+    source.rows.take_room(0, 6 * size + sum(int(np.minimum(asked, size).sum()) for *_, asked in table.runs()))
     placed, short = place(table, size)
     source.remarks.append(f"{NOTE}; a cluster of {size:,} nodes ({why})")
     if short:
@@ -171,8 +172,9 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
 
 
 def _remark_on_times(source: Source, table: JobTable) -> None:
-    started, over = ~np.isnan(table.start_s), np.isfinite(table.end_s)
-    jobs, ran, still = len(started), int(started.sum()), int((started & ~over).sum())
+    started = [(~np.isnan(table.start_s[part]), np.isinf(table.end_s[part])) for part in table.parts()]
+    jobs, ran = len(table.asked), sum(int(each.sum()) for each, _ in started)
+    still = sum(int((each & endless).sum()) for each, endless in started)
     source.remarks.append(
         f"{jobs:,} jobs: {ran:,} started, {still:,} of them still running; {jobs - ran:,} never started"
     )

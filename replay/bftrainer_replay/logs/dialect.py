@@ -19,6 +19,7 @@ class Dialect:
     places: Mapping[Fact, str] = field(default_factory=dict)
     absent: str = ""
     slurm: bool = False
+    account: str = "account"
 
     def name(self, fact: Fact) -> str:
         """The fact in the format's words, and where the format has it."""
@@ -58,11 +59,12 @@ PBS = Dialect(
     },
     "not read from PBS accounting records",
 )
-LSF = Dialect("queue", absent="not read from LSF logs")
+LSF = Dialect("queue", absent="not read from LSF logs", account="project")
 ALCF = Dialect(
     "queue",
     {Fact.TIME_LIMIT: "walltime_seconds or wall_time", Fact.PARTITION: "queue_name"},
     "not in this CSV format",
+    account="project",
 )
 SWF = Dialect(
     places={
@@ -72,4 +74,5 @@ SWF = Dialect(
         Fact.USE: "field 5, without devices",
     },
     absent="not in SWF",
+    account="group",
 )

@@ -7,6 +7,11 @@ from collections.abc import Iterable
 from bftrainer_replay.logs.jobs import BadLineError
 
 
+def name_of(text: str) -> str:
+    """The name of an account, which may hold anything, if it can be printed."""
+    return text.strip()[:60] if text.isascii() and text.isprintable() else ""
+
+
 def count_of(text: str, what: str, most: int = 999_999_999) -> int:
     """A whole number, 0 or more; raises :class:`BadLineError`."""
     if not text.isdecimal() or len(text) > 9 or int(text) > most:

@@ -23,14 +23,14 @@ NOTE = (
 
 def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
     """The table with nodes, and the number of jobs that asked for more nodes than were free (they got the free ones)."""
-    ran = np.flatnonzero(table.end_s > table.start_s)
+    ran = np.flatnonzero(table.ran)
     order = ran[np.lexsort((ran, table.start_s[ran]))]
     free = np.ones(machine_nodes, dtype=np.bool_)
     running: list[tuple[float, int]] = []
     nodes_of: dict[int, np.ndarray[tuple[int], np.dtype[np.int32]]] = {}
     placed: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = [np.empty(0, dtype=np.int32)] * len(table.asked)
     short = 0
-    starts, ends, asked = table.start_s.tolist(), table.end_s.tolist(), table.asked.tolist()
+    starts, ends, asked = table.start_s[:].tolist(), table.end_s[:].tolist(), table.asked.tolist()
     for job in order.tolist():
         while running and running[0][0] <= starts[job]:
             free[nodes_of.pop(heapq.heappop(running)[1])] = True
@@ -48,7 +48,7 @@ def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
 
 def most_at_once(table: JobTable) -> int:
     """The largest number of nodes busy at one time, if every job had the nodes that it asked for."""
-    ran = table.end_s > table.start_s
+    ran = table.ran
     times = np.concatenate((table.end_s[ran], table.start_s[ran]))
     steps = np.concatenate((-table.asked[ran], table.asked[ran]))
     order = np.argsort(times, kind="stable")  # ends before starts of the same instant

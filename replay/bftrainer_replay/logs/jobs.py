@@ -1,6 +1,6 @@
 """The jobs that importers collect, column by column: their times, the nodes they asked for and the nodes they got.
 
-A million jobs as Python objects would take gigabytes; as typed arrays they take 50 MB, and node lists 4 bytes per node.
+A million jobs as Python objects would take gigabytes; as typed arrays they take 32 MB, and node lists 2 or 4 bytes per node.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import Any, ParamSpec
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.limited_file import MOST_BYTES
+from bftrainer_replay.logs.columns import TIMES, Column, Times, parts_of, started_or
 from bftrainer_replay.logs.needs import NO_NEEDS, NO_USE, JobNeeds, JobUse
 
 MOST_NAMES = 1_000_000
@@ -118,24 +118,43 @@ class JobTable:
     ``all_uses[use[j]]``.
     """
 
-    submit_s: NDArray[np.float64]
-    eligible_s: NDArray[np.float64]
-    start_s: NDArray[np.float64]
-    end_s: NDArray[np.float64]
-    asked: NDArray[np.int32]
+    submit_s: Times
+    eligible_s: Times
+    start_s: Times
+    end_s: Times
+    asked: NDArray[Any]
     first: NDArray[np.uint32]
-    members: NDArray[np.int32]
+    members: NDArray[Any]
     names: tuple[str, ...]
-    limit_s: NDArray[np.float64]
-    needs: NDArray[np.int32]
-    use: NDArray[np.int32]
+    limit_s: Times
+    needs: NDArray[Any]
+    use: NDArray[Any]
     all_needs: tuple[JobNeeds, ...]
     all_uses: tuple[JobUse, ...]
 
     @property
     def ran(self) -> NDArray[np.bool_]:
         """Whether each job ran for any time."""
-        return self.end_s > self.start_s
+        found = np.zeros(len(self.asked), dtype=np.bool_)
+        for part in self.parts():
+            found[part] = self.end_s[part] > self.start_s[part]
+        return found
+
+    def runs(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]]:
+        """Starts, ends and nodes of the jobs that ran, up to a million at a time."""
+        for part in self.parts():
+            start, end = self.start_s[part], self.end_s[part]
+            if (ran := end > start).any():
+                yield start[ran], end[ran], self.asked[part][ran].astype(np.int64)
+
+    def waits_until(self, part: slice) -> NDArray[np.float64]:
+        """When each job of a part starts or, if it never does, ends."""
+        return started_or(self.start_s, self.end_s, part)
+
+    def where(self, test: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
+        """The jobs that pass a test of parts."""
+        found = [np.flatnonzero(test(part)) + part.start for part in self.parts()]
+        return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
     def by_nodes(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
         """(first node, last node + 1, places, their jobs) of groups of nodes: what is done place by place takes memory for one.
@@ -153,30 +172,19 @@ class JobTable:
 
     def parts(self) -> Iterator[slice]:
         """All jobs, a million at a time: what is worked out for each of them takes memory for a part."""
-        for begin in range(0, len(self.asked), MOST_PLACES):
-            yield slice(begin, min(begin + MOST_PLACES, len(self.asked)))
+        return parts_of(len(self.asked))
 
     def chosen(self, keep: NDArray[np.bool_]) -> JobTable:
         """These jobs only; all names stay."""
         counts = np.diff(self.first)
+        times: dict[str, Any] = {name: getattr(self, name).only(keep) for name in TIMES}
         return replace(
             self,
-            **{name: getattr(self, name)[keep] for name in _COLUMNS},
+            **times,
+            **{name: getattr(self, name)[keep] for name in ("asked", "needs", "use")},
             first=np.concatenate(([0], np.cumsum(counts[keep]))).astype(np.uint32),
             members=self.members[np.repeat(keep, counts)],
         )
-
-
-def _filled(column: array[Any], usual: float, jobs: int) -> NDArray[Any]:
-    """A column of all jobs; one value for all, read-only, where no job has another."""
-    kind = np.dtype(column.typecode)
-    if not column:
-        return np.broadcast_to(np.array(usual, dtype=kind), (jobs,))
-    column.extend(repeat(usual if kind.kind == "f" else 0, jobs - len(column)))
-    return np.frombuffer(column, dtype=kind)
-
-
-_COLUMNS = ("submit_s", "eligible_s", "start_s", "end_s", "asked", "limit_s", "needs", "use")
 
 
 class JobRows:
@@ -191,14 +199,14 @@ class JobRows:
         self._where = where
         self.most_bytes = most_bytes
         self._room = most_bytes // PLACE_BYTES
-        self._submits, self._starts, self._ends = array("d"), array("d"), array("d")
-        # A log may lack these: they are as long as needed for the last job whose value is not the usual one.
-        self._eligibles, self._limits, self._uses = array("d"), array("d"), array("i")
-        self._needs = array("i")
+        times, counts = [Column("d") for _ in TIMES], [Column("i") for _ in range(4)]
+        self._submits, self._eligibles, self._starts, self._ends, self._limits = times
+        self._asked, self._needs, self._uses, self._members = counts
+        self._columns: tuple[Column, ...] = (*times, *counts)
         self._all_needs, self._all_uses = {NO_NEEDS: 0}, {NO_USE: 0}
-        self._asked = array("i")  # at most 10,000,000
         self._first = array("I", [0])
-        self._members = array("i")
+        self._places = 0
+        self._settled: dict[int, float] = {}
         self._index: dict[str, int] = {}
         self._declared: set[int] = set()
         self.without_ids = 0
@@ -206,7 +214,7 @@ class JobRows:
         self._unfinished: dict[str, tuple[int, float]] = {}
 
     def __len__(self) -> int:
-        return len(self._asked)
+        return len(self._first) - 1
 
     def ids(self, names: Iterable[str]) -> Sequence[int]:
         """The numbers of nodes, for :meth:`add`."""
@@ -274,26 +282,24 @@ class JobRows:
             eligible_s = submit_s
         if end_s != end_s:
             end_s = math.inf
-        if eligible_s != submit_s:
-            self._eligibles.extend(self._submits[len(self._eligibles) :])
-            self._eligibles.append(eligible_s)
-        if limit_s == limit_s:
-            self._limits.extend(repeat(math.nan, len(self._asked) - len(self._limits)))
-            self._limits.append(limit_s)
-        if use:
-            self._uses.extend(repeat(0, len(self._asked) - len(self._uses)))
-            self._uses.append(use)
-        self._submits.append(submit_s)
-        self._starts.append(start_s)
-        self._ends.append(end_s)
-        self._asked.append(asked)
-        self._needs.append(needs)
+        self._submits.last.append(submit_s)
+        self._eligibles.last.append(eligible_s)
+        self._starts.last.append(start_s)
+        self._ends.last.append(end_s)
+        self._limits.last.append(limit_s)
+        self._asked.last.append(asked)
+        self._needs.last.append(needs)
+        self._uses.last.append(use)
         if started and end_s != start_s:
             if nodes is None:
                 self.without_ids += 1
             else:
-                self._members.extend(nodes)
-        self._first.append(len(self._members))
+                self._members.last.extend(nodes)
+                self._places += len(nodes)
+        self._first.append(self._places)
+        if len(self._asked.last) >= MOST_PLACES or len(self._members.last) >= MOST_PLACES:
+            for column in self._columns:
+                column.pack()
 
     def runs_at(self, start_s: float, elapsed_s: float | None) -> None:
         """A job was still running when it had run for so long (None or NaN: not recorded): the log goes on to that time."""
@@ -309,29 +315,30 @@ class JobRows:
         """Whether this record only tells the end of a job that was running. One that was waiting no longer waits."""
         job, before_s = self._unfinished.pop(job_id, (None, math.inf))
         if job is not None and before_s == start_s and math.isfinite(end_s):
-            self._ends[job] = end_s
+            self._settled[job] = end_s
             return True
         if job is not None and math.isnan(before_s):
-            self._ends[job] = (self._eligibles if job < len(self._eligibles) else self._submits)[job]
+            self._settled[job] = math.nan  # when it was eligible
         return False
 
     def table(self) -> JobTable:
         """All jobs as arrays that share memory with these rows: no job can be added afterwards."""
-        jobs = len(self)
-        if self._eligibles:
-            self._eligibles.extend(self._submits[len(self._eligibles) :])
-        submit, start, end = (
-            np.frombuffer(column, dtype=np.float64) for column in (self._submits, self._starts, self._ends)
+        asked, needs, use, every = (column.values() for column in (self._asked, self._needs, self._uses, self._members))
+        submit, start, end, limit = (
+            Times(column.values()) for column in (self._submits, self._starts, self._ends, self._limits)
         )
-        eligible = np.frombuffer(self._eligibles, dtype=np.float64) if self._eligibles else submit
-        members, names = self._used(np.frombuffer(self._members, dtype=np.int32))
-        asked, needs = (np.frombuffer(column, dtype=np.int32) for column in (self._asked, self._needs))
+        if np.array_equal(self._eligibles.values(), submit.kept):
+            self._eligibles, self._columns = self._submits, ()
+        eligible = submit if self._eligibles is self._submits else Times(self._eligibles.values())
+        if self._settled:
+            which, end_s = np.array(list(self._settled)), np.array(list(self._settled.values()))
+            end = end.changed(which, np.where(np.isnan(end_s), eligible[which], end_s))
+        members, names = self._used(every)
         first = np.frombuffer(self._first, dtype=np.uint32)
-        limits, use = _filled(self._limits, math.nan, jobs), _filled(self._uses, 0, jobs)
-        more = (limits, needs, use, tuple(self._all_needs), tuple(self._all_uses))
+        more = (limit, needs, use, tuple(self._all_needs), tuple(self._all_uses))
         return JobTable(submit, eligible, start, end, asked, first, members, names, *more)
 
-    def _used(self, members: NDArray[np.int32]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    def _used(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         """Drops nodes that only rejected lines name: they would be idle forever."""
         names = tuple(self._index)
         used = np.zeros(len(names), dtype=np.bool_)
@@ -339,5 +346,5 @@ class JobRows:
         used[list(self._declared)] = True
         if used.all():
             return members, names
-        number = (np.cumsum(used) - 1).astype(np.int32)
+        number = (np.cumsum(used) - 1).astype(members.dtype)
         return number[members], tuple(name for name, is_used in zip(names, used.tolist(), strict=True) if is_used)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer.domain.events import PoolChanged
+from bftrainer_replay.logs.columns import TIMES, Times, parts_of, started_or
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.needs import NO_NEEDS, Fact, JobNeeds
@@ -42,13 +44,13 @@ class Queue:
     time only the smallest of the waiting jobs is here. ``dialect`` has the words of the log's format.
     """
 
-    submit_s: NDArray[np.float64]
-    eligible_s: NDArray[np.float64]
-    start_s: NDArray[np.float64]
-    end_s: NDArray[np.float64]
-    nodes: NDArray[np.int64] | NDArray[np.int32]
-    limit_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    needs: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    submit_s: Times
+    eligible_s: Times
+    start_s: Times
+    end_s: Times
+    nodes: NDArray[Any]
+    limit_s: Times = field(default_factory=Times.of)
+    needs: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int16))
     all_needs: tuple[JobNeeds, ...] = (NO_NEEDS,)
     facts: frozenset[Fact] = frozenset()
     only_smallest: bool = False
@@ -58,9 +60,22 @@ class Queue:
         """Without limits and needs, all jobs have unknown ones."""
         jobs = len(self.nodes)
         if len(self.limit_s) != jobs:
-            object.__setattr__(self, "limit_s", np.full(jobs, np.nan))
+            object.__setattr__(self, "limit_s", Times.of(np.full(jobs, np.nan)))
         if len(self.needs) != jobs:
-            object.__setattr__(self, "needs", np.zeros(jobs, dtype=np.int32))
+            object.__setattr__(self, "needs", np.zeros(jobs, dtype=np.int16))
+
+    def parts(self) -> Iterator[slice]:
+        """All jobs, a million at a time: what is worked out for each of them takes memory for a part."""
+        return parts_of(len(self.nodes))
+
+    def waits_until(self, part: slice) -> NDArray[np.float64]:
+        """When each job of a part starts or, if it never does, ends."""
+        return started_or(self.start_s, self.end_s, part)
+
+    def only(self, which: NDArray[Any]) -> Queue:
+        """These jobs, in this order."""
+        times: dict[str, Any] = {name: getattr(self, name).only(which) for name in TIMES}
+        return replace(self, nodes=self.nodes[which], needs=self.needs[which], **times)
 
 
 @dataclass(frozen=True, slots=True)

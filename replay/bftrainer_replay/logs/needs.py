@@ -37,7 +37,7 @@ class JobNeeds:
     """What a job asks of each of its nodes, as the log has it; empty and 0: nothing, or not recorded.
 
     ``partition`` may list several, separated by commas: the job starts in any one of them. ``devices`` are pairs of a name
-    (``gpu``, ``gpu:a100``) and a number, sorted by name.
+    (``gpu``, ``gpu:a100``) and a number, sorted by name. ``account`` and ``qos`` pay for it; a node does not depend on them.
     """
 
     partition: str = ""
@@ -45,6 +45,8 @@ class JobNeeds:
     block: Block = Block.NONE
     cores: float = 0.0
     devices: tuple[tuple[str, float], ...] = ()
+    account: str = ""
+    qos: str = ""
 
 
 @dataclass(frozen=True, slots=True)

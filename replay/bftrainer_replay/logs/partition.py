@@ -75,5 +75,4 @@ def _waiting_for(queue: Queue, name: str) -> Queue:
     mine = np.array(asked, dtype=np.bool_)[queue.needs]
     if mine.all():
         return queue
-    columns = ("submit_s", "eligible_s", "start_s", "end_s", "nodes", "limit_s", "needs")
-    return replace(queue, **{column: getattr(queue, column)[mine] for column in columns})
+    return queue.only(mine)

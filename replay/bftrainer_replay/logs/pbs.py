@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bftrainer.config.hosts import MOST_NODES
-from bftrainer_replay.logs.fields import count_of, is_node_name
+from bftrainer_replay.logs.fields import count_of, is_node_name, name_of
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.needs import Fact, JobNeeds, JobUse
 from bftrainer_replay.logs.slurm_needs import elapsed_s
@@ -164,7 +164,8 @@ class _Reader:
         facts |= {Fact.TIME_LIMIT} if not math.isnan(limit_s) else set()
         facts |= {Fact.PARTITION} if queue else set()
         facts |= {Fact.RESOURCES, Fact.USE} if counts[0] else set()
-        needs = JobNeeds(queue if is_node_name(queue) else "", cores=counts[0], devices=devices)
+        account = name_of(values.get("account") or values.get("project", ""))
+        needs = JobNeeds(queue if is_node_name(queue) else "", cores=counts[0], devices=devices, account=account)
         return limit_s, rows.needs(needs), rows.use(JobUse(counts[0], devices))
 
     def _time(self, values: dict[str, str], key: str) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer_replay.logs.columns import Times, started_or
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.needs import Fact
@@ -23,30 +25,30 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
 
     An end that far away is unknown rather than right: such a job counts as still running.
     """
-    at_s = np.where(np.isnan(table.start_s), table.submit_s, table.start_s)
-    if source.options.outliers == KEEP or len(at_s) < _LEAST_JOBS:
+    if source.options.outliers == KEEP or len(table.asked) < _LEAST_JOBS:
         return table
-    first_s, last_s = _bulk(at_s.copy())
-    keep = (at_s >= first_s) & (at_s <= last_s) & (table.submit_s <= last_s)
+    at = Times.of(*(started_or(table.start_s, table.submit_s, part) for part in table.parts()))
+    first_s, last_s = _bulk(at.kept.copy())
+    keep = (at.kept >= first_s) & (at.kept <= last_s) & (table.submit_s.kept <= last_s)
     if not keep.all():
-        out = at_s[~keep]
+        out = at[~keep]
         source.remarks.append(
             f"{len(out):,} jobs left out, dated {format_time(float(out.min()))} to {format_time(float(out.max()))}: all others "
             f"are from {format_time(first_s)} to {format_time(last_s)} (--outliers keep uses them, and the span that they make)"
         )
         table = table.chosen(keep)
-    ends = table.end_s
-    far = np.isfinite(ends) & (ends > last_s + max(LEAST_GAP_S, last_s - first_s))
-    if far.any():
+    latest_s, ends = last_s + max(LEAST_GAP_S, last_s - first_s), table.end_s
+    far = table.where(lambda part: np.isfinite(ends[part]) & (ends[part] > latest_s))
+    if len(far):
         source.remarks.append(
-            f"{int(far.sum()):,} jobs end later than any job could ({format_time(float(ends[far].max()))} at the latest): "
+            f"{len(far):,} jobs end later than any job could ({format_time(float(ends[far].max()))} at the latest): "
             "their ends count as not recorded (--outliers keep uses them)"
         )
-        table = replace(table, end_s=np.where(far, np.inf, ends))
+        table = replace(table, end_s=ends.changed(far, np.full(len(far), np.inf)))
     return table
 
 
-def _bulk(at_s: NDArray[np.float64]) -> tuple[float, float]:
+def _bulk(at_s: NDArray[Any]) -> tuple[float, float]:
     """The times between which nearly all lie: a few at either end are cut off where a gap longer than the rest precedes."""
     few = max(_MOST_FEW, int(_MOST_SHARE * len(at_s)))
     at_s.partition((min(few + 1, len(at_s) - 1), max(len(at_s) - few - 2, 0)))
@@ -64,16 +66,17 @@ def _bulk(at_s: NDArray[np.float64]) -> tuple[float, float]:
 
 def with_ends(source: Source, table: JobTable) -> JobTable:
     """Jobs without an end in the record end at their time limit, if the log is longer than that."""
-    running = np.isinf(table.end_s) & ~np.isnan(table.start_s)
-    if not running.any():
+    running = table.where(lambda part: np.isinf(table.end_s[part]) & ~np.isnan(table.start_s[part]))
+    if not len(running):
         return table
-    over = table.end_s[np.isfinite(table.end_s)]
-    finish = float(max(np.nanmax(table.start_s), table.submit_s.max(), over.max(initial=0.0)))
-    at_limit = table.start_s + table.limit_s
-    runaway = running & (at_limit + _GRACE_S < finish)
+    start_s, limit_s = table.start_s[running], table.limit_s[running]
+    over = (each[np.isfinite(each)] for part in table.parts() for each in (table.end_s[part], table.start_s[part]))
+    finish = float(max(*(each.max(initial=0.0) for each in over), *(table.submit_s[p].max() for p in table.parts())))
+    at_limit = start_s + limit_s
+    runaway = at_limit + _GRACE_S < finish
     if runaway.any():
         late_h = (finish - at_limit[runaway]) / 3600
-        held = float(np.dot(late_h, table.asked[runaway]))
+        held = float(np.dot(late_h, table.asked[running[runaway]]))
         kept = source.options.runaways == KEEP
         repair = "; `sacctmgr show runawayjobs` lists and repairs them" if source.dialect.slurm else ""
         source.remarks.append(
@@ -86,9 +89,9 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
             )
         )
         if not kept:
-            table = replace(table, end_s=np.where(runaway, at_limit, table.end_s))
-    longest_s = float(np.nanmax((table.end_s - table.start_s)[np.isfinite(table.end_s)], initial=0.0))
-    endless = running & np.isnan(table.limit_s) & (finish - table.start_s > max(longest_s, 86400.0))
+            table = replace(table, end_s=table.end_s.changed(running[runaway], at_limit[runaway]))
+    longest_s = max((float((e - s)[np.isfinite(e)].max(initial=0.0)) for s, e, _ in table.runs()), default=0.0)
+    endless = np.isnan(limit_s) & (finish - start_s > max(longest_s, 86400.0))
     if endless.any() and longest_s:
         source.remarks.append(
             f"{int(endless.sum()):,} jobs have no end and no time limit and have run longer than any job that ended; their "

@@ -39,27 +39,21 @@ def use_of(
         return None
     names = {device for use in table.all_uses for device, _ in use.devices}
     kinds = [CORES, *sorted(name for name in names if name.partition(":")[0] not in names - {name})[:_MOST_KINDS]]
-    ran = table.ran
-    begins, ends = np.clip(table.start_s[ran], start_s, end_s), np.clip(table.end_s[ran], start_s, end_s)
-    nodes = np.diff(table.first)[ran]
     edges_s = np.linspace(start_s, end_s, _EDGES + 1)
-    by_begin, by_end = np.argsort(begins, kind="stable"), np.argsort(ends, kind="stable")
-    found = {}
-    for kind in kinds:
-        each = np.array([use.cores if kind == CORES else dict(use.devices).get(kind, 0.0) for use in table.all_uses])
-        amount = each[table.use[ran]] * nodes
-        if amount.any():
-            since = _elapsed(begins[by_begin], amount[by_begin], edges_s)
-            found[kind] = (since - _elapsed(ends[by_end], amount[by_end], edges_s)) / 3600
+    each = np.array(
+        [[use.cores, *(dict(use.devices).get(kind, 0.0) for kind in kinds[1:])] for use in table.all_uses]
+    ).T
+    since = np.zeros((2, len(kinds), _EDGES + 1))  # the amounts that began at an edge or right before it, and when
+    for part in table.parts():
+        begin, end = (np.clip(times[part], start_s, end_s) for times in (table.start_s, table.end_s))
+        ran = table.end_s[part] > table.start_s[part]
+        amounts = each[:, table.use[part][ran]] * np.diff(table.first[part.start : part.stop + 1])[ran]
+        for at_s, sign in ((begin[ran], 1), (end[ran], -1)):
+            edge = np.searchsorted(edges_s, at_s)
+            for kind, amount in enumerate(sign * amounts):
+                since[0, kind] += np.bincount(edge, amount, _EDGES + 1)
+                since[1, kind] += np.bincount(edge, amount * (at_s - start_s), _EDGES + 1)
+    amounts, moments = np.cumsum(since, axis=2)
+    used_h = (amounts * (edges_s - start_s) - moments) / 3600
+    found = {kind: hours for kind, hours, of_use in zip(kinds, used_h, each, strict=True) if of_use.any()}
     return ResourceUse(edges_s, found, outages) if found else None
-
-
-def _elapsed(
-    times: NDArray[np.float64], amount: NDArray[np.float64], edges_s: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """At each edge: the sum of amounts times the seconds since their times, of those that are past."""
-    past = np.searchsorted(times, edges_s, side="right")
-    amounts = np.concatenate(([0.0], np.cumsum(amount)))
-    weighted = np.concatenate(([0.0], np.cumsum(amount * (times - edges_s[0]))))
-    found: NDArray[np.float64] = amounts[past] * (edges_s - edges_s[0]) - weighted[past]
-    return found

@@ -70,7 +70,8 @@ def _job(source: Source, line: str) -> str | None:
     tres = _value(line, "Tres", "")  # what the job asked for
     source.facts |= {Fact.TIME_LIMIT, Fact.PARTITION} | ({Fact.RESOURCES} if tres else set())
     rows = source.rows
-    needs = rows.needs(needs_of(_value(line, "Partition", ""), "", "", tres, count))
+    partition, *payer = (_value(line, key, "") for key in ("Partition", "Account", "QOS"))
+    needs = rows.needs(needs_of(partition, "", "", tres, count, *payer))
     # TimeLimit is in minutes, as sacct's TimelimitRaw.
     rows.add(
         submit_s, eligible_from(eligible_s, start_s), start_s, end_s, count, rows.ids(nodes),

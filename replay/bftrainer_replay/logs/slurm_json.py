@@ -24,6 +24,7 @@ NAME = "sacct --json"
 _JOBS = re.compile(r'"jobs"\s*:\s*\[')
 _STEP = 1024 * 1024
 _LARGEST_JOB = 32 * 1024 * 1024
+_TEXTS = ("partition", "constraints", "account", "qos")
 _KEY = 200  # characters kept so that "jobs": [ is found across pieces
 
 
@@ -160,8 +161,8 @@ def _job(source: Source, text: str) -> str | None:
     source.facts |= set(Fact)
     rows = source.rows
     reason = str(state.get("reason", "")) if isinstance(state, dict) else ""
-    texts = [value if isinstance(value := job.get(key), str) else "" for key in ("partition", "constraints")]
-    needs = rows.needs(needs_of(texts[0], texts[1], reason, _tres(job, "requested"), count))
+    texts = [value if isinstance(value := job.get(key), str) else "" for key in _TEXTS]
+    needs = rows.needs(needs_of(texts[0], texts[1], reason, _tres(job, "requested"), count, *texts[2:]))
     use = rows.use(use_of(_tres(job, "allocated"), count)) if ran else 0
     eligible_s, limit_s = eligible_from(eligible_s, start_s), 60 * _number(times.get("limit"))
     if math.isinf(end_s) and job_id:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from bftrainer_replay.logs.fields import name_of
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.needs import Block, JobNeeds, JobUse
 
@@ -58,13 +59,15 @@ def elapsed_s(text: str) -> float:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-def needs_of(partition: str, constraint: str, reason: str, tres: str, nodes: int) -> JobNeeds:
+def needs_of(
+    partition: str, constraint: str, reason: str, tres: str, nodes: int, account: str = "", qos: str = ""
+) -> JobNeeds:
     """What a job of ``nodes`` nodes asks of each; ``tres`` is ReqTRES, such as ``billing=8,cpu=8,gres/gpu=2,node=1``."""
     if not partition.isascii() or not constraint.isascii() or len(partition) + len(constraint) > 4096:
         raise BadLineError(f"partition {partition[:40]!r} or constraint {constraint[:40]!r} is not a name")
     constraint = "" if constraint.strip() in ("", "(null)", "None") else constraint.strip()
     cores, devices = _each_node(tres, nodes)
-    return JobNeeds(partition.strip(), constraint, block_of(reason), cores, devices)
+    return JobNeeds(partition.strip(), constraint, block_of(reason), cores, devices, name_of(account), name_of(qos))
 
 
 def use_of(tres: str, nodes: int) -> JobUse:

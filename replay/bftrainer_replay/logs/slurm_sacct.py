@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 
 from bftrainer.config.hosts import expand
 from bftrainer.errors import UserError
@@ -35,6 +37,8 @@ _FACTS = {
 }
 _MOST_KNOWN = 100_000
 """Entries of each look-up table, which is emptied at this size."""
+_LONGEST = 500
+"""Characters of an entry."""
 
 
 def recognizes(head: str) -> bool:
@@ -70,6 +74,19 @@ def read(source: Source) -> None:
         columns.finish()
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What fields that many jobs have alike say of them."""
+
+    asked: int
+    is_running: bool
+    never_started: bool
+    limit_s: float
+    needs: int
+    use: int
+    is_limited: bool
+
+
 class _Columns:
     """The positions of the columns. ``job`` is called a million times, so it does little."""
 
@@ -83,86 +100,104 @@ class _Columns:
         self._count = len(names)
         free = [names.index(name) for name in _FREE_TEXT if name in names]
         self._free = free[0] if len(free) == 1 else None
-        at = {name: place for place, name in enumerate(names)}
-        self._submit, self._start, self._end = at.get("submit", at["start"]), at["start"], at["end"]
-        self._eligible = at.get("eligible", self._submit)
-        self._id = at.get("jobid", at.get("jobidraw"))
-        self._state, self._list = at.get("state"), at.get("nodelist")
-        self._nodes = at.get("nnodes", at.get("allocnodes"))
-        self._elapsed, self._elapsed_is_raw = at.get("elapsedraw", at.get("elapsed")), "elapsedraw" in at
-        places = {fact: next((at[name] for name in names if name in at), None) for fact, names in _FACTS.items()}
-        source.facts |= {fact for fact, place in places.items() if place is not None}
-        self._limit, self._use = places[Fact.TIME_LIMIT], places[Fact.USE]
-        asked = [places[each] for each in (Fact.PARTITION, Fact.CONSTRAINT, Fact.REASON, Fact.RESOURCES)]
-        self._asked = [self._count if place is None else place for place in asked]  # one empty field is added
-        self._flags = at.get("flags")
-        self._cluster, self._user = at.get("cluster"), at.get("user")
-        if self._id is None:
+
+        def place(*either: str) -> int:
+            return next(
+                (names.index(name) for name in either if name in names), len(names)
+            )  # a field that is added, empty
+
+        self._submit, self._start, self._end = place("submit", "start"), place("start"), place("end")
+        self._eligible = place("eligible", "submit", "start")
+        self._id, self._list = place("jobid", "jobidraw"), place("nodelist")
+        self._has_id, self._has_list, self._has_state, self._has_flags = (
+            each < self._count for each in (self._id, self._list, place("state"), place("flags"))
+        )
+        self._elapsed, self._elapsed_is_raw = place("elapsedraw", "elapsed"), "elapsedraw" in names
+        places = {fact: place(*known) for fact, known in _FACTS.items()}
+        source.facts |= {fact for fact, where in places.items() if where < self._count}
+        self._flags = place("flags")
+        self._cluster, self._user = place("cluster"), place("user")
+        if not self._has_id:
             source.tally.seen = None
-        if source.options.cluster is not None and self._cluster is None:
+        if source.options.cluster is not None and self._cluster == self._count:
             raise UserError(f"{source.path}: --cluster needs the column Cluster; run sacct with it")
-        self._qos = at.get("qos")
+        nodes, self._qos = place("nnodes", "allocnodes"), place("qos")
+        self._counts_names = nodes == self._count
+        # What many jobs have in common is read once.
+        asked = (Fact.PARTITION, Fact.CONSTRAINT, Fact.REASON, Fact.RESOURCES, Fact.TIME_LIMIT, Fact.USE)
+        shared = (self._list if self._counts_names else nodes, place("state"), *(places[each] for each in asked))
+        self._shared = itemgetter(*shared, place("account"), self._qos)
         self._started, self._backfilled = 0, 0
         self._limited: Counter[str] = Counter()
         self._known: dict[str, Sequence[int]] = {}
-        self._known_needs: dict[tuple[str, ...], tuple[int, bool]] = {}
-        self._known_uses: dict[tuple[str, int], int] = {}
+        self._known_shared: dict[tuple[str, ...], _Shared] = {}
 
     def job(self, line: str) -> str | None:
         """Add the line's job; returns why it is ignored, or None. Raises ValueError."""
         fields = self._layout.split(line)
         if len(fields) != self._count:
             fields = self._rejoined(fields)
-        tasks = 1
-        if self._id is not None:
-            job_id = fields[self._id]
-            if "." in job_id:
-                return "steps"
-            tasks = _tasks(job_id)
-        if self._source.is_of_another(
-            "" if self._cluster is None else fields[self._cluster], "" if self._user is None else fields[self._user]
-        ):
+        fields.append("")
+        job_id = fields[self._id]
+        if "." in job_id:
+            return "steps"
+        tasks = _tasks(job_id) if "[" in job_id else 1
+        if self._source.is_of_another(fields[self._cluster], fields[self._user]):
             return "of other clusters"
-        elapsed = self._ran_s(fields[self._elapsed]) if self._elapsed is not None else None
-        texts = (fields[self._submit], fields[self._eligible], fields[self._start], fields[self._end])
-        submit_s, eligible_s, start_s, end_s = self._clock.in_order(texts, elapsed)
-        if self._state is not None:
-            state = check_state(fields[self._state])
-            if is_running(state):
-                end_s = math.inf
-                self._rows.runs_at(start_s, elapsed)
-            elif never_started(state):
-                start_s, end_s = math.nan, math.inf
-        if self._id is not None and self._rows.settles(fields[self._id], start_s, end_s):
+        elapsed = self._ran_s(fields[self._elapsed])
+        times = (fields[self._submit], fields[self._eligible], fields[self._start], fields[self._end])
+        submit_s, eligible_s, start_s, end_s = self._clock.in_order(times, elapsed)
+        shared = self._known_shared.get(texts := self._shared(fields)) or self._read_shared(texts)
+        if shared.is_running:
+            end_s = math.inf
+            self._rows.runs_at(start_s, elapsed)
+        elif shared.never_started:
+            start_s, end_s = math.nan, math.inf
+        if self._has_id and self._rows.settles(job_id, start_s, end_s):
             return "that were running in an earlier record"
         ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
         if ran and elapsed is not None:
             self._clock.compare(start_s, end_s, elapsed)
-        nodes = self._ids(fields[self._list], ran) if self._list is not None else None
-        asked = len(nodes or ()) if self._nodes is None else count_of(fields[self._nodes], "nodes")
+        nodes = self._ids(fields[self._list], ran) if self._has_list else None
+        asked = len(nodes or ()) if self._counts_names else shared.asked
         if nodes is not None and ran and len(nodes) != asked:
             raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {asked}")
         if not asked:
             return "without nodes"
         if tasks > 1 and ran:
-            raise BadLineError(
-                f"job {fields[self._id or 0][:60]} represents {tasks} pending array tasks, but has already run"
-            )
+            raise BadLineError(f"job {job_id[:60]} represents {tasks} pending array tasks, but has already run")
         if tasks > 1:  # a line of 12 characters may stand for 100,000 jobs: each counts four times
             self._rows.take_room(3 * tasks, 0)
-        if ran and self._flags is not None:
+        if ran and self._has_flags:
             self._started += 1
             self._backfilled += "SchedBackfill" in fields[self._flags]
-        longest_s = limit_s(fields[self._limit]) if self._limit is not None else math.nan
-        (needs, limited), use = self._needs(fields, asked), self._uses(fields, asked) if ran else 0
-        if limited and len(self._limited) < _MOST_KNOWN:
-            self._limited[fields[self._qos] if self._qos is not None else ""] += 1
+        if shared.is_limited and len(self._limited) < _MOST_KNOWN:
+            self._limited[fields[self._qos]] += 1
         eligible_s = eligible_from(eligible_s, start_s)
-        if self._id is not None and math.isinf(end_s) and tasks == 1:
-            self._rows.unfinished(fields[self._id], start_s)
+        if self._has_id and math.isinf(end_s) and tasks == 1:
+            self._rows.unfinished(job_id, start_s)
+        use = shared.use if ran else 0
         for _ in range(tasks):
-            self._rows.add(submit_s, eligible_s, start_s, end_s, asked, nodes, longest_s, needs, use)
+            self._rows.add(submit_s, eligible_s, start_s, end_s, asked, nodes, shared.limit_s, shared.needs, use)
         return None
+
+    def _read_shared(self, texts: tuple[str, ...]) -> _Shared:
+        count, state, partition, constraint, reason, tres, limit, use, *payer = texts
+        if self._counts_names:
+            asked = len(expand(count.replace(" ", ","))) if count not in _NO_NODES else 0
+        else:
+            asked = count_of(count, "nodes")
+        state = check_state(state) if self._has_state else ""
+        needs = needs_of(partition, constraint, reason, tres, asked, *payer)
+        found = _Shared(
+            asked, is_running(state), never_started(state), limit_s(limit),
+            self._rows.needs(needs), self._rows.use(use_of(use, asked)), needs.block is Block.LIMIT,
+        )  # fmt: skip
+        if len(self._known_shared) >= _MOST_KNOWN:
+            self._known_shared.clear()
+        if sum(map(len, texts)) < _LONGEST:
+            self._known_shared[texts] = found
+        return found
 
     def finish(self) -> None:
         """Remarks on what was counted."""
@@ -181,7 +216,7 @@ class _Columns:
     def _ran_s(self, text: str) -> float | None:
         if self._elapsed_is_raw:
             return float(text) if text.isdecimal() and len(text) < 12 else None
-        seconds = elapsed_s(text)
+        seconds = elapsed_s(text) if text else math.nan
         return None if math.isnan(seconds) else seconds
 
     def _rejoined(self, fields: list[str]) -> list[str]:
@@ -197,29 +232,6 @@ class _Columns:
         free = self._free
         joined = self._layout.delimiter.join(fields[free : free + surplus + 1])
         return [*fields[:free], joined, *fields[free + surplus + 1 :]]
-
-    def _needs(self, fields: list[str], asked: int) -> tuple[int, bool]:
-        """The number of the job's needs, and whether a limit held it back. The same texts come again and again."""
-        partition, constraint, reason, tres = (fields[place] if place < self._count else "" for place in self._asked)
-        key = (partition, constraint, reason, tres, str(asked) if tres else "")
-        found = self._known_needs.get(key)
-        if found is None:
-            if len(self._known_needs) >= _MOST_KNOWN:
-                self._known_needs.clear()
-            needs = needs_of(partition, constraint, reason, tres, asked)
-            found = self._known_needs[key] = (self._rows.needs(needs), needs.block is Block.LIMIT)
-        return found
-
-    def _uses(self, fields: list[str], asked: int) -> int:
-        if self._use is None:
-            return 0
-        key = (fields[self._use], asked)
-        found = self._known_uses.get(key)
-        if found is None:
-            if len(self._known_uses) >= _MOST_KNOWN:
-                self._known_uses.clear()
-            found = self._known_uses[key] = self._rows.use(use_of(*key))
-        return found
 
     def _ids(self, text: str, ran: bool) -> Sequence[int]:
         known = self._known.get(text)

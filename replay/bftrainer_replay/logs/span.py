@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.source import Source
@@ -66,39 +66,45 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
 
 
 def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
-    ran: Any = table.end_s > table.start_s
-    if not ran.any():
+    edges = np.array(
+        [
+            (starts.min(), starts.max(), over.min(initial=math.inf), over.max(initial=-math.inf), len(over) < len(ends))
+            for starts, ends, _ in table.runs()
+            for over in [ends[np.isfinite(ends)]]
+        ]
+    )
+    if not len(edges):
         raise InputFileError(source.name, "has no job that ran for any time")
-    ran = slice(None) if ran.all() else ran  # without copies
-    starts, ends, asked = table.start_s[ran], table.end_s[ran], table.asked[ran]
-    over = ends[np.isfinite(ends)] if np.isinf(ends).any() else ends
-    running = len(over) < len(ends)
-    latest = max(starts.max(), over.max(initial=-math.inf), table.submit_s.max())
-    begin = float(over.min()) if len(over) else float(starts.min())
-    finish = float(latest if running else min(starts.max(), table.submit_s.max()))
+    (first_start, _, first_end, *_), (_, last_start, _, last_end, some) = edges.min(axis=0), edges.max(axis=0)
+    running, submitted = bool(some), max(table.submit_s[part].max() for part in table.parts())
+    latest = max(last_start, last_end, submitted)
+    begin = float(first_end) if math.isfinite(first_end) else float(first_start)
+    finish = float(latest if running else min(last_start, submitted))
     if begin >= finish:
-        begin, finish = float(starts.min()), float(latest)
+        begin, finish = float(first_start), float(latest)
 
     def busy() -> float:
         node_s = 0.0
-        for part in table.parts():
-            whole = np.minimum(ends[part], finish) - np.maximum(starts[part], begin)
-            node_s += float(np.dot(np.maximum(whole, 0), asked[part]))
+        for starts, ends, asked in table.runs():
+            whole = np.minimum(ends, finish) - np.maximum(starts, begin)
+            node_s += float(np.dot(np.maximum(whole, 0), asked))
         return node_s / max(finish - begin, 1.0)
+
+    def right_after(at_s: float) -> int:
+        return sum(int(asked[(starts <= at_s) & (ends > at_s)].sum()) for starts, ends, asked in table.runs())
 
     # Of a log that was selected by time, few jobs still run when it is taken, perhaps months later: it ends at its last time.
     mean, taken_s = busy(), source.rows.until_s
-    if is_taken := finish < taken_s and bool(asked[np.isinf(ends)].sum() >= mean / 2):
+    if is_taken := finish < taken_s and sum(int(a[np.isinf(e)].sum()) for _, e, a in table.runs()) >= mean / 2:
         finish = taken_s
         mean = busy()
 
     # Right after the beginning, or right before the end, fewer than half as many nodes are busy as on average.
-    thin_start = asked[(starts <= begin) & (ends > begin)].sum() < mean / 2
-    thin_end = asked[(starts < finish) & (ends >= finish)].sum() < mean / 2
-    runs_s = np.minimum(ends, finish)
-    runs_s -= starts
-    long_run_s = float(np.percentile(runs_s, 99, overwrite_input=True))
-    del runs_s
+    thin_start = right_after(begin) < mean / 2
+    before = sum(int(a[(starts < finish) & (ends >= finish)].sum()) for starts, ends, a in table.runs())
+    thin_end = before < mean / 2
+    lengths = Times.of(*(np.maximum(np.minimum(ends, finish) - starts, 0) for starts, ends, _ in table.runs()))
+    long_run_s = float(np.percentile(lengths.kept, 99, overwrite_input=True))
     guess_s = math.floor(min(long_run_s, LONGEST_GUESS_H * 3600, (finish - begin) / 10))
     options = source.options
     warm_s = 3600 * options.warm_up_h if options.warm_up_h is not None else guess_s * bool(thin_start)
@@ -120,7 +126,7 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
         ("beginning", start_s, "--warm-up-h", options.warm_up_h),
         ("end", end_s, "--cool-down-h", options.cool_down_h if not running else 0.0),
     ):
-        runs = asked[(starts <= at_s) & (ends > at_s)].sum()
+        runs = right_after(at_s)
         if given is None and runs < mean / 2:
             source.remarks.append(
                 f"at its {edge} only {runs / mean:.0%} as many nodes are busy as on average; if the log lacks jobs there, "
@@ -149,16 +155,16 @@ def _given(source: Source, text: str) -> tuple[float, float]:
 
 def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Span], list[Span]]:
     """Spans of an hour or more in which no job runs: although some job waits for all of the last hour, and others."""
-    ran: Any = table.end_s > table.start_s
-    ran = slice(None) if ran.all() else ran  # without copies
     spans: list[Span] = []
     quiet: list[Span] = []
-    for empty_from, empty_to in _gaps(table.start_s[ran], table.end_s[ran], start_s, end_s):
+    for empty_from, empty_to in _gaps(table, start_s, end_s):
         if empty_to - empty_from < SHORTEST_OUTAGE_S:
             continue
-        waited_until = np.where(np.isnan(table.start_s), table.end_s, table.start_s)
-        waiting = (table.eligible_s <= empty_to - SHORTEST_OUTAGE_S) & (waited_until >= empty_to)
-        (spans if waiting.any() else quiet).append((empty_from, empty_to))
+        waits = any(
+            ((table.eligible_s[part] <= empty_to - SHORTEST_OUTAGE_S) & (table.waits_until(part) >= empty_to)).any()
+            for part in table.parts()
+        )
+        (spans if waits else quiet).append((empty_from, empty_to))
     return spans, quiet
 
 
@@ -174,15 +180,17 @@ def _of_quiet(spans: list[Span], length_s: float) -> list[str]:
     ]
 
 
-def _gaps(
-    starts: NDArray[np.float64], ends: NDArray[np.float64], start_s: float, end_s: float
-) -> list[tuple[float, float]]:
-    """The parts of [start_s, end_s] that no interval covers."""
-    # Before the k-th start, all of the earlier k have ended if the k-th end is earlier.
-    begin, covered = np.full(len(starts) + 1, end_s), np.full(len(ends) + 1, start_s)
-    np.clip(starts, start_s, end_s, out=begin[:-1])
-    np.clip(ends, start_s, end_s, out=covered[1:])
-    begin.sort()
-    covered.sort()
-    gap = begin > covered
-    return list(zip(covered[gap].tolist(), begin[gap].tolist(), strict=True))
+def _gaps(table: JobTable, start_s: float, end_s: float) -> list[Span]:
+    """The parts of [start_s, end_s] in which no job runs."""
+    edges = np.array([(start_s, end_s), (start_s, end_s)])  # each without length
+    busy = [_together(np.clip((starts, ends), start_s, end_s)) for starts, ends, _ in table.runs()]
+    begins, ends = _together(np.concatenate((edges, *busy), axis=1))
+    return list(zip(ends[:-1].tolist(), begins[1:].tolist(), strict=True))
+
+
+def _together(runs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(starts, ends), in order of time; those that overlap or touch as one."""
+    starts, ends = runs[:, np.argsort(runs[0], kind="stable")]
+    ends = np.maximum.accumulate(ends)
+    is_new = np.append(True, starts[1:] > ends[:-1])
+    return np.stack((starts[is_new], ends[np.append(is_new[1:], True)]))

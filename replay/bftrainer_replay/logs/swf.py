@@ -71,7 +71,7 @@ class _Rows:
             source.machine_why = "the header's MaxNodes" if nodes else "the header's MaxProcs"
         how = "--processors-per-node" if given else "MaxProcs / MaxNodes" if nodes and processors else "guessed"
         source.remarks.append(f"{self._per_node} processors per node ({how})")
-        self._known: dict[tuple[str, float], tuple[int, int]] = {}
+        self._known: dict[tuple[str, float, str], tuple[int, int]] = {}
 
     def row(self, line: str) -> str | None:
         """Add the row's job; returns why it is ignored, or None."""
@@ -98,26 +98,29 @@ class _Rows:
         limit_s = _number(fields[8])
         if limit_s > 0:
             self._source.facts.add(Fact.TIME_LIMIT)
-        needs, use = self._known_needs(fields, processors / asked) if nodes else (0, 0)
+        group = "" if fields[12] == "-1" else f"group {fields[12]:.40}"
+        needs, use = self._known_needs(fields, processors / asked, group) if nodes else (0, 0)
+        if group and not nodes:
+            needs = self._source.rows.needs(JobNeeds(account=group))
         # A job with no run time was canceled while it waited, or ended at once: it uses no node-time.
         end_s, limit_s = start_s + max(run, 0.0), limit_s if limit_s > 0 else math.nan
         self._source.rows.add(submit_s, submit_s, start_s, end_s, asked, nodes, limit_s, needs, use)
         return None
 
-    def _known_needs(self, fields: list[str], cores: float) -> tuple[int, int]:
+    def _known_needs(self, fields: list[str], cores: float, group: str) -> tuple[int, int]:
         """What a job on named nodes needs and uses: its partition, else its queue (-1: not known), and its processors."""
         partition = next(
             (f"{what} {fields[place]}" for what, place in (("partition", 15), ("queue", 14)) if fields[place] != "-1"),
             "",
         )
-        found = self._known.get((partition, cores))
+        found = self._known.get((partition, cores, group))
         if found is None:
             rows, facts = self._source.rows, {Fact.RESOURCES, Fact.USE}
             self._source.facts |= facts | ({Fact.PARTITION} if partition else set())
             if len(self._known) >= 10_000:
                 self._known.clear()
-            found = self._known[partition, cores] = (
-                rows.needs(JobNeeds(partition[:60], cores=cores)),
+            found = self._known[partition, cores, group] = (
+                rows.needs(JobNeeds(partition[:60], cores=cores, account=group)),
                 rows.use(JobUse(cores)),
             )
         return found

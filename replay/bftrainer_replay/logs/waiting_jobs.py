@@ -11,7 +11,7 @@ import numpy as np
 from bftrainer_replay.logs.dialect import Dialect
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.model import Queue
-from bftrainer_replay.logs.needs import BEFORE_ELIGIBLE, Block, Fact, JobNeeds
+from bftrainer_replay.logs.needs import BEFORE_ELIGIBLE, Block, Fact
 
 
 def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | None:
@@ -23,30 +23,30 @@ def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | Non
     reason and from when it is eligible without. Where the two times are equal, the log does not tell them apart, and the
     reason counts for the whole wait.
     """
-    waited = np.isnan(table.start_s) | (table.start_s > table.eligible_s)
-    if not waited.any():
+    if not any((~(table.start_s[part] <= table.eligible_s[part])).any() for part in table.parts()):
         return None
-    early = np.array([each.block in BEFORE_ELIGIBLE for each in table.all_needs])[table.needs]
-    twice = np.flatnonzero(early & (table.eligible_s > table.submit_s))
-    free = {JobNeeds(n.partition, n.constraint, Block.NONE, n.cores, n.devices): 0 for n in table.all_needs}
-    all_needs = (*table.all_needs, *free)
-    place = {needs: len(table.all_needs) + k for k, needs in enumerate(free)}
-    freed = np.array(
-        [place[JobNeeds(n.partition, n.constraint, Block.NONE, n.cores, n.devices)] for n in table.all_needs],
-        dtype=np.int32,
-    )
-    until_s = np.where(np.isfinite(table.eligible_s[twice]), table.eligible_s[twice], table.end_s[twice])
-    columns = {
-        "eligible_s": table.submit_s[twice], "submit_s": table.submit_s[twice], "start_s": until_s, "end_s": until_s,
-        "asked": table.asked[twice], "limit_s": table.limit_s[twice], "needs": table.needs[twice],
-    }  # fmt: skip
+    early = np.array([each.block in BEFORE_ELIGIBLE for each in table.all_needs])
+    twice = table.where(lambda part: early[table.needs[part]] & (table.eligible_s[part] > table.submit_s[part]))
+    freed = dict.fromkeys(replace(each, block=Block.NONE) for each in table.all_needs)
+    all_needs = (*table.all_needs, *freed)
+    place = {needs: len(table.all_needs) + k for k, needs in enumerate(freed)}
+    free = np.array([place[replace(each, block=Block.NONE)] for each in table.all_needs])
     if len(twice):
-        table.needs[twice] = freed[table.needs[twice]]
-        more: dict[str, Any] = {name: np.concatenate((getattr(table, name), columns[name])) for name in columns}
-        table = replace(table, **more)
-    order = np.argsort(table.eligible_s, kind="stable")
-    for column in {id(column): column for column in (getattr(table, name) for name in columns)}.values():
-        if column.flags.writeable:  # else all are alike
+        eligible_s, submit_s = table.eligible_s[twice], table.submit_s[twice]
+        until_s = np.where(np.isfinite(eligible_s), eligible_s, table.end_s[twice])
+        held = {"eligible_s": submit_s, "submit_s": submit_s, "start_s": until_s, "end_s": until_s}
+        held["limit_s"] = table.limit_s[twice]
+        needs = table.needs if len(all_needs) < 2**15 else table.needs.astype(np.int32)
+        before, needs[twice] = needs[twice], free[needs[twice]]
+        columns: dict[str, Any] = {name: getattr(table, name).plus(times) for name, times in held.items()}
+        asked = np.concatenate((table.asked, table.asked[twice]))
+        table = replace(table, asked=asked, needs=np.concatenate((needs, before)), **columns)
+    times = (table.submit_s, table.eligible_s, table.start_s, table.end_s, table.limit_s)
+    eligible = table.eligible_s.kept
+    if (eligible[1:] < eligible[:-1]).any():
+        order = np.argsort(eligible, kind="stable")
+        every = (*(each.kept for each in times), table.asked, table.needs)
+        for column in {id(column): column for column in every}.values():
             column[:] = column[order]
     return Queue(
         table.submit_s, table.eligible_s, table.start_s, table.end_s, table.asked, table.limit_s, table.needs, all_needs,

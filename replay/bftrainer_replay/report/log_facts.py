@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bftrainer_replay.analysis.accounts import HEADINGS, Payer, accounts_of
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, explained
-from bftrainer_replay.analysis.partitions import headings, partition_word, partitions_of
+from bftrainer_replay.analysis.partitions import headings, partitions_of, words_of
 from bftrainer_replay.analysis.shared_nodes import shared_nodes
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.needs import Fact
@@ -40,7 +41,7 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
     rows = tuple(part.cells() for part in partitions_of(window))
     if len(rows) < 2:
         return ()
-    word = partition_word(window)
+    word = words_of(window)[0]
     return (
         PageTable(
             "partitions",
@@ -51,6 +52,12 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
             main=3,
         ),
     )
+
+
+def _by_account(window: LogWindow, kind: Payer, word: str) -> tuple[PageTable, ...]:
+    rows = tuple(each.cells for each in accounts_of(window, kind))
+    read = "Read: jobs that ran; the last column is of all idle node-hours. Up to 20, those of most node-hours."
+    return (PageTable(f"{kind}s", f"By {word}", read, (word, *HEADINGS), rows),) if rows else ()
 
 
 def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
@@ -85,6 +92,8 @@ def queue_chapter(found: Characteristics, window: LogWindow) -> Chapter:
             "have filled from those that it could not. The scheduler's own job log contains the queue.",
             (),
         )
-    return Chapter(
-        title, _queue_text(found.idle_while), (_causes_table(found.idle_while, window), *_by_partition(window))
-    )
+    tables = (
+        _causes_table(found.idle_while, window), *_by_partition(window),
+        *_by_account(window, "account", words_of(window)[1]), *_by_account(window, "qos", "QOS"),
+    )  # fmt: skip
+    return Chapter(title, _queue_text(found.idle_while), tables)

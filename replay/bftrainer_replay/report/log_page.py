@@ -16,7 +16,7 @@ from bftrainer_replay.report.assumptions import assumptions_chapter
 from bftrainer_replay.report.figures import Origin, ReportFigures, figures_of
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
-from bftrainer_replay.report.pictures import idle_pictures, nodes_picture
+from bftrainer_replay.report.pictures import fragments_picture, nodes_picture
 from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.top import Trainings, as_text, top_of
@@ -73,7 +73,7 @@ def log_page(
             "Idle nodes",
             f"From {format_time(window.start_s, window.zone)} to {format_time(window.end_s, window.zone)} "
             f"({window.clock_name}).",
-            idle_pictures(window),
+            (fragments_picture(window),),
         ),
         _settings(plan, rows),
         Chapter(

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bftrainer_replay.analysis.calendar import DAYS, hours_of_week, idle_by_month
 from bftrainer_replay.analysis.fragments import fragments_of
-from bftrainer_replay.figures.calendar import hours_figure, months_figure
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.replays import nodes_figure
 from bftrainer_replay.logs.event_log import format_time
@@ -17,36 +15,11 @@ from bftrainer_replay.report.page import Picture, step_series
 from bftrainer_replay.sweep.detail import Detail
 
 
-def idle_pictures(window: LogWindow) -> tuple[Picture, ...]:
-    """The idle nodes by hour and weekday and by month, and the lengths of the fragments."""
+def fragments_picture(window: LogWindow) -> Picture:
+    """The lengths of the fragments."""
     lengths_s, counts = np.unique(np.rint(fragments_of(window).length_s).astype(np.int64), return_counts=True)
-    return (
-        *_calendar_pictures(window),
-        Picture(
-            "fragments",
-            fragments_figure(window),
-            ("length_s", "fragments"),
-            list(zip(lengths_s.tolist(), counts.tolist(), strict=True)),
-        ),
-    )
-
-
-def _calendar_pictures(window: LogWindow) -> list[Picture]:
-    """Where the log is long enough: a week for hours and weekdays, 60 days for months."""
-    found = []
-    if window.span_s >= 7 * 86400:
-        hours = hours_of_week(window)
-        rows = [
-            (DAYS[day], hour, "" if np.isnan(share) else f"{share:.5f}", hours.days[day, hour])
-            for (day, hour), share in np.ndenumerate(hours.shares)
-        ]
-        figure = hours_figure(hours, window.clock_name)
-        found.append(Picture("idle-by-hour", figure, ("weekday", "hour", "idle_share", "days"), rows))
-    if window.span_s >= 60 * 86400:
-        months = idle_by_month(window)
-        figure = months_figure(months, window)
-        found.append(Picture("idle-by-month", figure, ("month", "idle_share"), [(m, f"{x:.5f}") for m, x in months]))
-    return found
+    rows = list(zip(lengths_s.tolist(), counts.tolist(), strict=True))
+    return Picture("fragments", fragments_figure(window), ("length_s", "fragments"), rows)
 
 
 def nodes_picture(detail: Detail, policy: str, window: LogWindow, shown: str = "") -> Picture:

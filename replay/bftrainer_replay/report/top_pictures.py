@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from bftrainer_replay.analysis.calendar import DAYS
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.charts import Chart, ticks
@@ -19,6 +18,7 @@ from bftrainer_replay.report.words import about, precise
 from bftrainer_replay.sweep.detail import Detail
 from bftrainer_replay.sweep.results import SweepRow
 
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _NIGHT_H = (20, 6)
 _WEEKEND = (5, 6)
 _APART = 1.25  # times as many idle nodes: a difference that a title tells

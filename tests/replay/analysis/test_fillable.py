@@ -7,10 +7,12 @@ at the end name its partition and what it has. From 1:00 to 4:00 nodes are busy 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from reading_logs import read
 
+from bftrainer_replay.analysis.accounts import accounts_of
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, idle_causes
 from bftrainer_replay.analysis.partitions import partitions_of
 from bftrainer_replay.logs.model import LogWindow, cut
@@ -30,6 +32,7 @@ class Site:
 
     def __init__(self) -> None:
         self.lines = [SACCT_COLUMNS.replace(",", "|")]
+        self.account, self.qos = "a", "normal"
         for since, until in ((0, 60), (240, 300), (300, 360)):
             for node in (*CPU, *GPU):
                 self.ran(node, since, until)
@@ -55,8 +58,9 @@ class Site:
         ran = 0 if start is None else int(60 * (end - start))
         state = "CANCELLED" if start is None else "COMPLETED"
         job = (
-            len(self.lines), "site", f"u{len(self.lines)}", "a", clock(submit), clock(eligible), begin, clock(end), ran, limit,
-            nodes, names, state, partition, "normal", reason, tres, tres if start is not None else "", constraint, "SchedMain",
+            len(self.lines), "site", f"u{len(self.lines)}", self.account, clock(submit), clock(eligible), begin, clock(end),
+            ran, limit, nodes, names, state, partition, self.qos, reason, tres, tres if start is not None else "", constraint,
+            "SchedMain",
         )  # fmt: skip
         self.lines.append("|".join(map(str, job)))
 
@@ -167,3 +171,15 @@ def test_a_row_per_partition_and_device_type(site: Site, tmp_path: Path) -> None
     gpu, cpu = rows.values()
     assert (gpu.nodes, gpu.idle_node_h, gpu.idle_share, gpu.fillable_share) == (4, 12.0, 0.75, 0.5)
     assert (cpu.nodes, cpu.idle_node_h, cpu.fillable_share, cpu.waiting) == (4, 0.0, 0.0, 0.75)
+
+
+@pytest.mark.parametrize("kind", ["account", "qos"])
+def test_a_row_per_account_and_qos(site: Site, tmp_path: Path, kind: Literal["account", "qos"]) -> None:
+    site.account = site.qos = "b"
+    site.waits(60, 240, 2, 0, "gpu")
+    site.ran("g1", 60, 120)
+    first, second = accounts_of(site.window(tmp_path), kind)
+    assert (first.name, first.jobs, first.node_h, first.waiting) == ("a" if kind == "account" else "normal", 20, 20, 0)
+    assert (second.name, second.jobs, second.node_h, second.waiting) == ("b", 1, 1, 0.75)
+    assert (first.share, second.share) == pytest.approx((20 / 21, 1 / 21))
+    assert (first.fillable_share, second.fillable_share) == pytest.approx((0, 6 / 11))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.idle_causes import IdleCause, idle_causes
+from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, Queue
 
 INF, NEVER = math.inf, math.nan
@@ -21,7 +22,8 @@ NODES = frozenset("abcd")
 def queue_of(*jobs: tuple[float, float, float, int]) -> Queue:
     """(eligible, start, end, nodes) of each."""
     columns = [np.array(column, dtype=np.float64) for column in zip(*jobs, strict=True)] or [np.empty(0)] * 4
-    return Queue(columns[0], columns[0], columns[1], columns[2], columns[3].astype(np.int64))
+    eligible, start, end = (Times.of(column) for column in columns[:3])
+    return Queue(eligible, eligible, start, end, columns[3].astype(np.int64))
 
 
 def window_of(queue: Queue | None, debounce_s: float = 0.0) -> LogWindow:

@@ -78,10 +78,10 @@ def test_several_files_are_one_log(tmp_path: Path, files: tuple[list[str], ...],
     assert queue is not None
     assert expected is not None
     until_s = [
-        min(end, start) if start == start else end for start, end in zip(queue.start_s, queue.end_s, strict=True)
+        min(end, start) if start == start else end for start, end in zip(queue.start_s[:], queue.end_s[:], strict=True)
     ]
-    waited = sum(until - since for until, since in zip(until_s, queue.eligible_s, strict=True))
-    assert waited == (expected.start_s - expected.eligible_s).sum()
+    waited = sum(until - since for until, since in zip(until_s, queue.eligible_s[:], strict=True))
+    assert waited == (expected.start_s[:] - expected.eligible_s[:]).sum()
 
 
 def test_what_is_wrong_is_told_with_its_file(tmp_path: Path) -> None:

@@ -157,9 +157,9 @@ T0 = 1_700_000_000
 OPTIONS = {"warm_up_h": 0.0, "cool_down_h": 0.0, "debounce_s": 0.0, "unit": "gpu"}
 
 
-def job(number: int, start_s: int, end_s: int, nodes: str, count: int, tres: str) -> str:
+def job(number: int, start_s: int, end_s: int, nodes: str, count: int, tres: str, waited_s: int = 0) -> str:
     start, end = T0 + start_s, T0 + end_s
-    return f"{number}|{start}|{start}|{end}|{count}|{nodes}|COMPLETED|{tres}\n"
+    return f"{number}|{start - waited_s}|{start}|{end}|{count}|{nodes}|COMPLETED|{tres}\n"
 
 
 def idle_at(log: EventLog | None, at_s: int) -> dict[str, int]:
@@ -209,7 +209,9 @@ def test_idle_gpus_of_random_jobs_are_those_of_a_plain_count(tmp_path: Path, see
         end = rng.randint(start + 1, 500)
         if all(sum(g for s, e, n, g in jobs if n == node and s <= at < e) + gpus <= 8 for at in range(start, end)):
             jobs.append((start, end, node, gpus))
-    text = SACCT + "".join(job(k, s, e, n, 1, f"gres/gpu={g},node=1") for k, (s, e, n, g) in enumerate(jobs))
+    text = SACCT + "".join(
+        job(k, s, e, n, 1, f"gres/gpu={g},node=1", 7 * (k % 5) * (k > 4)) for k, (s, e, n, g) in enumerate(jobs)
+    )
     log = read(tmp_path, text, **OPTIONS, gpus_per_node=8).log
     for at in range(0, 500, 7):
         used = {node: sum(g for s, e, n, g in jobs if n == node and s <= at < e) for node in "abc"}

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bftrainer_replay.logs.columns import Column, Times
 from bftrainer_replay.logs.dialect import GENERIC
 from bftrainer_replay.logs.first_fit import most_at_once, place
 from bftrainer_replay.logs.idle import idle_events, idle_periods
@@ -169,17 +170,53 @@ def test_columns_that_most_jobs_lack_are_as_long_as_the_others() -> None:
     for submit_s, eligible_s, limit_s, use in ((1, 1, nan, 0), (2, 5, nan, 0), (3, 3, 60.0, 1), (4, 4, nan, 0)):
         rows.add(submit_s, eligible_s, 10.0, 20.0, 1, nodes, limit_s, use=use)
     table = rows.table()
-    assert table.eligible_s.tolist() == [1, 5, 3, 4]
-    assert [str(limit) for limit in table.limit_s.tolist()] == ["nan", "nan", "60.0", "nan"]
+    assert table.eligible_s[:].tolist() == [1, 5, 3, 4]
+    assert [str(limit) for limit in table.limit_s[:].tolist()] == ["nan", "nan", "60.0", "nan"]
     assert table.use.tolist() == [0, 0, 1, 0]
     queue = queue_of(table, frozenset(), GENERIC)
     assert queue is not None
-    assert queue.eligible_s.tolist() == [1, 3, 4, 5]
-    assert queue.submit_s.tolist() == [1, 3, 4, 2]
+    assert queue.eligible_s[:].tolist() == [1, 3, 4, 5]
+    assert queue.submit_s[:].tolist() == [1, 3, 4, 2]
     plain = JobRows()
     for submit_s in (2, 1):
         plain.add(submit_s, submit_s, 10.0, 20.0, 1, plain.ids(["a"]))
     queue = queue_of(plain.table(), frozenset(), GENERIC)
     assert queue is not None
-    assert (queue.submit_s.tolist(), queue.eligible_s.tolist()) == ([1, 2], [1, 2])  # one array is put in order once
-    assert np.isnan(queue.limit_s).all()
+    assert (queue.submit_s[:].tolist(), queue.eligible_s[:].tolist()) == (
+        [1, 2],
+        [1, 2],
+    )  # one array is put in order once
+    assert np.isnan(queue.limit_s[:]).all()
+
+
+WHEN = st.sampled_from([0.0, 1.7e9, 2.0**32 - 3, math.nan, math.inf, 2.0**32, -1.0, 0.5])
+
+
+@given(st.lists(st.lists(WHEN, max_size=4), max_size=4), WHEN)
+def test_a_column_keeps_what_it_was_given(parts: list[list[float]], other: float) -> None:
+    column, every = Column("d"), np.array([at for part in parts for at in part])
+    for part in parts:
+        column.last.extend(part)
+        column.pack()
+    times = Times(column.values())
+    is_whole = all(at != at or at == math.inf or at in (0.0, 1.7e9, 2.0**32 - 3) for at in every)
+    assert times.kept.itemsize == (4 if is_whole else 8)
+    for found in (times, Times.of(*map(np.array, parts))):
+        np.testing.assert_array_equal(found[:], every)
+    np.testing.assert_array_equal(times.plus(np.array([other]))[:], [*every, other])
+    known = Times.of(np.sort(every[~np.isnan(every)]))
+    assert known.until(1.7e9) == (known[:] <= 1.7e9).sum()
+    if len(every):
+        changed = times.changed(np.array([0]), np.array([other]))
+        np.testing.assert_array_equal(changed[:], [other, *every[1:]])
+
+
+@given(st.lists(st.lists(st.sampled_from([0, 7, 2**15 - 1, 2**15, 10_000_000]), max_size=3), max_size=4))
+def test_numbers_take_two_bytes_while_they_are_small(parts: list[list[int]]) -> None:
+    column = Column("i")
+    for part in parts:
+        column.last.extend(part)
+        column.pack()
+    every = [number for part in parts for number in part]
+    assert column.values().tolist() == every
+    assert column.values().itemsize == (2 if max(every, default=0) < 2**15 else 4)

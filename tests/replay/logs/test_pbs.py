@@ -12,7 +12,7 @@ from reading_logs import changes, read, totals
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.analysis.idle_causes import IdleCause, explained, idle_causes
-from bftrainer_replay.analysis.partitions import headings, partition_word
+from bftrainer_replay.analysis.partitions import headings, words_of
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.model import cut
 from bftrainer_replay.logs.needs import Fact
@@ -173,7 +173,7 @@ def test_what_a_pbs_log_lacks_is_said_in_the_words_of_pbs(tmp_path: Path) -> Non
     assert "queues (queue)" not in found.not_judged
     assert "time limits (Resource_List.walltime)" in found.not_judged
     assert found.text(IdleCause.PARTITION) == "the jobs that wait are for other queues"
-    said = " ".join((*explained(found, 10), *headings(partition_word(window)), *map(found.text, IdleCause)))
+    said = " ".join((*explained(found, 10), *headings(words_of(window)[0]), *map(found.text, IdleCause)))
     assert re.findall(r"(?i)TimelimitRaw|ReqTRES|\(Reason|\(Constraints|partition|sacct", said) == []
 
 
