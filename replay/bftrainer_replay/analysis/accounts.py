@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,12 @@ from bftrainer_replay.analysis.idle_causes import MOST_WORK, idle_causes
 from bftrainer_replay.logs.model import LogWindow
 
 Payer: TypeAlias = Literal["account", "qos"]
+ACCOUNT: Final = "account"
+QOS: Final = "qos"
+READ = (
+    "Jobs that ran; a node that jobs share counts for each of them. The last column is of all idle node-hours. Up to 20 rows, "
+    "those of most node-hours."
+)
 HEADINGS = ("jobs", "node-hours", "share", "mean wait", "jobs waiting", "a waiting job fits")
 """Of :attr:`AccountFigures.cells` but the first."""
 _MOST = 20

@@ -59,7 +59,9 @@ class Tally:
         no job ids, so that equal ones are different jobs.
         """
         self.read += 1
-        if self.seen is not None and self.read <= MOST_SEEN:
+        if self.seen is not None and self.read > MOST_SEEN:
+            self.seen.clear()  # 400 MB
+        elif self.seen is not None:
             before = len(self.seen)
             self.seen.add(hash(text))
             if len(self.seen) == before:

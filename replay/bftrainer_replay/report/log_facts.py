@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bftrainer_replay.analysis.accounts import HEADINGS, Payer, accounts_of
+from bftrainer_replay.analysis.accounts import ACCOUNT, HEADINGS, QOS, READ, Payer, accounts_of
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, explained
 from bftrainer_replay.analysis.partitions import headings, partitions_of, words_of
@@ -56,8 +56,11 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
 
 def _by_account(window: LogWindow, kind: Payer, word: str) -> tuple[PageTable, ...]:
     rows = tuple(each.cells for each in accounts_of(window, kind))
-    read = "Read: jobs that ran; the last column is of all idle node-hours. Up to 20, those of most node-hours."
-    return (PageTable(f"{kind}s", f"By {word}", read, (word, *HEADINGS), rows),) if rows else ()
+    return (
+        (PageTable(f"{kind}s", f"By {word}", f"Read: {READ[:1].lower()}{READ[1:]}", (word, *HEADINGS), rows),)
+        if rows
+        else ()
+    )
 
 
 def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
@@ -94,6 +97,6 @@ def queue_chapter(found: Characteristics, window: LogWindow) -> Chapter:
         )
     tables = (
         _causes_table(found.idle_while, window), *_by_partition(window),
-        *_by_account(window, "account", words_of(window)[1]), *_by_account(window, "qos", "QOS"),
+        *_by_account(window, ACCOUNT, words_of(window)[1]), *_by_account(window, QOS, "QOS"),
     )  # fmt: skip
     return Chapter(title, _queue_text(found.idle_while), tables)
