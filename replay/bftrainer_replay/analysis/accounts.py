@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -11,8 +11,6 @@ from bftrainer_replay.analysis.idle_causes import MOST_WORK, idle_causes
 from bftrainer_replay.logs.model import LogWindow
 
 Payer: TypeAlias = Literal["account", "qos"]
-ACCOUNT: Final = "account"
-QOS: Final = "qos"
 READ = (
     "Jobs that ran; a node that jobs share counts for each of them. The last column is of all idle node-hours. Up to 20 rows, "
     "those of most node-hours."

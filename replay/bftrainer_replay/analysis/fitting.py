@@ -47,7 +47,7 @@ class Fitting:
             until_s, eligible_s = queue.waits_until(part), queue.eligible_s[part]
             real[part] = (until_s >= eligible_s + least_s) & np.isfinite(eligible_s) & (until_s > window.start_s)
             real[part] &= eligible_s < window.end_s
-        until = Times.of(*(np.where(real[part], queue.waits_until(part), 0.0) for part in queue.parts()))
+        until = Times.gathered(np.where(real[part], queue.waits_until(part), 0.0) for part in queue.parts())
         self._queue, self._begins, self._ends = queue, queue.eligible_s, until
         self._block_of = np.array([int(each.block) for each in queue.all_needs], dtype=np.int8)
         names = sorted(set(fragments.nodes))

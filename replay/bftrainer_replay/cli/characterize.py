@@ -45,7 +45,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
       bftrainer replay characterize sample.csv.gz --hours 168 --out week1
       bftrainer replay characterize sacct.txt --timezone Europe/Zurich
     """
-    from bftrainer_replay.analysis.accounts import ACCOUNT, HEADINGS, QOS, READ, accounts_of
+    from bftrainer_replay.analysis.accounts import HEADINGS, READ, accounts_of
     from bftrainer_replay.analysis.characterize import characterize as measure
     from bftrainer_replay.analysis.gpu_hours import gpu_hours
     from bftrainer_replay.analysis.idle_causes import explained
@@ -89,8 +89,8 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     if len(parts := partitions_of(window)) > 1:
         told = f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
         _show(f"By {word} and device type", headings(word), [part.cells() for part in parts], told, 2)
-    for kind, name in ((ACCOUNT, account), (QOS, "QOS")):
-        if accounts := accounts_of(window, kind):
+    for name, accounts in ((account, accounts_of(window, "account")), ("QOS", accounts_of(window, "qos"))):
+        if accounts:
             _show(f"By {name}", (name, *HEADINGS), [each.cells for each in accounts], READ)
     if shared is not None:
         say(shared.sentence())

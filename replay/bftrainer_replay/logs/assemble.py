@@ -73,20 +73,23 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     name = f"{source.name} ({NOTE.partition(':')[0]})" if note else source.name
     site = NO_FACTS if note else replace(_site(source, table, span, lost), silent=silent)
     site = replace(site, only_user=source.only_user) if source.only_user else site
-    is_gpu = source.options.unit == "gpu"
-    jobs = table.chosen(np.ones(len(table.asked), dtype=np.bool_)) if is_gpu else table  # the queue is put in order
     log = EventLog(
         events,
         name,
         "; ".join(filter(None, (note, *source.warnings))),
-        queue_of(jobs, source.facts, source.dialect),
+        None,
         size,
         source.options.debounce_s,
         clock="UTC",
         outages=span.outages,
         site=site,
     )
-    return log_in_gpus(source, table, span, down, log) if is_gpu else log
+    in_gpus = log_in_gpus(source, table, span, down, log) if source.options.unit == "gpu" else None
+    table = table.without_nodes()  # which the queue, in another order, does not need
+    log = replace(log, queue=queue_of(table, source.facts, source.dialect))
+    if in_gpus is None or in_gpus.gpus is None:
+        return log
+    return replace(in_gpus, gpus=replace(in_gpus.gpus, by_node=log))
 
 
 def _on_skipped(source: Source, idle_share: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,17 @@ class Times:
     kept: NDArray[Any]
 
     @classmethod
-    def of(cls, *parts: NDArray[np.float64]) -> Times:
-        """All times of the parts."""
-        found = [_packed(part) for part in parts]
-        if len({each.dtype for each in found}) > 1:
-            found = [cls(each)[:] for each in found]
-        return cls(np.concatenate(found) if len(found) > 1 else found[0] if found else np.empty(0))
+    def of(cls, times: NDArray[np.float64]) -> Times:
+        """The times of an array."""
+        return cls(_packed(times))
+
+    @classmethod
+    def gathered(cls, parts: Iterable[NDArray[np.float64]]) -> Times:
+        """Those of one part after another."""
+        column = Column("d")
+        for part in parts:
+            column.keep(part)
+        return cls(column.values())
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -72,6 +77,14 @@ def parts_of(jobs: int) -> Iterator[slice]:
         yield slice(begin, min(begin + AT_ONCE, jobs))
 
 
+def counts_of(members: NDArray[Any], names: int) -> NDArray[np.int64]:
+    """How often each number below ``names`` is there."""
+    found = np.zeros(names, dtype=np.int64)
+    for part in parts_of(len(members)):
+        found += np.bincount(members[part], minlength=names)
+    return found
+
+
 def started_or(start_s: Times, else_s: Times, part: slice) -> NDArray[np.float64]:
     """Starts, and other times of those that never started."""
     started = start_s[part]
@@ -94,8 +107,12 @@ class Column:
 
     def pack(self) -> None:
         """Keep the last values with the others."""
-        new: NDArray[Any] = np.array(self.last)
+        new = np.array(self.last)
         del self.last[:]
+        self.keep(new)
+
+    def keep(self, new: NDArray[Any]) -> None:
+        """Keep more values, of the type of ``last``."""
         is_time = new.dtype == np.float64
         small = _packed(new) if is_time else new.astype(np.int16) if new.max(initial=0) < 2**15 else new
         if small.dtype.itemsize > self._kept.itemsize:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.limited_file import MOST_BYTES
-from bftrainer_replay.logs.columns import TIMES, Column, Times, parts_of, started_or
+from bftrainer_replay.logs.columns import TIMES, Column, Times, counts_of, parts_of, started_or
 from bftrainer_replay.logs.needs import NO_NEEDS, NO_USE, JobNeeds, JobUse
 
 MOST_NAMES = 1_000_000
@@ -163,7 +163,7 @@ class JobTable:
 
         A place is an index of ``members``, a job on a node.
         """
-        until = np.cumsum(np.bincount(self.members, minlength=len(self.names)))
+        until = np.cumsum(counts_of(self.members, len(self.names)))
         begin = 0
         while begin < len(self.names):
             before = until[begin - 1] if begin else 0
@@ -175,6 +175,11 @@ class JobTable:
     def parts(self) -> Iterator[slice]:
         """All jobs, a million at a time: what is worked out for each of them takes memory for a part."""
         return parts_of(len(self.asked))
+
+    def without_nodes(self) -> JobTable:
+        """The same jobs, without the nodes that they held."""
+        nothing: NDArray[Any] = np.empty(0, dtype=np.int16)
+        return replace(self, first=nothing, members=nothing, use=nothing)
 
     def chosen(self, keep: NDArray[np.bool_]) -> JobTable:
         """These jobs only; all names stay."""
@@ -330,7 +335,7 @@ class JobRows:
             Times(column.values()) for column in (self._submits, self._starts, self._ends, self._limits)
         )
         if np.array_equal(self._eligibles.values(), submit.kept):
-            self._eligibles, self._columns = self._submits, ()
+            self._eligibles = self._submits
         eligible = submit if self._eligibles is self._submits else Times(self._eligibles.values())
         if self._settled:
             which, end_s = np.array(list(self._settled)), np.array(list(self._settled.values()))
@@ -338,13 +343,13 @@ class JobRows:
         members, names = self._used(every)
         first = np.frombuffer(self._first, dtype=np.uint32)
         more = (limit, needs, use, tuple(self._all_needs), tuple(self._all_uses))
+        self._first, self._members, self._uses, self._columns = array("I", [0]), Column("i"), Column("i"), ()
         return JobTable(submit, eligible, start, end, asked, first, members, names, *more)
 
     def _used(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         """Drops nodes that only rejected lines name: they would be idle forever."""
         names = tuple(self._index)
-        used = np.zeros(len(names), dtype=np.bool_)
-        used[members] = True
+        used = counts_of(members, len(names)) > 0
         used[list(self._declared)] = True
         if used.all():
             return members, names

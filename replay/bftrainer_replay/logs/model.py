@@ -49,7 +49,7 @@ class Queue:
     start_s: Times
     end_s: Times
     nodes: NDArray[Any]
-    limit_s: Times = field(default_factory=Times.of)
+    limit_s: Times = field(default_factory=lambda: Times(np.empty(0)))
     needs: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int16))
     all_needs: tuple[JobNeeds, ...] = (NO_NEEDS,)
     facts: frozenset[Fact] = frozenset()

@@ -27,7 +27,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     """
     if source.options.outliers == KEEP or len(table.asked) < _LEAST_JOBS:
         return table
-    at = Times.of(*(started_or(table.start_s, table.submit_s, part) for part in table.parts()))
+    at = Times.gathered(started_or(table.start_s, table.submit_s, part) for part in table.parts())
     first_s, last_s = _bulk(at.kept.copy())
     keep = (at.kept >= first_s) & (at.kept <= last_s) & (table.submit_s.kept <= last_s)
     if not keep.all():

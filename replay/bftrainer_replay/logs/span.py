@@ -103,7 +103,7 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     thin_start = right_after(begin) < mean / 2
     before = sum(int(a[(starts < finish) & (ends >= finish)].sum()) for starts, ends, a in table.runs())
     thin_end = before < mean / 2
-    lengths = Times.of(*(np.maximum(np.minimum(ends, finish) - starts, 0) for starts, ends, _ in table.runs()))
+    lengths = Times.gathered(np.maximum(np.minimum(ends, finish) - starts, 0) for starts, ends, _ in table.runs())
     long_run_s = float(np.percentile(lengths.kept, 99, overwrite_input=True))
     guess_s = math.floor(min(long_run_s, LONGEST_GUESS_H * 3600, (finish - begin) / 10))
     options = source.options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bftrainer_replay.analysis.accounts import ACCOUNT, HEADINGS, QOS, READ, Payer, accounts_of
+from bftrainer_replay.analysis.accounts import HEADINGS, READ, Payer, accounts_of
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, explained
 from bftrainer_replay.analysis.partitions import headings, partitions_of, words_of
@@ -97,6 +97,6 @@ def queue_chapter(found: Characteristics, window: LogWindow) -> Chapter:
         )
     tables = (
         _causes_table(found.idle_while, window), *_by_partition(window),
-        *_by_account(window, ACCOUNT, words_of(window)[1]), *_by_account(window, QOS, "QOS"),
+        *_by_account(window, "account", words_of(window)[1]), *_by_account(window, "qos", "QOS"),
     )  # fmt: skip
     return Chapter(title, _queue_text(found.idle_while), tables)

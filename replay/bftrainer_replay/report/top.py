@@ -29,6 +29,7 @@ PLAIN_DELAYS_S = (0.36, 4.36)
 """The same for plain preemptible jobs: largest of the recommended site, and of the defaults."""
 _EMPTY = 0.5
 """Most of a cluster is idle at once around maintenance rather than for want of jobs that fit."""
+_ALIKE = 0.005  # of the idle node-hours
 _EMPTY_MATTERS = 0.05  # of the idle node-hours
 _EMPTY_RARE = 0.05  # of the time: a cluster that is empty more often just has few jobs
 
@@ -113,9 +114,11 @@ def _whose(window: LogWindow) -> str:
 def sentence(figures: ReportFigures) -> str:
     """The claim, with the definition of idle."""
     left_out = f" ({figures.left_out} left out)" if figures.left_out else ""
-    many, each, work = figures.trainings, figures.nodes_each, figures.work_share
-    enough = next((plain.jobs for plain in figures.plain if plain.share >= work), None)
-    plain = f", or {enough:,} plain one-node jobs," if enough is not None and enough <= 10 * many else ""
+    many, each, work = figures.trainings, min(figures.nodes_each, figures.machine_nodes), figures.work_share
+    plain = ""
+    alike = next((some for some in figures.plain if some.share >= work - _ALIKE), figures.plain[-1])
+    if alike.share >= work - _ALIKE and alike.jobs <= 10 * many:
+        plain, work = f", or {alike.jobs:,} plain one-node jobs,", min(work, alike.share)
     least, most, _ = DELAYS_S
     return (
         f"{share_text(figures.idle_share).capitalize()} of the node-hours of this cluster lie idle{left_out}: {many:,} elastic "

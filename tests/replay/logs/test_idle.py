@@ -201,7 +201,7 @@ def test_a_column_keeps_what_it_was_given(parts: list[list[float]], other: float
     times = Times(column.values())
     is_whole = all(at != at or at == math.inf or at in (0.0, 1.7e9, 2.0**32 - 3) for at in every)
     assert times.kept.itemsize == (4 if is_whole else 8)
-    for found in (times, Times.of(*map(np.array, parts))):
+    for found in (times, Times.gathered(map(np.array, parts))):
         np.testing.assert_array_equal(found[:], every)
     np.testing.assert_array_equal(times.plus(np.array([other]))[:], [*every, other])
     known = Times.of(np.sort(every[~np.isnan(every)]))
