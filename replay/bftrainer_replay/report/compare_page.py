@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from bftrainer_replay.comparison.compare import COLUMNS, RankedPolicy, lost_share
-from bftrainer_replay.figures.policies import completion_figure, frontier_figure, outcome_figure
+from bftrainer_replay.figures.policies import frontier_figure
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
 from bftrainer_replay.simulation.play import Scenario
 
@@ -16,10 +16,7 @@ def compare_page(
 ) -> Page:
     """The page; ``left_out`` are policies that cannot run on a pool of whole nodes."""
     best = ranking[0]
-    chapters = (
-        Chapter("Ranking", _settings(scenario), (_ranking(ranking), _outcome(ranking))),
-        Chapter("Completion time", "", (_frontier(ranking), _completion(ranking))),
-    )
+    chapters = (Chapter("Ranking", _settings(scenario), (_ranking(ranking), _frontier(ranking))),)
     summary = best.summary
     lost = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in ranking]
     tiles = (
@@ -82,20 +79,10 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
     )
 
 
-def _outcome(ranking: Sequence[RankedPolicy]) -> Picture:
-    rows = [(p.name, p.summary.outcome_one_node_h, p.summary.outcome_samples) for p in ranking]
-    return Picture("outcome", outcome_figure(ranking), ("policy", "one_node_h", "samples"), rows)
-
-
 def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
     done = [p.summary.done for p in ranking]
     rows = [(p.name, each.mean_h, each.last_h, each.unfinished) for p, each in zip(ranking, done, strict=True)]
     return Picture("frontier", frontier_figure(ranking), ("policy", "mean_h", "last_h", "unfinished"), rows)
-
-
-def _completion(ranking: Sequence[RankedPolicy]) -> Picture:
-    rows = [(p.name, p.felt.completed, p.felt.mean_s, p.felt.p95_s, p.felt.queueing_s) for p in ranking]
-    return Picture("completion", completion_figure(ranking), ("policy", "done", "mean_s", "p95_s", "queueing_s"), rows)
 
 
 def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:
