@@ -14,8 +14,8 @@ from bftrainer.domain.fragments import id_of
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 
-OUTAGE_S = 30.0
-STANDSTILL_S = 60.0
+OUTAGE_S = 12.0
+STANDSTILL_S = 24.0
 """As long as a silent pilot's lease lasts, too."""
 
 
@@ -44,8 +44,9 @@ def noted(on: Machine, kind: str) -> int:
 
 @pytest.mark.slow
 def test_one_fault_after_the_other(beside: Machine, lab: Lab) -> None:
-    with (beside.state / "bftrainer.toml").open("a") as config:
-        config.write("timeout_s = 2\nback_off_s = 1\n")
+    config = beside.state / "bftrainer.toml"
+    lease = config.read_text().replace("[times]\n", f"[times]\nlease_s = {STANDSTILL_S}\n")
+    config.write_text(f"{lease}timeout_s = 2\nback_off_s = 1\n")
     beside.submit("a", 20_000, 0.05, 3)
     pilot = beside.pilot()
     eventually(beside.state_is_there)

@@ -1,6 +1,7 @@
-"""Every Slurm command takes 5 s, then 9 s: no holder's lease lapses, and no node is released for it.
+"""Every Slurm command takes 2 s, then 3 s, of a time limit of 4 s: no holder's lease lapses, and no node is released for it.
 
-In CI 4 holders, taken at 5 s a command and kept at 9 s for longer than a lease; by hand, 64 holders for ten minutes each::
+In CI 4 holders, taken at 2 s a command and kept at 3 s for longer than a lease; by hand, 64 holders for ten minutes each, with
+5 s and 9 s of 10 s::
 
     BFTRAINER_SLOW_NODES=64 BFTRAINER_SLOW_S=600 pytest tests/slurm/test_slow_commands.py
 """
@@ -29,9 +30,10 @@ from bftrainer_adapters.on_node.payload import limit_s
 from bftrainer_adapters.slurm.jobs import HOLDER_NAME
 
 NODES = int(os.environ.get("BFTRAINER_SLOW_NODES", "4"))
-LEASE_S = 40 if NODES < 16 else 60  # the least for timeout_s = 10, and the default
+MANY = NODES >= 16
+TIMEOUT_S, LEASE_S = (10, 60) if MANY else (4, 16)  # the defaults, and the least lease for that time limit
 SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", limit_s(LEASE_S) + 10))  # a lapse and its end come within
-SLOW = {5: SECONDS if NODES >= 16 else 0.0, 9: SECONDS}
+SLOW = {5: SECONDS, 9: SECONDS} if MANY else {2: 0.0, 3: SECONDS}
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sdiag", "sinfo")
 CONFIG = """
 [decisions]
@@ -47,6 +49,7 @@ shutdown_s = 60
 allow_root = true
 [slurm]
 partition = "scavenge"
+timeout_s = TIMEOUT
 """
 
 
@@ -80,7 +83,7 @@ def fragments(on: Machine) -> list[object]:
 @pytest.mark.slow
 def test_no_holder_lapses_while_every_command_takes_its_time(slow_lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "pilot").mkdir(mode=0o700)
-    on = machine(tmp_path / "pilot", [], CONFIG.replace("LEASE", str(LEASE_S)))
+    on = machine(tmp_path / "pilot", [], CONFIG.replace("LEASE", str(LEASE_S)).replace("TIMEOUT", str(TIMEOUT_S)))
     try:
         options = ["--name", "a", "--max-nodes", NODES, "--set", f"min_nodes = {NODES}", "--samples-per-s", 10]
         argv = [sys.executable, "-m", "bftrainer", "submit", *options, "--cwd", on.work, "--state", on.state]
@@ -95,7 +98,7 @@ def test_no_holder_lapses_while_every_command_takes_its_time(slow_lab: Lab, tmp_
             slow_down(slow_lab, command_s)
             until_s = time.monotonic() + kept_s
             while time.monotonic() < until_s:
-                time.sleep(5.0)
+                time.sleep(2.0)
                 assert fragments(on) == begun, Counter(reason for *_, reason in fragments(on))  # type: ignore[misc]
                 assert held(slow_lab) == holders
         with closing(open_store(on.state)) as store:
