@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from fakes_cluster import FakeClock
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import fragment_name, id_in_job
 from bftrainer.errors import CommandError
-from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import JobPhase, SchedulerTraits
+from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings, JobPhase, SchedulerTraits
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.slurm.config import SlurmSettings
 
@@ -41,39 +40,26 @@ class Job:
         return tuple(fragment_name(node, id_in_job(self.id, node)) for node in (self.node, *self.beside))
 
 
-class NoLimits:
-    """The part of :class:`~bftrainer_adapters.holding.holder_jobs.HolderJobs` that limits a pilot: here nothing does."""
+class NoLimits(HolderJobs[Any]):
+    """Nothing limits a pilot; four submissions at once."""
 
-    nodes_per_job = 1
     submissions_at_once = 4
-    longest_s = math.inf
-
-    def begin(self) -> None: ...
-
-    def reconfigure(self, settings: object) -> None: ...
 
     def is_limit(self, reason: str) -> bool:
         return "limit" in reason
 
-    def wait_s(self, kind: CallKind) -> float:
-        return 0.0
-
-    def why_no_holder(self) -> str:
-        return ""
-
-    def turn_s(self, reason: str) -> float:
-        return 0.0
-
     def end_workers(self, names: list[str]) -> None: ...
+
+
+TRAITS = SchedulerTraits("Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2)
+PATIENT = HolderSettings(start_within_s=60.0, ready_within_s=60.0, max_pending=10_000, back_off_s=60.0)
 
 
 @dataclass
 class Jobs(NoLimits):
     """A scheduler. ``while_asked`` happens after it has made its answer and before that is read."""
 
-    traits: SchedulerTraits = field(
-        default_factory=lambda: SchedulerTraits("Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2)
-    )
+    traits: SchedulerTraits = TRAITS
     jobs: dict[str, Job] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     asked_for: list[list[str]] = field(default_factory=list)

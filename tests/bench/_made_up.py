@@ -40,19 +40,6 @@ SCRAPE_S = 15.0
 TRAITS = SchedulerTraits("made up", "made_up", "submit", min_interval_s=1.0, failures_in_a_row=2)
 
 
-@dataclass(frozen=True)
-class Patience:
-    """The holder's settings."""
-
-    start_within_s: float = 60.0
-    ready_within_s: float = 60.0
-    max_pending: int = 10_000
-    submissions_per_hour: int | None = None
-    longest_s: float = 86_400.0
-    back_off_s: float = 60.0
-    back_off_most_s: float = 600.0
-
-
 @dataclass
 class Machine(NoLimits):
     """Scheduler and holder jobs in memory. ``cost_s`` is what it has taken of this process's CPU time."""

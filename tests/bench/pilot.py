@@ -32,7 +32,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import _made_up
-from _made_up import SEED, Machine, Patience, stand_in, trainer
+from _made_up import SEED, Machine, stand_in, trainer
+from fakes_jobs import PATIENT
 from rich.console import Console
 from rich.table import Table
 
@@ -115,7 +116,7 @@ def measure(
         config = check_table(tables, PilotConfig, "bench")
         clock, files = CountingClock(), HolderFiles(state / "holders")
         machine = Machine(files, rng, nodes, idle)
-        holder = JobHolder(machine, Patience(), files, clock, config.times.poll_s)
+        holder = JobHolder(machine, PATIENT, files, clock, config.times.poll_s)
         spool = Spool(state)
         for number in range(trainers + 10):
             spec = trainer(rng, number, largest)

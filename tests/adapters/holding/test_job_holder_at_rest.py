@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from fakes_jobs import PATIENT, Job, NoLimits
 from fakes_live import FakeClock
 
 from bftrainer.domain.cluster import Acquired, FragmentPhase, NodeRequest
-from bftrainer.domain.fragments import fragment_name, id_of
+from bftrainer.domain.fragments import id_of
 from bftrainer.errors import PostponedError
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import HolderFiles
@@ -22,75 +23,23 @@ NODES = 2 * _MARKS_AT_ONCE + 1
 TRAITS = SchedulerTraits("made up", "made_up", "submit", min_interval_s=1.0, failures_in_a_row=2)
 
 
-@dataclass(frozen=True)
-class Job:
-    id: str
-    node: str
-    phase: JobPhase = JobPhase.RUNS
-    state: str = "RUNNING"
-    ends_s: float | None = 1e9
-    reason: str = ""
-
-    @property
-    def fragments(self) -> tuple[str, ...]:
-        return (fragment_name(self.node, self.id),)
-
-
-@dataclass(frozen=True)
-class Patience:
-    start_within_s: float = 60.0
-    ready_within_s: float = 60.0
-    max_pending: int = 10_000
-    submissions_per_hour: int | None = None
-    longest_s: float = 86_400.0
-    back_off_s: float = 60.0
-    back_off_most_s: float = 600.0
-
-
 @dataclass
-class Jobs:
+class Jobs(NoLimits):
     traits: SchedulerTraits = TRAITS
     jobs: dict[str, Job] = field(default_factory=dict)
     lists: int = 0
     waits_s: dict[CallKind, float] = field(default_factory=dict)
     refuses: bool = False
     tidied: int = 0
-    nodes_per_job: int = 1
-
-    def begin(self) -> None:
-        pass
-
-    def reconfigure(self, settings: object) -> None:
-        pass
-
-    def is_limit(self, reason: str) -> bool:
-        return "limit" in reason
 
     def wait_s(self, kind: CallKind) -> float:
         return self.waits_s.get(kind, 0.0)
-
-    @property
-    def submissions_at_once(self) -> int:
-        return 4
-
-    def why_no_holder(self) -> str:
-        return ""
-
-    def turn_s(self, reason: str) -> float:
-        return 0.0
-
-    @property
-    def longest_s(self) -> float:
-        return math.inf
-
-    def shrink(self, job: str, nodes: list[str]) -> None:
-        raise AssertionError("every job has one node")
 
     def submit(self, claim: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         if self.refuses:
             raise PostponedError("refused", 30.0)
         name = str(len(self.jobs) + 1)
-        self.jobs[name] = Job(name, claim.node)
+        self.jobs[name] = Job(name, claim.node, JobPhase.RUNS, 1e9)
         return name
 
     def listed(self) -> Mapping[str, Job]:
@@ -102,7 +51,7 @@ class Jobs:
 
     def end(self, ids: list[str]) -> None:
         for name in ids:
-            self.jobs[name] = Job(name, self.jobs[name].node, JobPhase.OVER, "CANCELLED")
+            self.jobs[name] = Job(name, self.jobs[name].node, JobPhase.OVER)
 
     def end_workers(self, names: list[str]) -> None:
         self.tidied += 1
@@ -120,7 +69,7 @@ class Held:
     def __post_init__(self) -> None:
         self.clock, self.jobs = FakeClock(), Jobs(self.traits)
         self.files = files = self.kind(self.path / "holders")
-        self.holder = JobHolder(self.jobs, Patience(), files, self.clock, 10.0)
+        self.holder = JobHolder(self.jobs, PATIENT, files, self.clock, 10.0)
         self.holder.poll()
         found = self.holder.acquire(tuple(NodeRequest(f"n{i:04d}") for i in range(NODES)))
         self.names = [fragment.name for fragment in found.fragments]
@@ -248,7 +197,7 @@ def test_what_the_list_says_of_one_at_rest_is_seen_at_the_next_list(tmp_path: Pa
     ids = {what: id_of(name) for what, name in changed.items()}
     jobs = held.jobs.jobs
     jobs[ids["ends later"]] = replace(jobs[ids["ends later"]], ends_s=2e9)
-    jobs[ids["suspended"]] = replace(jobs[ids["suspended"]], phase=JobPhase.SUSPENDED, state="SUSPENDED")
+    jobs[ids["suspended"]] = replace(jobs[ids["suspended"]], phase=JobPhase.SUSPENDED)
     jobs[ids["jumps"]] = replace(jobs[ids["jumps"]], ends_s=1e9 + 1)
     missing = jobs.pop(ids["not listed"])
     held.clock.sleep(10.0)
