@@ -23,6 +23,7 @@ _NIGHT_H = (20, 6)
 _WEEKEND = (5, 6)
 _APART = 1.25  # times as many idle nodes: a difference that a title tells
 _CLOSE = 0.05  # of all idle node-hours: numbers that a picture need not name twice
+_TELLABLE = 0.04
 _NEARLY_ALL = 0.9
 _LETTER, _LINE = 0.02, 0.09
 """A bold letter of 12 px in a chart of 353 by 170 px: that of 420 px is the narrowest page, 1300 px has the lowest charts."""
@@ -112,7 +113,7 @@ def _hours_chart(found: Course, most: float, cap: int | None) -> Chart:
         name = DAYS[weekday[k]] + ("" if found.is_week else f" {found.begins[k].day}")
         kind = " ".join(filter(None, ("weekend" * (weekday[k] in _WEEKEND), "" if count % (2 * step) == 0 else "wide")))
         if count % step == 0:
-            chart.text(name, k, 0, kind=kind, dy=17, anchor="middle")
+            chart.text(name, k, 0, kind=kind, dy=17, anchor="end" if chart.x(k) > 97 else "middle")
     return chart
 
 
@@ -201,11 +202,14 @@ def _title(figures: ReportFigures, is_capped: bool) -> str:
 
 
 def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
-    """As many plain jobs as trainings; beside them one, or the number nearest to two thirds of what most do."""
+    """As many plain jobs as trainings, if they do enough to be told from none; beside them one, or the number nearest to two
+    thirds of what most do.
+    """
     if plain[trainings] > 0.5:
         return [n for n in (min(plain), trainings) if n == trainings or plain[n] < 0.5]
     most = max(plain.values())
-    return list(dict.fromkeys((trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * most)))))
+    named = dict.fromkeys((trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * most))))
+    return [n for n in named if plain[n] >= _TELLABLE]
 
 
 def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tuple[int, str]]:
