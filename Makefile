@@ -43,7 +43,7 @@ demo: environment
 	@echo "Report: $(CURDIR)/demo/report.html"
 
 test:
-	@echo "make test: pip installs bftrainer and its test tools into .venv only (about 80 packages, 550 MB, and torch)."
+	@echo "make test: pip installs bftrainer and its test tools into .venv only (about 110 packages, 800 MB, and torch)."
 	@echo "make test: a run takes 25 minutes on 2 quiet cores; the first one also builds Horovod once (3 to 9)."
 	@[ "$$(id -u)" -ne 0 ] || echo "make test: tests run as the user bftrainer-tests (useradd makes it), those that need root as root."
 	@sh .ci/system-packages.sh plan

@@ -32,7 +32,7 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
     try:
         while True:
             view = look(folder, {name: spool_name})[name]
-            if (found := _line(view, allocation(folder)[0].get(name, ()))) != said:
+            if (found := _line(view, allocation(folder).nodes.get(name, ()))) != said:
                 say(f"{name}: {found}", err=True)
                 said = found
             paths = directory.latest_logs()

@@ -70,3 +70,15 @@ def hours(node_s: float) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 node``, ``2 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def length(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3 h 05``, ``2 d 03 h``."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d}"
+    return f"{minutes // 1440} d {minutes % 1440 // 60:02d} h"

@@ -164,6 +164,8 @@ def _say_one(done: Submitted, base: Draft) -> None:
     spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
     most = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
     sizes = most if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {most}"
+    if spec.sizes and len(spec.sizes) > 1:
+        sizes = f"{', '.join(map(str, spec.sizes[:-1]))} or {counted(spec.sizes[-1], 'node')}"
     say(f"submitted {spec.name}: {sizes}, launcher {spec.launcher}{guessed}")
 
 

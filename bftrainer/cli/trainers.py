@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from bftrainer.cli.output import clock_time, counted, hours, json_option, say, show_json, show_rows
+from bftrainer.cli.output import clock_time, counted, hours, json_option, length, say, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions, pilot_has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bftrainer.persistence.registry import TrainerRecord
 
 PENDING = "submitted"
 """The status of a submission that no pilot has read yet."""
 PENDING_REMARK = "not read by a pilot yet"
-_COLUMNS = ("name", "status", "nodes", "min-max", "samples", "node-hours", "submitted", "remark")
+_COLUMNS = ("name", "status", "nodes", "min-max", "samples", "left", "node-hours", "submitted", "remark")
 
 
 @click.command("list")
@@ -40,7 +40,8 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     from bftrainer.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
-    nodes, pool = allocation(folder)
+    now = allocation(folder)
+    nodes = now.nodes
     pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
     found = [t for t in _records(folder) if group in (None, t.spec.group)]
     records = [t for t in found if everything or not t.status.is_final]
@@ -49,22 +50,28 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         it for it in pending if it.trainer not in known and (group is None or (it.spec and it.spec.group == group))
     ]
     if as_json:
-        show_json([as_dict(t, nodes.get(t.name, ())) | {"remark": _remark(t, pool)} for t in records])
+        show_json(
+            [
+                as_dict(t, nodes.get(t.name, ())) | {"left_h": now.left_h(t), "remark": _remark(t, now.pool)}
+                for t in records
+            ]
+        )
         show_json([{"name": request.trainer, "status": PENDING, "remark": PENDING_REMARK} for request in pending])
         return
     rows = [
         (
             t.name, status_text(t, held := nodes.get(t.name, ())), str(len(held)), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
-            _progress(t), hours(t.held_node_s), clock_time(t.submitted_s), _remark(t, pool),
+            _progress(t), "" if (left_h := now.left_h(t)) is None else length(3600 * left_h), hours(t.held_node_s),
+            clock_time(t.submitted_s), _remark(t, now.pool),
         )
         for t in records
     ]  # fmt: skip
     rows += [
-        (request.trainer, PENDING, "0", f"{spec.min_nodes}-{spec.max_nodes}", "", "", "", PENDING_REMARK)
+        (request.trainer, PENDING, "0", f"{spec.min_nodes}-{spec.max_nodes}", "", "", "", "", PENDING_REMARK)
         for request in pending
         if (spec := request.spec) is not None
     ]
-    show_rows(_COLUMNS, rows, right=("nodes", "samples", "node-hours"))
+    show_rows(_COLUMNS, rows, right=("nodes", "samples", "left", "node-hours"))
     if not everything and (ended := [t for t in found if t.status.is_final]):
         say(_ended(ended))
 
@@ -103,7 +110,7 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
         record = registry.trainer(trainer)
         notes = registry.notes(10, trainer)
         estimated = estimates(record, last_state(registry.store))
-    facts = as_dict(record, _nodes(state).get(trainer, ())) | _reported(state, trainer)
+    facts = _facts(record, state)
     if as_json:
         show_json([facts | estimated | {"notes": [{"time": n.at_s, "kind": n.kind, "text": n.text} for n in notes]}])
         return
@@ -117,14 +124,21 @@ def facts_of(state: Path, trainer: str) -> dict[str, str]:
     """What ``bftrainer show`` prints of a trainer, but for estimates and notes."""
     with opened_registry(state) as registry:
         record = registry.trainer(trainer)
-    facts = as_dict(record, _nodes(state).get(trainer, ())) | _reported(state, trainer)
+    facts = _facts(record, state)
     return {key: _cell(key, value) for key, value in facts.items()}
+
+
+def _facts(record: TrainerRecord, state: Path) -> dict[str, object]:
+    now = allocation(state)
+    known = as_dict(record, now.nodes.get(record.name, ())) | {"left_h": now.left_h(record)}
+    return known | _reported(state, record.name)
 
 
 def _reported(state: Path, trainer: str) -> dict[str, object]:
     """What the training script has reported last, and where its output is."""
     from bftrainer.client.history import latest_progress
     from bftrainer.persistence.spool import open_state_dir
+    from bftrainer.protocol.gpu_use import gpu_uses
     from bftrainer.protocol.paths import TrainerDirectory
     from bftrainer.protocol.task_board import TaskCounts
     from bftrainer.protocol.typed_json import read_json
@@ -137,11 +151,15 @@ def _reported(state: Path, trainer: str) -> dict[str, object]:
                  "tasks_per_hour": it.per_hour, "left_h": None if it.left_s is None else it.left_s / 3600,
                  "results": it.results, "failures_log": it.failures}  # fmt: skip
     latest, logs = latest_progress(directory), directory.latest_logs()
+    gpus: dict[str, object] = {}
+    if found := gpu_uses(directory, time.time()):
+        gpus["gpu_memory_gb"] = {name: use.used_bytes / 1e9 for name, use in found.items()}
+        gpus["gpu_percent"] = {name: use.percent for name, use in found.items()}
     return {
         "step": latest and latest.step, "loss": latest and latest.loss, "metrics": {} if latest is None else latest.metrics,
         "samples_per_s": latest and latest.samples_per_s, "reported_s": latest and latest.at_s,
         "checkpoint": latest and latest.checkpoint, "log": str(logs[0]) if logs else None,
-        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None, **tasks,
+        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None, **gpus, **tasks,
     }  # fmt: skip
 
 
@@ -169,23 +187,38 @@ def _records(state: Path) -> tuple[TrainerRecord, ...]:
         return registry.trainers()
 
 
-def _nodes(state: Path) -> dict[str, tuple[str, ...]]:
-    """The fragments of each trainer after the last decision; none after the pilot's end."""
-    return allocation(state)[0]
+class Allocation(NamedTuple):
+    """The fragments of each trainer and its samples per second there, as far as it is measured, and the size of the pool."""
+
+    nodes: Mapping[str, tuple[str, ...]] = {}
+    speeds: Mapping[str, float] = {}
+    pool: int | None = None
+
+    def left_h(self, record: TrainerRecord) -> float | None:
+        """Hours until a trainer has its ``samples_total``, at its present speed; None: not known."""
+        total, speed = record.spec.samples_total, self.speeds.get(record.name)
+        return max(total - record.samples_done, 0.0) / speed / 3600 if total and speed else None
 
 
-def allocation(state: Path) -> tuple[dict[str, tuple[str, ...]], int | None]:
-    """The fragments of each trainer after the last decision, and the size of the pool; none after the pilot's end."""
+def allocation(state: Path) -> Allocation:
+    """After the last decision; nothing after the pilot's end."""
     from bftrainer.allocation.placement import in_name_order
+    from bftrainer.estimation.update import key_of
     from bftrainer.persistence.journal import last_state
 
     if not has_registry(state):
-        return {}, None
+        return Allocation()
     with opened_registry(state) as registry:
         found = None if pilot_has_ended(registry.store, time.time()) else last_state(registry.store)
     if found is None:
-        return {}, None
-    return {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, len(found.pool)
+        return Allocation()
+    measured = {key for key, _ in found.measurements}
+    speeds = {
+        a.trainer.id: a.trainer.curve.at(len(a.nodes))
+        for a in found.active
+        if a.nodes and not ((rule := a.trainer.learning) and rule.blank and key_of(a.trainer) not in measured)
+    }
+    return Allocation({a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, speeds, len(found.pool))
 
 
 def status_text(record: TrainerRecord, nodes: tuple[str, ...]) -> str:

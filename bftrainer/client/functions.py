@@ -56,6 +56,7 @@ class TrainerKeys(TypedDict, total=False):
     inherit: Sequence[str]
     env: Mapping[str, str]
     setup: Sequence[str]
+    image: str
     stage_in: Sequence[str]
     started_per: str
     scaling: str
@@ -68,6 +69,7 @@ class TrainerKeys(TypedDict, total=False):
     parameters: Mapping[str, Value]
     stop_when: Sequence[str]
     notify: Sequence[str]
+    trackers: Sequence[str]
     node_class: str
 
 

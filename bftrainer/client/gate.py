@@ -63,6 +63,9 @@ def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any
         raise UserError(
             f"submit: --max-nodes is missing; expected for example: bftrainer submit {script} --max-nodes 4"
         )
+    if "constant_batch(" in text and "sizes" not in made.table and isinstance(most := made.table.get("max_nodes"), int):
+        powers = [2**n for n in range(most.bit_length()) if 2**n >= made.table.get("min_nodes", 1)]
+        made = replace(made, table={**made.table, "sizes": powers, "max_nodes": max(powers, default=most)})
     if found is not None and "launcher" not in given and made.table["launcher"] == found.launcher:
         return replace(made, guessed=f"{script} uses {found.word}")
     return made
@@ -113,6 +116,10 @@ class Gate:
                 f"{where}: command",
                 f"begins with {found}, but launcher = {spec.launcher!r} starts the workers itself; expected the command of "
                 'one worker, such as ["python", "train.py"]',
+            )
+        if (spec.image or "").endswith(".sqsh") and self._is_configured and self._config.nodes.holder == "lsf":
+            raise InputFileError(
+                f"{where}: image", "a .sqsh file needs Slurm's pyxis, and the pilot is LSF's; use a .sif file"
             )
         if spec.launcher == "horovodrun" and not self._config.workers.allow_stock_horovodrun:
             problem = (

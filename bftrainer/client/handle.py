@@ -13,12 +13,12 @@ from bftrainer.client.history import History, Progress, exit_status, latest_prog
 from bftrainer.client.requests import enqueue, select
 from bftrainer.client.state_dir import opened_registry
 from bftrainer.client.statuses import SubmissionStatus, SubmissionView, look
-from bftrainer.config.parameters import typed
 from bftrainer.errors import StoreError, TrainerFailedError, UserError, WaitTimeoutError
 from bftrainer.persistence.registry import TrainerRecord
 from bftrainer.persistence.spool import RequestKind
 from bftrainer.protocol.metrics import Metric
 from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import typed
 from bftrainer.system.regular import read_end
 
 POLL_S = 0.5

@@ -12,10 +12,10 @@ from pathlib import Path
 from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions
 from bftrainer.client.statuses import SubmissionStatus
-from bftrainer.config.parameters import typed
 from bftrainer.errors import UnknownNameError
 from bftrainer.persistence.spool import open_state_dir
 from bftrainer.protocol.metrics import Metric
+from bftrainer.protocol.typed_json import typed
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Mapping
 
@@ -40,19 +39,6 @@ def as_text(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
-
-
-def typed(text: str) -> str | int | float | bool:
-    """The value whose :func:`as_text` this may be: a number or a truth value where the text is one."""
-    if text in ("true", "false"):
-        return text == "true"
-    for read in (int, float):
-        try:
-            value = read(text)
-        except ValueError:
-            continue
-        return value if math.isfinite(value) else text
-    return text
 
 
 def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | None = None) -> str:

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -93,6 +93,8 @@ class TrainerSpec(ConfigTable):
     """Environment variables to set."""
     setup: tuple[str, ...] = ()
     """Shell lines to run before the command of every worker: ``module load ...``, ``conda activate ...``."""
+    image: str | None = None
+    """Container of the workers: a ``.sif`` file for Apptainer, or a ``.sqsh`` file for Slurm's pyxis."""
     stage_in: tuple[str, ...] = ()
     """Shell lines to run once per fragment before its first worker, to copy data to the node."""
     started_per: StartedPer = StartedPer.WORKER
@@ -112,6 +114,8 @@ class TrainerSpec(ConfigTable):
     """Rules that end the trainer early: "loss>2@1000" (at 1,000 samples), "asha(min loss, 1000, 27000, 3)" within its group."""
     notify: tuple[str, ...] = ()
     """Command that is told when the trainer is done, fails or starves, instead of the pilot's ``notices.on_event``."""
+    trackers: tuple[Literal["wandb", "mlflow", "tensorboard"], ...] = ()
+    """Where the reports of the script are mirrored."""
     node_class: str | None = None
     """Class of nodes to run on, such as "4 a100" or a class of the pilot. Default: any class, one at a time."""
 
@@ -284,9 +288,21 @@ def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, s
         raise InputFileError(f"{where}: cwd", f"{home} is not a directory")
     env = {k: v for k, v in environment.items() if any(fnmatchcase(k, pattern) for pattern in spec.inherit)} | spec.env
     # `setup` may provide the command (module load): then only the worker can tell.
-    if not spec.setup and find_command(spec.command[0], home, env) is None:
+    if not (spec.setup or spec.image) and find_command(spec.command[0], home, env) is None:
         raise InputFileError(f"{where}: command", f"{spec.command[0]!r:.200} does not exist or cannot be run")
-    return spec.model_copy(update={"cwd": home, "env": env, "inherit": ()})
+    image = None if spec.image is None else _image(spec.image, home, f"{where}: image")
+    return spec.model_copy(update={"cwd": home, "env": env, "inherit": (), "image": image})
+
+
+def _image(name: str, home: Path, where: str) -> str:
+    """The absolute path of an image. One of a registry would be fetched at every start of a worker."""
+    if not name.endswith((".sif", ".sqsh")):
+        source = name if "://" in name else f"docker://{name}"
+        make = f"`apptainer pull torch.sif {source}` or, for pyxis, `enroot import -o torch.sqsh {source}`"
+        raise InputFileError(where, f"expected a .sif or .sqsh file, got {name!r:.200}; make one: {make}")
+    if not (home / name).is_file():
+        raise InputFileError(where, f"{home / name} does not exist")
+    return str((home / name).resolve())
 
 
 def own_launcher(spec: TrainerSpec) -> str:

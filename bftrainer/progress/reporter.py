@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer.progress.append import append_line
+from bftrainer.progress.gpus import GpuWatch
 from bftrainer.progress.ranks import Watch
 from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
@@ -59,6 +60,19 @@ def _group_size() -> int:
     return 1
 
 
+def _mirror(directory: TrainerDirectory) -> Callable[[int | None, Mapping[str, float | None]], None]:
+    """What passes values of a step on to the trackers that the trainer file names."""
+    try:
+        is_tracked = bool(read_json(TrainerMessage, directory.trainer).trackers)
+    except InputFileError:
+        is_tracked = False
+    if not is_tracked:
+        return lambda step, values: None
+    from bftrainer.progress.trackers import Mirror  # other scripts need no subprocess
+
+    return Mirror(directory).put
+
+
 class Reporter:
     """Writes ``progress.jsonl`` and reads stop requests; does nothing outside bftrainer.
 
@@ -94,8 +108,11 @@ class Reporter:
         self._rank = rank if rank is not None else int(given)
         self._unwritten: dict[str, float] = {}
         self._watch: Watch | None = None
+        self._gpu: GpuWatch | None = None
+        self._mirror: Callable[[int | None, Mapping[str, float | None]], None] | None = None
         if self.directory is not None and not self._of_pool:
             self._watch = Watch(self.directory, self.incarnation, clock, every_step=self._every_s == 0)
+            self._gpu = GpuWatch(self.directory, environment)
             atexit.register(self._write_last)
 
     def step(
@@ -131,6 +148,8 @@ class Reporter:
         world_size = _group_size() if world_size is None else world_size
         if self._watch is not None:
             self._watch.step(self._rank, world_size, step)
+        if self._gpu is not None:
+            self._gpu.look(self._rank, self.clock())
         self._unwritten |= metrics
         return self.line(
             step=step, samples=samples, loss=loss, world_size=world_size, at_s=at_s, force=force, further=further
@@ -277,6 +296,10 @@ class Reporter:
         self._is_written |= line.phase is not Phase.BUSY
         line, self._unwritten = line._replace(metrics=self._unwritten), {}
         self._append(line)
+        self._mirror = self._mirror or _mirror(self.directory)
+        if line.phase is Phase.RUNNING or line.metrics:
+            of = self._last
+            self._mirror(of.step, {"loss": of.loss, "samples": of.samples, "workers": of.world_size, **line.metrics})
 
     def _append(self, line: ProgressLine) -> None:
         if self.directory is not None and self._rank == 0:

@@ -29,6 +29,8 @@ class TrainerMessage:
     max_nodes: int
     environment: Mapping[str, str] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
+    image: str | None = None
+    """``.sif``: Apptainer's; ``.sqsh``: pyxis'."""
     started_per: StartedPer = StartedPer.WORKER
     scaling: Scaling | None = None
     global_batch: int | None = None
@@ -37,6 +39,10 @@ class TrainerMessage:
     """From a stop request to SIGKILL."""
     stop_signal: str | None = None
     """``SIGUSR1`` or ``USR1``: asks the program for a checkpoint and exit (launcher ``restart``)."""
+    trackers: tuple[str, ...] = ()
+    group: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """For the trackers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,11 @@ class TrainerDirectory:
         return self.ranks / f"{number}.jsonl"
 
     @property
+    def gpus(self) -> Path:
+        """The ``GpuUse`` of each worker, one file per rank (``protocol.gpu_use``)."""
+        return self.path / "gpus"
+
+    @property
     def meeting(self) -> Path:
         """Where replicas of torchft or workers of a pool meet, with the key; mode 0600 (``protocol.replicas``)."""
         return self.path / "meeting.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from enum import Enum
@@ -143,3 +144,16 @@ def _member(kind: type[Enum], value: Any, where: str) -> Enum:
     except (ValueError, TypeError):
         words = " or ".join(repr(member.value) for member in kind)
         raise InputFileError(where, f"expected {words}, found {shown(value)}") from None
+
+
+def typed(text: str) -> str | int | float | bool:
+    """A parameter's value: a number or a truth value where the text is one."""
+    if text in ("true", "false"):
+        return text == "true"
+    for read in (int, float):
+        try:
+            value = read(text)
+        except ValueError:
+            continue
+        return value if math.isfinite(value) else text
+    return text

@@ -47,7 +47,7 @@ def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
     # PATH stays: an environment in the working directory is linked, and its programs contain their original paths.
     env = {key: value if key == "PATH" else there(value) for key, value in spec.env.items()}
     command = (spec.command[0], *map(there, spec.command[1:]))
-    return spec.model_copy(update={"cwd": target, "command": command, "env": env})
+    return spec.model_copy(update={"cwd": target, "command": command, "env": env, "trackers": ()})
 
 
 def outside(spec: TrainerSpec) -> list[Path]:

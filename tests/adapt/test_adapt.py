@@ -28,7 +28,7 @@ NOTES = {
     "accelerate_nlp": "optimizer.step() does not follow every batch",
     "nanogpt": "random batches have no order to keep",
     "horovod_mnist": "copy its lines with sampler, rate and save()",
-    "hf_trainer": "allow only sizes that divide the global batch",
+    "hf_trainer": "`submit` allows powers of two",
 }
 LOOP = "import torch\nfor i in range(3):\n    for x in data:\n        loss = model(x)\n        loss.backward()\n        {}\n"
 REFUSED = {
@@ -110,11 +110,17 @@ def test_the_result_trains_on_each_sample_once_over_rescales(
 
 
 @pytest.mark.slow
-def test_a_loop_over_steps_resumes_where_it_was(tmp_path: Path) -> None:
-    need_package("torch")
-    path = script(tmp_path, "nanogpt")
+@pytest.mark.parametrize(
+    ("name", "arguments", "batch"),
+    [("nanogpt", (), 4), ("hf_trainer", ("--output_dir=out", "--num_train_epochs=1000", "--report_to=none"), 8)],
+)
+def test_a_loop_that_counts_steps_resumes_where_it_was(
+    name: str, arguments: tuple[str, ...], batch: int, tmp_path: Path
+) -> None:
+    need_package("torch", *["accelerate", "transformers"] * (name == "hf_trainer"))
+    path = script(tmp_path, name)
     path.write_text(adapted(path).after)
-    command = [sys.executable, str(path)]
+    command = [sys.executable, str(path), *arguments]
     with Trainer(tmp_path / "trainer", command, driver="torchrun", environment={"MAX_ITERS": "1000000"}) as trainer:
         trainer.start("a:1:1 b:1:2")
         trainer.steps(2)
@@ -123,4 +129,4 @@ def test_a_loop_over_steps_resumes_where_it_was(tmp_path: Path) -> None:
         saved = next(line for line in trainer.progress if line["phase"] == "checkpointed")
         resumed = next(line for line in trainer.progress if line["incarnation"] == 2 and line["phase"] == "running")
         assert resumed["step"] == saved["step"] + 1
-        assert resumed["samples"] == saved["samples"] + 4
+        assert resumed["samples"] == saved["samples"] + batch

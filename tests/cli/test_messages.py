@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from command_line import bftrainer, complaint
 from live_house import house, spec
 
 from bftrainer import trainer
+from bftrainer.protocol.gpu_use import GpuUse
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import write_json
 
 
 def submitted(tmp_path: Path, launcher: str, *command: str, config: str = "", text: str = "") -> tuple[str, str]:
@@ -68,16 +72,22 @@ def test_environment_variables_are_strings(tmp_path: Path, value: str, shown: st
 def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
     home = house(tmp_path / "state")
     home.cluster.give("n1", "n2")
-    home.submit(spec("a", max_nodes=2))
+    home.submit(spec("a", max_nodes=2, samples_total=72_000))
     home.pilot(20)
     state = ("--state", home.path)
     (row,) = map(json.loads, bftrainer("list", "--json", *state).out.splitlines())
     assert len(row["nodes"]) == 2, "while the pilot holds the lease"
+    assert row["left_h"] == pytest.approx(1), "72,000 samples at 20 per second"
+    assert " 1 h 00 " in bftrainer("list", *state).out
+    for rank, at_s in ((0, time.time()), (1, 0.0)):
+        write_json(TrainerDirectory.of(home.path, "a").gpus / f"{rank}.json", GpuUse(at_s, "n1", 34.1e9, 97.0))
+    (row,) = map(json.loads, bftrainer("show", "a", "--json", *state).out.splitlines())
+    assert (row["gpu_memory_gb"], row["gpu_percent"]) == ({"n1:0": 34.1}, {"n1:0": 97.0}), "not what is old"
     assert "a has had 2 nodes since" in bftrainer("explain", "a", *state).out
     with closing(home.store(writes=True)) as store:
         store.drop_lease()
     (row,) = map(json.loads, bftrainer("list", "--json", *state).out.splitlines())
-    assert row["nodes"] == []
+    assert (row["nodes"], row["left_h"]) == ([], None)
     (row,) = map(json.loads, bftrainer("show", "a", "--json", *state).out.splitlines())
     assert row["nodes"] == []
     said = bftrainer("explain", "a", *state).out

@@ -35,6 +35,14 @@ AT_SUBMIT = {
         'command = ["torchrun"]\nlauncher = "torchrun"\nsetup = ["true"]\n',
         "starts the workers itself",
     ),
+    "a space in the name": (
+        'command = ["true"]\nmodel = "my model"\n',
+        "model: expected up to 64 letters, digits, dots",
+    ),
+    "an image of a registry": (
+        'command = ["true"]\nimage = "docker://torch"\n',
+        "image: expected a .sif or .sqsh file",
+    ),
     "a forgotten group": (
         'command = ["python3", "alone.py"]\n',
         "alone.py forms no process group that bftrainer knows",
@@ -91,6 +99,11 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
         r for r in map(json.loads, (p.read_text() for p in Path("state/spool").iterdir())) if r["trainer"] == "ddp"
     )
     assert request["spec"]["command"][1:] == ["ddp.py", "--lr", "0.1"]
+    (folder / "hf.py").write_text("from transformers import Trainer\nconstant_batch(8)\n")
+    assert submit("hf.py", "--max-nodes", "5")[1].startswith("submitted hf: 1, 2 or 4 nodes, launcher torchrun")
+    for command in ("show", "plot", "explain", "logs"):
+        ended = bftrainer(command, "nope", "--state", "state")
+        assert (ended.status, ended.err.count("\n"), "()" in ended.err) == (2, 1, False)
 
 
 def test_a_checkpoint_that_is_not_loaded_is_told_at_the_first_loss() -> None:
@@ -122,6 +135,10 @@ RUN = {
     ),
     "gpu-memory": Ran("raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')\n", "GPU out of memory on n"),
     "host-memory": Ran("raise MemoryError\n", "host out of memory on n"),
+    "hangs": Ran(f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(600)\n", "hung: no report for 2 s (hang_s)",
+                 "hang_s = 2.0\n"),
+    "broken-horovod": Ran("import time; time.sleep(60)\n", "libtorch.so: cannot open shared object file",
+                          'launcher = "horovod"\n'),
     "too-large": Ran(f"{REPORTS}\n", "needs 64 nodes; the pilot has ", "min_nodes = 64\nmax_nodes = 64\n"),
 }  # fmt: skip
 
@@ -141,7 +158,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
                 f'name = "{name}"\ncommand = {command}\nsamples_per_s = 10.0\n{most}{ran.keys}'
             )
             on.bftrainer("submit", on.work / f"{name}.toml")
-        on.pilot()
+        stub = on.work / "stubs/horovod"
+        stub.mkdir(parents=True)
+        (stub / "__init__.py").write_text("raise ImportError('libtorch.so: cannot open shared object file')")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(stub.parent))
+            on.pilot()
         eventually(on.state_is_there, 60)
         yield on
     finally:

@@ -18,9 +18,10 @@ from live_house import house, spec
 from patience import PATIENCE
 from top_scene import Played, a_pilot
 
+from bftrainer.cli.output import length
 from bftrainer.cli.top import text as top_text
 from bftrainer.cli.top.app import Panel, Top
-from bftrainer.cli.top.board import HISTORY_S, Board, length
+from bftrainer.cli.top.board import HISTORY_S, Board
 from bftrainer.cli.top.reader import DECISIONS, Reader, Snapshot
 from bftrainer.persistence.spool import RequestKind, Spool
 from bftrainer.persistence.store import Holder

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from horovod_trainer import CHECKOUT, Line, Trainer
+from live_machine import CONFIG, eventually, machine
 from needs import need_package
 
 pytestmark = pytest.mark.slow
@@ -21,14 +24,18 @@ def sharded(folder: Path) -> Trainer:
     return Trainer(folder, COMMAND, driver="torchrun", environment=EVERY_STEP)
 
 
-def ranks(trainer: Trainer) -> list[Line]:
-    return [json.loads(line) for file in (trainer.path / "ranks").iterdir() for line in file.read_text().splitlines()]
+def lines_of(*files: Path) -> list[Line]:
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def whole_weights(trainer: Trainer, word: str) -> dict[int, set[tuple[int, str]]]:
+def ranks(path: Path) -> list[Line]:
+    return lines_of(*(path / "ranks").iterdir())
+
+
+def whole_weights(path: Path, word: str) -> dict[int, set[tuple[int, str]]]:
     """Step and digest of all weights at the beginning or the end, by incarnation."""
     found: dict[int, set[tuple[int, str]]] = {}
-    for log in trainer.path.glob("logs/*/*.log"):
+    for log in path.glob("logs/*/*.log"):
         for words in (line.split() for line in log.read_text().splitlines() if f" {word} at step " in line):
             found.setdefault(int(log.parent.name), set()).add((int(words[7].rstrip(":")), words[-1]))
     return found
@@ -44,15 +51,50 @@ def test_weights_are_bit_identical_and_each_sample_is_used_once_at_2_4_3_and_1_n
             trainer.steps(size, timeout_s=240)
         trainer.control("stop")
         trainer.wait()
-        begun, left = whole_weights(trainer, "begins"), whole_weights(trainer, "leaves")
-        assert len(begun) == len(left) == 4
-        assert [begun[number] for number in sorted(begun)][1:] == [left[number] for number in sorted(left)][:-1]
-        assert all(len(of_all_ranks) == 1 for of_all_ranks in (*begun.values(), *left.values()))
-        lines = ranks(trainer)
-        used = Counter((epoch, one) for line in lines for epoch, numbers in line["indices"] for one in numbers)
-        assert set(used.values()) == {1}
-        assert used.total() == max(line["samples"] for line in trainer.progress)
-        assert {line["phase"] for line in trainer.progress} == {"running", "checkpointed"}
+        judged(trainer.path)
+
+
+def judged(path: Path) -> None:
+    """Four groups of workers: each begins with the weights that the one before has left, and no sample is used twice."""
+    begun, left = whole_weights(path, "begins"), whole_weights(path, "leaves")
+    assert len(begun) == len(left) == 4
+    assert [begun[number] for number in sorted(begun)][1:] == [left[number] for number in sorted(left)][:-1]
+    assert all(len(of_all_ranks) == 1 for of_all_ranks in (*begun.values(), *left.values()))
+    used = Counter((epoch, one) for line in ranks(path) for epoch, numbers in line["indices"] for one in numbers)
+    assert set(used.values()) == {1}
+    progress = lines_of(path / "progress.jsonl")
+    assert used.total() == max(line["samples"] for line in progress)
+    assert {line["phase"] for line in progress} == {"running", "checkpointed"}
+
+
+def test_the_same_under_a_pilot_with_a_tracker(tmp_path: Path) -> None:
+    need_package("torch", "tensorboard")
+    nodes = {size: CONFIG.replace("[nodes]", f"[nodes]\nmax_nodes = {size}") for size in (2, 4, 3, 1)}
+    on = machine(tmp_path, [(0, "n1 n2 n3 n4", ""), (3600, "", "n1")], nodes[2])
+    text = (CHECKOUT / "docs/examples/fsdp_text.toml").read_text().partition("command")[2].partition("\n")[2]
+    keys = 'name = "text"\ntrackers = ["tensorboard"]\nenv = { BFTRAINER_REPORT_EVERY_S = "0" }\n'
+    (on.work / "text.toml").write_text(f"{keys}command = {json.dumps(COMMAND)}\n{text}")
+    path = on.state / "trainers/text"
+    try:
+        on.bftrainer("submit", "text.toml")
+        pilot = on.pilot()
+        for size, config in nodes.items():
+            (on.state / "bftrainer.toml").write_text(config)
+            if size != 2:
+                pilot.send_signal(signal.SIGHUP)
+            reached = f'"world_size": {size},'
+            eventually(lambda reached=reached: (path / "progress.jsonl").read_text().count(reached) > 3
+                       if (path / "progress.jsonl").exists() else False, 240)  # fmt: skip
+        on.end(pilot)
+        judged(path)
+        reader = import_module("tensorboard.backend.event_processing.event_accumulator").EventAccumulator(
+            str(on.work / "runs/text")
+        )
+        reader.Reload()
+        steps = [event.step for event in reader.Scalars("loss")]
+        assert steps == list(range(1, steps[-1] + 1)), "one run, each step once"
+    finally:
+        on.close()
 
 
 def test_a_kill_leaves_a_checkpoint_that_was_written_while_training_went_on(tmp_path: Path) -> None:
@@ -67,7 +109,7 @@ def test_a_kill_leaves_a_checkpoint_that_was_written_while_training_went_on(tmp_
         killed_s = trainer.kill("3")
         trainer.event("running", killed_s, world_size=2, timeout_s=240)
         trainer.steps(2, timeout_s=240)
-        ((step, _),) = whole_weights(trainer, "begins")[2]
+        ((step, _),) = whole_weights(trainer.path, "begins")[2]
         assert step in {line["step"] for line in trainer.progress if line["phase"] == "checkpointed"}
-        old = {line["step"]: line["weights"] for line in ranks(trainer) if line["incarnation"] == 1}
-        assert {line["begun"] for line in ranks(trainer) if line["incarnation"] == 2} == {old[step]}
+        old = {line["step"]: line["weights"] for line in ranks(trainer.path) if line["incarnation"] == 1}
+        assert {line["begun"] for line in ranks(trainer.path) if line["incarnation"] == 2} == {old[step]}

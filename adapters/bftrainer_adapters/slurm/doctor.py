@@ -47,10 +47,22 @@ def examine_slurm(settings: SlurmSettings | None, max_nodes: int = 1_000_000, by
         accounts = Accounting()
         if settings is not None:
             accounts = read_accounting(settings, config, own_name(), lambda argv: _ask(argv, timeout_s))
+        boxes = containers(_ask(["srun", "--help"], timeout_s), shutil.which("apptainer"))
         checks = judge(settings, config, partitions, accounts.qos, own_name(), accounts.associations, max_nodes, by_gpu)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
-    return [*checks, *_look(settings, timeout_s, by_gpu)]
+    return [*checks, boxes, *_look(settings, timeout_s, by_gpu)]
+
+
+def containers(srun_help: str, apptainer: str | None) -> Check:
+    """Which images of trainer files can be used here."""
+    found = [f".sif images: {apptainer}"] if apptainer else []
+    found += [".sqsh images: srun has pyxis"] if "--container-image=" in srun_help else []
+    if found:
+        return Check.ok("containers", "; ".join(found), required=False)
+    detail = "no apptainer on PATH, and no pyxis in `srun --help`: trainers with an `image` cannot start"
+    remedy = 'none without such trainers; setup = ["module load apptainer"] in the trainer file may bring it'
+    return Check("containers", CheckStatus.MISSING, detail, remedy, required=False)
 
 
 def _look(settings: SlurmSettings | None, timeout_s: float, by_gpu: bool = False) -> Iterable[Check]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from bftrainer.cli.output import clock_time
+from bftrainer.cli.output import clock_time, length
 from bftrainer.cli.top.reader import Snapshot
 from bftrainer.cli.trainers import PENDING, PENDING_REMARK
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
@@ -228,15 +228,3 @@ def _sorted(rows: list[TrainerRow], sort: Sort) -> list[TrainerRow]:
         Sort.LEFT: lambda r: float("inf") if r.left_s is None else r.left_s,
     }
     return rows if sort is Sort.SUBMITTED else sorted(rows, key=keys[sort])
-
-
-def length(seconds: float) -> str:
-    """``45 s``, ``12 min``, ``3 h 05``, ``2 d 03 h``."""
-    minutes = int(seconds // 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 24 * 60:
-        return f"{minutes // 60} h {minutes % 60:02d}"
-    return f"{minutes // 1440} d {minutes % 1440 // 60:02d} h"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bftrainer.cli.output import clock_time
-from bftrainer.cli.top.board import HISTORY_S, Board, TrainerRow, length
+from bftrainer.cli.output import clock_time, length
+from bftrainer.cli.top.board import HISTORY_S, Board, TrainerRow
 from bftrainer.cli.top.text import Glyphs, cut, number
 from bftrainer.client.history import Progress
 from bftrainer.persistence.registry import TrainerRecord

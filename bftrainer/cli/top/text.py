@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from bftrainer.cli.top.board import HISTORY_S, Board, Sort, TrainerRow, length
+from bftrainer.cli.output import length
+from bftrainer.cli.top.board import HISTORY_S, Board, Sort, TrainerRow
 from bftrainer.system.printable import printable
 
 COLUMNS = ("name", "status", "nodes", "samples/s", "progress", "left", "remark")

@@ -80,7 +80,9 @@ def adapt_transformers(source: ScriptSource) -> str:
     callbacks = f"callbacks=[IdleNodesCallback(){f', *{source.of(own)}' if own else ''}]"
     source.set_arguments(trainers[0], [*source.arguments(trainers[0], ("callbacks",)), callbacks])
     source.set_arguments(trains[0], [f"resume_from_checkpoint=last_checkpoint({folder})"])
-    source.notes.append("allow only sizes that divide the global batch: submit with --set 'sizes = [1, 2, 4]'")
+    source.notes.append(
+        "the workers must divide its global batch: `submit` allows powers of two, --set 'sizes = [1, 3]' others"
+    )
     return "IdleNodesCallback, constant_batch, last_checkpoint"
 
 

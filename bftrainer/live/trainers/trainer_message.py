@@ -18,12 +18,16 @@ def trainer_message(spec: TrainerSpec) -> TrainerMessage:
         max_nodes=spec.max_nodes,
         environment=spec.env,
         setup=(*_staging(spec.stage_in), *spec.setup),
+        image=spec.image,
         started_per=spec.started_per,
         scaling=spec.scaling,
         global_batch=spec.global_batch,
         samples_total=spec.samples_total,
         stop_s=spec.stop_s,
         stop_signal=spec.stop_signal,
+        trackers=spec.trackers,
+        group=spec.group or "",
+        parameters=spec.parameters,
     )
 
 

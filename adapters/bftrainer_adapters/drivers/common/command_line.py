@@ -32,8 +32,8 @@ def visible_gpus(part: Sequence[HostSlots], own: HostSlots | None = None) -> dic
     return {VISIBLE: ",".join(str(host.gpu) for host in gpus)} if gpus else {}
 
 
-def inside_step(setup: Sequence[str], command: Sequence[str], gpus: str = "") -> list[str]:
-    """``command`` after the user's setup lines, without core files.
+def inside_step(setup: Sequence[str], command: Sequence[str], gpus: str = "", runtime: str = "") -> list[str]:
+    """``command``, by a container runtime, after the user's setup lines, without core files.
 
     The limit is set here because the driver's limits do not apply to a Slurm step. One core file of an aborted worker was
     594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda activate`` are functions of a login shell. ``gpus``
@@ -41,7 +41,13 @@ def inside_step(setup: Sequence[str], command: Sequence[str], gpus: str = "") ->
     """
     shell = ["/bin/bash", "-l"] if setup else ["/bin/bash"]
     visible = [f"export {VISIBLE}={shlex.quote(gpus)}"] if gpus else []
-    lines = ["ulimit -c 0", f"trap '' {NOTICE}", *visible, *(f"{line} || exit" for line in setup), 'exec "$@"']
+    lines = [
+        "ulimit -c 0",
+        f"trap '' {NOTICE}",
+        *visible,
+        *(f"{line} || exit" for line in setup),
+        f'exec {runtime}"$@"',
+    ]
     return [*shell, "-c", "\n".join(lines), "bftrainer-worker", *command]
 
 

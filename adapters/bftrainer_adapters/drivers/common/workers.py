@@ -19,6 +19,7 @@ from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import end_all, identify
 from bftrainer_adapters.drivers.common.command_line import VISIBLE, filled_prefix, inside_step, worker_environment
+from bftrainer_adapters.drivers.common.container import container
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.common.worker_log import CappedLog, Pump
@@ -136,10 +137,13 @@ class WorkerStarter:
             own[NOTICE_S] = f"{self._settings.notice_s:g}"
         variables = {**environment, **own}
         gpus = environment.get(VISIBLE, "") if host.is_gpu else ""
+        all_variables = worker_environment(os.environ, self._settings, self._trainer, variables)
+        box = container(self._trainer.image, self._trainer.cwd, self._directory.path, all_variables)
+        inside = inside_step(self._trainer.setup, [*box.arguments, *command], gpus, box.runtime)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
-            [*prefix, *inside_step(self._trainer.setup, command, gpus)],
+            [*prefix, *box.of_step, *inside],
             cwd=self._trainer.cwd,
-            env=worker_environment(os.environ, self._settings, self._trainer, variables),
+            env={**all_variables, **box.variables},
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -1,0 +1,128 @@
+"""Mirrors what rank 0 reports to Weights & Biases, MLflow and TensorBoard: ``trackers`` in the trainer file.
+
+``python -m bftrainer.progress.trackers TRAINER_DIR`` reads lines ``[step, {name: value}]`` from standard input. It is a process
+of its own: no training waits for a server, or fails because a tracker does. Threads would not do: Python 3.12 starts none
+while it ends, and trackers need them to open a run and to send its last values.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+
+from bftrainer.protocol.messages import TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json, typed
+from bftrainer.system.files import write_atomically
+
+CLOSE_S = 10.0
+"""How long the end of a training waits for its trackers."""
+Log = Callable[["int | None", Mapping[str, float]], object]
+"""Logs values of a step to the open run of a tracker."""
+Opened = tuple[Log, Callable[[], object]]
+"""``Log``, and what ends the run."""
+
+
+class Mirror:
+    """The process that talks to the trackers of a trainer; it is closed at the end of this one."""
+
+    def __init__(self, directory: TrainerDirectory) -> None:
+        argv = [sys.executable, "-m", "bftrainer.progress.trackers", str(directory.path)]
+        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE)  # noqa: S603  # our own program
+        assert self._process.stdin is not None
+        self._pipe = self._process.stdin
+        os.set_blocking(self._pipe.fileno(), False)
+        atexit.register(self.close)
+
+    def put(self, step: int | None, values: Mapping[str, float | None]) -> None:
+        """Pass on values, without waiting: what does not fit into the pipe (64 KiB, minutes of reports) is dropped."""
+        line = json.dumps([step, {name: float(value) for name, value in values.items() if value is not None}])
+        with suppress(OSError):  # it is full, or its reader has ended
+            os.write(self._pipe.fileno(), f"{line}\n".encode())
+
+    def close(self) -> None:
+        """Wait until all is passed on, for ``CLOSE_S`` at most."""
+        self._pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSE_S)
+
+
+def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
+    config = {name: typed(text) for name, text in trainer.parameters.items()}
+    run = import_module("wandb").init(
+        # The same after each restart, and another one for a trainer of this name in another state directory.
+        id=f"{trainer.id}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}",
+        resume="allow", name=trainer.id, group=trainer.group or None, config=config, dir=str(folder),
+    )  # fmt: skip
+    run.define_metric("*", step_metric="step")  # its own counter cannot go back to a checkpoint
+    return lambda at, values: run.log({"step": at, **values}), run.finish
+
+
+def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
+    mlflow, known = import_module("mlflow"), folder / "mlflow_run"
+    run = mlflow.start_run(run_id=known.read_text() if known.exists() else None, run_name=trainer.id)
+    if not known.exists():
+        write_atomically(known, run.info.run_id.encode())
+        mlflow.log_params(dict(trainer.parameters))
+        mlflow.set_tags({"group": trainer.group} if trainer.group else {})
+    return lambda at, values: mlflow.log_metrics(dict(values), step=at), mlflow.end_run
+
+
+def _tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
+    """Without torch, whose ``SummaryWriter`` does the same: it would be imported at every start."""
+    proto = "tensorboard.compat.proto"
+    event, summary = import_module(f"{proto}.event_pb2"), import_module(f"{proto}.summary_pb2").Summary
+    writer = import_module("tensorboard.summary.writer.event_file_writer").EventFileWriter(
+        str(trainer.cwd / "runs" / trainer.id)
+    )
+    start = event.SessionLog(status=event.SessionLog.START)  # hides what was logged after the checkpoint
+    writer.add_event(event.Event(step=step or 0, wall_time=time.time(), session_log=start))
+
+    def log(at: int | None, values: Mapping[str, float]) -> None:
+        shown = [summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        writer.add_event(event.Event(step=at or 0, wall_time=time.time(), summary=summary(value=shown)))
+
+    return log, writer.close
+
+
+_OPEN = {"wandb": _wandb, "mlflow": _mlflow, "tensorboard": _tensorboard}
+
+
+@contextmanager
+def _safely(tracker: str) -> Iterator[None]:
+    """Whatever a tracker raises becomes a line of the log."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        print(f"bftrainer: tracker {tracker} is not used: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+def main(path: str) -> None:
+    """Pass on the lines of standard input until it ends."""
+    trainer, opened = read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer), dict[str, Opened]()
+    for number, line in enumerate(sys.stdin):
+        step, values = json.loads(line)
+        for name in () if number else trainer.trackers:
+            with _safely(name):
+                opened[name] = _OPEN[name](trainer, Path(path), step)
+        for name, (log, _) in list(opened.items()):
+            with _safely(name):
+                log(step, values)
+                continue
+            del opened[name]
+    for name, (_, finish) in opened.items():
+        with _safely(name):
+            finish()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
