@@ -187,7 +187,7 @@ def _records(state: Path) -> tuple[TrainerRecord, ...]:
         return registry.trainers()
 
 
-class Allocation(NamedTuple):
+class PresentAllocation(NamedTuple):
     """The fragments of each trainer and its samples per second there, as far as it is measured, and the size of the pool."""
 
     nodes: Mapping[str, tuple[str, ...]] = {}
@@ -200,25 +200,27 @@ class Allocation(NamedTuple):
         return max(total - record.samples_done, 0.0) / speed / 3600 if total and speed else None
 
 
-def allocation(state: Path) -> Allocation:
+def allocation(state: Path) -> PresentAllocation:
     """After the last decision; nothing after the pilot's end."""
     from bftrainer.allocation.placement import in_name_order
     from bftrainer.estimation.update import key_of
     from bftrainer.persistence.journal import last_state
 
     if not has_registry(state):
-        return Allocation()
+        return PresentAllocation()
     with opened_registry(state) as registry:
         found = None if pilot_has_ended(registry.store, time.time()) else last_state(registry.store)
     if found is None:
-        return Allocation()
+        return PresentAllocation()
     measured = {key for key, _ in found.measurements}
     speeds = {
         a.trainer.id: a.trainer.curve.at(len(a.nodes))
         for a in found.active
         if a.nodes and not ((rule := a.trainer.learning) and rule.blank and key_of(a.trainer) not in measured)
     }
-    return Allocation({a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, speeds, len(found.pool))
+    return PresentAllocation(
+        {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, speeds, len(found.pool)
+    )
 
 
 def status_text(record: TrainerRecord, nodes: tuple[str, ...]) -> str:

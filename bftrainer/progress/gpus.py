@@ -18,7 +18,7 @@ _LOCAL = ("LOCAL_RANK", "HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", SLOT
 
 
 class GpuWatch:
-    """Writes ``gpus/RANK.json`` every 30 s; does nothing without NVML or a GPU."""
+    """Writes ``gpu_use/RANK.json`` every 30 s; does nothing without NVML or a GPU."""
 
     def __init__(self, directory: TrainerDirectory, environment: Mapping[str, str]) -> None:
         self._directory, self._environment = directory, environment
@@ -46,6 +46,8 @@ class GpuWatch:
             used = self._nvml.nvmlDeviceGetMemoryInfo(self._gpu).used
             percent = self._nvml.nvmlDeviceGetUtilizationRates(self._gpu).gpu
             node = self._environment.get(NODE, os.uname().nodename)
-            write_json(self._directory.gpus / f"{rank}.json", GpuUse(now_s, node, float(used), float(percent)), 0o600)
+            write_json(
+                self._directory.gpu_use / f"{rank}.json", GpuUse(now_s, node, float(used), float(percent)), 0o600
+            )
         except Exception:  # no package, no driver, no such GPU, a full disk: the script goes on
             self._due_s = math.inf

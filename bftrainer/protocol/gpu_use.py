@@ -1,4 +1,4 @@
-"""``gpus/RANK.json``: memory and utilization of each worker's GPU, for ``bftrainer show``."""
+"""``gpu_use/RANK.json``: memory and utilization of each worker's GPU, for ``bftrainer show``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GpuUse:
 def gpu_uses(directory: TrainerDirectory, now_s: float) -> dict[str, GpuUse]:
     """By ``node:rank``, those of the last two minutes."""
     found: dict[str, GpuUse] = {}
-    for path in sorted(directory.gpus.glob("*.json"), key=lambda path: (len(path.name), path.name)):
+    for path in sorted(directory.gpu_use.glob("*.json"), key=lambda path: (len(path.name), path.name)):
         with suppress(InputFileError):
             use = read_json(GpuUse, path)
             if use.at_s > now_s - MOST_AGE_S:

@@ -76,9 +76,9 @@ class TrainerDirectory:
         return self.ranks / f"{number}.jsonl"
 
     @property
-    def gpus(self) -> Path:
+    def gpu_use(self) -> Path:
         """The ``GpuUse`` of each worker, one file per rank (``protocol.gpu_use``)."""
-        return self.path / "gpus"
+        return self.path / "gpu_use"
 
     @property
     def meeting(self) -> Path:

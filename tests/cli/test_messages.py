@@ -80,7 +80,7 @@ def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
     assert row["left_h"] == pytest.approx(1), "72,000 samples at 20 per second"
     assert " 1 h 00 " in bftrainer("list", *state).out
     for rank, at_s in ((0, time.time()), (1, 0.0)):
-        write_json(TrainerDirectory.of(home.path, "a").gpus / f"{rank}.json", GpuUse(at_s, "n1", 34.1e9, 97.0))
+        write_json(TrainerDirectory.of(home.path, "a").gpu_use / f"{rank}.json", GpuUse(at_s, "n1", 34.1e9, 97.0))
     (row,) = map(json.loads, bftrainer("show", "a", "--json", *state).out.splitlines())
     assert (row["gpu_memory_gb"], row["gpu_percent"]) == ({"n1:0": 34.1}, {"n1:0": 97.0}), "not what is old"
     assert "a has had 2 nodes since" in bftrainer("explain", "a", *state).out

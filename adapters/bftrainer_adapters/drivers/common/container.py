@@ -18,7 +18,7 @@ PACKAGES = "/opt/bftrainer"
 _APPTAINER = "apptainer exec $([ -e /dev/nvidiactl ] && echo --nv) "
 
 
-class Container(NamedTuple):
+class WorkerContainer(NamedTuple):
     """``of_step``: options of srun; ``runtime`` starts ``arguments`` and the command; ``variables`` of its environment."""
 
     of_step: tuple[str, ...] = ()
@@ -27,10 +27,10 @@ class Container(NamedTuple):
     variables: Mapping[str, str] = {}
 
 
-def container(image: str | None, cwd: Path, directory: Path, environment: Mapping[str, str]) -> Container:
+def container(image: str | None, cwd: Path, directory: Path, environment: Mapping[str, str]) -> WorkerContainer:
     """How a worker is started in its image; without one, as it is. ``directory``: the trainer directory."""
     if image is None:
-        return Container()
+        return WorkerContainer()
     adapters, package = Path(__file__).resolve().parents[2], Path(bftrainer.__file__).resolve().parent
     mounts = (
         f"{directory}:{directory}",
@@ -42,6 +42,6 @@ def container(image: str | None, cwd: Path, directory: Path, environment: Mappin
     variables = {"PYTHONPATH": python_path}
     if image.endswith(".sqsh"):
         options = (f"--container-image={image}", f"--container-mounts={','.join(mounts)}", f"--container-workdir={cwd}")
-        return Container(of_step=options, variables=variables)
+        return WorkerContainer(of_step=options, variables=variables)
     binds = tuple(word for mount in mounts for word in ("--bind", mount))
-    return Container((), _APPTAINER, (*binds, "--pwd", str(cwd), image), variables)
+    return WorkerContainer((), _APPTAINER, (*binds, "--pwd", str(cwd), image), variables)
