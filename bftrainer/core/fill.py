@@ -39,14 +39,13 @@ def filled(state: State, plan: Plan) -> Plan:
         mine = [j for j in pools if not nodes[j] and _class_of(state.active[j], state, free) == name]
         rest, wanted = of_class, _parts([state.active[j].trainer for j in mine], len(of_class))
         for j, most in sorted(zip(mine, wanted, strict=True)):
-            kept = in_name_order(state.active[j].nodes & rest)[:most]
-            nodes[j] = frozenset(kept)
+            nodes[j] = _first(state.active[j].nodes & rest, most)
             rest -= nodes[j]
         for j, most in zip(mine, wanted, strict=True):
             if len(nodes[j]) < most:
                 least_s = state.at_s + state.active[j].trainer.growth_s
-                lasting = [n for n in in_name_order(rest) if n not in ends or ends[n] > least_s]
-                more = frozenset(lasting[: most - len(nodes[j])])
+                lasting = frozenset(n for n in rest if n not in ends or ends[n] > least_s) if ends else rest
+                more = _first(lasting, most - len(nodes[j]))
                 nodes[j] |= more
                 rest -= more
             if not state.active[j].trainer.is_legal(len(nodes[j])):
@@ -56,6 +55,11 @@ def filled(state: State, plan: Plan) -> Plan:
                 nodes[j] = state.active[j].nodes
     decision = replace(plan.decision, counts=tuple(map(len, nodes)))
     return Plan(decision, tuple(nodes), plan.memory)
+
+
+def _first(nodes: Nodes, most: int) -> Nodes:
+    """The first in name order; thousands, which mostly are no more, are not sorted."""
+    return nodes if len(nodes) <= most else frozenset(in_name_order(nodes)[:most])
 
 
 def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:

@@ -75,6 +75,15 @@ def test_rescaling_that_does_not_pay(home: House) -> None:
     assert found.why.startswith("growing does not pay off within the forward-looking time: 2 nodes would bring it -")
 
 
+def test_a_pool_takes_what_no_training_gains_from(home: House) -> None:
+    home.cluster.give("n1", "n2", "n3")
+    home.submit(spec("a", 1), spec("rest", 3, launcher="pool"))
+    home.pilot(20)
+    found = about(home, "rest")
+    assert found.share.after == 2
+    assert found.why.startswith("it takes what no training gains from: of 3 nodes, trainings have 1, and pools")
+
+
 def test_the_queue_and_the_pause(home: House, capsys: pytest.CaptureFixture[str]) -> None:
     home.cluster.give("n1", "n2", "n3")
     home.submit(spec("a"), spec("b"), spec("c"))

@@ -63,4 +63,4 @@ def test_the_status_follows_from_what_the_driver_says(
         assert outcome.change.finished == is_over
     if status is QUEUED:
         assert outcome.change is not None
-        assert outcome.change.retry_s == 5.0
+        assert outcome.change.retry_s == (1.0 if view.ending is Ending.KILLED and not fault else 5.0)

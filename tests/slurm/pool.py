@@ -181,12 +181,12 @@ def _of(seconds: list[float]) -> dict[str, float]:
 
 
 def growth(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
-    """A training of 1 or 4 nodes grows as a main job of one node ends: seconds until its first step on 4 nodes.
+    """A training of 1 or 4 nodes grows as a main job ends: seconds until its first step on 4 nodes, and its steps per second.
 
-    The cluster has 4 nodes for it; the other 2 that it grows onto are the pool's, or idle.
+    It grows onto the 2 nodes of the pool, or onto idle ones, beside which the pool has 2 nodes, or none.
     """
     after: dict[str, list[float]] = defaultdict(list)
-    keep = lab.submit("sleep 3600", "-p", "main", "-N4", "-t", "60")
+    keep = lab.submit("sleep 3600", "-p", "main", "-N2", "-t", "60")
     with pool(lab, tasks=40_000, pace_s=options.pace_s, slots=2, stop_s=options.stop_s) as it:
         words = ["--name", "t", "--max-nodes", 4, "--samples-per-s", 10, "--set", "sizes = [1, 4]"]
         words += ["--set", "scale_up_s = 1", "--set", "scale_down_s = 0.5"]
@@ -194,7 +194,7 @@ def growth(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
         it.own.bftrainer("submit", *words, "--cwd", it.own.work)
         for _ in range(options.runs):
             for who in ("pool", "idle"):
-                taken = lab.submit("sleep 3600", "-p", "main", "-N1", "-t", "60")
+                taken = lab.submit("sleep 3600", "-p", "main", "-N3", "-t", "60")
                 _until_steps(it, 1)
                 it.own.bftrainer("resume" if who == "pool" else "pause", "pool", check=False)
                 if who == "pool":
@@ -205,24 +205,34 @@ def growth(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
                 ended_s = time.time()
                 lab.run("scancel", taken)
                 after[who].append(_until_steps(it, 4) - ended_s)
+                if who == "pool":
+                    it.wait_full(2)
+                after[f"{who}_steps_per_s"].append(_steps(it, 4, options.beside_s) / options.beside_s)
                 print({who: round(each[-1], 2) for who, each in after.items()}, file=sys.stderr)
         lab.run("scancel", keep)
     return {who: _of(each) for who, each in after.items()}
 
 
+def _steps_since(it: Pool, size: int, since_s: float) -> list[float]:
+    """The times of steps of that size."""
+    path = it.own.work / "steps.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    steps = [json.loads(line) for line in lines[-1000:] if line.endswith("}")]
+    return [step["at_s"] for step in steps if step["size"] == size and step["at_s"] > since_s]
+
+
 def _until_steps(it: Pool, size: int) -> float:
     """The time of the first step of that size from now on."""
-    since_s, path = time.time(), it.own.work / "steps.jsonl"
-    made: list[float] = []
+    since_s = time.time()
+    wait_until(lambda: _steps_since(it, size, since_s), f"steps on {size} nodes", 120)
+    return _steps_since(it, size, since_s)[0]
 
-    def trains() -> bool:
-        lines = path.read_text().splitlines() if path.exists() else []
-        steps = [json.loads(line) for line in lines[-400:] if line.endswith("}")]
-        made[:] = [step["at_s"] for step in steps if step["size"] == size and step["at_s"] > since_s]
-        return bool(made)
 
-    wait_until(trains, f"steps on {size} nodes", 120)
-    return made[0]
+def _steps(it: Pool, size: int, seconds: float) -> int:
+    """The number of steps of that size in the next seconds."""
+    since_s = time.time()
+    time.sleep(seconds)
+    return len([at_s for at_s in _steps_since(it, size, since_s) if at_s <= since_s + seconds])
 
 
 def main() -> int:
@@ -233,6 +243,7 @@ def main() -> int:
     options.add_argument("--stop-s", type=float, default=5.0, help="the pool's stop_s, for growth (default 5)")
     options.add_argument("--kills", type=int, default=20, help="default 20")
     options.add_argument("--kill-every-s", type=float, default=16.0, help="default 16")
+    options.add_argument("--beside-s", type=float, default=10.0, help="of growth, to count steps (default 10)")
     options.add_argument("--runs", type=int, default=10, help="of growth (default 10)")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
     chosen = options.parse_args()

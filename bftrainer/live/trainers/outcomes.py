@@ -20,6 +20,8 @@ from bftrainer.protocol.reports import DriverView, Ending
 
 MAX_FAILURES = 4
 RETRY_S = 5.0
+KILLED_RETRY_S = 1.0
+"""Where something has killed a driver that had made progress: its reaper ends the workers meanwhile."""
 LONGEST_RETRY_S = RETRY_S * 2**MAX_FAILURES
 _NODE = re.compile(r"\bnode (\S+?),")
 _STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
@@ -94,7 +96,12 @@ def _after_end(
         case Ending.FAILED | Ending.KILLED as how if target is TargetState.RUN and (
             how is Ending.FAILED or not found_dead
         ):
-            return after_failure(record, samples, view.reason or "the driver was killed", view.tail, change, nodes, ran)
+            outcome = after_failure(
+                record, samples, view.reason or "the driver was killed", view.tail, change, nodes, ran
+            )
+            if how is Ending.KILLED and outcome.change and outcome.change.failures == 1:
+                return replace(outcome, change=replace(outcome.change, retry_s=KILLED_RETRY_S))
+            return outcome
     notes: tuple[tuple[str, str], ...] = ()
     if view.ending is Ending.KILLED and found_dead:
         notes = (("driver", "was dead when this pilot started; the trainer resumes from its last checkpoint"),)

@@ -14,6 +14,8 @@ from bftrainer_replay.logs.model import LogWindow, union
 
 SHORT_FRAGMENT_S = 600.0
 """The paper's "less than 10 minutes"."""
+START_S = 20.0
+"""Of a worker of a pool, with its imports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Characteristics:
     ``span_h`` excludes the gaps of the record (``unknown_h``) and the outages of the cluster (``outage_h``): both count neither
     as idle nor as not idle. Changes at the edges of a gap are not events, and fragments that a gap cuts count with their
     known part. ``down_node_h``: nodes without a job that were out of service or reserved; they leave both sides of
-    ``idle_share`` alike: idle node-hours over ``service_node_h``.
+    ``idle_share`` alike: idle node-hours over ``service_node_h``. ``pool_share``: of the idle node-hours, the
+    work of a pool on all idle nodes, whose workers start in :data:`START_S`.
     """
 
     span_h: float
@@ -66,6 +69,7 @@ class Characteristics:
     unknown_h: float = 0.0
     down_node_h: float = 0.0
     outage_h: float = 0.0
+    pool_share: float = 0.0
 
     @property
     def left_out(self) -> str:
@@ -128,6 +132,7 @@ def characterize(window: LogWindow) -> Characteristics:
         unknown_h=window.unknown_s / 3600,
         down_node_h=down_node_h,
         outage_h=window.outage_s / 3600,
+        pool_share=float(np.maximum(length_s - START_S, 0).sum()) / (3600 * node_hours or 1.0),
     )
 
 

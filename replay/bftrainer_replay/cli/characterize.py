@@ -131,6 +131,7 @@ def _prometheus(window: LogWindow, found: Characteristics) -> str:
         ("idle_nodes_mean", "Idle nodes on average over time.", found.eq_nodes),
         ("outage_hours", "Hours of outages, which are in no share.", found.outage_h),
         ("fillable_ratio", "Part of the idle node-hours that a waiting job could have used, at most.", fits),
+        ("pool_ratio", "Part of the idle node-hours that a pool on every idle node turns into work.", found.pool_share),
         ("start_seconds", "Start of the log, since 1970.", window.start_s),
         ("end_seconds", "End of the log, since 1970.", window.end_s),
     )
@@ -161,6 +162,8 @@ def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], below
 
 def _numbers(found: Characteristics, unit: str) -> list[tuple[str, str, str]]:
     """The paper's section 2.1 in rows, of nodes or GPUs."""
+    from bftrainer_replay.analysis.characterize import START_S
+
     counts = (
         ("events (initial state included)", found.events),
         ("  with a join", found.joins),
@@ -177,6 +180,7 @@ def _numbers(found: Characteristics, unit: str) -> list[tuple[str, str, str]]:
         ("resource integral (Eqn 17)", f"{found.node_hours:,.0f} {unit}-h"),
         (f"eq-{unit}s (Eqn 18)", f"{found.eq_nodes:,.1f}"),
         (f"idle share of {found.machine_nodes:,} {unit}s in service", f"{found.idle_share:.2%}"),
+        (f"  of it work of a one-node pool, start {START_S:g} s", f"{found.pool_share:.1%}"),
         (f"idle {unit}s: fewest", f"{found.idle_nodes_min:,}"),
         (f"idle {unit}s: median over time", f"{found.idle_nodes_median:,}"),
         (f"idle {unit}s: most", f"{found.idle_nodes_max:,}"),

@@ -105,7 +105,7 @@ def compare(
     from bftrainer.allocation.objectives import usual_objective
     from bftrainer.plugins import policy_names
     from bftrainer.policies.settings import PolicySettings
-    from bftrainer_replay.comparison.compare import COLUMNS, enriched, rank_policy, ranked
+    from bftrainer_replay.comparison.compare import columns, enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.simulation.bounds import Bounds, bounds_of
@@ -162,8 +162,9 @@ def compare(
     if as_json:
         click.echo(json.dumps([p.as_dict() for p in order], allow_nan=False))
         return
-    heads = tuple(heading for heading, _ in COLUMNS)
-    show_rows(("policy", *heads), [(p.name, *(cell(p) for _, cell in COLUMNS)) for p in order], right=heads)
+    shown = columns(order)
+    heads = tuple(heading for heading, _ in shown)
+    show_rows(("policy", *heads), [(p.name, *(cell(p) for _, cell in shown)) for p in order], right=heads)
     if (bound := fluid_bound(window, arrivals)) is not None:
         mean, last = bound.text(bound.mean_h), bound.text(bound.last_h)
         say(f"Fluid bound: no policy has a mean below {mean} h, or a last below {last} h.")

@@ -63,10 +63,11 @@ def rank_policy(
 ) -> RankedPolicy:
     """Replay under one policy; ``static`` is A_s in samples."""
     outcome = play(scenario, policy, on_time=on_time, keep_entries=False)
+    trained = [run for run in outcome.runs if not run.trainer.fill]
     return RankedPolicy(
         summarize(name, scenario, outcome, static, bounds),
-        completion(scenario.arrivals, outcome.runs),
-        max((run.longest_wait_s(scenario.window.end_s) for run in outcome.runs), default=0.0),
+        completion(scenario.arrivals, trained),
+        max((run.longest_wait_s(scenario.window.end_s) for run in trained), default=0.0),
     )
 
 
@@ -105,8 +106,15 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
+def columns(ranking: Sequence[RankedPolicy]) -> Sequence[tuple[str, Callable[[RankedPolicy], str]]]:
+    """Those of :data:`COLUMNS` that have a value; that of pools, and U, may have none."""
+    return [(heading, cell) for heading, cell in COLUMNS if {cell(p) for p in ranking} != {"-"}]
+
+
 COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
     ("work", lambda p: _percent(p.summary.work_share)),
+    ("pools", lambda p: _percent(p.summary.pool_share)),
+    ("plain one-node jobs", lambda p: _percent(p.summary.plain_share)),
     ("done", lambda p: f"{p.felt.completed:,}"),
     ("mean h", lambda p: p.summary.done.text(p.summary.done.mean_h)),
     ("p95 h", lambda p: p.summary.done.text(p.summary.done.p95_h)),

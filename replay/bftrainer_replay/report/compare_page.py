@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bftrainer_replay.comparison.compare import COLUMNS, RankedPolicy, lost_share
+from bftrainer_replay.comparison.compare import RankedPolicy, columns, lost_share
 from bftrainer_replay.figures.policies import frontier_figure
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
 from bftrainer_replay.simulation.play import Scenario
@@ -73,8 +73,8 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
         "U is the training done over that of equal shares on as many constant nodes, without costs. "
         "Queueing and fairness cover the trainers that completed. Losses are shares of the training that was possible. p50 and "
         "p99 are times of one decision.",
-        ("policy", *(heading for heading, _ in COLUMNS)),
-        tuple((p.name, *(cell(p) for _, cell in COLUMNS)) for p in ranking),
+        ("policy", *(heading for heading, _ in columns(ranking))),
+        tuple((p.name, *(cell(p) for _, cell in columns(ranking))) for p in ranking),
         main=0,
     )
 

@@ -34,7 +34,7 @@ class ReportFigures:
 
     ``left_out``: the time and nodes that ``idle_share`` leaves out on both sides. ``nodes_each`` is the largest size of a
     training. ``plain`` are numbers of plain one-node jobs, the first as many as trainings. ``spread`` is twice the standard
-    error of ``held_share``, 0 if all of the log was replayed.
+    error of ``held_share``, 0 if all of the log was replayed. ``pool_share``: the work of a pool beside the trainings.
     """
 
     origin: Origin
@@ -51,6 +51,7 @@ class ReportFigures:
     preemptions_a_month: float
     plain: tuple[PlainJobs, ...]
     fillable_share: float | None
+    pool_share: float | None = None
 
     @property
     def idle_node_h_a_month(self) -> float:
@@ -79,12 +80,14 @@ def figures_of(
 ) -> ReportFigures:
     """From the log, the replay of ``base`` and the calculated plain jobs."""
     used = UsedNodes.of(base)
+    left_h = used.idle_node_h * (1 - used.replayed_share)  # of the pieces; that of the log has the same part of work
+    pool = None if base.pool_node_h is None else base.pool_node_h / (left_h or 1.0) * (1 - used.share)
     return ReportFigures(
         origin, dates, found.machine_nodes, found.idle_share, found.eq_nodes, found.left_out, base.cell.max_parallel,
         nodes_each,
         used.share, one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0, used_spread(base),
         preemptions(base, found.node_hours) * MONTH_H / found.span_h, plain,
-        None if found.idle_while is None else found.idle_while.fillable_share,
+        None if found.idle_while is None else found.idle_while.fillable_share, pool,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer_replay.sweep.cell import Cell, Inputs, Task, each_once, task
+from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, Task, each_once, task
 from bftrainer_replay.sweep.sample import LogSample
 
 _MANY = 40
@@ -40,7 +40,8 @@ class ReportPlan:
 
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
         """The replays of each piece of the log."""
-        return each_once(task(each, inputs) for cell in self.cells for each in sample.cells(cell))
+        found = [task(each, inputs) for cell in self.cells for each in sample.cells(cell)]
+        return each_once([*found, *(task(each, inputs, POOL) for each in sample.cells(self.base))])
 
 
 def plan_of(base: Cell) -> ReportPlan:

@@ -31,6 +31,7 @@ _EMPTY = 0.5
 """Most of a cluster is idle at once around maintenance rather than for want of jobs that fit."""
 _ALIKE = 0.005  # of the idle node-hours
 _EMPTY_MATTERS = 0.05  # of the idle node-hours
+_WORTH_SAYING = 0.005  # of the idle node-hours
 _EMPTY_RARE = 0.05  # of the time: a cluster that is empty more often just has few jobs
 
 
@@ -120,10 +121,12 @@ def sentence(figures: ReportFigures) -> str:
     if alike.share >= work - _ALIKE and alike.jobs <= 10 * many:
         plain, work = f", or {alike.jobs:,} plain one-node jobs,", min(work, alike.share)
     least, most, _ = DELAYS_S
+    more = figures.pool_share or 0.0
+    pool = f", a pool of one-node tasks beside them another {precise(more)}," if more >= _WORTH_SAYING else ""
     return (
         f"{share_text(figures.idle_share).capitalize()} of the node-hours of this cluster lie idle{left_out}: {many:,} elastic "
-        f"training{'s' * (many > 1)} of up to {each:,} nodes each{plain} would turn {precise(work)} of these into work and, as "
-        f"measured on a test cluster of 8 nodes, delay jobs of the main queue by {least:g} to {most:.1f} seconds."
+        f"training{'s' * (many > 1)} of up to {each:,} nodes each{plain} would turn {precise(work)} of these into work{pool} "
+        f"and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by {least:g} to {most:.1f} seconds."
     )
 
 
@@ -245,7 +248,8 @@ def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) 
     seconds = range_text([trainer.scale_down_s for trainer in trainings.trainers])
     return (
         f"Trainings: {trainings.whose}; {part}. In a month, jobs take nodes from training {about(figures.preemptions_a_month)} "
-        f"times; each stops a training for {seconds} s, which the figures include. Plain jobs: calculated from the whole log."
+        f"times; each stops a training for {seconds} s, which the figures include. A pool starts on a node in "
+        f"{trainings.start_s:.0f} s. Plain jobs: calculated from the whole log."
     )
 
 

@@ -68,7 +68,8 @@ class ReplayedTrainer:
     Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per second between
     ``stalled_until_s`` and ``switch_s`` while new nodes start. ``lost_to_preemption`` and ``lost_to_rescale`` are in samples:
     lumps, or what the trainer would have processed during its stalls. Where stalls overlap, the loss counts as the
-    preemption's. ``saved`` are the samples of the last checkpoint.
+    preemption's. ``stalled_node_s``: of ``node_s``, in stalls or on nodes that start. ``saved`` are the samples of the last
+    checkpoint.
     """
 
     trainer: Trainer
@@ -96,6 +97,7 @@ class ReplayedTrainer:
     finished_s: float | None = None
     stopped: bool = False
     node_s: float = 0.0
+    stalled_node_s: float = 0.0
     waits_since_s: float | None = None
     waited_s: float = 0.0
     total: float = field(init=False)
@@ -149,6 +151,7 @@ class ReplayedTrainer:
         self.lost_to_preemption += self.rate * preempted
         self.lost_to_rescale += self.rate * max(stalled - preempted, 0.0) + (self.rate - self.slow_rate) * slow
         self.node_s += self.nodes * (at_s - self.since_s)
+        self.stalled_node_s += self.nodes * stalled + len(self._starting()) * slow
         if self.checkpoint_s is not None and self.rate > 0:
             behind_s = (at_s - self.trains_since_s) % self.checkpoint_s
             if at_s - behind_s > self.since_s:

@@ -17,8 +17,8 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
 
-REPLAY = "replay"
-"""The kind of task that replays a cell under its policy."""
+REPLAY, POOL = "replay", "pool"
+"""The kinds of task that replay a cell under its policy, and with a pool beside its trainings."""
 _FORMAT = 8  # of a result: increase it whenever a result gets new content or a new meaning
 # These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)

@@ -10,20 +10,24 @@ from bftrainer.allocation.chain import build_allocator
 from bftrainer.domain.ports import Policy
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.settings import PolicySettings
+from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
 from bftrainer_replay.simulation.summary import summarize
 from bftrainer_replay.simulation.world import Arrival
-from bftrainer_replay.sweep.cell import Cell, Inputs, Task
+from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, Task
 from bftrainer_replay.sweep.detail import detail_of
 from bftrainer_replay.sweep.results import SUMMED
 from bftrainer_replay.sweep.store import Result
+from bftrainer_replay.workload.workload import one_node_pool
 
 _SOLVE_S = 10.0
 
 
 def compute(task: Task, inputs: Inputs) -> Result:
     """The result of a task."""
+    if task.kind == POOL:
+        return {"pool_node_h": _beside_trainings(scenario_of(task.cell, inputs), policy_of(task.cell))}
     return replayed(task.cell, scenario_of(task.cell, inputs))[0]
 
 
@@ -46,6 +50,15 @@ def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutc
     if cell.detail:
         result["detail"] = detail_of(whole, outcome)
     return result, outcome
+
+
+def _beside_trainings(whole: Scenario, policy: Policy) -> float:
+    """One-node hours of a pool that fills what the trainings leave: on any number of nodes, with their mean time to start."""
+    most = max(int(pool_sizes_of(whole.window).nodes.max(initial=0)), 1)
+    start_s = float(np.mean([whole.cost_model.costs_of(arrival.trainer).growth_s for arrival in whole.arrivals]))
+    pool = Arrival(whole.window.start_s, one_node_pool("pool", most, start_s))
+    outcome = play(replace(whole, arrivals=(*whole.arrivals, pool)), policy, keep_entries=False)
+    return next(run.samples for run in outcome.runs if run.trainer.id == "pool") / 3600
 
 
 def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:

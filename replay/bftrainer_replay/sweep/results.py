@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 
-from bftrainer_replay.sweep.cell import Cell, Inputs, task
+from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, task
 from bftrainer_replay.sweep.store import Result, ResultStore
 
 SUMMED = (
@@ -22,7 +22,7 @@ class SweepRow:
 
     ``parts`` are the rows of the pieces of a log of which this is the sum. ``usable_node_h``: what P_jmax trainers of the
     largest size could use of the idle node-hours of such a piece, or of all; ``log_usable_share``: of the idle node-hours of
-    the whole log.
+    the whole log. ``pool_node_h``: one-node hours of a pool beside the trainings, if it was replayed.
     """
 
     cell: Cell
@@ -30,6 +30,7 @@ class SweepRow:
     parts: tuple[SweepRow, ...] = ()
     usable_node_h: float = 0.0
     log_usable_share: float | None = None
+    pool_node_h: float | None = None
 
     @property
     def work_share(self) -> float | None:
@@ -40,8 +41,12 @@ class SweepRow:
 
 def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[SweepRow, ...]:
     """The rows of all cells that have results."""
-    found = ((cell, store.get(task(cell, inputs))) for cell in cells)
-    return tuple(SweepRow(cell, result) for cell, result in found if result is not None)
+    found = ((cell, store.get(task(cell, inputs)), store.get(task(cell, inputs, POOL)) or {}) for cell in cells)
+    return tuple(
+        SweepRow(cell, result, pool_node_h=pool.get("pool_node_h"))
+        for cell, result, pool in found
+        if result is not None
+    )
 
 
 def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
@@ -56,7 +61,8 @@ def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
         "mean_runtime_h": sum(h * n for h, n in ended) / sum(n for _, n in ended) if any(n for _, n in ended) else None,
         "work_ran_out_at": min((at for it in results if (at := it["work_ran_out_at"]) is not None), default=None),
     }
-    return SweepRow(cell, found, tuple(parts))
+    pool_h = [part.pool_node_h for part in parts if part.pool_node_h is not None]
+    return SweepRow(cell, found, tuple(parts), pool_node_h=sum(pool_h) if len(pool_h) == len(parts) else None)
 
 
 def as_dict(row: SweepRow) -> dict[str, object]:

@@ -69,10 +69,8 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
         raise InputFileError(row.where, problem) from error
     try:
         if "pool" in row.cells and row.number("pool"):
-            most = row.count("Jmax")
             start_s = row.number("Tstart" if "Tstart" in row.cells else "Tcup")
-            curve = Curve((1, most), (1.0, float(most))) if most > 1 else Curve((1,), (1.0,))
-            return Arrival(at_s, Trainer(row.text("job"), curve, 1, most, 0.0, 0.0, start_s=start_s, fill=True))
+            return Arrival(at_s, one_node_pool(row.text("job"), row.count("Jmax"), start_s))
         trainer = Trainer(
             id=row.text("job"),
             curve=find_curve(name, curves),
@@ -88,6 +86,12 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
     except (InvalidValueError, UnknownNameError) as error:
         raise InputFileError(row.where, str(error)) from error
     return Arrival(at_s, trainer, user=row.text("user") if "user" in row.cells else "")
+
+
+def one_node_pool(name: str, most: int, start_s: float) -> Trainer:
+    """A pool that fills, on up to ``most`` nodes; its unit of work is what one node does in a second."""
+    curve = Curve((1, most), (1.0, float(most))) if most > 1 else Curve((1,), (1.0,))
+    return Trainer(name, curve, 1, most, 0.0, 0.0, start_s=start_s, fill=True)
 
 
 @dataclass(frozen=True, slots=True)

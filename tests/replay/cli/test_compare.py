@@ -115,6 +115,25 @@ def test_the_table_names_every_policy(inputs: list[str], capfd: pytest.CaptureFi
     assert "equal-share" in out
     assert "fcfs-rigid" in out
     assert "afs-l" not in out
+    assert not re.search(r"pools|\bU\b", out), "columns without a value"
+
+
+def test_a_pool_gets_what_each_policy_leaves(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    table = Path(inputs[3])
+    head, *rows = table.read_text().splitlines()
+    pool = ",".join(["rest", *rows[0].split(",")[1:], "1"])
+    table.write_text("\n".join([f"{head},pool", *(f"{row},0" for row in rows[:2]), pool]))
+    command = ["replay", "compare", *inputs, "--policies", "equal-share,fcfs-rigid", "--hours", "2"]
+    capfd.readouterr()
+    assert run(command) == 0
+    assert re.search(r"work +pools +plain one-node jobs", capfd.readouterr().out)
+    assert run([*command, "--json"]) == 0
+    rows = json.loads(capfd.readouterr().out)
+    for row in rows:
+        assert row["submitted"] == 2
+        assert row["work_share"] + row["pool_share"] <= 1
+        assert row["plain_share"] > 0.9
+    assert max(row["pool_share"] for row in rows) > 0.1
 
 
 def test_trainers_of_another_year_are_told(

@@ -11,6 +11,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,7 +21,9 @@ from browser import Browser
 from command_line import Ended, bftrainer, complaint
 from matplotlib import image
 
+from bftrainer_replay.report.figures import read_figures
 from bftrainer_replay.report.top import DELAYS_S, PLAIN_DELAYS_S
+from bftrainer_replay.report.top import sentence as sentence_of
 
 
 class Page(HTMLParser):
@@ -67,8 +70,8 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
     assert announced is not None
     assert len(text) < 5e6
     told = [json.loads(path.read_text()) for path in (folder / "out" / "cells").iterdir()]
-    assert {each["kind"] for each in told} == {"replay"}
-    assert len(told) == int(announced[1]) == len(data(folder / "out", "replays"))
+    assert [each["kind"] for each in told].count("pool") == 1
+    assert len(told) == int(announced[1]) == 1 + len(data(folder / "out", "replays"))
     page = Page(text)
     assert 0 < len(page.alts) <= 8
     assert all(len(alt) > 40 for alt in page.alts)
@@ -147,6 +150,12 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     assert float(trained[2].replace(",", "")) == pytest.approx(work * node_s / 3600 * 30 * 86400 / span_s, rel=0.01)
     assert float(trained[3]) == pytest.approx(100 * used, abs=0.6)
     assert work < used
+    figures = read_figures(folder / "out" / "report.json")
+    assert figures.pool_share is not None
+    assert 0 <= figures.pool_share <= 1 - used + 0.01
+    assert "into work, a pool of one-node tasks beside them another 49%, and, as" in sentence_of(
+        replace(figures, pool_share=0.49)
+    )
     numbers = {int(row["at once"]): row for row in data(folder / "out", "top-numbers")}
     alike = re.match(r"Plain one-node jobs instead: ([\d.]+)%.* with 10 at once", plain_box)
     assert alike is not None
