@@ -51,7 +51,7 @@ def test_the_quickstart_runs_as_written(tmp_path: Path) -> None:
     for name in (
         "idle/fragments.png",
         "bftrainer/timeline.png",
-        "fair/summary.json",
+        "root/summary.json",
     ):
         assert (tmp_path / name).stat().st_size > 0
 
