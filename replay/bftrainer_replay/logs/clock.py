@@ -64,6 +64,10 @@ class LogClock:
                 return start + tail
         return self._slow(text)
 
+    def forget(self) -> None:
+        """Drop the times that are looked up; those that are read again are read slowly once."""
+        self._tens.clear()
+
     def in_order(self, texts: tuple[str, str, str, str], elapsed_s: float | None = None) -> list[float]:
         """Submit, eligible, start and end of one job, in order if any reading of ambiguous times allows it.
 

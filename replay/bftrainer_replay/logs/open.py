@@ -92,8 +92,7 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
             f"idle share would be wrong; expected at most {options.most_bad:.0%}, or --most-bad {tally.bad_share + 0.01:.2f}. "
             f"{tally.examples[0]}"
         )
-    if tally.seen is not None:
-        tally.seen.clear()  # 280 MB
+    source.release()
     log = event_log_of(source, form.title)
     return OpenedLog(log, tuple(source.tally.remarks(form.title, source.name)), tuple(source.remarks))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,6 +122,14 @@ class Source:
                 f"all jobs belong to user {user[:32]}: nodes with jobs of others count as idle; as an ordinary user, run "
                 "sacct with -a, if the site shows you all jobs"
             )
+
+    def release(self) -> None:
+        """Give back the memory that only reading takes: with millions of jobs, 300 MB, most of it between small objects."""
+        if self.tally.seen is not None:
+            self.tally.seen.clear()
+        self.clock.forget()
+        with contextlib.suppress(AttributeError, OSError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
     def read_again(self) -> None:
         """Forget all rows and counts: a reader begins again."""

@@ -243,7 +243,8 @@ def _has_blocks(window: LogWindow) -> bool:
 
 
 def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) -> str:
-    error = f" (error of this choice: ±{max(round(100 * figures.spread), 1)} points)"
+    points = max(round(100 * figures.spread), 1)
+    error = f" (error of this choice: ±{points} point{'s' * (points > 1)})"
     part = "the whole log" if sample.is_whole else f"{sample.text}{error}"
     seconds = range_text([trainer.scale_down_s for trainer in trainings.trainers])
     return (

@@ -113,7 +113,8 @@ def _hours_chart(found: Course, most: float, cap: int | None) -> Chart:
         name = DAYS[weekday[k]] + ("" if found.is_week else f" {found.begins[k].day}")
         kind = " ".join(filter(None, ("weekend" * (weekday[k] in _WEEKEND), "" if count % (2 * step) == 0 else "wide")))
         if count % step == 0:
-            chart.text(name, k, 0, kind=kind, dy=17, anchor="end" if chart.x(k) > 97 else "middle")
+            is_last = k > 0.95 * hours
+            chart.text(name, hours if is_last else k, 0, kind=kind, dy=17, anchor="end" if is_last else "middle")
     return chart
 
 
@@ -235,7 +236,7 @@ def _name_points(
             for x in [along[(along >= line[0][0]) & (along <= line[-1][0])]]
         ]
     )
-    for x, share, words, kind in points:
+    for x, share, words, kind in sorted(points, key=lambda point: point[1]):  # the lowest have the least room
         width, at = _LETTER * len(words), x / chart.wide
         left, base = (each.ravel() for each in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63)))
         touched = np.zeros(len(left), dtype=np.bool_)
