@@ -65,7 +65,7 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
     found = []
     largest = np.argsort(-sums[1], kind="stable")[:_MOST].tolist()
     for place, name in ((place, list(number)[place]) for place in largest if sums[0, place]):
-        mine = queue.only((of_needs == place)[queue.needs])
+        mine = queue.of_needs(of_needs == place)
         causes = idle_causes(replace(window, queue=mine), MOST_WORK // len(largest))
         jobs, run_s, wait_s, waiting_s = sums[:, place].tolist()
         found.append(

@@ -72,6 +72,13 @@ class Queue:
         """When each job of a part starts or, if it never does, ends."""
         return started_or(self.start_s, self.end_s, part)
 
+    def of_needs(self, chosen: NDArray[np.bool_]) -> Queue:
+        """The jobs whose needs are chosen."""
+        mine = np.empty(len(self.nodes), dtype=np.bool_)
+        for part in self.parts():
+            mine[part] = chosen[self.needs[part]]
+        return self if mine.all() else self.only(mine)
+
     def only(self, which: NDArray[Any]) -> Queue:
         """These jobs, in this order."""
         times: dict[str, Any] = {name: getattr(self, name).only(which) for name in TIMES}

@@ -72,7 +72,4 @@ def _only(facts: LoggedNodes, places: list[int]) -> LoggedNodes:
 
 def _waiting_for(queue: Queue, name: str) -> Queue:
     asked = [not each.partition or name in each.partition.split(",") for each in queue.all_needs]
-    mine = np.array(asked, dtype=np.bool_)[queue.needs]
-    if mine.all():
-        return queue
-    return queue.only(mine)
+    return queue.of_needs(np.array(asked, dtype=np.bool_))
