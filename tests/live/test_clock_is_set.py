@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +17,7 @@ from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.persistence.journal import entries
 from bftrainer.persistence.registry import Registry, Submission, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
-from bftrainer.persistence.store import Store, open_store
-from bftrainer.system.processes import this_process
+from bftrainer.persistence.store import Store
 
 HOUR_S = 3600.0
 
@@ -52,14 +50,6 @@ def test_it_books_no_time_delays_nothing_and_moves_nobody(tmp_path: Path, step_s
     found = story(tmp_path / "set", step_s)
     assert found[:3] == pytest.approx(expected[:3])
     assert found[3:] == expected[3:]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    tmp_path.chmod(0o700)
-    with closing(open_store(tmp_path, create=True)) as it:
-        it.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
-        yield it
 
 
 def test_users_and_other_hosts_read_the_hosts_time(store: Store) -> None:

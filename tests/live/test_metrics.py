@@ -11,7 +11,6 @@ import socket
 import sqlite3
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -33,18 +32,9 @@ from bftrainer.live.recorder import Recorder
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.persistence.registry import Registry, Submission, TrainerStatus, Usage
 from bftrainer.persistence.registry_writer import TrainerChange
-from bftrainer.persistence.store import Store, open_store
-from bftrainer.system.processes import this_process
+from bftrainer.persistence.store import Store
 
 DASHBOARD = Path(__file__).parents[2] / "packaging" / "grafana.json"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    tmp_path.chmod(0o700)
-    with closing(open_store(tmp_path, create=True)) as it:
-        it.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
-        yield it
 
 
 def numbers(page: str) -> dict[str, float]:

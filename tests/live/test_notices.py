@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,11 @@ from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.persistence.registry import Registry, Submission, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
-from bftrainer.persistence.store import Store, open_store
-from bftrainer.system.processes import this_process
+from bftrainer.persistence.store import Store
 
 KEEP = (
     "import sys, os; open('told', 'a').write(sys.stdin.read()); open('names', 'a').write(os.environ['BFTRAINER_EVENT'])"
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    tmp_path.chmod(0o700)
-    with closing(open_store(tmp_path, create=True)) as it:
-        it.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
-        yield it
 
 
 class Desk:

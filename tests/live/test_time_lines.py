@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,18 +25,9 @@ from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.persistence.time_lines import time_lines
 from bftrainer.protocol.worker_times import TrainingTimes, WorkerTimes
-from bftrainer.system.processes import this_process
 
 NAME = "node01#7"
 T0 = 1_800_000_000.0
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    found = open_store(tmp_path, create=True)
-    found.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
-    yield found
-    found.close()
 
 
 def trainer() -> Trainer:
