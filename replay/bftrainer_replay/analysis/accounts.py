@@ -67,6 +67,7 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
     for place, name in ((place, list(number)[place]) for place in largest if sums[0, place]):
         mine = queue.of_needs(of_needs == place)
         causes = idle_causes(replace(window, queue=mine), MOST_WORK // len(largest))
+        del mine  # a copy of its jobs, before the next one
         jobs, run_s, wait_s, waiting_s = sums[:, place].tolist()
         found.append(
             AccountFigures(

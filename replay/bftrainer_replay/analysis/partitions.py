@@ -81,6 +81,7 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
             share = idle_h / whole_h if whole_h > 0 else 0.0  # none of these nodes was ever in service
             median_s = float(np.median(length_s)) if len(length_s) else 0.0
             found.append(PartitionFigures(name, kind, nodes, idle_h, share, median_s, waiting, fillable))
+        del part  # a copy of its jobs, before the next one
     return tuple(sorted(found, key=lambda row: (-row.idle_node_h, row.partition, row.devices)))
 
 
