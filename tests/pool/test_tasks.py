@@ -79,6 +79,21 @@ def test_a_node_that_leaves_or_joins_restarts_no_other_worker(make: Make) -> Non
 
 
 @pytest.mark.slow
+def test_a_node_that_is_wanted_again_while_its_worker_leaves_gets_another_worker(make: Make) -> None:
+    trainer = make("time.sleep(1); task.done(1)", lines="".join(f"{n}\n" for n in range(20)))
+    trainer.start("a:1:1 b:1:2")
+    trainer.event("running", fragments=["1", "2"])
+    before = trainer.worker("2")
+    trainer.hosts("a:1:1")
+    trainer.until("it is asked", trainer.directory.leave_of("2").exists)
+    trainer.hosts("a:1:1 b:1:2")
+    trainer.event("worker_exited", fragment="2")
+    trainer.until("it has another worker", lambda: trainer.worker("2") != before)
+    assert trainer.wait() == 0
+    assert len(results(trainer.path / "list.results.jsonl")) == 20
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "why"),
     [
