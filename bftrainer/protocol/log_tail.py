@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +24,11 @@ _OUT_OF_MEMORY = {
 _OOM_KILLED = re.compile(r"(\[\S+\] )?(srun|slurmstepd)(-\S+)?: .*(oom[-_]kill|: Out Of Memory)")
 """How Slurm says that the kernel has killed a process of the step for its memory."""
 
+_NO_HOLDER = re.compile(
+    r"srun: (Check SLURM_JOB_ID environment variable\. Expired or invalid job"
+    r"|error: Unable to create step for job \d+: (Job/step already completing|Invalid job id|Unable to contact|.*timed out))"
+)
+
 
 def out_of_memory(lines: Iterable[str]) -> str:
     """Which memory was too small, ``GPU`` or ``host``, by the first line that says so; empty if it was none."""
@@ -33,6 +38,11 @@ def out_of_memory(lines: Iterable[str]) -> str:
 def oom_killed(lines: Iterable[str]) -> bool:
     """Whether Slurm says that the worker's SIGKILL was the kernel's, for its memory: no node was lost."""
     return any(_OOM_KILLED.match(line) for line in lines)
+
+
+def has_no_holder(lines: Sequence[str]) -> bool:
+    """Whether srun's last words are that the holder's job has ended, or slurmctld does not answer: no program was started."""
+    return bool(lines) and _NO_HOLDER.match(lines[-1]) is not None
 
 
 def last_lines(path: Path, count: int = 20, max_bytes: int = 8192, since: int = 0) -> list[str]:

@@ -110,7 +110,7 @@ def submit_argv(
         "sbatch", "--parsable", *chosen, f"-N{size}", f"-n{size}", "-w", ",".join((request.node, *beside)),
         *(["-c", str(request.cpus), f"--mem={request.mib}"] if request.cpus else ["--exclusive", "--mem=0"]),
         "-t", str(limit_minutes(request.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
-        f"--signal={NOTICE}@0",
+        f"--signal={NOTICE}@0", "--chdir=/",  # a step starts in the folder, and could not end if its file system hung
         f"--comment={comment}", "-o", str(log), "--open-mode=append", *settings.options, *command,
     ]  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 
 from bftrainer.protocol.log_tail import last_exception
 from bftrainer.protocol.progress_line import ProgressLine
-from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of
+from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of, was_taken
 from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.horovod.backend import HangWatch
@@ -176,3 +176,19 @@ def test_the_last_exception_of_a_log(tmp_path: Path, text: str, found: str) -> N
     assert last_exception(log) == found
     assert exit_of(1, False, log).told == (f"ended with status 1: {found}" if found else "ended with status 1")
     assert exit_of(-9, False, log).told == "ended by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("last", "is_lost"),
+    [
+        ("srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 17", True),
+        ("srun: error: Unable to create step for job 17: Job/step already completing or completed", True),
+        ("srun: error: Unable to create step for job 17: Invalid Trackable RESource (TRES) specification", False),
+        ("ValueError: srun: Check SLURM_JOB_ID", False),
+    ],
+)
+def test_a_worker_whose_holder_has_ended_says_nothing_of_the_program(tmp_path: Path, last: str, is_lost: bool) -> None:
+    """A worker that starts again on a node that is being preempted: srun ends with status 1, 100 nodes at a time."""
+    (tmp_path / "log").write_text(f"srun: error: Slurm job 17 has expired\n{last}\n")
+    end = exit_of(1, False, tmp_path / "log")
+    assert (end.lost, end.failed, was_taken(end.status)) == (is_lost, not is_lost, is_lost)

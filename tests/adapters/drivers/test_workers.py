@@ -29,6 +29,7 @@ from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import identify
 from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.common.worker_log import CappedLog
 from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
 from bftrainer_adapters.on_node.payload import NOTICE
@@ -178,6 +179,14 @@ def test_a_marked_worker_takes_one_line(starter: WorkerStarter) -> None:
     assert worker.send(b"go\n")
     assert starter.wait(worker) == 0
     assert worker.log.read_text() == "ready!\ngo\n"
+
+
+def test_a_driver_whose_reaper_was_killed_ends_as_ever() -> None:
+    reaper = Reaper()
+    reaper._process.kill()
+    reaper._process.wait()
+    reaper.watch(os.getpid(), signal.SIGCONT)
+    reaper.close()
 
 
 def test_the_reaper_ends_what_a_killed_driver_leaves(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.events import Done, Failed, Stopped
-from bftrainer.protocol.log_tail import last_exception, last_lines, oom_killed
+from bftrainer.protocol.log_tail import has_no_holder, last_exception, last_lines, oom_killed
 from bftrainer.protocol.reports import Ending
 
+LOST_STATUS = 128 + signal.SIGKILL
 CANNOT_START = (126, 127)
 """A shell's statuses for a command that does not exist or cannot be executed."""
 _OWN = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
@@ -59,6 +60,8 @@ class Exit:
 def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0) -> Exit:
     """The end of a worker, with its exception if it did not end well."""
     well = planned or status in (0, STOPPED_STATUS)
+    if status == 1 and not planned and has_no_holder(last_lines(log)):
+        return Exit(LOST_STATUS, planned, log, "", node, slot)
     killed = not planned and abs(status) in (signal.SIGKILL, 128 + signal.SIGKILL) and oom_killed(last_lines(log))
     return Exit(status, planned, log, "" if well else last_exception(log), node, slot, killed)
 

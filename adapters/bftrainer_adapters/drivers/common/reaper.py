@@ -65,7 +65,7 @@ class Reaper:
     def close(self) -> None:
         """End the reaper; it kills what it still watches."""
         assert self._process.stdin is not None
-        with self._lock:
+        with self._lock, suppress(BrokenPipeError):  # killed, and lines for it wait in the buffer
             self._process.stdin.close()
         self._process.wait(timeout=60)  # on a busy node it may not have started yet
 
