@@ -112,7 +112,10 @@ def test_the_result_trains_on_each_sample_once_over_rescales(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments", "batch"),
-    [("nanogpt", (), 4), ("hf_trainer", ("--output_dir=out", "--num_train_epochs=1000", "--report_to=none"), 8)],
+    [
+        ("nanogpt", (), 4),
+        ("hf_trainer", ("--output_dir=out", "--num_train_epochs=1000", "--report_to=none", "--use_cpu=True"), 8),
+    ],
 )
 def test_a_loop_that_counts_steps_resumes_where_it_was(
     name: str, arguments: tuple[str, ...], batch: int, tmp_path: Path
