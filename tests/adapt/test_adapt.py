@@ -129,7 +129,7 @@ def test_a_loop_that_counts_steps_resumes_where_it_was(
         trainer.steps(2)
         trainer.hosts("a:1:1")
         trainer.steps(1)
-        saved = next(line for line in trainer.progress if line["phase"] == "checkpointed")
+        saved = [line for line in trainer.progress if (line["phase"], line["incarnation"]) == ("checkpointed", 1)][-1]
         resumed = next(line for line in trainer.progress if line["incarnation"] == 2 and line["phase"] == "running")
         assert resumed["step"] == saved["step"] + 1
         assert resumed["samples"] == saved["samples"] + batch
