@@ -8,22 +8,29 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from horovod_trainer import CHECKOUT, Trainer
+from live_machine import eventually
 from needs import need_package
 
 from bftrainer.errors import UserError
 from bftrainer.progress.tasks import tasks
+from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.replicas import Meeting
 from bftrainer.protocol.task_board import TaskBoard, TaskCounts
 from bftrainer.protocol.task_source import MOST_BYTES, TaskSource
 from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.http_server import HttpAnswer, HttpRequest
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.common.membership import Member
+from bftrainer_adapters.drivers.common.run import Run
+from bftrainer_adapters.drivers.pool.main import PoolBackend
 from bftrainer_adapters.drivers.pool.task_server import TaskServer
 
 Make = Callable[..., Trainer]
@@ -78,19 +85,36 @@ def test_a_node_that_leaves_or_joins_restarts_no_other_worker(make: Make) -> Non
     assert (found.done, found.failed, found.running, found.repeated) == (400, 0, 0, 0)
 
 
-@pytest.mark.slow
-def test_a_node_that_is_wanted_again_while_its_worker_leaves_gets_another_worker(make: Make) -> None:
-    trainer = make("time.sleep(1); task.done(1)", lines="".join(f"{n}\n" for n in range(20)))
-    trainer.start("a:1:1 b:1:2")
-    trainer.event("running", fragments=["1", "2"])
-    before = trainer.worker("2")
-    trainer.hosts("a:1:1")
-    trainer.until("it is asked", trainer.directory.leave_of("2").exists)
-    trainer.hosts("a:1:1 b:1:2")
-    trainer.event("worker_exited", fragment="2")
-    trainer.until("it has another worker", lambda: trainer.worker("2") != before)
-    assert trainer.wait() == 0
-    assert len(results(trainer.path / "list.results.jsonl")) == 20
+def test_a_node_that_is_wanted_again_before_its_worker_has_left_gets_another_worker(make: Make) -> None:
+    """It is announced again in the same stay: the core starts nothing."""
+    directory = make("time.sleep(1)").directory
+    directory.incarnation_logs(1).mkdir(parents=True)
+    run = Run(directory, EventWriter(directory.events, 1), PoolBackend)
+    backend, stays, other = (
+        run.backend,
+        Member("b.2.2", HostSlots("b", 1, "2")),
+        Member("a.1.1", HostSlots("a", 1, "1")),
+    )
+    assert isinstance(backend, PoolBackend)
+    backend.open()
+    try:
+        backend.start(stays)
+        (first,) = backend._of(stays)
+        for members in ((other, stays), (other,), (other, stays)):
+            backend.announce(members)
+
+        def another() -> bool:
+            while not run._heard.empty():
+                backend.note(run._heard.get())
+            backend.tick(time.monotonic())
+            return backend._of(stays) not in ([], [first])
+
+        eventually(another)
+        assert first.process.poll() is not None
+    finally:
+        run.starter.kill_all()
+        backend.close()
+        run.starter.close()
 
 
 @pytest.mark.slow
