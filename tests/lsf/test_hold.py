@@ -18,7 +18,9 @@ from lsf_under_test import QUEUE, LsfLab, StandInLsf
 from patience import PATIENCE
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.system.processes import end_all, identify
 from bftrainer_adapters.lsf.hold import LsfHolder
+from bftrainer_adapters.lsf.site import worker_settings
 from bftrainer_adapters.on_node.payload import read
 
 
@@ -314,6 +316,19 @@ def test_clear_and_a_killed_prefix_end_a_worker_with_its_children(lsf: StandInLs
     lsf.prefixes[-1].kill()
     lsf.until(lambda: lsf.workers() == 0, "the starter to miss the prefix")
     assert [f.phase for f in polled(holder)] == [FragmentPhase.READY]
+
+
+def test_a_driver_hears_of_a_workers_end_after_it(lsf: StandInLsf) -> None:
+    """A SIGKILL of the prefix would leave the worker for ten seconds beside the next group, which its checkpoints overwrite."""
+    _, fragment = held(lsf)
+    process = lsf.spawn_worker(fragment, "trap '' TERM INT; echo up; while true; do sleep 0.05; done")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    found = identify(process.pid)
+    assert found is not None
+    end_all([found], signal.Signals(int(str(worker_settings(Path())["ends_by"]))))
+    assert process.wait(30 * PATIENCE) == 137
+    assert lsf.workers() == 0
 
 
 def test_workers_start_by_blaunch_and_end_as_their_prefix_says(lsf: StandInLsf) -> None:

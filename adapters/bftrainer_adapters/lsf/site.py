@@ -25,6 +25,7 @@ from bftrainer_adapters.lsf.config import RELOADED, LsfSettings
 from bftrainer_adapters.lsf.doctor import examine_lsf
 from bftrainer_adapters.lsf.hold import LsfHolder
 from bftrainer_adapters.lsf.observe import LsfScheduler, ask, hosts_argv
+from bftrainer_adapters.lsf.worker import ENDS_BY
 
 NAME = "lsf"
 HOSTFILE = "LSB_DJOB_HOSTFILE"
@@ -46,18 +47,22 @@ class LsfSite:
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         settings = _settings(config, "configuration")
         holders = (state_dir / "holders").absolute()
-        prefix = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", str(holders), "{node}", "{fragment_id}"]
-        driver: dict[str, object] = {"prefix": prefix, "drop_environment": list(_NOT_FOR_WORKERS)}
         times = config.times
         holder = LsfHolder(settings, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s)
         ours = PilotJobs(partitions=frozenset({settings.queue}))
         reconfigure = reloader(
             NAME, settings, RELOADED, lambda fresh: _settings(fresh, "configuration"), holder.reconfigure
         )
-        return Site(LsfScheduler(settings, clock), holder, ours, driver, reconfigure=reconfigure)
+        return Site(LsfScheduler(settings, clock), holder, ours, worker_settings(holders), reconfigure=reconfigure)
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return [] if config is None else examine_lsf(_settings(config, where), keep)
+
+
+def worker_settings(holders: Path) -> dict[str, object]:
+    """How drivers start workers in holders, and end them."""
+    prefix = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", str(holders), "{node}", "{fragment_id}"]
+    return {"prefix": prefix, "ends_by": int(ENDS_BY), "drop_environment": list(_NOT_FOR_WORKERS)}
 
 
 class LsfBatch:

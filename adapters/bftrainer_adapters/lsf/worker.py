@@ -2,8 +2,8 @@
 
 It does for LSF what ``srun --jobid`` does for Slurm: it passes on standard input, output, signals and the exit status of
 the worker. It leaves an order for lsf_starter.py in the holder and ends when the worker does, or with 137 as soon as the
-payload marks that it leaves (or the holder's folder is gone). After a SIGKILL of this process the worker ends within
-``lsf_starter.ALIVE_S``.
+payload marks that it leaves (or the holder's folder is gone). :data:`ENDS_BY` kills the worker, and this process ends after
+it. After a SIGKILL of this process the worker ends within ``lsf_starter.ALIVE_S``, so it may train beside its successor.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from bftrainer_adapters.on_node.lsf_starter import write
 _POLL_S = 0.1
 _ALIVE_EVERY_S = 1.0
 _LOST = 137
+ENDS_BY = signal.SIGALRM
+"""Used by neither LSF nor trainers, and by default without a core file."""
 
 
 def main(holders: Path, node: str, job: str, command: list[str]) -> int:
@@ -44,6 +46,7 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
         return _LOST
     threading.Thread(target=_copy_input, args=(order,), daemon=True).start()
     status = _follow(holder, order)
+    signal.signal(ENDS_BY, signal.SIG_IGN)  # repeated until this process has ended
     shutil.rmtree(order, ignore_errors=True)
     return status
 
@@ -105,9 +108,9 @@ def _copy_input(order: Path) -> None:
 def _pass_signals_to(order: Path) -> None:
     def pass_on(number: int, frame: FrameType | None) -> None:
         with suppress(OSError):  # the order is over
-            write(str(order / "signal"), str(number))
+            write(str(order / "signal"), str(int(signal.SIGKILL if number == ENDS_BY else number)))
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, ENDS_BY):
         signal.signal(number, pass_on)
     # Blocked before the thread below starts, which is then the only one to receive it.
     signal.signal(signal.SIGUSR2, signal.SIG_DFL)
