@@ -15,6 +15,7 @@ from patience import PATIENCE
 from bftrainer.cli import choices
 from bftrainer.cli.main import bftrainer
 from bftrainer.errors import UnknownNameError
+from bftrainer_replay.cli.compare import POLICIES_OR_ALL
 
 MODULE = """
 import click
@@ -147,13 +148,13 @@ def test_the_shell_completes_commands_and_names() -> None:
 
 def test_a_choice_of_names_accepts_custom_ones_and_completes_the_last_of_several() -> None:
     assert choices.POLICY.convert("modelarts-optimal?cap=64", None, None) == "modelarts-optimal?cap=64"
-    assert choices.POLICIES.convert("afs-l,mine:build", None, None) == "afs-l,mine:build"
+    assert POLICIES_OR_ALL.convert("afs-l,mine:build", None, None) == "afs-l,mine:build"
     with pytest.raises(click.BadParameter, match="unknown policy 'equalshare', did you mean 'equal-share'"):
-        choices.POLICIES.convert("afs-l,equalshare", None, None)
+        POLICIES_OR_ALL.convert("afs-l,equalshare", None, None)
     with pytest.raises(click.BadParameter, match="unknown launcher 'mine:build'"):
         choices.LAUNCHER.convert("mine:build", None, None)
-    option = click.Option(["--policies"], type=choices.POLICIES)
-    offered = choices.POLICIES.shell_complete(click.Context(bftrainer), option, "afs-l,equ")
+    option = click.Option(["--policies"], type=POLICIES_OR_ALL)
+    offered = POLICIES_OR_ALL.shell_complete(click.Context(bftrainer), option, "afs-l,equ")
     assert [item.value for item in offered] == ["afs-l,equal-share"]
 
 

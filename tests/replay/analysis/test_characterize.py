@@ -50,6 +50,7 @@ def test_every_number_by_hand() -> None:
         idle_nodes_max=3,
         fragments=4,
         fragment_lengths=None,
+        pool_share=pytest.approx(14_020 / 14_100),
     )
     assert found.per_hour(found.events) == 2.5
 
