@@ -49,6 +49,25 @@ WAYS: dict[str, tuple[Settings, dict[str, Any]]] = {
     "qos": (QOS, {"qos": "scavenger", "parts_qos": "parts", "account": "pilots", "partition": "main"}),
 }
 
+BY_GPU = """
+[decisions]
+solver = "exact"
+[nodes]
+holder = "slurm"
+unit = "gpu"
+[times]
+poll_s = 1
+shutdown_s = 60
+[workers]
+allow_root = true
+[slurm]
+partition = "scavenge"
+parts_partition = "parts"
+cpus_per_gpu = 1
+mem_per_gpu = 7000
+"""
+"""A pilot of this cluster, by partition."""
+
 
 def parts_qos(lab: Lab) -> None:
     """A QOS for parts, below the pilots' other one."""

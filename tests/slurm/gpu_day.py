@@ -24,30 +24,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from live_machine import Machine, machine
-from shared_nodes import PARTITION, cluster
+from shared_nodes import BY_GPU, PARTITION, cluster
 from slurm_lab import Lab, wait_until
 from slurm_versions import VERSIONS
 from training_schedules import EXAMPLES, SAMPLES, each_sample_once, equal_on_all_ranks, rank_lines
 
-CONFIG = """
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-unit = "gpu"
-[times]
-poll_s = 1
-shutdown_s = 60
-[learning]
-measure = false
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-parts_partition = "parts"
-cpus_per_gpu = 1
-mem_per_gpu = 7000
-"""
 TRAINER = """
 name = "{name}"
 command = [{words}]
@@ -154,7 +135,7 @@ def day(lab: Lab, folder: Path, seconds: float, seed: int, epochs: int) -> Besid
             watch.look()
 
     os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
-    own = machine(folder, [], CONFIG)
+    own = machine(folder, [], BY_GPU + "[learning]\nmeasure = false\n")
     watcher = threading.Thread(target=watching)
     try:
         pilot = own.pilot()

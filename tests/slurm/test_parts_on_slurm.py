@@ -14,7 +14,7 @@ from command_line import bftrainer
 from conftest import started
 from live_machine import machine
 from promises import promised
-from shared_nodes import PARTITION, WAYS, beside, holding, land, main_job
+from shared_nodes import BY_GPU, PARTITION, WAYS, beside, holding, land, main_job
 from slurm_lab import Lab, wait_until
 from slurm_versions import SlurmVersion
 
@@ -22,23 +22,6 @@ from bftrainer.live.nodes import decisions
 
 pytestmark = [pytest.mark.slow, pytest.mark.root]  # makes device files
 TABLE = WAYS["partition"][1]
-CONFIG = """
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-unit = "gpu"
-[times]
-poll_s = 1
-shutdown_s = 60
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-parts_partition = "parts"
-cpus_per_gpu = 1
-mem_per_gpu = 7000
-"""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +55,7 @@ def test_trainers_on_a_part_keep_to_its_gpus_and_go_on_with_what_a_main_job_leav
     mixed, other = shared_lab.node_names
     main_job(shared_lab, 8, 16, 60_000, other)
     main_job(shared_lab, 1, 2, 8_000, mixed)
-    it = machine(tmp_path, [], CONFIG)
+    it = machine(tmp_path, [], BY_GPU)
     stepper = Path(__file__).parents[1] / "live" / "stepper.py"
     (it.work / "noted.py").write_text(
         "import os, runpy, sys, time\n"
