@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -299,3 +300,23 @@ def test_the_example_of_optuna_tells_each_trial_once_while_a_node_goes(tmp_path:
         found = results(trainer.path / "trials.jsonl")
     assert sorted(found) == list(range(1, 101))
     assert len({value["trial"] for value in found.values() if isinstance(value, dict)}) == 100
+
+
+def test_a_worker_that_ends_while_the_list_is_read_gets_no_task(tmp_path: Path) -> None:
+    """Its task would be with it for ever."""
+    (tmp_path / "list.txt").write_text("a\n")
+    server = TaskServer(TrainerDirectory(tmp_path), lambda _: None, lambda _: None)
+    server.workers |= {"first", "next"}
+    ask = {"source": str(tmp_path / "list.txt"), "results": str(tmp_path / "out.jsonl"), "verb": "take"}
+    with server._lock:  # somebody's request reads the list
+        asks = threading.Thread(target=server._answer, args=({**ask, "worker": "first"},))
+        ends = threading.Thread(target=server.ended, args=("first",))
+        asks.start()
+        time.sleep(0.2)
+        ends.start()
+        ends.join(0.2)
+    asks.join()
+    ends.join()
+    found = server._answer({**ask, "worker": "next"})
+    assert found is not None
+    assert "task" in found

@@ -61,8 +61,9 @@ class TaskServer:
 
     def ended(self, worker: str) -> TaskId | None:
         """A worker's process has ended: the task that it had is free again."""
-        self.workers.discard(worker)
-        return self.board.hand_back(worker) if self.board else None
+        with self._lock:
+            self.workers.discard(worker)
+            return self.board.hand_back(worker) if self.board else None
 
     def counts(self) -> TaskCounts | None:
         return self.board.counts() if self.board else None
@@ -105,7 +106,11 @@ class TaskServer:
                 board.hand_back(worker)
                 return {}
             case "take":
-                if (found := board.take(worker)) is not None:
+                with self._lock:  # it may have ended while the list was read
+                    if worker not in self.workers:
+                        return None
+                    found = board.take(worker)
+                if found is not None:
                     return {"task": found[0], "value": found[1]}
                 return {"wait_s": 0.0 if board.is_over else max(_ASK_AGAIN_S, len(self.workers) / 200)}
         raise ValueError("expected the verb take, done or back")
