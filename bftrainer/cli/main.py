@@ -49,8 +49,11 @@ def run(arguments: list[str]) -> int:
         return _complain(_one_line(str(error)), error.exit_status)
     except MemoryError:
         return _complain("not enough memory for this input; use a smaller one, or a machine with more memory", 1)
-    except SystemExit:  # click and rich end this way when the reader of our output has closed the pipe
-        return 0
+    except SystemExit as end:
+        # The reader of our output has closed the pipe: rich ends at that error, click has replaced sys.stdout.
+        if isinstance(end.__context__, BrokenPipeError) or type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):
+            return 0
+        raise
     return status if isinstance(status, int) else 0
 
 

@@ -140,6 +140,15 @@ def test_a_table_for_people_and_no_bar_in_a_pipe(inputs: tuple[Path, Path], tmp_
     assert "\x1b" not in ended.out
 
 
+def test_a_policy_that_ends_the_process_does_not_end_it_well(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n")
+    options = ["--policy", "leaving:build", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out"]
+    command = [sys.executable, "-m", "bftrainer", "replay", "run", *map(str, options)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(command, env=environment, capture_output=True, timeout=60 * PATIENCE, check=False)
+    assert ended.returncode == 3, ended.stderr
+
+
 def test_work_that_runs_out_is_said(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     inputs[0].write_text(LOG.replace("01T02:00", "01T09:00"))
     bftrainer("replay", "workload", "hpo", "--count", 1, "--out", inputs[1])
