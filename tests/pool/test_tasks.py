@@ -102,6 +102,7 @@ def test_a_node_that_is_wanted_again_before_its_worker_has_left_gets_another_wor
         backend.start(stays)
         (first,) = backend._of(stays)
         for members in ((other, stays), (other,), (other, stays)):
+            run.state.membership.announced = members
             backend.announce(members)
 
         def another() -> bool:

@@ -110,7 +110,6 @@ class PoolBackend(Backend):
         self._tasks = TaskServer(run.directory, self._bad_input, self._finished)
         self._report = TaskReport(run.directory, run.events.incarnation)
         self._asked_s: dict[Member, float] = {}
-        self._wanted: frozenset[Member] = frozenset()
         self._started = 0
 
     def open(self) -> None:
@@ -134,7 +133,6 @@ class PoolBackend(Backend):
         self._workers[member, slot] = self.run.crew.join(member, slot, self.run.trainer.command, variables)
 
     def announce(self, members: Sequence[Member]) -> None:
-        self._wanted = frozenset(members)
         for member in {of for of, _ in self._workers} - {*members, *self._asked_s}:
             self._ask(member)
         self.run.tell(GroupFormed(tuple(member.label for member in members)))
@@ -160,7 +158,7 @@ class PoolBackend(Backend):
         for member, asked_s in list(self._asked_s.items()):
             if not (left := self._of(member)):
                 del self._asked_s[member]
-                if member in self._wanted and self.run.state.leaving is None:  # again, while its workers were leaving
+                if self._is_wanted_again(member):
                     self.start(member)
             elif now_s - asked_s >= self.terms.stop_s:
                 end(left)
@@ -172,8 +170,12 @@ class PoolBackend(Backend):
         self._tasks.close()
 
     def is_over(self) -> bool:
-        again = self.run.state.leaving is None and not self._wanted.isdisjoint(self._asked_s)
+        again = any(map(self._is_wanted_again, self._asked_s))
         return self._started > 0 and not (self._workers or self.run.state.retries.waiting or again)
+
+    def _is_wanted_again(self, member: Member) -> bool:
+        """Whether a member whose workers were asked to leave is announced, in the same stay."""
+        return self.run.state.leaving is None and member in self.run.state.membership.announced
 
     def _tell(self, heard: Heard) -> None:
         """In the thread that has waited for a worker: its task is free, or has failed, before the core hears of its end."""
