@@ -79,7 +79,7 @@ class UnknownNameError(UserError):
         hint = f", did you mean {near[0]!r}?" if near else ";"
         valid_names = "" if near and len(known) > _SHORT_LIST else f" valid: {', '.join(known)}"
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}unknown {kind} {name!r:.120}{hint}{valid_names}")
+        super().__init__(f"{place}unknown {kind} {name!r:.80}{hint}{valid_names}")
         self.kind = kind
         self.name = name
 

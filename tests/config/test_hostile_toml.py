@@ -23,7 +23,7 @@ def refused(path: Path, text: str) -> str:
     with pytest.raises(InputFileError) as error:
         settle(read_trainer_file(path), str(path), path.parent, os.environ)
     assert "\n" not in str(error.value)
-    assert len(str(error.value)) < 600 + len(str(path))
+    assert len(str(error.value)) < 500 + len(str(path))
     return str(error.value)
 
 
