@@ -60,7 +60,7 @@ LOGS: dict[str, tuple[str, str | None, tuple[int, int] | None]] = {
     "phillips": ("xdmod-sacct-nodelist/phillips.log.gz", None, None),
 }
 POOL_LOGS = ("Summit-1", "Mira-1", "Theta", "KTH-SP2", "Thunder")
-WORKLOADS = ("identical", "diverse", "min2", "large", "small")
+WORKLOADS = ("identical", "diverse", "min2", "large", "small")  # and endless, 1,100 trainings that are there at once
 POLICIES = ("plain", "10", "35", "100", "soon", "fair", "most")
 WORK, SUBMITTED = 0.6, 0.03
 
@@ -78,7 +78,7 @@ def window(folder: Path, name: str, hours: float, scratch: Path, debounce_s: flo
 def workload(kind: str, here: LogWindow, curves: Path, factor: float) -> tuple[Arrival, ...]:
     """Trainers with the measured curves, their work in proportion to the idle node-time."""
     models = read_curves(curves)
-    count = {"large": 20, "small": 2000}.get(kind, 200)
+    count = {"large": 20, "small": 2000, "endless": 1100}.get(kind, 200)
     smallest = {"min2": 2, "large": 4}.get(kind, 1)
     each_s = WORK * resource_integral_node_s(here) / count
     made = []
@@ -86,6 +86,9 @@ def workload(kind: str, here: LogWindow, curves: Path, factor: float) -> tuple[A
         curve = models[sorted(models)[i % 7]] if kind == "diverse" else models["shufflenet"]
         blank = Trainer(f"t{i:04d}", curve, smallest, 64, 18.0 * factor, 12.0 * factor)
         length = each_s * (0.25 + 1.5 * (i * 7919 % count) / count if kind == "diverse" else 1.0) * rate_of_one(blank)
+        if kind == "endless":
+            made.append(Arrival(here.start_s, blank))
+            continue
         at_s = here.start_s + SUBMITTED * here.span_s * i / count
         made.append(Arrival(at_s, replace(blank, samples_total=length)))
     return tuple(made)
