@@ -100,7 +100,7 @@ def _both(config: pytest.Config) -> int:
         Path(report).touch()
         shutil.chown(report, NAME)
         options += [f"--junitxml={Path(report).with_suffix('.root.xml')}"]
-    with ThreadPoolExecutor(1) as beside, tempfile.TemporaryFile("w+") as said:  # most of root's tests wait
+    with ThreadPoolExecutor(1) as beside, tempfile.TemporaryFile("w+") as said:  # root's tests mostly wait
         root = beside.submit(_part, "root", [*options, *files], counted, said) if files else None
         statuses = {_part("user", arguments, counted)}
         if root is not None:

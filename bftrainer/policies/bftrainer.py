@@ -59,12 +59,8 @@ class BFTrainer:
         line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak, self._places)
         chosen = [state.active[j] for j in line.members]
         values = [self.objective.value(a.trainer, None) for a in chosen]
-        demands = [
-            self._paying(active, demand, state.at_s, forward_s)
-            for active, demand in zip(
-                chosen, _demands(chosen, values, state.at_s, self.forward_s, self._known), strict=True
-            )
-        ]
+        whole = _demands(chosen, values, state.at_s, self.forward_s, self._known)
+        demands = [_paying(active, demand, state.at_s, forward_s) for active, demand in zip(chosen, whole, strict=True)]
         if line.first is not None:
             first = line.members.index(line.first)
             demands[first] = _without_zero(demands[first], len(state.pool))
@@ -74,14 +70,15 @@ class BFTrainer:
             counts[j] = n
         return Decision(tuple(counts), answer=answer), peak
 
-    def _paying(self, active: Active, demand: TrainerDemand, at_s: float, forward_s: float) -> TrainerDemand:
-        """The demand of a trainer that is done soon: a rescale gains nothing after its end."""
-        left_s = one_node_s(active)
-        if left_s is None or (within_s := max(PAYS_WITHIN * left_s, 1.0)) >= forward_s:
-            return demand
-        if active.trainer.start_s is not None:
-            demand = _later_demand(active, demand.value, at_s, within_s)
-        return stretched(demand, forward_s / within_s)
+
+def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float) -> TrainerDemand:
+    """The demand, with higher costs if the trainer is done soon: a rescale gains nothing after its end."""
+    left_s = one_node_s(active)
+    if left_s is None or (within_s := max(PAYS_WITHIN * left_s, 1.0)) >= forward_s:
+        return demand
+    if active.trainer.start_s is not None:
+        demand = _later_demand(active, demand.value, at_s, within_s)
+    return stretched(demand, forward_s / within_s)
 
 
 @lru_cache(maxsize=_MOST)

@@ -23,7 +23,7 @@ class GpuUse:
 
 
 def gpu_uses(directory: TrainerDirectory, now_s: float) -> dict[str, GpuUse]:
-    """By ``node:rank``, those of the last two minutes."""
+    """By ``node:rank``; older than two minutes are left out."""
     found: dict[str, GpuUse] = {}
     for path in sorted(directory.gpu_use.glob("*.json"), key=lambda path: (len(path.name), path.name)):
         with suppress(InputFileError):

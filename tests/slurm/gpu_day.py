@@ -73,7 +73,7 @@ class MainJob:
 
 @dataclass
 class Beside:
-    """Watches all workers: (node, GPU) of each that a running main job has, too."""
+    """Watches the workers. ``wrong``: those that see a GPU of a running main job."""
 
     jobs: list[MainJob] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)

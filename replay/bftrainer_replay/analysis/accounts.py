@@ -54,13 +54,10 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
         return ()
     of_needs, sums = np.array([number[name] for name in names]), np.zeros((4, len(number)))
     for part in queue.parts():
-        start, end, eligible, until = (
-            times.clip(window.start_s, window.end_s)
-            for times in (queue.start_s[part], queue.end_s[part], queue.eligible_s[part], queue.waits_until(part))
-        )
-        run_s = np.nan_to_num(end - start)
+        start, end = (times[part].clip(window.start_s, window.end_s) for times in (queue.start_s, queue.end_s))
+        run_s, waiting_s = np.nan_to_num(end - start), queue.waited_s(part, window.start_s, window.end_s)
         wait_s = np.nan_to_num(queue.start_s[part] - queue.eligible_s[part]) * (run_s > 0)
-        for total, each in zip(sums, (run_s > 0, run_s * queue.nodes[part], wait_s, until - eligible), strict=True):
+        for total, each in zip(sums, (run_s > 0, run_s * queue.nodes[part], wait_s, waiting_s), strict=True):
             total += np.bincount(of_needs[queue.needs[part]], each, len(number))
     found = []
     largest = np.argsort(-sums[1], kind="stable")[:_MOST].tolist()
@@ -68,10 +65,10 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
         mine = queue.of_needs(of_needs == place)
         causes = idle_causes(replace(window, queue=mine), MOST_WORK // len(largest))
         del mine  # a copy of its jobs, before the next one
-        jobs, run_s, wait_s, waiting_s = sums[:, place].tolist()
+        jobs, node_s, wait_s, waiting_s = sums[:, place].tolist()
         found.append(
             AccountFigures(
-                name or "(none)", int(jobs), run_s / 3600, run_s / sums[1].sum(), wait_s / jobs / 3600,
+                name or "(none)", int(jobs), node_s / 3600, node_s / sums[1].sum(), wait_s / jobs / 3600,
                 waiting_s / window.span_s, 0.0 if causes is None else causes.fillable_share,
             )
         )  # fmt: skip

@@ -88,13 +88,5 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
 def _mean_waiting(part: LogWindow) -> float:
     assert part.queue is not None
     queue = part.queue
-    waited_s = sum(
-        float(
-            (
-                queue.waits_until(some).clip(part.start_s, part.end_s)
-                - queue.eligible_s[some].clip(part.start_s, part.end_s)
-            ).sum()
-        )
-        for some in queue.parts()
-    )
+    waited_s = sum(float(queue.waited_s(some, part.start_s, part.end_s).sum()) for some in queue.parts())
     return waited_s / part.span_s

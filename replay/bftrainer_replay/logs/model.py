@@ -72,6 +72,12 @@ class Queue:
         """When each job of a part starts or, if it never does, ends."""
         return started_or(self.start_s, self.end_s, part)
 
+    def waited_s(self, part: slice, start_s: float, end_s: float) -> NDArray[np.float64]:
+        """How long each job of a part waited within a span."""
+        waited_s: NDArray[np.float64] = self.waits_until(part).clip(start_s, end_s)
+        waited_s -= self.eligible_s[part].clip(start_s, end_s)
+        return waited_s
+
     def of_needs(self, chosen: NDArray[np.bool_]) -> Queue:
         """The jobs whose needs are chosen."""
         mine = np.empty(len(self.nodes), dtype=np.bool_)

@@ -102,9 +102,8 @@ class _Columns:
         self._free = free[0] if len(free) == 1 else None
 
         def place(*either: str) -> int:
-            return next(
-                (names.index(name) for name in either if name in names), len(names)
-            )  # a field that is added, empty
+            """Of the first of these fields that is there, else of an empty one that is added."""
+            return next((names.index(name) for name in either if name in names), len(names))
 
         self._submit, self._start, self._end = place("submit", "start"), place("start"), place("end")
         self._eligible = place("eligible", "submit", "start")

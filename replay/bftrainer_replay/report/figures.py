@@ -80,7 +80,9 @@ def figures_of(
 ) -> ReportFigures:
     """From the log, the replay of ``base`` and the calculated plain jobs."""
     used = UsedNodes.of(base)
-    left_h = used.idle_node_h * (1 - used.replayed_share)  # of the pieces; that of the log has the same part of work
+    left_h = used.idle_node_h * (
+        1 - used.replayed_share
+    )  # of the pieces: the pool works in the same part of the whole log
     pool = None if base.pool_node_h is None else base.pool_node_h / (left_h or 1.0) * (1 - used.share)
     return ReportFigures(
         origin, dates, found.machine_nodes, found.idle_share, found.eq_nodes, found.left_out, base.cell.max_parallel,

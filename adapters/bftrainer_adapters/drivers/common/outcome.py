@@ -62,7 +62,7 @@ def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0
     well = planned or status in (0, STOPPED_STATUS)
     if status == 1 and not planned and has_no_holder(last_lines(log)):
         return Exit(LOST_STATUS, planned, log, "", node, slot)
-    killed = not planned and abs(status) in (signal.SIGKILL, 128 + signal.SIGKILL) and oom_killed(last_lines(log))
+    killed = not planned and abs(status) in (signal.SIGKILL, LOST_STATUS) and oom_killed(last_lines(log))
     return Exit(status, planned, log, "" if well else last_exception(log), node, slot, killed)
 
 

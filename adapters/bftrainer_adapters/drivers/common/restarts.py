@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from bftrainer.protocol.environment import HOSTS
@@ -17,7 +18,7 @@ Rank = tuple[HostSlots, int, dict[str, str]]
 """A worker to be started: its host, its slot there, and the environment with its rank."""
 
 
-class RestartBackend(Backend):
+class RestartBackend(Backend, ABC):
     """Workers start together and end together. Those of the next incarnation do their imports while the present one trains."""
 
     def __init__(self, run: Run, *, collective: bool, warm: bool = True) -> None:
@@ -37,9 +38,9 @@ class RestartBackend(Backend):
         """What a warm worker needs before its imports; all other variables follow with its rank."""
         return {}
 
+    @abstractmethod
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
         """Open the meeting point of this incarnation's workers; the workers, in the order of their ranks."""
-        raise NotImplementedError
 
     def start(self, member: Member) -> None:
         self.run.warm_up(member, self._warm, self.first_variables(member.host), ahead=True)

@@ -98,10 +98,10 @@ def run(words: list[str]) -> None:
             runpy._run_module_as_main(words[1])  # type: ignore[attr-defined]  # what python -m itself calls
         else:
             sys.argv = words
-            path = os.path.abspath(words[0])  # noqa: PTH100
+            path = os.path.abspath(words[0])  # noqa: PTH100 - pathlib would be one import more
             loader = importlib.machinery.SourceFileLoader("__main__", path)
             main.__dict__.update(__file__=path, __loader__=loader, __cached__=None)
-            with open(words[0], "rb") as file:  # noqa: PTH123
+            with open(words[0], "rb") as file:  # noqa: PTH123 - the same
                 code = compile(file.read(), path, "exec", dont_inherit=True)
             exec(code, main.__dict__)  # noqa: S102 - the script
     except SystemExit:
@@ -121,7 +121,7 @@ def run(words: list[str]) -> None:
 def put_first(words: list[str]) -> None:
     """Put first on ``sys.path`` what Python puts there for this command."""
     if not getattr(sys.flags, "safe_path", False):
-        own = os.getcwd() if words[0] == "-m" else os.path.dirname(os.path.realpath(words[0]))  # noqa: PTH109, PTH120
+        own = os.getcwd() if words[0] == "-m" else os.path.dirname(os.path.realpath(words[0]))  # noqa: PTH109, PTH120 - the same
         sys.path.insert(0, own)
 
 
