@@ -27,7 +27,7 @@ from slurm_gpus import Gpus
 from slurm_versions import INSTALLED, SlurmVersion
 
 from bftrainer.system.command import run, scrubbed
-from bftrainer.system.processes import send, with_variable
+from bftrainer.system.processes import ProcessId, send, with_variable
 
 FOLDERS = ("etc", "ctld", "log", "run", "spool", "munge", "cgroup", "bin")
 BAD_ANSWERS = {
@@ -41,6 +41,8 @@ BAD_ANSWERS = {
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_PROCESSES = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child", "bash", "-c", '"$@" & wait $!', "node"]
 """Runs slurmd below an init that reaps. unshare passes no signal on but its own end."""
+OWN_HOST = ["unshare", "--uts", "sh", "-c", 'hostname backup && exec "$@"', "sh"]
+BACKUP = "slurmctld backup"
 
 
 def missing_cgroups(kind: str = "v1") -> str:
@@ -105,6 +107,8 @@ class Settings:
     """Of each node."""
     shares_nodes: bool = False
     """Jobs of several users run beside each other, and count their memory."""
+    backup: bool = False
+    """A second slurmctld, which takes over from the first (root)."""
     own_processes: bool = False
     """Each node's /proc shows its own processes only (root). Otherwise the end of a job reads those of all nodes."""
 
@@ -115,6 +119,7 @@ DEFAULTS = Settings(kill_wait_s=30, scheduler="bf_interval=30", controller="enab
 _SLURM_CONF = """\
 ClusterName=lab
 SlurmctldHost={host}(127.0.0.1)
+{backup}
 SlurmctldPort={port}
 # Two labs on one machine must not share job ids: a holder's payload knows its job by it. Ports are the lab's own.
 FirstJobId={first_job}
@@ -214,12 +219,21 @@ class Lab:
         if self.database is not None:
             self._start_database(self.database)
         self.start_controller(clean=True)
+        if self.settings.backup:
+            self.start_controller(name=BACKUP)
         for name in [*self.node_names, *self.service_names]:
             self.start_node(name)
         self.wait_idle()
 
-    def start_controller(self, clean: bool = False) -> None:
-        self._start("slurmctld", "-D", "-i", *(["-c"] if clean else []))
+    def start_controller(self, clean: bool = False, name: str = "slurmctld") -> None:
+        own = ["-f", str(self._conf_of_backup())] if name == BACKUP else []
+        self._start(name, "-D", "-i", *own, *(["-c"] if clean else []))
+
+    def _conf_of_backup(self) -> Path:
+        """With a log and a file for its pid of its own: a slurmctld ends the one whose pid it finds."""
+        path = self.conf.with_name("backup.conf")
+        path.write_text(re.sub(r"slurmctld\.(pid|log)", r"backup.\1", self.conf.read_text()))
+        return path
 
     def _start_database(self, database: Database) -> None:
         database.prepare()
@@ -272,7 +286,7 @@ class Lab:
                 with suppress(OSError):  # another lab's, or a process is still ending
                     folder.rmdir()
 
-    def processes(self) -> list[object]:
+    def processes(self) -> list[ProcessId]:
         """Everything that was started with this cluster's configuration: daemons, steps, jobs."""
         return list(with_variable("SLURM_CONF", str(self.conf)))
 
@@ -355,6 +369,11 @@ class Lab:
         out = f"--output={self.root}/log/job-%j.out"
         return self.run("sbatch", "--parsable", out, *options, stdin=f"#!/bin/bash\n{script}\n").strip()
 
+    def enter(self, setenv: Callable[[str, str], None]) -> None:
+        """Commands of this process are to find this cluster."""
+        for name, value in self.env.items():
+            setenv(name, value)
+
     def environ(self) -> dict[str, str]:
         """For a program that is to find this cluster, and no job that the tests may run in."""
         return {**scrubbed(os.environ), **self.env}
@@ -368,6 +387,7 @@ class Lab:
         program = self.real(name.split()[0])
         log = (self.root / "log" / f"{name.replace(' ', '.')}.err").open("ab")
         below = OWN_PROCESSES if self.settings.own_processes and name.startswith("slurmd ") else []
+        below = OWN_HOST if name == BACKUP else below
         with log:
             self.daemons[name] = subprocess.Popen(
                 [*below, program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -410,7 +430,8 @@ class Lab:
             self.database = Database(self.root, free_ports(2), self.version)
             accounting = self.database.slurm_conf(self.settings.accounting)
         text = _SLURM_CONF.format(
-            host=host, port=controller, first_job=controller * 1000, user=getpass.getuser(), root=self.root,
+            host=host, port=controller, backup="SlurmctldHost=backup(127.0.0.2)" if self.settings.backup else "",
+            first_job=controller * 1000, user=getpass.getuser(), root=self.root,
             settings=self.settings, nodes=nodes, accounting=accounting,
             select="CR_Core_Memory" if shares else "CR_Core", alone="" if shares else "OverSubscribe=EXCLUSIVE",
             exclusive="" if shares else self.settings.exclusive,

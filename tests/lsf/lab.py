@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from patience import PATIENCE
+from slurm_lab import wait_until as wait_until
 
 from bftrainer.system.command import run
 from bftrainer.system.processes import ProcessId, send, with_variable
@@ -119,10 +120,3 @@ class Lab:
             for process in with_variable("LSF_ENVDIR", str(self.root)):
                 send(process, signal.SIGKILL)
             time.sleep(0.02)
-
-
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0, every_s: float = 0.05) -> None:
-    until = time.monotonic() + seconds * PATIENCE
-    while not condition():
-        assert time.monotonic() < until, f"waited {seconds:g} s for {what}"
-        time.sleep(every_s)

@@ -9,31 +9,18 @@ import pytest
 from clusters_under_test import RealSlurm
 from conftest import need_accounting, started
 from live_machine import Machine, machine
+from pilot_config import pilot_config
 from pilot_job import PilotJob, pilot_job
 from slurm_accounting import limit, preemptible_qos
 from slurm_lab import Lab, Settings
 from slurm_versions import SlurmVersion
 
-BESIDE = """
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-flap_back_off_s = 1
-[times]
-poll_s = 1
-shutdown_s = 90
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-"""
+BESIDE = pilot_config(nodes={"flap_back_off_s": 1})
 
 
 @pytest.fixture
 def on(site_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PilotJob]:
-    for name, value in site_lab.env.items():
-        monkeypatch.setenv(name, value)
+    site_lab.enter(monkeypatch.setenv)
     it = pilot_job(site_lab, tmp_path)
     yield it
     it.close()
@@ -52,8 +39,7 @@ def beside_sharing(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def _beside(lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch, config: str) -> Iterator[Machine]:
-    for name, value in lab.env.items():
-        monkeypatch.setenv(name, value)
+    lab.enter(monkeypatch.setenv)
     it = machine(folder, [], config)
     yield it
     it.close()

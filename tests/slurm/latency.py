@@ -6,8 +6,6 @@
     python tests/slurm/latency.py --hints                           with hints instead of polling alone
     python tests/slurm/latency.py --python OTHER/.venv/bin/python   the pilot of another version, measured alike
     python tests/slurm/latency.py --taken 1                         one node at a time: imports that do not compete
-    python tests/slurm/latency.py --import-s 5                      with imports that take 5 s longer
-    python tests/slurm/latency.py --config FILE                     with FILE appended to the configuration
 
 A main job keeps 4 of the 8 nodes. A trainer has the other 4; in each run a main job takes 2 of these (--taken) and ends at
 a random moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log,
@@ -22,21 +20,22 @@ import argparse
 import json
 import os
 import random
-import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from impact import busy_s
 from latency_times import BACK, UP, WHOLE, Measured, measured
 from live_machine import Machine, machine
+from measuring import cluster
+from pilot_config import pilot_config
 from slurm_lab import Lab, Settings, free_ports, wait_until
 from slurm_versions import VERSIONS
 
@@ -44,48 +43,19 @@ from bftrainer.domain.node_stages import p95
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 
 SCRIPTS = {"horovod": "horovod_steps.py", "torchrun": "torch_steps.py", "restart": "chain_steps.py"}
-CONFIG = """
-[decisions]
-solver = "exact"
-gather_s = {gather_s}
-[learning]
-measure = false
-[nodes]
-holder = "slurm"
-flap_back_off_s = 1
-[times]
-poll_s = {poll_s}
-shutdown_s = 60
-[slurm]
-partition = "scavenge"
-[workers]
-allow_root = true
-"""
-HINT = Path(__file__).resolve().parents[2] / "jobscripts" / "hint.sh"
 NAME, KEPT, SIZE = "t", 4, 4
 PACE_S = 0.05
 
 
-@dataclass(frozen=True)
-class Options:
-    """One measurement."""
-
-    python: str
-    runs: int
-    poll_s: float
-    gather_s: float
-    import_s: float
-    config: str
-    keep: Path | None
-    hints: bool
-    taken: int
-
-
-def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
+def stories(lab: Lab, launcher: str, options: argparse.Namespace) -> Iterator[Measured]:
     """The times of each fragment, run by run."""
     with tempfile.TemporaryDirectory(prefix="latency-") as folder:
         path = Path(folder)
-        own = machine(path, [], CONFIG.format(poll_s=options.poll_s, gather_s=options.gather_s) + options.config)
+        text = pilot_config(
+            decisions={"gather_s": options.gather_s}, learning={"measure": False}, nodes={"flap_back_off_s": 1},
+            times={"poll_s": options.poll_s},
+        )  # fmt: skip
+        own = machine(path, [], text + options.more)
         keep = _main_job(lab, KEPT)
         try:
             _submit(own, launcher, options)
@@ -94,13 +64,10 @@ def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
                 own.children.append(subprocess.Popen(argv, cwd=own.work, stdout=log, stderr=log))
             _until_training(own, SIZE, time.time(), "the first steps")
             for _ in range(options.runs):
-                time.sleep(
-                    random.uniform(1.0, 1.0 + (3.0 if options.hints else options.poll_s))
-                )  # any phase of the polls
+                phase_s = 3.0 if options.hints else options.poll_s
+                time.sleep(random.uniform(1.0, 1.0 + phase_s))
                 yield _one_run(lab, own, options.taken)
             own.end(own.children[0])
-            if options.keep:
-                shutil.copytree(own.state, options.keep / launcher, ignore=shutil.ignore_patterns("*.sock"))
         finally:
             lab.run("scancel", keep)
             own.close()
@@ -132,10 +99,12 @@ def _until_idle(lab: Lab, job: str, nodes: str) -> None:
         states.update(lab.run("sinfo", "-h", "-N", "-n", nodes, "-p", "main", "-o", "%T").split())
         if states == {"idle"}:
             return True
-        is_taken = (
-            states <= {"idle", "allocated", "mixed"} and not lab.run("squeue", "-h", "-j", job, "-o", "%T").strip()
+        is_over = not lab.run("squeue", "-h", "-j", job, "-o", "%T").strip()
+        return (
+            is_over
+            and states <= {"idle", "allocated", "mixed"}
+            and bool(lab.run("squeue", "-h", "-w", nodes, "-o", "%i").strip())
         )
-        return is_taken and bool(lab.run("squeue", "-h", "-w", nodes, "-o", "%i").strip())
 
     try:
         wait_until(free, "the main job's nodes to be idle", 60)
@@ -144,28 +113,16 @@ def _until_idle(lab: Lab, job: str, nodes: str) -> None:
 
 
 def _main_job(lab: Lab, nodes: int) -> str:
-    free = lab.root / "log"
-    told = free / f"main.{time.monotonic_ns()}"
+    told = lab.root / "log" / f"main.{time.monotonic_ns()}"
     job = lab.submit(f"touch {told}; exec sleep 3600", "-p", "main", f"-N{nodes}", "-t", "60")
     wait_until(told.exists, f"the main job of {nodes} nodes to start", 60)
     return job
 
 
-def _submit(own: Machine, launcher: str, options: Options) -> None:
+def _submit(own: Machine, launcher: str, options: argparse.Namespace) -> None:
     (own.work / NAME).mkdir()
     script = Path(__file__).with_name(SCRIPTS[launcher])
     env = {"OMP_NUM_THREADS": "1", "HOROVOD_GLOO_TIMEOUT_SECONDS": "30"}
-    if options.import_s:
-        # From a folder of installed packages, as it were: a warm worker imports those, not the script's own modules.
-        packages = own.work / "site-packages"
-        packages.mkdir()
-        (packages / "a_slow_import.py").write_text(f"import time\ntime.sleep({options.import_s})\n")
-        copied = own.work / "script" / script.name  # beside the packages: what is below its folder is its own
-        copied.parent.mkdir()
-        text = script.read_text()
-        first = text.index("import hashlib")
-        copied.write_text(text[:first] + "import a_slow_import\n" + text[first:])
-        script, env["PYTHONPATH"] = copied, str(packages)
     settings = {
         "curve": "{ nodes = [1, 2, 3, 4], samples_per_s = [10, 19, 27, 34] }",
         "env": "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items()) + " }",
@@ -174,19 +131,8 @@ def _submit(own: Machine, launcher: str, options: Options) -> None:
     }  # fmt: skip
     sets = [word for key, value in settings.items() for word in ("--set", f"{key} = {value}")]
     words = ["--launcher", launcher, "--max-nodes", SIZE, "--cwd", own.work / NAME]
-    argv = [
-        options.python,
-        "-m",
-        "bftrainer",
-        "submit",
-        "--name",
-        NAME,
-        *map(str, words),
-        *sets,
-        "--state",
-        str(own.state),
-    ]
-    subprocess.run(argv, check=True, cwd=own.work)
+    argv = [options.python, "-m", "bftrainer", "submit", "--name", NAME, *map(str, words), *sets]
+    subprocess.run([*argv, "--state", str(own.state)], check=True, cwd=own.work)
 
 
 def _until_training(own: Machine, size: int, since_s: float, what: str) -> None:
@@ -227,77 +173,29 @@ def main() -> int:
     options.add_argument("--gather-s", type=float, default=1.0, help="decisions.gather_s (default 1, the pilot's own)")
     options.add_argument("--poll-s", type=float, default=10.0, help="times.poll_s (default 10, the pilot's own)")
     options.add_argument(
-        "--import-s", type=float, default=0.0, help="seconds that the trainer's imports take in addition"
-    )
-    options.add_argument(
         "--python", default=sys.executable, help="interpreter with the bftrainer to measure (default this)"
     )
-    options.add_argument("--config", type=Path, help="keys of [workers], then tables, to append to the configuration")
     options.add_argument("--hints", action="store_true", help="an Epilog that sends hints, and a pilot that hears them")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
-    options.add_argument("--keep", type=Path, help="keep the pilots' state directories here, for `bftrainer plot t`")
-    options.add_argument("--json", type=Path, help="also write the times to this file; what it contains is kept")
     chosen = options.parse_args()
-    more = chosen.config.read_text() if chosen.config else ""
     (port,) = free_ports(1)
-    if chosen.hints:
-        more += f'[hints]\nport = {port}\naddress = "127.0.0.1"\n'
-    one = Options(
-        chosen.python,
-        chosen.runs,
-        chosen.poll_s,
-        chosen.gather_s,
-        chosen.import_s,
-        more,
-        chosen.keep,
-        chosen.hints,
-        chosen.taken,
-    )
+    chosen.more = f'[hints]\nport = {port}\naddress = "127.0.0.1"\n' if chosen.hints else ""
     found: dict[str, list[Measured]] = {}
-    if chosen.json and chosen.json.exists():
-        for name, runs in json.loads(chosen.json.read_text()).items():
-            found[name] = [Measured(**run) for run in runs]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the cluster must not stay
-    began, busy = time.monotonic(), _busy_s()
-    with tempfile.TemporaryDirectory(prefix="latency-lab-") as folder:
-        Path(folder).chmod(0o755)
-        epilog = "/bin/true"
-        if chosen.hints:
-            epilog = f"{folder}/hint.sh"
-            Path(epilog).write_text(HINT.read_text().replace("10.0.0.1/7717", f"127.0.0.1/{port}"))
-            Path(epilog).chmod(0o755)
-        lab = Lab(Path(folder), Settings(epilog=epilog), VERSIONS[chosen.slurm])
-        lab.start()
-        os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
-        try:
-            for launcher in chosen.launchers:
-                for run in stories(lab, launcher, one):
-                    found.setdefault(launcher, []).append(run)
-                    print(f"{launcher}: {_in_words(run)}", file=sys.stderr, flush=True)
-                    if chosen.json:
-                        text = json.dumps({name: [vars(it) for it in runs] for name, runs in found.items()})
-                        chosen.json.write_text(text + "\n")
-        except KeyboardInterrupt:
-            pass
-        finally:
-            lab.stop()
+    began, busy = time.monotonic(), busy_s()
+    hints_port = port if chosen.hints else None
+    with suppress(KeyboardInterrupt), cluster(Settings(), chosen.slurm, hints_port) as lab:
+        key = "idle -> first step"
+        for launcher in chosen.launchers:
+            for run in stories(lab, launcher, chosen):
+                found.setdefault(launcher, []).append(run)
+                totals = [f"{it[key]:.2f}" for it in run.stages() if key in it]
+                print(f"{launcher}: {key} {', '.join(totals)} s", file=sys.stderr, flush=True)
     print(table(found))
-    shares = (_busy_s() - busy) / (time.monotonic() - began) / (os.cpu_count() or 1)
+    shares = (busy_s() - busy) / (time.monotonic() - began) / (os.cpu_count() or 1)
     print(
         f"\n{os.cpu_count()} processors, {100 * shares:.0f} % busy; {sum(len(r.up) for v in found.values() for r in v)} nodes"
     )
     return 0
-
-
-def _in_words(run: Measured) -> str:
-    totals = [f"{it['idle -> first step']:.2f}" for it in run.stages() if "idle -> first step" in it]
-    return f"idle -> first step {', '.join(totals)} s"
-
-
-def _busy_s() -> float:
-    """Seconds of all processors since the machine's start in which they were not idle."""
-    values = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return (sum(values) - values[3] - values[4]) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

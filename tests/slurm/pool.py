@@ -29,6 +29,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import ordinary_user
 from live_machine import machine
+from measuring import cluster
+from pilot_config import pilot_config
 from race import MainJobs
 from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import VERSIONS
@@ -38,23 +40,7 @@ from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import ProcessId, identify, send
 
 WORKER, STEPS = (Path(__file__).with_name(name) for name in ("pool_worker.py", "chain_steps.py"))
-CONFIG = """
-[decisions]
-solver = "exact"
-[learning]
-measure = false
-[nodes]
-holder = "slurm"
-flap_back_off_s = 1
-unused_after_s = 2
-[times]
-poll_s = 1
-shutdown_s = 60
-[slurm]
-partition = "scavenge"
-[workers]
-allow_root = true
-"""
+CONFIG = pilot_config(learning={"measure": False}, nodes={"flap_back_off_s": 1, "unused_after_s": 2})
 POOL = """
 name = "pool"
 launcher = "pool"
@@ -247,20 +233,10 @@ def main() -> int:
     options.add_argument("--runs", type=int, default=10, help="of growth (default 10)")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
     chosen = options.parse_args()
-    if missing := VERSIONS[chosen.slurm].missing():
-        print(f"pool: {missing}", file=sys.stderr)
-        return 2
     if os.geteuid() == 0:
         return subprocess.run(ordinary_user._as_user(sys.executable, *sys.argv), check=False).returncode
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the cluster must not stay
-    with tempfile.TemporaryDirectory(prefix="pool-lab-") as folder:
-        lab = Lab(Path(folder), Settings(nodes=NODES), VERSIONS[chosen.slurm])
-        try:
-            lab.start()
-            os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
-            print(json.dumps((all_tasks if chosen.what == "tasks" else growth)(lab, chosen)))
-        finally:
-            lab.stop()
+    with cluster(Settings(nodes=NODES), chosen.slurm) as lab:
+        print(json.dumps((all_tasks if chosen.what == "tasks" else growth)(lab, chosen)))
     return 0
 
 

@@ -20,47 +20,34 @@ import itertools
 import json
 import os
 import shlex
-import signal
 import statistics
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from live_machine import Machine, machine
+from measuring import cluster
+from pilot_config import pilot_config
 from slurm_lab import Lab, Settings, free_ports, wait_until
 from slurm_versions import VERSIONS
 
+from bftrainer.errors import CommandError
+from bftrainer_adapters.slurm.hostlists import parse_hostlist
+
 HERE = Path(__file__).resolve()
-TRIAL, HINT = HERE.with_name("race_trial.py"), HERE.parents[2] / "jobscripts" / "hint.sh"
+TRIAL = HERE.with_name("race_trial.py")
 PER_S = 10.0
 MAIN_JOBS = ((0, 3, 30), (15, 2, 20), (45, 4, 25), (60, 3, 15), (90, 2, 40), (100, 4, 20), (135, 3, 30), (150, 4, 15))
 """(second, nodes, seconds) of each main job, repeated after :data:`ROUND_S`."""
 ROUND_S = 175
 LIMIT_S = 1800
-CONFIG = """
-[decisions]
-solver = "exact"
-[learning]
-measure = false
-[nodes]
-holder = "slurm"
-flap_back_off_s = 1
-[hints]
-port = {port}
-address = "127.0.0.1"
-[slurm]
-partition = "scavenge"
-[workers]
-allow_root = true
-notice_s = {notice_s}
-"""
 SWEEP = """
 name = "trial"
 command = [{python}, {trial}, "{{name}}", "{samples}"]
@@ -124,7 +111,11 @@ def submit_sweep(own: Machine, work: Path, names: list[str], least: int, one_nod
 
 @contextmanager
 def running_pilot(work: Path, port: int, notice_s: float) -> Iterator[Machine]:
-    own = machine(work, [], CONFIG.format(port=port, notice_s=notice_s))
+    text = pilot_config(
+        learning={"measure": False}, nodes={"flap_back_off_s": 1}, times={"poll_s": None, "shutdown_s": None},
+        hints={"port": port, "address": "127.0.0.1"}, workers={"notice_s": notice_s},
+    )  # fmt: skip
+    own = machine(work, [], text)
     try:
         child = own.pilot()
         wait_until(own.state_is_there, "the pilot", 60)
@@ -181,13 +172,19 @@ class MainJobs(threading.Thread):
                     return
                 told = self.folder / f"main.{len(self.submitted_s)}"
                 self.submitted_s.append(time.time())
-                script = f"date +%s.%N > {told}.new; mv {told}.new {told}; exec sleep {seconds}"
-                self.lab.submit(script, "-p", "main", f"-N{nodes}", "-t", "1")
+                script = f"echo $(date +%s.%N) $SLURM_NODELIST > {told}.new; mv {told}.new {told}; exec sleep {seconds}"
+                with suppress(CommandError):
+                    self.lab.submit(script, "-p", "main", f"-N{nodes}", "-t", "1", "--no-requeue")
+
+    def starts(self) -> list[tuple[float, float, frozenset[str]]]:
+        """Of those that started: submitted, started, nodes."""
+        files = [(self.folder / f"main.{k}", at_s) for k, at_s in enumerate(self.submitted_s)]
+        lines = [(at_s, *told.read_text().split()) for told, at_s in files if told.exists()]
+        return [(at_s, float(started), parse_hostlist(nodes)) for at_s, started, nodes in lines]
 
     def waits_s(self) -> list[float]:
         """Of those that started."""
-        files = [(self.folder / f"main.{k}", at_s) for k, at_s in enumerate(self.submitted_s)]
-        return [float(told.read_text()) - at_s for told, at_s in files if told.exists()]
+        return [started_s - at_s for at_s, started_s, _ in self.starts()]
 
 
 def table(found: Races) -> str:
@@ -231,33 +228,17 @@ def main() -> int:
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
     options.add_argument("--json", type=Path, help="also write the runs to this file; what it contains is kept")
     chosen = options.parse_args()
-    if missing := VERSIONS[chosen.slurm].missing():
-        print(f"race: {missing}", file=sys.stderr)
-        return 2
     found = measured(chosen.json)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the cluster must not stay
     (port,) = free_ports(1)
-    with tempfile.TemporaryDirectory(prefix="race-lab-") as folder:
-        Path(folder).chmod(0o755)
-        epilog = Path(folder) / "hint.sh"
-        epilog.write_text(HINT.read_text().replace("10.0.0.1/7717", f"127.0.0.1/{port}"))
-        epilog.chmod(0o755)
-        lab = Lab(Path(folder), Settings(epilog=str(epilog)), VERSIONS[chosen.slurm])
-        try:
-            lab.start()
-            os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
-            for _, least, by in itertools.product(range(chosen.runs), chosen.min_nodes, chosen.by):
-                one = race(lab, by, least, chosen.trials, chosen.seconds, port)
-                found.setdefault((least, by), []).append(one)
-                told = f"mean {statistics.mean(one.done_s):.1f} s, last {one.done_s[-1]:.1f} s; load {one.load:.1f}"
-                print(f"{by}, {least} nodes: {told}", file=sys.stderr, flush=True)
-                if chosen.json:
-                    rows = [{"least": n, "by": way, **asdict(r)} for (n, way), runs in found.items() for r in runs]
-                    chosen.json.write_text(json.dumps(rows) + "\n")
-        except KeyboardInterrupt:
-            pass
-        finally:
-            lab.stop()
+    with suppress(KeyboardInterrupt), cluster(Settings(), chosen.slurm, port) as lab:
+        for _, least, by in itertools.product(range(chosen.runs), chosen.min_nodes, chosen.by):
+            one = race(lab, by, least, chosen.trials, chosen.seconds, port)
+            found.setdefault((least, by), []).append(one)
+            told = f"mean {statistics.mean(one.done_s):.1f} s, last {one.done_s[-1]:.1f} s; load {one.load:.1f}"
+            print(f"{by}, {least} nodes: {told}", file=sys.stderr, flush=True)
+            if chosen.json:
+                rows = [{"least": n, "by": way, **asdict(r)} for (n, way), runs in found.items() for r in runs]
+                chosen.json.write_text(json.dumps(rows) + "\n")
     print(table(found))
     return 0
 

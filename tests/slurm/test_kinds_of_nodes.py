@@ -40,12 +40,7 @@ ALL_FOUR: tuple[dict[str, object], ...] = (
 @pytest.mark.root  # makes device files
 @pytest.mark.parametrize(
     ("gpus", "ways", "seen"),
-    [
-        (A100, ALL_FOUR, "0,1,2,3"),
-        (MIG, ({},), "0,1,2"),
-        (MIG, ({"gres": MIG.gres},), "0,1,2"),
-        (SHARD, ({},), "0,1"),
-    ],
+    [(A100, ALL_FOUR, "0,1,2,3"), (MIG, ({},), "0,1,2"), (MIG, ({"gres": MIG.gres},), "0,1,2"), (SHARD, ({},), "0,1")],
     ids=["a100", "mig", "mig by type", "shard"],
 )
 def test_a_holder_has_all_gpus_of_its_node_and_its_workers_see_them(

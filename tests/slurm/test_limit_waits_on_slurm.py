@@ -9,25 +9,13 @@ from pathlib import Path
 import pytest
 from conftest import need_accounting, started
 from live_machine import machine
+from pilot_config import pilot_config
 from slurm_accounting import account_beside_pilots, preemptible_qos, sacctmgr
 from slurm_gpus import A100
 from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import SlurmVersion
 
-PILOT = """
-[decisions]
-solver = "exact"
-[times]
-poll_s = 1
-shutdown_s = 90
-[nodes]
-holder = "slurm"
-[workers]
-allow_root = true
-[slurm]
-qos = "scavenger"
-account = "pilots"
-"""
+PILOT = pilot_config(slurm={"partition": None, "qos": "scavenger", "account": "pilots"})
 ENFORCED = "associations,limits,qos"
 
 
@@ -50,8 +38,7 @@ def test_holders_make_room_for_a_main_job_that_waits_for_a_limit(
     with_gpus: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str
 ) -> None:
     lab = with_gpus
-    for name, value in lab.env.items():
-        monkeypatch.setenv(name, value)
+    lab.enter(monkeypatch.setenv)
     sacctmgr(lab, f"modify account science set GrpTRES={limit}")
     it = machine(tmp_path, [], PILOT)
 

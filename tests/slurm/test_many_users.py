@@ -10,25 +10,12 @@ from pathlib import Path
 
 import pytest
 from conftest import need
+from pilot_config import pilot_config
 from pilot_job import CHECKOUT, PILOT_SCRIPT
 from slurm_lab import Lab, wait_until
 from slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
-CONFIG = """
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-flap_back_off_s = 1
-[learning]
-measure = false
-[times]
-poll_s = {poll}
-shutdown_s = 90
-[slurm]
-partition = "scavenge"
-"""
 
 
 @pytest.fixture
@@ -41,9 +28,13 @@ def users(site_lab: Lab) -> Iterator[tuple[LabUser, LabUser]]:
         yield ann, bea
 
 
+def config(poll_s: float) -> str:
+    return pilot_config(learning={"measure": False}, nodes={"flap_back_off_s": 1}, times={"poll_s": poll_s})
+
+
 def house(user: LabUser, trainers: int, most: int, poll_s: float = 2.0) -> Path:
     state = user.folder("state")
-    user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", CONFIG.format(poll=poll_s), str(state / "bftrainer.toml"))
+    user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", config(poll_s), str(state / "bftrainer.toml"))
     stepper = CHECKOUT / "tests" / "live" / "stepper.py"
     words = f"--name t --launcher restart --max-nodes {most} --samples-per-s 10 --cwd {user.home}".split()
     words += ["--grid", f"seed=1..{trainers}", "--set", "scale_up_s = 2", "--set", "scale_down_s = 1"]

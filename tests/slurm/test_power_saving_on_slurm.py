@@ -9,6 +9,7 @@ import pytest
 from clusters_under_test import RealSlurm
 from conftest import started
 from live_machine import machine
+from pilot_config import pilot_config
 from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import SlurmVersion
 
@@ -19,30 +20,14 @@ from bftrainer.live.nodes.selection import asleep, offered
 
 POWER = "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=10\nSuspendTimeout=4\nResumeTimeout=60\n"
 LEFT = 2
-PILOT = f"""
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-leave_for_power_saving = {LEFT}
-[times]
-poll_s = 1
-shutdown_s = 90
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-"""
-
-
+PILOT = pilot_config(nodes={"leave_for_power_saving": LEFT})
 CLOUD = POWER.replace("SuspendTime=10", "SuspendTime=600")
 
 
 @pytest.fixture
 def saving(slurm_version: SlurmVersion, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     for lab in started(Settings(nodes=4, more=POWER), slurm_version):
-        for name, value in lab.env.items():
-            monkeypatch.setenv(name, value)
+        lab.enter(monkeypatch.setenv)
         yield lab
 
 

@@ -9,39 +9,25 @@ from pathlib import Path
 
 import pytest
 from live_machine import Machine, eventually, machine
+from pilot_config import pilot_config
 from slurm_lab import Lab, wait_until
 
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, list_argv, parse_peers
 
-CONFIG = """
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-flap_back_off_s = 1
-unused_after_s = 3600
-site_max_nodes = 5
-hosts = ["{hosts}"]
-[times]
-poll_s = 1
-shutdown_s = 90
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-"""
+
+def config(hosts: str) -> str:
+    return pilot_config(nodes={"flap_back_off_s": 1, "unused_after_s": 3600, "site_max_nodes": 5, "hosts": [hosts]})
 
 
 @pytest.fixture
 def two(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Machine, Machine]]:
-    for name, value in lab.env.items():
-        monkeypatch.setenv(name, value)
+    lab.enter(monkeypatch.setenv)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     made = []
     for name, hosts in (("ann", "node[01-04]"), ("bea", "node[04-08]")):
         (tmp_path / name).mkdir(mode=0o700)
-        made.append(machine(tmp_path / name, [], CONFIG.format(hosts=hosts)))
+        made.append(machine(tmp_path / name, [], config(hosts)))
     yield made[0], made[1]
     for one in made:
         one.close()
@@ -70,8 +56,7 @@ def test_two_pilots_with_a_shared_cap(two: tuple[Machine, Machine], lab: Lab) ->
     assert "nodes.hosts: node04 also in the list of pilot state-" in refused.stderr
     assert f"of {getpass.getuser()} (job " in refused.stderr
 
-    config = bea.state / "bftrainer.toml"
-    config.write_text(CONFIG.format(hosts="node[05-08]"))
+    (bea.state / "bftrainer.toml").write_text(config("node[05-08]"))
     second = bea.pilot()
     eventually(lambda: bea.state_is_there() and len(nodes_of(bea)) == 1, 60)
     anns = nodes_of(ann)

@@ -37,6 +37,8 @@ from impact import FRAMEWORKS, WAYS, WORKERS, Impact, Start
 from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups
 from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
+from bftrainer.domain.node_stages import p95
+
 EMPTY, PLAIN, ALL = "", "plain jobs", "all workers"
 KINDS = [*WORKERS, *FRAMEWORKS]
 TRACKING = {
@@ -46,12 +48,6 @@ TRACKING = {
 }
 Starts = dict[tuple[int, str], list[Start]]
 SITES = {"defaults": (DEFAULTS, 1.5), "recommended": (Settings(), 0.1)}
-
-
-def p95(values: list[float]) -> float:
-    """Nearest rank."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-95 * len(ordered) // 100) - 1)]
 
 
 def measure(options: argparse.Namespace, site: str, by: str, versions: list[SlurmVersion]) -> list[Starts]:

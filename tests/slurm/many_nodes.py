@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""One ordinary user's pilot holds all nodes of a large Slurm; main jobs take many at once. As root; 500 nodes need 24 GB.
+
+    python tests/slurm/many_nodes.py --nodes 500 --wave 100
+
+Each node is a slurmd with a /proc of its own. Printed are seconds until the nodes are held and released, calls to slurmctld a
+minute, the pilot's memory, and the waits of main jobs, beside those on the same cluster full of plain preemptible jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from conftest import started
+from ordinary_user import uncovered
+from slurm.test_many_users import bftrainer, config, held, pilot
+from slurm.twenty_users import calls
+from slurm_lab import Lab, Settings, wait_until
+from slurm_user import LabUser, lab_user
+from slurm_versions import VERSIONS
+
+SETTLE_S, LIMIT_S = 30.0, 600.0
+
+
+def seconds_until(condition: Callable[[], object], what: str) -> str:
+    begun_s = time.monotonic()
+    wait_until(condition, what, LIMIT_S, every_s=0.5)
+    return f"{what} after {time.monotonic() - begun_s:.0f} s"
+
+
+def waves(lab: Lab, options: argparse.Namespace, is_full: Callable[[], bool]) -> None:
+    """Main jobs of so many nodes, each when the cluster is full again."""
+    for number in range(options.waves):
+        time.sleep(SETTLE_S)  # a job that has no step yet ends only when its GraceTime is over
+        told = lab.root / f"told.{time.time()}"
+        begun_s = time.time()
+        words = ("-p", "main", f"-N{options.wave}")
+        job = lab.submit(f"date +%s.%N > {told}.new; mv {told}.new {told}; exec sleep 600", *words)
+        wait_until(told.exists, "the main job", LIMIT_S)
+        waited_s = float(told.read_text()) - begun_s
+        time.sleep(5)
+        lab.run("scancel", job)
+        say(f"wave {number}: {waited_s:.2f} s,", seconds_until(is_full, "full again"), f"load {os.getloadavg()[0]:.0f}")
+
+
+def memory_mb() -> dict[str, int]:
+    """Of the programs of this machine that have most, shared pages counted once; the pilot's is that of ``bftrainer``."""
+    found = Counter[str]()
+    for path in Path("/proc").glob("[0-9]*/smaps_rollup"):
+        with suppress(OSError, IndexError):
+            found[path.with_name("comm").read_text().strip()] += int(path.read_text().split("\nPss:")[1].split()[0])
+    return {name: kb // 1024 for name, kb in found.most_common(12)}
+
+
+def say(*words: object) -> None:
+    print(time.strftime("%T"), *words, flush=True)
+
+
+def ours(lab: Lab, user: LabUser, options: argparse.Namespace) -> None:
+    path = user.folder("state") / "bftrainer.toml"
+    user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", config(10.0), str(path))
+    words = f"--name t --launcher pool --max-nodes {options.nodes} --samples-per-s 1 --cwd {user.home}".split()
+    bftrainer(user, "submit", *words, "--set", "stop_s = 5", "--", "sleep", "100000")
+    before, job = calls(lab), pilot(user)
+
+    def full() -> bool:
+        return held(lab)[user.name] == options.nodes
+
+    say(seconds_until(full, "all held"), f"{calls(lab) - before} calls")
+    before = calls(lab)
+    time.sleep(60)
+    say(f"at rest {calls(lab) - before} calls a minute; MB: {memory_mb()}")
+    waves(lab, options, full)
+    lab.run("scancel", "--batch", "--signal=TERM", job)
+    say(seconds_until(lambda: not held(lab), "all released"))
+    lab.cancel_all()
+
+
+def plain(lab: Lab, options: argparse.Namespace) -> None:
+    array = f"--array=1-{2 * options.nodes}"
+    lab.submit("srun sleep 3600", "-p", "scavenge", "-N1", "-t", "90", array)
+
+    def full() -> bool:
+        return len(lab.run("squeue", "-h", "-r", "-t", "R", "-p", "scavenge", "-o", "%i").split()) == options.nodes
+
+    say(seconds_until(full, "plain jobs run"))
+    waves(lab, options, full)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--wave", type=int, default=100)
+    parser.add_argument("--waves", type=int, default=5)
+    parser.add_argument("--slurm", choices=VERSIONS, default="installed")
+    options = parser.parse_args()
+    if (hidden := uncovered()) and "BFTRAINER_UNCOVERED" not in os.environ:
+        os.execvpe(hidden[0], [*hidden, sys.executable, *sys.argv], {**os.environ, "BFTRAINER_UNCOVERED": "1"})
+    for lab in started(Settings(nodes=options.nodes, service=1, own_processes=True), VERSIONS[options.slurm]):
+        say(f"{options.nodes} nodes are idle; MB: {memory_mb()}")
+        with lab_user(lab) as user:
+            ours(lab, user, options)
+        plain(lab, options)
+
+
+if __name__ == "__main__":
+    main()
