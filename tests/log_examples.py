@@ -13,10 +13,6 @@ SACCT = (
 )
 EXAMPLES: dict[str, bytes] = {
     "sacct": SACCT,
-    "sacct-json": b'{"meta": {}, "jobs": [\n{"nodes": "n[1-2]", "allocation_nodes": 2, "state": {"current": ["COMPLETED"]}, '
-    b'"time": {"submission": 1600000000, "eligible": 1600000000, "start": 1600000000, "end": {"set": true, "number": '
-    b'1600000100}}},\n{"nodes": "n1", "allocation_nodes": 1, "state": {"current": "TIMEOUT"}, "time": {"submission": '
-    b'1600000200, "eligible": 1600000200, "start": 1600000200, "end": 1600000300}}\n], "errors": []}\n',
     "jobcomp": b"JobId=1 UserId=u(1) Name=a JobState=COMPLETED Partition=p TimeLimit=6 StartTime=2026-02-01T00:00:00 EndTime="
     b"2026-02-01T01:00:00 NodeList=n[1-2] NodeCnt=2 SubmitTime=2026-02-01T00:00:00 EligibleTime=2026-02-01T00:00:00 \n"
     b"JobId=2 UserId=u(1) Name=a JobState=FAILED Partition=p TimeLimit=6 StartTime=2026-02-01T02:00:00 EndTime="

@@ -145,10 +145,6 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: _sacct(*(f"{n}_[1-100000]|2026-02-01T00:00:00|Unknown|Unknown|Unknown|1||PENDING" for n in range(3000)))
         + SACCT.split(b"\n", 1)[1].replace(b"|a\n", b"\n"),
     ),
-    "sacct-json: a job of 200 MB": (
-        "sacct-json", lambda: gzip_bomb(b'{"meta": {}, "jobs": [\n{"nodes": "', b"n,", 200 * MB)
-    ),
-    "sacct-json: deep": ("sacct-json", lambda: b'{"meta": {}, "jobs": [\n{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}"),
     "pbs: ranges": ("pbs", lambda: EXAMPLES["pbs"].replace(b"h1/0*8+h2/0-3", b"0-199999" + b",0-199999" * 2999)),
     "swf: 10,000,000 nodes in the header": ("swf", lambda: _swf(3, 4, 10_000_000)),
     "swf: 400 jobs of 5,000,000 nodes": ("swf", lambda: _swf(400, 5_000_000, 10_000_000)),

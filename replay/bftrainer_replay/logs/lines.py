@@ -30,30 +30,24 @@ class Lines:
         self.cut = False
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        for number, line in self.pieces(LONGEST_LINE + 1):
-            if len(line) > LONGEST_LINE:
-                raise InputFileError(f"{self.path}:{number}", f"is longer than {LONGEST_LINE:,} characters")
-            yield number, line.rstrip("\r\n")
-
-    def pieces(self, longest: int) -> Iterator[tuple[int, str]]:
-        """(line number, text), with lines cut into pieces of at most ``longest`` characters; line ends are kept."""
         for path in self._paths:
             self.path = path
-            yield from self._pieces(longest)
+            yield from self._lines()
 
-    def _pieces(self, longest: int) -> Iterator[tuple[int, str]]:
-        number, whole = 0, True
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        number = 0
         with open_bytes(self.path, self._most) as raw:
             file = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
             while True:
                 try:
-                    line = file.readline(longest)
+                    line = file.readline(LONGEST_LINE + 1)
                 except (*DAMAGE, OSError) as error:
                     problem = f"is damaged or truncated after this line ({error}); expected a complete file"
                     raise InputFileError(f"{self.path}:{number}", problem) from error
                 if not line:
                     return
-                number += whole
-                whole = line.endswith("\n")
-                self.cut = not whole
-                yield number, line
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise InputFileError(f"{self.path}:{number}", f"is longer than {LONGEST_LINE:,} characters")
+                self.cut = not line.endswith("\n")
+                yield number, line.rstrip("\r\n")

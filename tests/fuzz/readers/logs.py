@@ -129,7 +129,7 @@ CURVES = b"model,nodes_1,nodes_2,nodes_8\nresnet,100,190.5,700\nbert,,12,40\n"
 def readers() -> Iterator[Reader]:
     """The readers of logs, tables and traces."""
     for form, example in EXAMPLES.items():
-        yield Reader(form, of_file(_log(form)), (example,), is_json=form == "sacct-json")
+        yield Reader(form, of_file(_log(form)), (example,))
     yield Reader("sacct with needs", of_file(_log("sacct")), (SACCT_NEEDS,))
     yield Reader("node events", of_file(_outages("events")), (NODE_EVENTS,))
     yield Reader("reservations", of_file(_outages("reservations")), (RESERVATIONS, NODE_EVENTS))

@@ -43,23 +43,6 @@ def opened(folder: Path, *texts: str) -> OpenedLog:
     return open_log(paths[0], replace(PLAIN, more_files=tuple(paths[1:])))
 
 
-def of_json(rows: list[str]) -> str:
-    """Rows of the table as sacct --json has them."""
-    found: list[dict[str, object]] = []
-    for row in rows:
-        number, user, *times, _, count, nodes, state, _ = row.split("|")
-        submit, start, end = (0 if text == "Unknown" else int(seconds(text)) for text in times)
-        clock = {"submission": submit, "eligible": submit, "start": start, "end": end}
-        asked = [{"type": "node", "count": int(count)}]
-        found.append({"job_id": number, "user": user, "nodes": nodes, "state": state, "time": clock})
-        found[-1]["tres"] = {"requested": asked}
-    return json.dumps({"meta": {}, "jobs": found}) + "\n"
-
-
-FORMS = {"sacct": lambda rows: HEAD + "".join(rows), "sacct-json": of_json}
-
-
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "files",
     [
@@ -71,8 +54,8 @@ FORMS = {"sacct": lambda rows: HEAD + "".join(rows), "sacct-json": of_json}
     ],
     ids=["months", "overlap", "running at the end of a month", "waiting at the end of a month", "twice"],
 )
-def test_several_files_are_one_log(tmp_path: Path, files: tuple[list[str], ...], form: str) -> None:
-    found, whole = opened(tmp_path, *map(FORMS[form], files)), read(tmp_path, WHOLE)
+def test_several_files_are_one_log(tmp_path: Path, files: tuple[list[str], ...]) -> None:
+    found, whole = opened(tmp_path, *(HEAD + "".join(rows) for rows in files)), read(tmp_path, WHOLE)
     assert changes(found) == changes(whole)
     queue, expected = found.log.queue, whole.log.queue
     assert queue is not None

@@ -31,7 +31,6 @@ REAL = {
     "events": ("summit-2021-02/summit-2021-02-events.csv.gz", 60),
 }
 IN_ARCHIVE = {
-    "sacct-json": "sarc-sacct-json-v0.0.43/raisin_1714003200.json",
     "lsb.acct": "xdmod-shredder-lsf/accounting-logs.log",
 }
 
@@ -164,7 +163,7 @@ def test_broken_files_are_refused_by_every_importer(tmp_path: Path, kind: str, n
         assert len(refusal.value.problem) < 1000
 
 
-@pytest.mark.parametrize("name", [each for each in EXAMPLES if each not in ("sacct-json", "bhist", "events")])
+@pytest.mark.parametrize("name", [each for each in EXAMPLES if each not in ("bhist", "events")])
 def test_a_line_of_ten_million_characters_among_good_ones(tmp_path: Path, name: str) -> None:
     lines = EXAMPLES[name].splitlines(keepends=True)
     for filler in (b"7" * 10_000_000, (b"7 " * 5_000_000), (b"7|" * 5_000_000), (b"a=7;" * 2_500_000)):
