@@ -30,7 +30,7 @@ from slurm_lab import DEFAULTS, Lab, Settings, wait_until
 from slurm_versions import VERSIONS
 
 from bftrainer.errors import CommandError
-from bftrainer_adapters.slurm import associations, limit_waits, observe, peers, pilot_job, setup, text
+from bftrainer_adapters.slurm import associations, job_list, limit_waits, observe, peers, pilot_job, setup, text
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
 
@@ -73,10 +73,15 @@ class Recorder:
         done = subprocess.run(argv, env={**self.lab.environ(), **ENVIRONMENT}, capture_output=True, check=True)
         self._write(f"{name}.json", done.stdout)
 
+    def jobs(self, name: str, form: str, is_wanted: Callable[[job_list.Job], bool]) -> None:
+        """What a reader gets of the list of all jobs."""
+        printed = self.lab.run("env", *(f"{k}={v}" for k, v in ENVIRONMENT.items()), *job_list.argv(MARK))
+        head = f"# of command: {' '.join(job_list.argv(MARK))}\n# slurm: {self.lab.version.number}\n"
+        self._write(f"{name}.txt", (head + job_list.JobList.read(printed, MARK).as_printed(form, is_wanted)).encode())
+
     def look(self, moment: str) -> None:
         """What a poll asks, in text and in JSON, of a cluster in which nothing changes meanwhile."""
-        expedites = text.parse_expedites(self.lab.run(*setup.config_argv()))
-        self.text(f"{moment}.pending", observe.pending_argv(MARK, expedites))
+        self.jobs(f"{moment}.pending", text.JOB_FORMAT, job_list.waits)
         self.text(f"{moment}.nodes", observe.NODES_ARGV)
         self.text(f"{moment}.reservations", observe.RESERVATIONS_ARGV)
         if self.lab.version.release >= slurm_json.SINCE:
@@ -175,7 +180,7 @@ def hostile(to: Recorder) -> None:
     for name in NAMES:
         stranger(lab, *HELD, "-J", name.format(soon=1_795_300_000))
     for words in COMMENTS:
-        for name in (slurm_jobs.HOLDER_NAME, peers.PILOT_NAME):
+        for name in job_list.NAMES:
             stranger(lab, "sbatch", "-N1", "-t", "5", "-J", name, "--comment", words, *HELD[2:])
     stranger(lab, *HELD, "-J", slurm_jobs.HOLDER_NAME, "--comment", COMMENTS[0])
     stranger(lab, *HELD, "--array=1-5", "-N2")
@@ -183,7 +188,7 @@ def hostile(to: Recorder) -> None:
     lab.run("scontrol", "update", "NodeName=node02", "Comment=two\nlines\u2028and State=DOWN", "Extra=Partitions=none")
     running(lab, 4)
     to.look("hostile")
-    to.text("hostile.peers", peers.list_argv(MARK))
+    to.jobs("hostile.peers", peers.FORMAT, lambda job: bool(job["%j"]))
     lab.run("scontrol", "update", "NodeName=node02", "Comment=", "Extra=")
 
 
@@ -239,8 +244,6 @@ def expediting(to: Recorder) -> None:
     to.lab.run("sbatch", "-N8", "-t", "10", "-o", "/dev/null", "--requeue=expedite", "--wrap", "exit 1")
     wait_until(lambda: "EXPEDITING" in to.lab.run("squeue", "-h", "-o", "%T"), "the requeue", 40)
     to.look("expediting")
-    to.text("expediting.pending-only", observe.pending_argv(MARK))
-    to.text("site-expedites.config", setup.config_argv())
 
 
 def sites(to: Recorder, name: str) -> None:
@@ -317,7 +320,7 @@ def shared(to: Recorder) -> None:
     running(lab, 1)
     lab.submit("sleep 600", "-q", "normal", "-A", "physics", "-N1")
     wait_until(lambda: "AssocGrpNodeLimit" in lab.run("squeue", "-h", "-o", "%r"), "the limit")
-    to.text("shared.waits", limit_waits.argv(MARK))
+    to.jobs("shared.waits", limit_waits.FORMAT, job_list.waits)
     to.text("shared.user", associations.argv("lab", user="root"))
     to.text("shared.account", associations.argv("lab", account="science"))
     to.text("shared.accounts", associations.accounts_argv("lab"))

@@ -6,6 +6,7 @@ import getpass
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from live_machine import Machine, eventually, machine
@@ -13,7 +14,10 @@ from pilot_config import pilot_config
 from slurm_lab import Lab, wait_until
 
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm.peers import SlurmPeerPilots, list_argv, parse_peers
+from bftrainer_adapters.slurm import job_list, limit_waits
+from bftrainer_adapters.slurm.job_list import JobList
+from bftrainer_adapters.slurm.peers import FORMAT, SlurmPeerPilots, parse_peers
+from bftrainer_adapters.slurm.text import JOB_FORMAT
 
 
 def config(hosts: str) -> str:
@@ -102,13 +106,43 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
     assert (seen.hosts, seen.wants, seen.is_short) == (("node01",), 12, True), "what it wants stays"
 
 
+def printed(lab: Lab, *words: str) -> str:
+    return JobList.read(lab.run(*words, *job_list.argv("m1")), "m1").as_printed(FORMAT, lambda job: bool(job["%j"]))
+
+
+@pytest.mark.every_slurm
+def test_one_list_has_what_a_squeue_of_each_reader_prints(lab: Lab) -> None:
+    lab.submit("sleep 600", "-p", "main", "-N2", "-J", "a|b\n7|root|PENDING|c", "--comment=x|y")
+    lab.submit("sleep 600", "-p", "main", "-N8", "--array=1-3", "--begin=now+1hour")
+    lab.run("sbatch", "-H", "-o/dev/null", "-p", "main", "-N1", ":", "-N2", "--wrap", "true")
+    for name in job_list.NAMES:
+        lab.submit("sleep 600", "-p", "main", "-N1", "-J", name, "--comment=a|b\n8|root|PENDING")
+    wait_until(lambda: lab.run("squeue", "-h", "-t", "R", "-o", "%A").count("\n") == 3, "the jobs to run")
+    lab.submit("sleep 600", "-p", "main", "-N8", "-t", "5")
+    ours = ["-n", ",".join(job_list.NAMES)]
+    for form, options, wanted in (
+        (JOB_FORMAT, ["-t", "PD"], job_list.waits),
+        (limit_waits.FORMAT, ["-t", "PD"], job_list.waits),
+        (FORMAT, ours, lambda job: bool(job["%j"])),
+    ):
+
+        def is_equal(form: str = form, options: list[str] = options, wanted: Any = wanted) -> bool:
+            one = JobList.read(lab.run(*job_list.argv("m1")), "m1").as_printed(form, wanted)
+            return one.count("|m1\n") > 2 and one == lab.run(
+                "squeue", "-a", "--noconvert", *options, "-o", f"{form}|m1"
+            )
+
+        wait_until(is_equal, f"the same text as of a squeue with {form}")
+    assert SlurmPeerPilots("ann-1", "x", env=lab.env).look()
+
+
 @pytest.mark.root  # to ask as somebody else
 def test_another_user_sees_the_same(lab: Lab) -> None:
     job = running_pilot(lab)
     SlurmPeerPilots("ann-1", "root", job, env=lab.env).announce(("node01",))
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    (seen,) = parse_peers(lab.run(*nobody, *list_argv("m1")), "m1", "ann-1", "nobody")
+    (seen,) = parse_peers(printed(lab, *nobody), "m1", "ann-1", "nobody")
     assert (seen.pilot, seen.user, seen.hosts) == ("ann-1", "root", ("node01",)), "the same name, but another user's"
 
 
@@ -122,7 +156,7 @@ def test_comments_that_others_write_do_no_harm(lab: Lab) -> None:
     )
     for words in lies:
         lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-holder", f"--comment={words}")
-    text = lab.run(*list_argv("m1"))
+    text = printed(lab)
     found = parse_peers(text, "m1", "mine", getpass.getuser())
     assert sum(len(one.holders) for one in found) == 5, "whatever they say, they count"
     with pytest.raises(SchedulerError):

@@ -15,8 +15,11 @@ from bftrainer.errors import CommandError, PostponedError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
+from bftrainer_adapters.slurm import job_list
 from bftrainer_adapters.slurm.configuration import KeptConfig
+from bftrainer_adapters.slurm.job_list import JobList
 from bftrainer_adapters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
+from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import parse_config
 
 # Times in seconds of the epoch, whatever the user has set.
@@ -25,6 +28,7 @@ LOOK_CALLS = 5
 LIST_CALLS = 2
 STEP_CALLS = 2
 """Of an srun in a job. Where the site limits calls, the payload's and the first worker's are reserved with a submission."""
+_AT_ONCE_S = 1.0
 _USED_OF_LIMIT = 0.8
 """Of the site's limit; the rest is for the user."""
 _MOST_REFUSALS = 3
@@ -60,6 +64,7 @@ class SlurmCalls:
     elapsed_s: Callable[[], float] = _of_commands
     _config: KeptConfig = field(init=False)
     _read: str = ""
+    _jobs: tuple[JobList | None, float] = (None, 0.0)
     _refusals: int = 0
     _charged: int = 0
     _counted: int | None = None
@@ -100,6 +105,18 @@ class SlurmCalls:
             raise
         self._refusals = 0
         return output
+
+    def jobs(self, timeout_s: float, is_for_two: bool = False) -> JobList:
+        """One squeue of all jobs. With ``is_for_two``, the next reader has the same list if it asks at once."""
+        (found, at_s), self._jobs = self._jobs, (None, 0.0)
+        if found is None or is_for_two or self.elapsed_s() - at_s > _AT_ONCE_S:
+            mark = new_mark()
+            argv = job_list.argv(mark)
+            text = self.run(argv, CallKind.LOOK, timeout_s)
+            found = command.parsed(argv, text, lambda text: JobList.read(text, mark))
+        if is_for_two:
+            self._jobs = found, self.elapsed_s()
+        return found
 
     def config(self, timeout_s: float) -> str:
         """``scontrol show config``, which is kept for a while; the site's limit on calls is taken from it."""

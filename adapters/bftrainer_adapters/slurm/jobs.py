@@ -21,9 +21,9 @@ from bftrainer_adapters.holding.holder_jobs import JobPhase, limit_minutes
 from bftrainer_adapters.on_node.payload import NOTICE
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hostlists import NOTHING, parse_hostlist
+from bftrainer_adapters.slurm.job_list import HOLDER_NAME
 from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
 
-HOLDER_NAME = "bftrainer-holder"
 PAYLOAD_STEP = "bftrainer-payload"
 _LIST_FORMAT = "%i|%T|%n|%e|%r|%k"
 _LIST_HEADER = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT"

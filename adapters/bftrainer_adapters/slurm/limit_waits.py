@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from bftrainer.domain.cluster import LimitWait
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import associations
-from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
+from bftrainer_adapters.slurm.records import fields_of, is_number, parse_records
 from bftrainer_adapters.slurm.site_limits import BY_QOS, Holders, most_nodes
 
-_FORMAT = "%A|%u|%a|%q|%P|%D|%r"
+FORMAT = "%A|%u|%a|%q|%P|%D|%r"
 _HEADER = "JOBID|USER|ACCOUNT|QOS|PARTITION|NODES|REASON"
 # Limits on what runs at a time (https://slurm.schedmd.com/job_reason_codes.html); not those of a job alone, nor used-up hours.
 _OF_ALL = re.compile(r"(?:Assoc|QOS)(?:Grp|Max)\w+|Max\w+Per(?:Account|User)\b")
@@ -72,11 +72,6 @@ def below(account: str, parents: Mapping[str, str]) -> frozenset[str]:
         new = {name for name, parent in parents.items() if parent in new} - found
         found |= new
     return frozenset(found)
-
-
-def argv(mark: str) -> list[str]:
-    """Pending jobs with what limits go by."""
-    return ["squeue", "-a", "-t", "PD", "--noconvert", "-o", marked(_FORMAT, mark)]
 
 
 def parse(text: str, mark: str, shared: SharedLimits) -> tuple[LimitWait, ...]:

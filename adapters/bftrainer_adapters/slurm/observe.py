@@ -18,8 +18,8 @@ from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import limit_waits
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls
+from bftrainer_adapters.slurm.job_list import JobList, waits
 from bftrainer_adapters.slurm.limit_waits import SharedLimits
-from bftrainer_adapters.slurm.records import marked, new_mark
 from bftrainer_adapters.slurm.setup import config_argv
 
 _Parsed = TypeVar("_Parsed")
@@ -31,16 +31,6 @@ NODES_ARGV = ("scontrol", "-a", "-o", "show", "node")
 GPUS_ARGV = ("scontrol", "-a", "-d", "-o", "show", "node")
 """The same, with the GPUs that are used: 43 bytes more for each node."""
 RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
-
-
-def pending_argv(mark: str, expedites: bool = False) -> list[str]:
-    """All pending jobs, with ``mark`` after each. --noconvert: 1024 nodes would be ``1K``.
-
-    A job that was requeued with ``--requeue=expedite`` and waits is no job of ``-t PD`` (26.05.5). Slurm before 25.11 refuses
-    the word EXPEDITING, so it is asked for only where the site has enabled such jobs (``expedites``).
-    """
-    states = "PD,EXPEDITING" if expedites else "PD"
-    return ["squeue", "-a", "-t", states, "--noconvert", "-o", marked(slurm_text.JOB_FORMAT, mark)]
 
 
 @dataclass
@@ -93,32 +83,35 @@ class SlurmScheduler:
         look shorter than they are, but never longer.
         """
         self.check_budget()
-        mark, config = new_mark(), self._calls.config(self.timeout_s)
-        expedites = command.parsed(config_argv(), config, slurm_text.parse_expedites)
-        pending = self._ask(pending_argv(mark, expedites), lambda text: slurm_text.parse_pending(text, mark))
+        jobs = self._calls.jobs(self.timeout_s)
+        text = jobs.as_printed(slurm_text.JOB_FORMAT, waits)
+        pending = command.parsed(["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark))
         nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes)
-        return self.observe_rest(nodes, pending)
+        return self.observe_rest(nodes, pending, jobs)
 
     def check_budget(self) -> None:
         """Raise ``PostponedError`` if the budget of calls does not allow an observation."""
         self._calls.check(CallKind.LOOK)
 
-    def observe_rest(self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...]) -> Observation:
+    def observe_rest(
+        self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...], jobs: JobList | None = None
+    ) -> Observation:
         """Complete an observation of nodes and jobs that were read just before."""
         reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations)
         config = self._calls.config(self.timeout_s)
         hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))
         if self._clock.is_due or self._calls.is_limited:
             self._clock.set(*self._ask(["sdiag"], self._read_sdiag))
-        waits = self._limit_waits()
-        return Observation(self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, waits)
+        limits = self._limit_waits(jobs)
+        return Observation(self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, limits)
 
-    def _limit_waits(self) -> tuple[LimitWait, ...]:
-        """Asked for only where main-queue jobs share a limit with holders."""
+    def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
+        """Only where main-queue jobs share a limit with holders."""
         if not (shared := self.shared_limits()).limits:
             return ()
-        mark = new_mark()
-        return self._ask(limit_waits.argv(mark), lambda text: limit_waits.parse(text, mark, shared))
+        mark = (jobs := jobs or self._calls.jobs(self.timeout_s)).mark
+        text = jobs.as_printed(limit_waits.FORMAT, waits)
+        return command.parsed(["squeue"], text, lambda text: limit_waits.parse(text, mark, shared))
 
     def _read_sdiag(self, text: str) -> tuple[float, float | None]:
         times = slurm_text.parse_times(text)

@@ -19,12 +19,12 @@ from bftrainer.system import command
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.jobs import HOLDER_NAME, JOB_PHASES
-from bftrainer_adapters.slurm.records import fields_of, marked, new_mark, number, parse_records
+from bftrainer_adapters.slurm.job_list import HOLDER_NAME, PILOT_NAME
+from bftrainer_adapters.slurm.jobs import JOB_PHASES
+from bftrainer_adapters.slurm.records import fields_of, number, parse_records
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
 
-PILOT_NAME = "bftrainer-pilot"
-_FORMAT = "%A|%u|%T|%j|%r|%D|%k"
+FORMAT = "%A|%u|%T|%j|%r|%D|%k"
 _HEADER = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"
 _WORDS = re.compile(
     r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:;[^;]*?)??(?:; wants ([0-9]{1,7})( short)?)?(?:; hosts (\S+))?"
@@ -34,11 +34,6 @@ _MAX_CHARACTERS = 700
 _MOST_WANTED = 9_999_999
 _MOST_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
 """Of host lists that are read; more than any user's pilots claim."""
-
-
-def list_argv(mark: str) -> list[str]:
-    """Holders and pilots of all users, while they are pending, running or completing."""
-    return ["squeue", "-a", "--noconvert", "-n", f"{HOLDER_NAME},{PILOT_NAME}", "-o", marked(_FORMAT, mark)]
 
 
 def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
@@ -128,14 +123,16 @@ class SlurmPeerPilots:
         words = claim_words(hosts, *self._demand)
         self.on_holders(claim_words(hosts, self._demand[0]))  # whether it is short changes too often for them
         if self.job and (words or self._has_announced):
-            self._run(announce_argv(self.job, f"bftrainer: pilot {self.pilot} of {self.user}{words}"))
+            argv = announce_argv(self.job, f"bftrainer: pilot {self.pilot} of {self.user}{words}")
+            self._calls.run(argv, CallKind.LOOK, self.timeout_s)
             self._has_announced = True
 
     def look(self) -> tuple[PeerPilot, ...]:
-        """One squeue, about 10 ms."""
-        mark = new_mark()
-        argv = list_argv(mark)
-        return command.parsed(argv, self._run(argv), lambda text: parse_peers(text, mark, self.pilot, self.user))
+        """One squeue, about 10 ms. The observation that follows uses it as well."""
+        jobs = self._calls.jobs(self.timeout_s, is_for_two=True)
+        text = jobs.as_printed(FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER)
+        return command.parsed(["squeue"], text, lambda text: parse_peers(text, jobs.mark, self.pilot, self.user))
 
-    def _run(self, argv: list[str]) -> str:
-        return (self.calls or SlurmCalls(self.env)).run(argv, CallKind.LOOK, self.timeout_s)
+    @property
+    def _calls(self) -> SlurmCalls:
+        return self.calls or SlurmCalls(self.env)

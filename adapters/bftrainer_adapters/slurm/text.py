@@ -70,7 +70,7 @@ def _count(record: str, key: str) -> int:
 
 
 def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
-    """``squeue -t PD[,EXPEDITING] -o JOB_FORMAT|mark`` with its header, which tells an empty queue from missing output."""
+    """``squeue -o JOB_FORMAT|mark`` with its header, which tells an empty queue from missing output."""
     lists = HostLists()
     return tuple(_pending(record, lists) for record in parse_records(text, mark, _JOB_HEADER, "jobs"))
 
@@ -113,12 +113,6 @@ def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
         return frozenset()
     words = set(found["PrivateData"].lower().split(","))
     return frozenset(kind for kind in Hidden if words & {kind.value, "all"})
-
-
-def parse_expedites(text: str) -> bool:
-    """``scontrol show config``: whether jobs may ask for an expedited requeue (25.11 and later)."""
-    found = re.search(r"^SlurmctldParameters\s*=\s*(\S*)", text, re.MULTILINE)
-    return found is not None and "enable_expedited_requeue" in found[1].lower().split(",")
 
 
 def parse_has_epilog(text: str) -> bool:

@@ -11,9 +11,9 @@ from fakes_live import FakeClock
 
 from bftrainer.errors import CommandError, PostponedError
 from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
-from bftrainer_adapters.slurm import jobs
+from bftrainer_adapters.slurm import job_list, jobs
 from bftrainer_adapters.slurm.calls import SlurmCalls, cost
-from bftrainer_adapters.slurm.observe import CLOCK_KEPT_S, NODES_ARGV, RESERVATIONS_ARGV, ServerClock, pending_argv
+from bftrainer_adapters.slurm.observe import CLOCK_KEPT_S, NODES_ARGV, RESERVATIONS_ARGV, ServerClock
 from bftrainer_adapters.slurm.rate_limit import RateLimit, parse_calls_of, rate_limit
 from bftrainer_adapters.slurm.setup import config_argv
 
@@ -24,7 +24,7 @@ CONFIG = f"SLURM_VERSION = 26.05.5\nSlurmUser = slurm(64030)\n{LIMITED}\n"
 @pytest.mark.parametrize(
     ("argv", "calls"),
     [
-        (pending_argv("m"), 2), (NODES_ARGV, 2), (RESERVATIONS_ARGV, 1), (config_argv(), 2),
+        (job_list.argv("m"), 2), (NODES_ARGV, 2), (RESERVATIONS_ARGV, 1), (config_argv(), 2),
         (["sdiag"], 1), (["sbatch", "-N1"], 1),
         (jobs.list_argv("me", "m"), 2), (jobs.known_argv(["1"], "m"), 2), (jobs.steps_argv(["1"], "m"), 2),
         (jobs.cancel_argv(["1", "2", "3"]), 3), (jobs.kill_steps_argv(["1.0", "2.0"]), 8),

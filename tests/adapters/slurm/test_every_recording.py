@@ -291,9 +291,6 @@ def test_what_doctor_says_of_a_site(version: str, site: str) -> None:
 def test_a_job_that_waits_in_an_expedited_requeue_is_pending_though_its_nodes_are_idle() -> None:
     """26.05.5: they are IDLE, other jobs may start there, and ``-t PD`` does not list the job. It preempts holders."""
     version = VERSIONS[-1]
-    assert slurm_text.parse_expedites(recorded("site-expedites.config.txt", version))
-    assert not any(slurm_text.parse_expedites(recorded("site-recommended.config.txt", each)) for each in VERSIONS)
-    assert slurm_text.parse_pending(recorded("expediting.pending-only.txt", version), MARK) == ()
     (job,) = pending("expediting", version)
     assert (job.size, job.starts_s, job.is_eligible) == (8, None, True)
     states = {name: node.availability for name, node in nodes("expediting", version).items()}
