@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
-from bftrainer.allocation.highs import silent
+from bftrainer.allocation.highs import loaded
+from bftrainer.allocation.milp import ConstraintRows
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.errors import BFTrainerError
@@ -51,21 +51,6 @@ class _Model:
     curve: Curve
     points: tuple[int, ...]
     count: int
-
-
-class _Rows:
-    """The rows of a sparse matrix, one after another, each with an upper limit."""
-
-    def __init__(self) -> None:
-        self.starts, self.columns, self.values = [0], list[int](), list[float]()
-        self.upper: list[float] = []
-
-    def add(self, columns: Sequence[int], values: Sequence[float], upper: float) -> None:
-        """``sum(values * x[columns]) <= upper``."""
-        self.columns += columns
-        self.values += values
-        self.starts.append(len(self.columns))
-        self.upper.append(upper)
 
 
 @dataclass(slots=True)
@@ -138,34 +123,32 @@ def _program(
     levels: _Levels, models: Sequence[_Model], groups: Sequence[tuple[int, float | None]], max_parallel: int
 ) -> tuple[highspy.Highs, int]:
     """The program without any trainer admitted, and the row of finished trainers. The columns are the groups, then x."""
-    rows = _Rows()
-    spent = [(m, n, b) for m, model in enumerate(models) for n in model.points for b in range(len(levels.seconds))]
-    first = len(groups)
-    in_bin: list[list[int]] = [[] for _ in levels.seconds]
-    in_model: list[list[int]] = [[] for _ in models]
-    in_both: dict[tuple[int, int], list[int]] = {}
-    for column, (m, _, b) in enumerate(spent, start=first):
-        in_bin[b].append(column)
-        in_model[m].append(column)
-        in_both.setdefault((m, b), []).append(column)
-    for columns, seconds, nodes in zip(in_bin, levels.seconds, levels.nodes, strict=True):
-        rows.add(columns, [1.0] * len(columns), max_parallel * seconds)
-        rows.add(columns, [float(spent[column - first][1]) for column in columns], nodes * seconds)
-    for (m, b), columns in in_both.items():
-        if models[m].count < max_parallel:
-            rows.add(columns, [1.0] * len(columns), models[m].count * levels.seconds[b])
-    for m, columns in enumerate(in_model):
-        own = [g for g, (model, _) in enumerate(groups) if model == m]
-        rates = [-models[m].curve.at(spent[column - first][1]) / _UNIT for column in columns]
-        rows.add([*own, *columns], [*([1.0] * len(own)), *rates], 0.0)
-    rows.add(range(first), [_UNIT / total if total is not None else 0.0 for _, total in groups], highspy.kHighsInf)
+    program = ConstraintRows(native_sos=True)
+    samples = [program.variable(0.0, 0.0, objective=1.0) for _ in groups]
+    most_s = max_parallel * max(levels.seconds)
+    spent = {
+        (m, n, b): program.variable(0.0, most_s)
+        for m, model in enumerate(models)
+        for n in model.points
+        for b in range(len(levels.seconds))
+    }
 
-    count = first + len(spent)
-    upper = np.full(count, max_parallel * max(levels.seconds))
-    upper[:first] = 0.0
-    objective = np.zeros(count)
-    objective[:first] = 1.0
-    return _loaded(objective, upper, rows), len(rows.upper) - 1
+    def limit(entries: Sequence[tuple[int, float]], upper: float) -> None:
+        program.row(-highspy.kHighsInf, upper, entries)
+
+    for b, (seconds, nodes) in enumerate(zip(levels.seconds, levels.nodes, strict=True)):
+        limit([(x, 1.0) for (_, _, at), x in spent.items() if at == b], max_parallel * seconds)
+        limit([(x, float(n)) for (_, n, at), x in spent.items() if at == b], nodes * seconds)
+        for m, model in enumerate(models):
+            if model.count < max_parallel:
+                limit([(spent[m, n, b], 1.0) for n in model.points], model.count * seconds)
+    for m, model in enumerate(models):
+        own = [(x, 1.0) for x, (which, _) in zip(samples, groups, strict=True) if which == m]
+        trained = [(x, -model.curve.at(n) / _UNIT) for (which, n, _), x in spent.items() if which == m]
+        limit([*own, *trained], 0.0)
+    finished = [(x, _UNIT / total if total is not None else 0.0) for x, (_, total) in zip(samples, groups, strict=True)]
+    limit(finished, highspy.kHighsInf)
+    return loaded(highspy, program.milp(0), "the upper bound", {"threads": 1}), len(program.rows) - 1
 
 
 def _levels_of(sizes: PoolSizes) -> _Levels:
@@ -180,29 +163,6 @@ def _levels_of(sizes: PoolSizes) -> _Levels:
     used, bins = np.unique(which, return_inverse=True)
     whole = np.bincount(bins, seconds, minlength=len(used))
     return _Levels(whole.tolist(), (np.bincount(bins, seconds * levels, minlength=len(used)) / whole).tolist())
-
-
-def _loaded(objective: NDArray[np.float64], upper: NDArray[np.float64], rows: _Rows) -> highspy.Highs:
-    solver = silent(highspy)
-    solver.setOptionValue("threads", 1)
-    solver.passModel(
-        len(objective),
-        len(rows.upper),
-        len(rows.values),
-        int(highspy.MatrixFormat.kRowwise),
-        int(highspy.ObjSense.kMaximize),
-        0.0,
-        objective,
-        np.zeros(len(objective)),
-        upper,
-        np.full(len(rows.upper), -highspy.kHighsInf),
-        np.array(rows.upper),
-        np.array(rows.starts[:-1], dtype=np.int32),
-        np.array(rows.columns, dtype=np.int32),
-        np.array(rows.values),
-        np.zeros(len(objective), dtype=np.int32),
-    )
-    return solver
 
 
 def _maximum(solver: highspy.Highs) -> float | None:
