@@ -110,32 +110,6 @@ def test_everything_is_on_the_screen(scene: Played, size: tuple[int, int]) -> No
     assert max(map(len, seen[1:])) <= size[0]
 
 
-def test_a_large_screen_has_nodes_by_trainer_and_the_chosen_one(scene: Played) -> None:
-    """``BFTRAINER_PICTURES=1`` draws it to build/top-large.svg."""
-    drawn: list[str] = []
-
-    async def look(app: Top, pilot: object) -> None:
-        drawn.append(app.export_screenshot(title="bftrainer top"))
-        await pilot.press("down", "down")  # type: ignore[attr-defined]
-        await settle(pilot)
-        drawn.append(app.export_screenshot(title="bftrainer top"))
-
-    shown(scene, look, (170, 44))
-    if os.environ.get("BFTRAINER_PICTURES"):
-        Path("build/top-large.svg").write_text(drawn[0])
-    first, second = ("\n".join(text_of(one)) for one in drawn)
-    assert "nodes by trainer, last 10 min" in first
-    assert re.search(r"resnet50 +8 +.*[▁-█]", first), first
-    assert re.search(r"│?.*resnet50\n", first)
-    assert re.search(r"nodes +8 of 1 to 8", first), first
-    assert re.search(r"node-hours +\d", first)
-    chosen = [re.search(r"nodes +\d of 1 to (\d)", text) for text in (first, second)]
-    assert all(chosen)
-    assert first != second, "the pane follows the selection"
-    large = text_of(drawn[0])
-    assert max(map(len, large[1:])) <= 170
-
-
 def requests(state: Path) -> list[tuple[RequestKind, str]]:
     found = [(r.request.kind, r.request.trainer) for r in Spool(state).pending() if r.request is not None]
     for received in Spool(state).pending():

@@ -7,23 +7,20 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, OptionList, Static
 
 from bftrainer.cli.explanation import as_lines
-from bftrainer.cli.top import pane
 from bftrainer.cli.top import text as top_text
 from bftrainer.cli.top.board import Board, Sort, TrainerRow
 from bftrainer.cli.top.reader import Reader
 from bftrainer.cli.top.text import Glyphs
 from bftrainer.client import requests
-from bftrainer.client.history import latest_progress
 from bftrainer.client.state_dir import opened_registry
 from bftrainer.errors import BFTrainerError
 from bftrainer.persistence.spool import RequestKind
-from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.printable import printable
 
 # A panel of text over the screen of ``bftrainer top``: an explanation, the keys, or a question.
@@ -85,9 +82,7 @@ class Top(App[None]):
     #caption, #events { color: $text-muted; }
     #caption { height: 1; }
     #heads { height: 1; background: $panel; text-style: bold; }
-    #middle { height: 1fr; }
     #rows { height: 1fr; width: 1fr; scrollbar-size-vertical: 1; border: none; padding: 0; background: $background; }
-    #pane { height: 1fr; padding: 0 0 0 2; display: none; }
     #events { height: 5; }
     #filter { height: 1; border: none; padding: 0; display: none; }
     """
@@ -124,9 +119,7 @@ class Top(App[None]):
         yield Static(id="chart", markup=False)
         yield Static(id="caption", markup=False)
         yield Static(id="heads", markup=False)
-        with Horizontal(id="middle"):
-            yield OptionList(id="rows", markup=False)
-            yield Static(id="pane", markup=False)
+        yield OptionList(id="rows", markup=False)
         yield Static(id="events", markup=False)
         yield Input(id="filter", placeholder="part of a name, status or remark")
         yield Footer()
@@ -162,10 +155,7 @@ class Top(App[None]):
         if self._lines != lines:
             self._lines = base.query_one("#events", Static).styles.height = lines
         self._put("#events", "\n".join(top_text.events(board, lines, width)))
-        is_large = width >= pane.FROM_WIDTH and height >= pane.FROM_HEIGHT
-        room = width - pane.WIDTH - 2 if is_large else width
-        self._show_rows(board.rows(self.sort_by, self.pattern, ended=self.shows_ended), room)
-        self._show_pane(is_large)
+        self._show_rows(board.rows(self.sort_by, self.pattern, ended=self.shows_ended), width)
 
     def _put(self, part: str, text: str) -> None:
         """Redraw a part if its text has changed."""
@@ -183,19 +173,6 @@ class Top(App[None]):
             table.set_options(Text(line, no_wrap=True) for line in lines)
             if lines:
                 table.highlighted = self._names.index(chosen) if chosen in self._names else min(row, len(lines) - 1)
-
-    def _show_pane(self, is_large: bool) -> None:
-        """The right part; its file is read for the chosen trainer only."""
-        part = self.screen_stack[0].query_one("#pane", Static)
-        part.display, part.styles.width = is_large, pane.WIDTH + 2
-        if is_large:
-            name = self.chosen
-            latest = None if name is None else latest_progress(TrainerDirectory.of(self._reader.state, name))
-            lines = pane.pane(self.board, name, latest, max(part.size.height, 12), self._marks)
-            self._put("#pane", "\n".join(lines))
-
-    def on_option_list_option_highlighted(self) -> None:
-        self._show_pane(self.screen_stack[0].query_one("#pane").display)
 
     def on_option_list_option_selected(self) -> None:
         self.action_explain()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -69,7 +69,6 @@ class Board:
     last: Snapshot = field(default_factory=lambda: Snapshot(0.0))
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=EVENTS))
     history: deque[ChartPoint] = field(default_factory=deque)
-    _shares: deque[tuple[float, Mapping[str, int]]] = field(default_factory=deque)
     _samples: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _used: int = 0
     _pool: int = 0
@@ -93,9 +92,6 @@ class Board:
         self.history.append(ChartPoint(look.at_s, *now))
         while len(self.history) > 1 and self.history[1].at_s < look.at_s - HISTORY_S:
             self.history.popleft()
-        self._shares.append((look.at_s, look.nodes))
-        while len(self._shares) > 1 and self._shares[1][0] < look.at_s - HISTORY_S:
-            self._shares.popleft()
         self._add_samples(look)
 
     def _add_samples(self, look: Snapshot) -> None:
@@ -185,28 +181,14 @@ class Board:
         used = min(self._used, held)
         return held, used, held - used
 
-    def shares(self, width: int, over_s: float = HISTORY_S) -> dict[str, list[int]]:
-        """The nodes of each trainer that had any, in ``width`` equal intervals up to now; 0 before the first snapshot."""
-        found: dict[str, list[int]] = {}
-        begin_s = self.last.at_s - over_s
-        for i, (at_s, nodes) in enumerate(self._shares):
-            until_s = self._shares[i + 1][0] if i + 1 < len(self._shares) else self.last.at_s + over_s
-            first, last = (min(max(round(width * (t - begin_s) / over_s), 0), width) for t in (at_s, until_s))
-            for name, count in nodes.items():
-                line = found.setdefault(name, [0] * width)
-                line[min(first, width - 1) : max(last, first + 1)] = [count] * (
-                    max(last, first + 1) - min(first, width - 1)
-                )
-        return {name: line[:width] for name, line in found.items() if any(line)}
-
-    def bins(self, width: int, over_s: float = HISTORY_S) -> list[ChartPoint | None]:
+    def bins(self, width: int) -> list[ChartPoint | None]:
         """The history in ``width`` equal intervals up to now, each with its last numbers; None before the first snapshot."""
         now_s, i = self.last.at_s, 0
         found: list[ChartPoint | None] = []
         last: ChartPoint | None = None
         points = list(self.history)
         for column in range(1, width + 1):
-            until_s = now_s - over_s + over_s * column / width
+            until_s = now_s - HISTORY_S + HISTORY_S * column / width
             while i < len(points) and points[i].at_s <= until_s + 1e-6:
                 last = points[i]
                 i += 1
