@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @checkpoint_option
 @cost_model_option
 @click.option("--decide-on", type=DECIDE_ON, default="all", help="Decide at all events, or at pool changes only.")
-@click.option("--seed", default=0, help="Random seed for tie-breaking, measurement noise and wrong curves.")
+@click.option("--seed", default=0, help="Random seed for tie-breaking and measurement noise.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @out_option
 def run(
@@ -102,6 +102,7 @@ def run(
     from bftrainer_replay.report.replay_output import write_all
     from bftrainer_replay.simulation.bounds import Bounds, bounds_of
     from bftrainer_replay.simulation.by_user import ByUser, Users, outcomes_by_user
+    from bftrainer_replay.simulation.learned_curves import without_curves
     from bftrainer_replay.simulation.play import Scenario, play, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.summary import summarize
@@ -115,10 +116,12 @@ def run(
         build_allocator(solver, 10.0), *objective_and_forward(objective, forward_s, max_parallel), seed
     )
     chosen = build_policy(policy, settings)
-    known = curves_of(curves)
-    workload = read_workload(trainers, known.curves, model)
+    true_curves, is_learned = curves_of(curves)
+    workload = read_workload(trainers, true_curves, model)
     window = window_of(choice)
-    arrivals = known.with_curve_error(workload.arrivals, lessons, seed)
+    arrivals = workload.arrivals
+    if is_learned:
+        arrivals = without_curves(arrivals, by_model=lessons == "model")
     scenario = Scenario(window, arrivals, max_parallel, costs, trigger, checkpoint_s, noise, seed)
     for warning in (*workload.warnings, *remarks_on(window, arrivals)):
         click.echo(f"note: {warning}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,17 +18,16 @@ from bftrainer.core.loop import run
 from bftrainer.domain.events import PoolChanged, RateSeen, StallSeen
 from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.domain.state import State
-from bftrainer.errors import UnknownNameError
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
 from bftrainer_replay.simulation.bounds import no_cost_bound
-from bftrainer_replay.simulation.curve_error import CURVE_MODES, with_curve_error
+from bftrainer_replay.simulation.learned_curves import without_curves
 from bftrainer_replay.simulation.ledger import Ledger
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.world import ReplayWorld
+from bftrainer_replay.simulation.world import Arrival, ReplayWorld
 from bftrainer_replay.workload.curves import read_curves
 from bftrainer_replay.workload.workload import diverse, read_workload, submissions
 
@@ -53,19 +53,29 @@ def scenario(**changes: object) -> Scenario:
     return replace(Scenario(restless(), arrivals, 6), **changes)  # type: ignore[arg-type]
 
 
-def test_known_curves_are_the_same_arrivals_and_noise_moves_nothing() -> None:
+def test_noise_moves_nothing_where_curves_are_known() -> None:
     plain = scenario()
-    assert with_curve_error(plain.arrivals, "known") == plain.arrivals
     noisy = play(replace(plain, noise=0.5, noise_seed=7), POLICY)
     quiet = play(plain, POLICY)
     assert [e.counts for e in noisy.entries] == [e.counts for e in quiet.entries]
     assert noisy.totals == quiet.totals
 
 
-@pytest.mark.parametrize("way", CURVE_MODES)
-def test_the_yardsticks_know_the_truth_whatever_the_policy_is_told(way: str) -> None:
+def flat(arrivals: tuple[Arrival, ...], learning: Learning | None = None) -> tuple[Arrival, ...]:
+    """As users describe them who take every size for as fast as the smallest."""
+    slow = [Curve(a.trainer.curve.nodes, (a.trainer.curve.at(1),) * len(a.trainer.curve.nodes)) for a in arrivals]
+    return tuple(
+        replace(a, trainer=replace(a.trainer, curve=curve, learning=learning), actual=a.trainer)
+        for a, curve in zip(arrivals, slow, strict=True)
+    )
+
+
+@pytest.mark.parametrize("told", [without_curves, flat])
+def test_the_yardsticks_know_the_truth_whatever_the_policy_is_told(
+    told: Callable[[tuple[Arrival, ...]], tuple[Arrival, ...]],
+) -> None:
     plain = scenario()
-    said = replace(plain, arrivals=with_curve_error(plain.arrivals, way, seed=1))
+    said = replace(plain, arrivals=told(plain.arrivals))
     assert static_outcome(said) == static_outcome(plain)
     assert no_cost_bound(said) == no_cost_bound(plain)
 
@@ -74,7 +84,7 @@ def test_the_yardsticks_know_the_truth_whatever_the_policy_is_told(way: str) -> 
 def test_learning_comes_near_to_knowing(by_model: bool) -> None:
     plain = scenario()
     known = play(plain, POLICY).totals.samples
-    arrivals = with_curve_error(plain.arrivals, "learn", by_model=by_model)
+    arrivals = without_curves(plain.arrivals, by_model=by_model)
     learned = play(replace(plain, arrivals=arrivals, noise=0.1, noise_seed=1), POLICY).totals.samples
     assert learned >= 0.93 * known
 
@@ -82,17 +92,16 @@ def test_learning_comes_near_to_knowing(by_model: bool) -> None:
 def test_learning_undoes_a_flat_curve() -> None:
     plain = scenario()
     known = play(plain, POLICY).totals.samples
-    wrong = play(replace(plain, arrivals=with_curve_error(plain.arrivals, "wrong:flat")), POLICY).totals.samples
-    learned = play(
-        replace(plain, arrivals=with_curve_error(plain.arrivals, "learn:flat"), noise=0.1), POLICY
-    ).totals.samples
+    wrong = play(replace(plain, arrivals=flat(plain.arrivals)), POLICY).totals.samples
+    learning = replace(plain, arrivals=flat(plain.arrivals, Learning(key="")), noise=0.1)
+    learned = play(learning, POLICY).totals.samples
     assert wrong < 0.5 * known
     assert learned > 0.85 * known
 
 
 def test_equal_seeds_give_equal_replays() -> None:
     plain = scenario()
-    said = replace(plain, arrivals=with_curve_error(plain.arrivals, "learn:factor", seed=5), noise=0.1, noise_seed=5)
+    said = replace(plain, arrivals=without_curves(plain.arrivals), noise=0.1, noise_seed=5)
     first, second = play(said, POLICY), play(said, POLICY)
     assert [e.counts for e in first.entries] == [e.counts for e in second.entries]
     other = play(replace(said, noise_seed=6), POLICY)
@@ -101,7 +110,7 @@ def test_equal_seeds_give_equal_replays() -> None:
 
 def test_without_noise_what_was_measured_is_believed_at_the_end() -> None:
     plain = scenario()
-    said = replace(plain, arrivals=with_curve_error(plain.arrivals, "learn"))
+    said = replace(plain, arrivals=without_curves(plain.arrivals))
     world = ReplayWorld(said.window, said.arrivals, meter=Meter())
     state = run(world, State(6), POLICY, Ledger(world))
     assert state.measurements
@@ -111,29 +120,6 @@ def test_without_noise_what_was_measured_is_believed_at_the_end() -> None:
         for point in lesson.points if lesson else ():
             assert point.rate == truth.at(point.nodes)
             assert a.trainer.curve.at(point.nodes) == pytest.approx(point.rate, rel=0.0201)
-
-
-def test_an_unknown_way_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match="learn"):
-        with_curve_error(scenario().arrivals, "wrong:ly")
-
-
-def test_wrong_curves_are_wrong_as_they_say() -> None:
-    plain = scenario().arrivals
-    factors = {
-        w.trainer.curve.at(1) / p.trainer.curve.at(1)
-        for p, w in zip(plain, with_curve_error(plain, "wrong:factor"), strict=True)
-    }
-    assert factors == {0.5, 1.0, 2.0}
-    for p, linear, flat in zip(
-        plain, with_curve_error(plain, "wrong:linear"), with_curve_error(plain, "learn:flat"), strict=True
-    ):
-        one = p.trainer.curve.at(1)
-        assert linear.trainer.curve.at(64) == pytest.approx(64 * one)
-        assert flat.trainer.curve.at(64) == pytest.approx(one)
-        assert linear.trainer.learning is None
-        assert flat.trainer.learning == Learning(key=p.trainer.model)
-        assert linear.actual == flat.actual == p.trainer
 
 
 # --- the meter
@@ -182,7 +168,7 @@ def test_curves_by_file_and_by_word(tmp_path: Path) -> None:
     assert "expected at most one FILE and one of" in complaint(
         bftrainer(*common, "--curves", "learn", "--curves", "known")
     )
-    assert "unknown --curves 'wrong:ly'" in complaint(bftrainer(*common, "--curves", "wrong:ly"))
+    assert "wrong:ly" in complaint(bftrainer(*common, "--curves", "wrong:ly"))
     assert "--noise -1" in complaint(bftrainer(*common, "--curves", "learn", "--noise", -1))
 
 
@@ -198,7 +184,7 @@ def test_summit_week_learning_is_within_two_points_of_knowing() -> None:
     curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
     table = read_workload(data_file("summit-trainers-table2/imagenet-1001-trainers.csv"), curves)
     known = Scenario(cut(log, start_s=start_s, end_s=start_s + 168 * 3600, nodes=names), table.arrivals)
-    arrivals = with_curve_error(table.arrivals, "learn", seed=1, by_model=False)
+    arrivals = without_curves(table.arrivals, by_model=False)
     learning = replace(known, arrivals=arrivals, noise=0.1, noise_seed=1)
     outcomes = [play(s, POLICY, keep_entries=False).totals.samples for s in (known, learning)]
     u_known = 0.847  # `replay run`: docs/learning.md; A_s is another two replays
