@@ -2,13 +2,13 @@
 """Random faults of a real Slurm of 8 nodes, of a file system, a pilot and its drivers, while trainers train. As root.
 
     python tests/slurm/faults.py --minutes 60            a fault every 12 s
-    python tests/slurm/faults.py --minutes 20 --plain    Slurm's own part of them, with preemptible jobs in place of a pilot
+    python tests/slurm/faults.py --minutes 20 --plain    without a pilot: preemptible jobs that write there
 
 slurmctld has a backup. slurmd and slurmctld are killed (SIGKILL) or stopped, all that runs on a node dies or stops while its
 slurmd answers, squeue says nonsense, the file system of the state directory and of the trainers stands still; pilots, drivers,
 workers, payloads and sruns are killed. An administrator returns nodes to service after a while. At the end every trainer must
 be done with each step made in order, the journal must give the same decisions, and nothing may be left. Main jobs come all
-the time: printed are their waits where no fault of Slurm was in force on their nodes, and where one was.
+the time: printed are their waits by what was broken meanwhile: Slurm or a node of theirs, the file system, the pilot, nothing.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ from bftrainer.errors import CommandError
 from bftrainer.system.processes import ProcessId, identify, send, with_variable
 from bftrainer_adapters.on_node import payload
 
-EVERY_S, TRAINERS, TRAINER_S, AFTER_S = 12.0, 4, 60.0, 5.0
+EVERY_S, TRAINERS, TRAINER_S, AFTER_S, LATE_S = 12.0, 4, 60.0, 5.0, 3.0
 CONFIG = pilot_config(
     decisions={"objective": "relative-speed"}, learning={"measure": False}, nodes={"flap_back_off_s": 1}
 )
 MAIN_JOBS = ((0, 2, 6), (12, 4, 5), (27, 1, 8), (40, 6, 5))
 ROUND_S = 55
+PLAIN = "srun bash -c 'while :; do echo >> {}/$SLURM_JOB_ID; sleep 0.2; done'"
 STOP, CONTINUE, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
 PROGRAMS = {"driver": b"bftrainer_adapters.drivers.", "worker": b"_steps.py", "payload": b"payload.py", "srun": b"srun"}
 
@@ -61,25 +62,31 @@ class Story:
     pilot: subprocess.Popen[bytes]
 
     def __init__(self, lab: Lab, shared: Path, server: int, options: argparse.Namespace) -> None:
-        self.lab, self.server, self.is_plain, self.rng = lab, server, options.plain, random.Random(options.seed)
+        self.lab, self.shared, self.server, self.is_plain, self.rng = (
+            lab,
+            shared,
+            server,
+            options.plain,
+            random.Random(options.seed),
+        )
         self.own = PilotJob(lab, machine(shared, [], CONFIG))
         self.main = MainJobs(lab, lab.root / "log", MAIN_JOBS, ROUND_S)
         self.due: list[tuple[float, int, Callable[[], object]]] = []
         self.number, self.broken = itertools.count(), set[str]()
         self.outages: list[tuple[str, float, float]] = []
         self.struck, self.aside, self.wrong = Counter[str](), Counter[str](), list[str]()
+        self.late = list[str]()
 
     # --- what breaks
 
-    def breaks(self, part: str, seconds: float, mend: Callable[[], object], of_slurm: bool = True) -> bool:
+    def breaks(self, part: str, seconds: float, mend: Callable[[], object]) -> bool:
         """Something has broken; it is mended later."""
         begun_s = time.time()
 
         def mended() -> None:
             mend()
             self.broken.discard(part)
-            if of_slurm:
-                self.outages.append((part, begun_s, time.time() + AFTER_S))
+            self.outages.append((part, begun_s, time.time() + AFTER_S))
 
         self.broken.add(part)
         heapq.heappush(self.due, (begun_s + seconds, next(self.number), mended))
@@ -153,7 +160,7 @@ class Story:
         if "squeue" in self.broken:
             return False
         self.lab.put_fake("squeue", f"#!/bin/sh\n{self.rng.choice(list(BAD_ANSWERS.values()))}\n")
-        return self.breaks("squeue", self.rng.uniform(2, 25), (self.lab.root / "bin" / "squeue").unlink, of_slurm=False)
+        return self.breaks("squeue", self.rng.uniform(2, 25), (self.lab.root / "bin" / "squeue").unlink)
 
     def freeze(self) -> bool:
         """Only a timer thaws it: this process may wait there as well."""
@@ -162,7 +169,7 @@ class Story:
         seconds = self.rng.choice((2.0, 10.0, 30.0, 100.0))
         os.kill(self.server, STOP)
         threading.Timer(seconds, os.kill, (self.server, CONTINUE)).start()
-        return self.breaks("files", seconds, lambda: None, of_slurm=False)
+        return self.breaks("files", seconds, lambda: None)
 
     def process(self, program: str) -> bool:
         found = [
@@ -177,11 +184,9 @@ class Story:
         self.pilot.send_signal(how)
         if how == KILL:
             self.pilot.wait()
-            return self.breaks("pilot", self.rng.choice((0.5, 5.0, 30.0)), self.start_pilot, of_slurm=False)
+            return self.breaks("pilot", self.rng.choice((0.5, 5.0, 30.0)), self.start_pilot)
         go_on, pilot = CONTINUE, self.pilot
-        return self.breaks(
-            "pilot", self.rng.choice((5.0, 30.0, 100.0)), lambda: pilot.send_signal(go_on), of_slurm=False
-        )
+        return self.breaks("pilot", self.rng.choice((5.0, 30.0, 100.0)), lambda: pilot.send_signal(go_on))
 
     def start_pilot(self) -> None:
         self.pilot = self.own.machine.pilot()
@@ -199,9 +204,10 @@ class Story:
             "node set down": lambda: self.set_aside("DOWN"),
             "node drained": lambda: self.set_aside("DRAIN"),
             "preemptible job canceled": self.cancel,
+            "file system frozen": self.freeze,
         }
         if not self.is_plain:
-            found |= {"squeue says nonsense": self.nonsense, "file system frozen": self.freeze}
+            found["squeue says nonsense"] = self.nonsense
             found |= {"pilot killed": lambda: self.pilot_is(KILL), "pilot stopped": lambda: self.pilot_is(STOP)}
             found |= {f"{name} killed": lambda name=name: self.process(name) for name in PROGRAMS}  # type: ignore[misc]
         return found
@@ -229,7 +235,9 @@ class Story:
 
     def run(self, minutes: float) -> None:
         if self.is_plain:
-            self.lab.submit("srun sleep 3600", "-p", "scavenge", "-N1", "--array=1-900", "--requeue", "-t", "60")
+            self.lab.submit(
+                PLAIN.format(self.shared), "-p", "scavenge", "-N1", "--array=1-900", "--requeue", "-t", "60"
+            )
         else:
             self.start_pilot()
             wait_until(self.own.machine.state_is_there, "the pilot", 60)
@@ -280,14 +288,18 @@ class Story:
         return {"steps": steps, "lost": lost, "doubled": doubled, "journal": own.machine.bftrainer_replay().strip()}
 
     def waits(self) -> dict[str, object]:
-        """Median and largest of main jobs that started."""
+        """Median and largest of main jobs that started, by the worst that was broken on their nodes meanwhile."""
         found = defaultdict(list)
         for submitted_s, started_s, nodes in self.main.starts():
-            is_faulty = any(
-                begun_s < started_s and submitted_s < ended_s and part in {"slurmctld", *nodes}
-                for part, begun_s, ended_s in self.outages
+            then = {part for part, begun_s, ended_s in self.outages if begun_s < started_s and submitted_s < ended_s}
+            worst = (
+                "Slurm" if then & {"slurmctld", *nodes} else next((p for p in ("files", "pilot") if p in then), "none")
             )
-            found["beside a fault of Slurm" if is_faulty else "else"].append(round(started_s - submitted_s, 2))
+            found[worst].append(round(started_s - submitted_s, 2))
+            if worst != "Slurm" and started_s - submitted_s > LATE_S:
+                self.late.append(
+                    f"{time.strftime('%T', time.localtime(submitted_s))} {worst} {started_s - submitted_s:.1f} {nodes}"
+                )
         told = {
             name: {"n": len(s), "median": statistics.median(s), "largest": sorted(s)[-5:]} for name, s in found.items()
         }
@@ -310,7 +322,7 @@ def main() -> int:
             story.run(options.minutes)
             found = {} if options.plain else story.finish()
             found |= {"waits": story.waits(), "faults": story.struck, "in all": story.struck.total()}
-            found |= {"set aside by Slurm": story.aside, "wrong": story.wrong}
+            found |= {"set aside by Slurm": story.aside, "wrong": story.wrong, "late": story.late}
             print(json.dumps(found, indent=1))
         finally:
             os.kill(server, CONTINUE)
