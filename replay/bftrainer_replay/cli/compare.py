@@ -40,14 +40,18 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 
 @click.command()
 @log_options_by_name
-@click.option("--trainers", required=True, type=FILE, help="Trainer table.")
+@click.option("--trainers", type=FILE, help="Trainer table.")
+@click.option(
+    "--state", type=DIR, help="Instead of --trainers: the unfinished trainers of the pilot with this state directory."
+)
+@click.option("--group", metavar="NAME", help="With --state: only the trainers of a group.")
 @click.option("--curves", type=FILE, help="Throughput curves.  [default: the paper's Table 2]")
 @click.option("--model", metavar="NAME", help="Use this model's curve for all trainers.  [default: the model column]")
 @click.option(
     "--policies",
     type=POLICIES_OR_ALL,
     metavar="A,B,...",
-    help="Comma-separated policies, or all installed ones.  [default: all]",
+    help="Comma-separated policies, or all installed ones.  [default: all; bftrainer and plain with --state]",
 )
 @click.option("--solver", default="exact", type=SOLVER, help="Solver for the bftrainer policy.")
 @click.option(
@@ -66,9 +70,10 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--out", type=DIR, help="Output directory for the report page.")
 def compare(
-    choice: LogChoice, trainers: Path, curves: Path | None, model: str | None, policies: str | None, solver: str,
-    objective: str | None, forward_s: float | None, max_parallel: int | None, requested: int,
-    checkpoint_s: float | None, cost_model: str, seed: int, as_json: bool, out: Path | None,
+    choice: LogChoice, trainers: Path | None, state: Path | None, group: str | None, curves: Path | None,
+    model: str | None, policies: str | None, solver: str, objective: str | None, forward_s: float | None,
+    max_parallel: int | None, requested: int, checkpoint_s: float | None, cost_model: str, seed: int, as_json: bool,
+    out: Path | None,
 ) -> None:  # fmt: skip
     """Rank policies on LOG by the amount of training done, with the times until trainers are done.
 
@@ -87,8 +92,11 @@ def compare(
     reason. A trainer table contains no requested sizes and no loss curves: --requested sets the sizes, and loss curves are
     generated for the policies that use them.
 
+    With --state, the workload is what is left of a sweep: when would it be done with idle nodes as in LOG, under each?
+
     \b
     Example:
+      bftrainer replay compare --log idle.csv --state ~/.bftrainer --group digits
       bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --hours 24 --out compared
       bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,afs-l,module:function
       bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,plain --checkpoint-s 300
@@ -105,8 +113,11 @@ def compare(
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.time_to_done import fluid_bound
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
+    from bftrainer_replay.workload.of_pilot import unfinished_trainers
     from bftrainer_replay.workload.workload import read_workload
 
+    if (trainers is None) == (state is None):
+        raise UserError("expected one of --trainers and --state")
     if requested < 1:
         raise UserError(f"--requested {requested}: expected 1 or more")
     allocator = build_allocator(solver, 10.0)
@@ -116,15 +127,21 @@ def compare(
         for each in dict.fromkeys((objective or frontier).split(","))
     }
     first, *others = settings
-    policies = policies or "all"
+    policies = policies or ("all" if state is None else "bftrainer,plain")
     names = policy_names() if policies == "all" else tuple(dict.fromkeys(policies.split(",")))
     built = {name: _policy(name, settings[first], must=policies != "all") for name in names}
     if "bftrainer" in built:
         built |= {f"bftrainer, {each}": _policy("bftrainer", settings[each], must=True) for each in others}
     chosen = {name: policy for name, policy in built.items() if policy is not None}
     window = window_of(choice)
-    given = read_workload(trainers, TABLE_2 if curves is None else read_curves(curves), model).arrivals
-    for remark in remarks_on(window, given):
+    if trainers is not None:
+        given = read_workload(trainers, TABLE_2 if curves is None else read_curves(curves), model).arrivals
+        remarks = remarks_on(window, given)
+    else:
+        assert state is not None
+        given, unknown = unfinished_trainers(state, group, window.start_s)
+        remarks = [f"left out, since their length or speed is unknown: {', '.join(unknown)}"] if unknown else []
+    for remark in remarks:
         click.echo(f"note: {remark}", err=True)
     arrivals = enriched(given, requested)
     scenario = Scenario(window, arrivals, max_parallel, CostModel(cost_model), checkpoint_s=checkpoint_s)

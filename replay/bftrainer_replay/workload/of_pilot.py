@@ -12,12 +12,26 @@ from bftrainer.client.state_dir import has_registry, opened_registry, pending_su
 from bftrainer.domain.events import PoolChanged, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import State
+from bftrainer.errors import UserError
 from bftrainer.estimation.update import key_of
 from bftrainer.live.trainers.for_core import due, for_core
 from bftrainer.persistence.journal import begun_s, events, last_state
 from bftrainer.persistence.registry import TrainerRecord
 from bftrainer.persistence.store import Store
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, union, within
+from bftrainer_replay.simulation.world import Arrival
+
+
+def unfinished_trainers(state: Path, group: str | None, at_s: float) -> tuple[tuple[Arrival, ...], tuple[str, ...]]:
+    """The trainers of :func:`queue_of`, submitted at ``at_s`` in their order; and the names of those whose length or speed is
+    unknown, which are left out. Raises :class:`~bftrainer.errors.UserError` if none is left.
+    """
+    queue = [it for it in queue_of(state) if group in (None, it.group)]
+    arrivals = tuple(Arrival(at_s, it.trainer) for it in queue if not it.lacks)
+    if not arrivals:
+        whose = f"of group {group!r} " if group is not None else ""
+        raise UserError(f"{state}: no trainer {whose}with a known length (samples_total) is unfinished")
+    return arrivals, tuple(it.trainer.id for it in queue if it.lacks)
 
 
 class Queued(NamedTuple):

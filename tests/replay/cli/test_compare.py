@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from browser import Browser
+from live_house import house, spec
 
 from bftrainer.cli.main import run
 from bftrainer.plugins import policy_names
@@ -77,6 +78,35 @@ def test_without_a_number_of_trainers_the_frontier_is_shown(
     assert drawn == {name: pytest.approx(row["done"]["mean_h"]) for name, row in rows.items()}
     assert run(["replay", "compare", *inputs, "--policies", "bftrainer", "--objective", "soon"]) == 0
     assert "bftrainer," not in capfd.readouterr().out
+
+
+def test_what_is_left_of_a_sweep_is_a_workload(
+    inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home = house(tmp_path / "state")
+    long = {"samples_total": 1e4, "group": "digits"}
+    home.submit(
+        spec("one", **long), spec("two", **long), spec("three", samples_total=1e6), spec("endless", group="digits")
+    )
+    home.cluster.give(*(f"n{i}" for i in range(16)))
+    home.at(10, lambda: home.launcher.progress("one", 400.0))
+    home.pilot(20)
+    command = ["replay", "compare", *inputs[:2], "--json", "--state", str(tmp_path / "state")]
+    capfd.readouterr()
+    assert run([*command, "--group", "digits"]) == 0
+    out, notes = capfd.readouterr()
+    rows = json.loads(out)
+    assert {row["policy"] for row in rows} == {"bftrainer", "bftrainer, soon", "bftrainer, most", "plain"}
+    assert {row["submitted"] for row in rows} == {2}
+    assert "left out, since their length or speed is unknown: endless" in notes
+    assert all(row["completed"] == 2 for row in rows)
+    assert {row["outcome_samples"] for row in rows} == {2e4 - 400}, "what is done is not done again"
+    assert run(command) == 0
+    assert {row["submitted"] for row in json.loads(capfd.readouterr().out)} == {3}
+    assert run([*command, "--group", "letters"]) == 2
+    assert "no trainer of group 'letters' with a known length" in capfd.readouterr().err
+    assert run([*command, *inputs[2:]]) == 2
+    assert "expected one of --trainers and --state" in capfd.readouterr().err
 
 
 def test_the_table_names_every_policy(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
