@@ -253,8 +253,11 @@ def workers(lab: Lab, job: str, node: str, count: int) -> list[subprocess.Popen[
 
 
 def delays(lab: Lab, table: dict[str, Any], runs: int) -> dict[str, list[float]]:
-    """2-GPU jobs on a node with a main job of 1 GPU: nobody holds, a held part of 7, and what is left of it held again."""
-    found: dict[str, list[float]] = {"nobody holds": [], "part of 7 held": [], "rest held again": []}
+    """2-GPU jobs on a node with a main job of 1 GPU: nobody holds, a held part of 7; the rest is held again, and after the job
+    all 7.
+    """
+    names = ("nobody holds", "part of 7 held", "rest held again", "7 held again")
+    found: dict[str, list[float]] = {name: [] for name in names}
     lab.cancel_all()
     for node in lab.node_names[1:]:
         main_job(lab, 8, 16, 60_000, node)
@@ -272,7 +275,8 @@ def delays(lab: Lab, table: dict[str, Any], runs: int) -> dict[str, list[float]]
             found["part of 7 held"].append(took_s)
             found["rest held again"].append(pilot.wait(node01=5))
             assert all(step.wait(10) for step in steps), "workers have ended"
-        lab.run("scancel", job)
+            lab.run("scancel", job)
+            found["7 held again"].append(pilot.wait(node01=7))
         wait_until(lambda job=job: not lab.run("squeue", "-h", "-j", job, "-t", "R,CG"), "its end")
     return found
 

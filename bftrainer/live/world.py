@@ -206,7 +206,8 @@ class LiveWorld:
         if self._drains_since is None and self._nodes.settled:
             most = self._admission.max_parallel
             core = frozenset(islice(self._trainers.for_core(now_s), most))
-            demand = PoolDemand(self._trainers.wants(now_s, most), self._trainers.least_rescale_s(now_s))
+            trainers = self._trainers
+            demand = PoolDemand(trainers.wants(now_s, most), trainers.least_rescale_s(now_s), trainers.moves())
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from heapq import heappop, heappush
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from live_house import configuration
 
+from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import (
     Availability,
@@ -20,7 +27,9 @@ from bftrainer.domain.cluster import (
     NodeView,
     Observation,
 )
+from bftrainer.domain.fragments import node_of
 from bftrainer.domain.times import ElapsedS, PilotS
+from bftrainer.live.nodes import decisions
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll
 from bftrainer.live.nodes.decisions import Ask, GiveBack, next_steps
@@ -31,6 +40,7 @@ from bftrainer.live.nodes.poll_schedule import PollSchedule
 from bftrainer.live.nodes.selection import part_of
 
 CONFIG = configuration({"nodes": {"unit": "gpu", "holder": "slurm", "unused_after_s": 5.0}})
+EXCLUDES = configuration({"nodes": {"unit": "gpu", "holder": "slurm", "exclude": ["n[1-6]"]}})
 OURS = PilotJobs(partitions=frozenset({"scavenge"}), cpus_per_gpu=2, mib_per_gpu=8_000)
 MAIN, OTHER = frozenset({"main"}), frozenset({"other"})
 
@@ -53,11 +63,11 @@ def held(node: str, gpus: int, part: bool, phase: FragmentPhase = FragmentPhase.
 def facts(
     fragments: Iterable[HeldFragment] = (), idle: Iterable[str] = (), candidates: Iterable[Candidate] = (),
     partitions: dict[str, frozenset[str]] | None = None, looked_s: float = 1.0, demand: int = 99,
-    used: Iterable[str] = (), memory: NodeMemory | None = None,
+    used: Iterable[str] = (), memory: NodeMemory | None = None, in_use: dict[str, int] | None = None,
 ) -> NodeFacts:  # fmt: skip
     fragments = tuple(fragments)
     where = {f"n{i}": MAIN for i in range(1, 9)} | (partitions or {})
-    order = OrderFacts(tuple((node, where[node]) for node in idle), where, looked_s)
+    order = OrderFacts(tuple((node, where[node]) for node in idle), in_use or {}, where, looked_s)
     pool = frozenset(h.name for h in fragments if h.is_ready)
     return NodeFacts(
         CONFIG, fragments, pool, frozenset(used), candidates=tuple(candidates), demand=PoolDemand(((demand, None),)),
@@ -131,11 +141,24 @@ def test_whole_nodes_stay_while_parts_are_held() -> None:
     assert given_back(alone)[0] == {"n1"}
 
 
-def test_an_unused_part_makes_way_for_a_larger_one() -> None:
-    more = candidate("n2", 2, True)
-    assert given_back(facts([held("n2", 5, True)], candidates=[more], used=["n2#1n2"]))[0] == set()
-    assert given_back(facts([held("n2", 5, True)], candidates=[more]))[0] == {"n2"}
-    assert given_back(facts([held("n2", 5, True)], candidates=[candidate("n3", 2, True)]))[0] == set()
+def test_a_part_makes_way_for_a_larger_one_once_its_idle_gpus_have_cost_as_much_as_the_move() -> None:
+    part, more = held("n2", 5, True), candidate("n2", 2, True)
+    assert given_back(facts([part], candidates=[more]))[0] == {"n2"}, "no trainer would lose anything"
+    assert given_back(facts([part], candidates=[candidate("n3", 2, True)]))[0] == set()
+    moves = ((frozenset(part.slots), 40.0), (frozenset(part.slots[:1]), 20.0), (frozenset(["n3#1n3.g0"]), 99.0))
+    known = facts([part], candidates=[more], used=[part.name])
+    known = replace(known, demand=replace(known.demand, moves=moves))
+    first = next_steps(known, at(1.0))
+    assert (first.steps, first.again_after_s) == ((), 20.0), "60 GPU-seconds lost for 2 GPUs: 30 s; stale after 20 s"
+    later = replace(known, memory=first.memory)
+    assert next_steps(later, at(30.0)).steps == ()
+    assert isinstance(next_steps(later, at(31.0)).steps[0], GiveBack)
+    for less in (
+        {"demand": replace(known.demand, wants=((5, None),))}, {"answers": False},
+        {"candidates": (candidate("n2", 1, True),)}, {"config": configuration({"nodes": {"quiet_hours": ["00:00-24:00"]}})},
+        {"order": replace(known.order, idle=(("n1", MAIN),))},
+    ):  # fmt: skip
+        assert next_steps(replace(later, **less), at(31.0)).steps == (), less
 
 
 def test_above_a_cap_parts_go_first() -> None:
@@ -167,7 +190,81 @@ class Lookup:
         return 8
 
 
-def test_a_look_offers_parts_with_the_smallest_number_that_was_confirmed() -> None:
+@dataclass
+class Site:
+    """Nodes of 8 GPUs. Main jobs are placed as Slurm 22.05 does, the fullest node first, without a preemption if there is any
+    such node; a pilot looks every second. ``rescale_s``: of a trainer that has all GPUs of a part.
+    """
+
+    names: tuple[str, ...]
+    config: PilotConfig = CONFIG
+    demand: int = 99
+    rescale_s: float = 0.0
+    waits: bool = False
+    now_s: float = 0.0
+    used: Counter[str] = field(default_factory=Counter)
+    held: dict[str, HeldFragment] = field(default_factory=dict)
+    moved: list[tuple[str, int]] = field(default_factory=list)
+    memory: NodeMemory = field(default_factory=NodeMemory)
+    view: ClusterView = field(default_factory=lambda: ClusterView(PollSchedule(0.0)))
+
+    def idle(self, node: str) -> int:
+        return 8 - self.used[node] - (self.held[node].size if node in self.held else 0)
+
+    def start(self, gpus: int) -> str | None:
+        """Where a main job runs; it takes all GPUs of a holder of which it needs any."""
+        free = {n: 8 - self.used[n] for n in self.names}
+        fits = [n for n in self.names if free[n] >= gpus]
+        ways = [n for n in fits if self.idle(n) >= gpus], [n for n in fits if self.used[n]], fits
+        if (node := min(next(filter(None, ways), []), key=free.__getitem__, default=None)) is not None:
+            if self.idle(node) < gpus:
+                del self.held[node]
+            self.used[node] += gpus
+        return node
+
+    def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            self._look()
+
+    def _look(self) -> None:
+        self.now_s += 1.0
+        states = {0: Availability.BUSY, 8: Availability.FREE}
+        nodes = tuple(
+            NodeView(n, states.get(idle, Availability.SHARED), ("main", "scavenge"), (Device("a100", 8),), 16,
+                     idle=Idle(idle, 2 * idle, 8_000 * idle, 64_000))
+            for n in self.names for idle in (self.idle(n),)
+        )  # fmt: skip
+        seen = Observation(self.now_s, nodes, lists_pending=not self.waits)
+        poll = EndedPoll(
+            ElapsedS(self.now_s),
+            ElapsedS(self.now_s),
+            PilotS(self.now_s),
+            0.0,
+            PollAnswer(seen, PilotS(self.now_s), None),
+        )
+        self.view = after_poll(
+            self.view, poll, self.config, OURS, Lookup(), frozenset(h.name for h in self.held.values())
+        )
+        slots = [frozenset(h.slots) for h in self.held.values()]
+        moves = tuple((mine, len(mine) * self.rescale_s) for mine in slots)
+        pool = frozenset(h.name for h in self.held.values())
+        known = NodeFacts(
+            self.config, tuple(self.held.values()), pool, pool, candidates=self.view.candidates,
+            demand=PoolDemand(((self.demand, None),), moves=moves), memory=self.memory, order=self.view.order,
+        )  # fmt: skip
+        decision = next_steps(known, at(self.now_s))
+        self.memory = decision.memory
+        for step in decision.steps:
+            for name in step.names if isinstance(step, GiveBack) else ():
+                gone = self.held.pop(node_of(name))
+                self.moved += [(gone.node, gone.size)] if "more idle GPUs" in step.reason else []
+            for r in step.requests if isinstance(step, Ask) else ():
+                assert r.node not in self.held
+                assert r.gpus <= self.idle(r.node)
+                self.held[r.node] = held(r.node, r.gpus, part=r.cpus > 0)
+
+
+def test_a_look_offers_parts_with_a_number_that_was_confirmed() -> None:
     def shared(gpus: int, planned: bool = False) -> NodeView:
         idle = Idle(gpus, 16, 64_000, 64_000)
         return NodeView(
@@ -183,8 +280,70 @@ def test_a_look_offers_parts_with_the_smallest_number_that_was_confirmed() -> No
     quiet = look(first, 10.0, shared(3), hides=False)
     assert [(c.request.gpus, c.request.cpus, c.request.mib, c.size) for c in quiet.candidates] == [(3, 6, 24_000, 3)]
     waits = look(look(first, 10.0, shared(3), hides=True), 12.0, shared(5), hides=True)
-    assert [c.request.gpus for c in waits.candidates] == [3], "two GPUs may be between two jobs"
+    assert waits.candidates == (), "two GPUs may be between two jobs"
+    assert [c.request.gpus for c in look(waits, 14.0, shared(5), hides=True).candidates] == [5]
     assert look(first, 10.0, shared(3, planned=True), hides=False).candidates == (), (
         "kept for a job, nobody knows until when"
     )
     assert waits.order.idle == ()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 9)), max_size=15),
+    rescale_s=st.sampled_from([0.0, 2.0, 15.0]),
+    waits=st.booleans(),
+)
+def test_a_part_becomes_whole_again_and_moves_cost_no_more_than_idle_gpus(
+    steps: list[tuple[int, int, int]], rescale_s: float, waits: bool
+) -> None:
+    """Each step is the GPUs of a main job that starts, or 0 for one that ends, and looks after it."""
+    site, jobs, idle_gpu_s = Site(("n1", "n2"), rescale_s=rescale_s, waits=waits), list[tuple[str, int]](), 0
+    for gpus, number, looks in (*steps, (0, 0, int(8 * rescale_s) + 9)):
+        if gpus and (node := site.start(gpus)) is not None:
+            jobs.append((node, gpus))
+        elif jobs and not gpus:
+            node, gpus = jobs.pop(number % len(jobs))
+            site.used[node] -= gpus
+        moved = len(site.moved)
+        for _ in range(looks):
+            site.look()
+            idle_gpu_s += sum(site.idle(node) for node in site.held)
+            assert sum(size * rescale_s for _, size in site.moved) <= idle_gpu_s
+        assert len(site.moved) - moved <= 2, "once for each node, if no main job starts or ends"
+    assert [site.idle(node) for node in site.names] == [0, 0]
+
+
+def week(looks: int, seed: int = 1, **pilot: Any) -> tuple[float, int]:
+    """Generated main jobs on 12 nodes: the share of those for 1 to 3 whole nodes that find too few, and how many others get an
+    idle node although they fit beside jobs.
+    """
+    chance, jobs, found, wrong, at_s = random.Random(seed), list[tuple[float, str, int]](), list[bool](), 0, 0.0
+    site = Site(tuple(f"n{i}" for i in range(1, 13)), **pilot)
+    for _ in range(250):
+        at_s += chance.expovariate(1 / 60)
+        gpus = chance.choices((1, 2, 4, 8), (50, 20, 15, 15))[0]
+        nodes, length_s = chance.choice((1, 1, 2, 3)), chance.expovariate(1 / 1500)
+        while jobs and jobs[0][0] < at_s:
+            _, node, count = heappop(jobs)
+            site.used[node] -= count
+            site.look(looks)
+        if gpus == 8:
+            found.append(sum(not site.used[node] for node in site.names) >= nodes)
+        for _ in range(nodes if gpus == 8 and found[-1] else gpus < 8):
+            fits = any(0 < site.used[node] <= 8 - gpus for node in site.names)
+            if (began := site.start(gpus)) is not None:
+                wrong += fits and site.used[began] == gpus
+                heappush(jobs, (at_s + length_s, began, gpus))
+        site.look(looks)
+    return 1 - sum(found) / len(found), wrong
+
+
+def test_main_jobs_leave_as_many_nodes_idle_as_without_a_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it holds all GPUs, has no use for some or may not have some nodes."""
+    pilots: tuple[dict[str, Any], ...] = ({}, {"demand": 12}, {"config": EXCLUDES})
+    assert week(6) == week(0), "all are held: each job is where it would be"
+    assert [week(6, **pilot)[1] for pilot in pilots] == [0, 0, 0]
+    monkeypatch.setattr(decisions, "without_parts", lambda *_: frozenset())
+    monkeypatch.setattr(decisions, "parts_to_end", lambda *_: [])
+    assert [week(6, **pilot)[1] > 0 for pilot in pilots] == [False, True, True], "red without the rule"

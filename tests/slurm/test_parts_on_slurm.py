@@ -99,6 +99,8 @@ def test_trainers_on_a_part_keep_to_its_gpus_and_go_on_with_what_a_main_job_leav
         wait_until(lambda: trained(taken) == 5, f"5 GPUs in use without {taken}: {sizes}", 60)
         print(f"a 2-GPU job after {took_s:.2f} s; trainers on the other 5 after {time.monotonic() - begun_s:.1f} s")
         assert shared_lab.run("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING"
+        shared_lab.run("scancel", job)
+        wait_until(lambda: trained() == 7, f"all 7 GPUs in use again: {sizes}", 60)
         it.end(pilot)
     finally:
         it.close()

@@ -19,11 +19,15 @@ from bftrainer.live.reload import ConfigCell
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means any class."""
+    """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means any class.
+
+    ``moves``: what each trainer has, and the node-seconds that it loses if it leaves some of it and joins another fragment.
+    """
 
     wants: tuple[tuple[int, str | None], ...] = ()
     rescale_s: float = 0.0
     """What the quickest of them needs to grow onto a node."""
+    moves: tuple[tuple[Nodes, float], ...] = ()
 
     @property
     def total(self) -> int:

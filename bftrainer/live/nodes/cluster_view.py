@@ -25,6 +25,7 @@ from bftrainer.live.nodes.selection import (
     asleep,
     idle_nodes,
     idle_with_gpus,
+    in_use,
     next_end_s,
     offered,
     part_of,
@@ -77,8 +78,8 @@ class ClusterView:
     postponed a poll for long. ``complaint``: what was last said of peer pilots.
     ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration
     allows. ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, held nodes included.
-    ``clock_offset_s``: what this host's clock is ahead of the scheduler's. ``part_gpus``: GPUs of parts in the last look; a job
-    may be about to take what has come since.
+    ``clock_offset_s``: what this host's clock is ahead of the scheduler's. ``part_gpus``: GPUs of parts in the last look: where
+    there are more, a job may be about to take them.
     """
 
     schedule: PollSchedule
@@ -183,22 +184,23 @@ def _observed(
     shared = (n for n in seen.nodes if by_gpu and n.name in free and n.availability is Availability.SHARED)
     parts = {n.name: part_of(n, ours) for n in shared}
     order = (
-        OrderFacts(idle_with_gpus(seen, ours), {n.name: ours.main_partitions(n) for n in seen.nodes}, at_s)
+        OrderFacts(
+            idle_with_gpus(seen, ours), in_use(seen, ours), {n.name: ours.main_partitions(n) for n in seen.nodes}, at_s
+        )
         if by_gpu
         else OrderFacts()
     )
     confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, ours) else 0.0
-    idle, _ = debounce(view.idle, frozenset(free), poll.begun_s, confirm_s)
+    grown = {node for node, part in parts.items() if confirm_s and part.gpus > view.part_gpus.get(node, 0)}
+    known = DebounceState(view.idle.offered - grown, {n: at for n, at in view.idle.fresh.items() if n not in grown})
+    idle, _ = debounce(known, frozenset(free), poll.begun_s, confirm_s)
     came_at_once = not confirm_s and not idle.offered <= view.idle.offered
     candidates = []
     for node in sorted(idle.offered):
         node_class = lookup.of_node(node) or ""
         request = NodeRequest(node, free[node], lookup.gpus(node), node_class)
         if part := parts.get(node):
-            gpus = min(part.gpus, view.part_gpus.get(node, 0)) if confirm_s else part.gpus
-            request = replace(request, gpus=gpus, cpus=gpus * part.cpus // part.gpus, mib=gpus * part.mib // part.gpus)
-            if not gpus:
-                continue
+            request = replace(request, gpus=part.gpus, cpus=part.cpus, mib=part.mib)
         size = request.gpus if by_gpu else 1
         candidates.append(Candidate(request, node_class, size=size))
     return replace(

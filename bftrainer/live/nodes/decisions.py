@@ -108,7 +108,7 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
     wanted = 0
     if not gives:
         left = _left_idle(known)
-        memory = replace(memory, left_idle=left)
+        memory = replace(memory, left_idle=left, beside=_grow(known, at, draft))
         requests, wanted = _requests(known, at, draft, frozenset(left), share)
         draft.steps += [Ask(requests)] if requests else []
     again_s = max(min(draft.due_s) - at.now_s, 0.0)
@@ -126,13 +126,10 @@ def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: 
 
 
 def _in_order(known: NodeFacts, at: Moment, draft: _Draft) -> NodeFacts:
-    """End the parts that may not be held any longer, and unused ones whose node has more idle GPUs: both are held as one."""
+    """End the parts that may not be held any longer."""
     seen = looked(known.memory.unheld, known.order, draft.kept)
     reason = "an idle node of the partition is not held: main jobs would take it instead of this part"
     draft.give_back(parts_to_end(known.order, seen, draft.kept, known.used), reason)
-    grown = {c.request.node for c in known.candidates if c.is_part and c.not_before_s <= at.now_s}
-    unused = [h for h in draft.kept if h.fragment.is_part and h.is_ready and h.name not in known.used]
-    draft.give_back([h.name for h in unused if h.node in grown], "its node has more idle GPUs: all are held by one job")
     return replace(known, memory=replace(known.memory, unheld=seen))
 
 
@@ -196,12 +193,49 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     return replace(memory, unused_since=tuple(unused_since.items()), caps=found_caps), bool(found)
 
 
+def _grow(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[tuple[tuple[str, int], float], ...]:
+    """End parts beside which GPUs are idle, so that one holder gets all: once these have been idle for as many GPU-seconds as
+    the part's trainers lose by the move. So moves never cost more than the GPUs would have been worth until then.
+    """
+    more = {node: c.size for node, c in _free(known, at, draft).items() if c.is_part}
+    room = known.demand.total - sum(h.size for h in draft.kept)
+    if not more or room <= 0 or not known.answers or is_quiet(known.config.nodes.quiet_hours, at.local_time):
+        return ()
+    there, before = sizes_by_class(draft.kept), dict(known.memory.beside)
+    since, ended = dict[tuple[str, int], float](), list[str]()
+    for h in [h for h in draft.kept if h.fragment.is_part and h.is_ready and h.node in more]:
+        if known.demand_of(h.node_class or "", at.now_s) <= there[h.node_class]:
+            continue
+        lost = sum(lost for nodes, lost in known.demand.moves if not nodes.isdisjoint(h.slots))
+        key = h.name, more[h.node]
+        since[key] = before.get(key, at.now_s)
+        if (due_s := since[key] + lost / more[h.node]) <= at.now_s:
+            ended.append(h.name)
+        draft.due_s.append(due_s)
+    draft.give_back(ended, "its node has more idle GPUs: all are held by one job")
+    return tuple(since.items())
+
+
+def _free(known: NodeFacts, at: Moment, draft: _Draft) -> dict[str, Candidate]:
+    """What is not backed off, by node; without the parts that may not be held."""
+    blocked, of_node, nowhere = without_parts(known.order, draft.kept), known.order.partitions, frozenset[str]()
+    ready = {c.request.node: c for c in known.candidates if c.not_before_s <= at.now_s}
+    return {node: c for node, c in ready.items() if not c.is_part or blocked.isdisjoint(of_node.get(node, nowhere))}
+
+
 def _by_worth(candidates: Mapping[str, Candidate], before: int = 0) -> list[str]:
-    """Whole nodes first, of these long windows, then in name order; the first ``before`` names come last."""
+    """Whole nodes first, of these long windows, then large parts: main jobs take the rest of the fullest nodes, as without a
+    pilot. Then in name order; the first ``before`` names come last.
+    """
     names = in_name_order(candidates)
     at = before % max(len(names), 1)
     order = ((candidates[node], node) for node in names[at:] + names[:at])
-    return [node for _, node in sorted(order, key=lambda it: (it[0].is_part, -it[0].request.window_s))]
+    return [
+        node
+        for _, node in sorted(
+            order, key=lambda it: (it[0].is_part, -it[0].request.window_s, it[0].is_part * -it[0].size)
+        )
+    ]
 
 
 def _left_idle(known: NodeFacts) -> tuple[str, ...]:
@@ -226,21 +260,16 @@ def _requests(
     if min(most, room) <= 0 or not known.answers:
         return (), 0
     draft.due_s += [c.not_before_s for c in known.candidates if c.not_before_s > at.now_s]
-    free = {c.request.node: c for c in known.candidates if c.not_before_s <= at.now_s and c.request.node not in left}
+    there = left.union(h.node for h in known.fragments)
+    free = {node: c for node, c in _free(known, at, draft).items() if node not in there}
     if not free:
         return (), 0
     draft.due_s.append(at.now_s + times.poll_s / 10)
     if is_quiet(nodes.quiet_hours, at.local_time):
         return (), 0
     at_once = nodes.max_pending - sum(h.fragment.phase is FragmentPhase.PENDING for h in known.fragments)
-    for held in known.fragments:
-        free.pop(held.node, None)
-    blocked, nowhere = without_parts(known.order, draft.kept), frozenset[str]()
-    for node in [node for node, it in free.items() if it.is_part]:
-        if not blocked.isdisjoint(known.order.partitions.get(node, nowhere)):
-            del free[node]
-    there = sizes_by_class(draft.kept)
-    room_of = {name: known.demand_of(name, at.now_s) - there[name] for name in {c.node_class for c in free.values()}}
+    mine = sizes_by_class(draft.kept)
+    room_of = {name: known.demand_of(name, at.now_s) - mine[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
     for node in _by_worth(free, share.before):
         if len(chosen) < int(min(most, len(free))) and room > 0 and room_of[free[node].node_class] > 0:

@@ -9,6 +9,7 @@ held within two looks ends the parts of its partitions, unused ones first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -22,25 +23,36 @@ Partitions = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class OrderFacts:
-    """A look at ``looked_s``: the ``idle`` nodes with GPUs, each with its partitions, and the partitions of all nodes."""
+    """A look at ``looked_s``: the ``idle`` nodes with GPUs, each with its partitions, and the partitions of all nodes.
+
+    ``in_use``: of nodes beside whose jobs a holder could have GPUs, those that jobs have, our holders among them.
+    """
 
     idle: tuple[tuple[str, Partitions], ...] = ()
+    in_use: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     partitions: Mapping[str, Partitions] = field(default_factory=lambda: MappingProxyType({}))
     looked_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class UnheldNodes:
-    """In how many looks in a row, up to the one at ``looked_s``, nodes were idle and not held."""
+    """In how many looks in a row, up to the one at ``looked_s``, nodes were idle and not held, or only by a part."""
 
     looks: tuple[tuple[str, int], ...] = ()
     looked_s: float = 0.0
 
 
 def unheld(order: OrderFacts, kept: Iterable[HeldFragment]) -> tuple[tuple[str, Partitions], ...]:
-    """The idle nodes that no holder of ours has. A holder that is pending may never start."""
-    held = {h.node for h in kept if h.is_ready and not h.fragment.is_part}
-    return tuple((node, partitions) for node, partitions in order.idle if node not in held)
+    """The idle nodes that no holder of ours has: a holder that is pending may never start. And parts beside which GPUs are idle
+    and no others are in use: without this pilot, their nodes would be idle.
+    """
+    ready = [h for h in kept if h.is_ready]
+    held = {h.node for h in ready if not h.fragment.is_part}
+    alone = [h for h in ready if h.fragment.is_part and order.in_use.get(h.node, math.inf) <= h.size]
+    return (
+        *((node, partitions) for node, partitions in order.idle if node not in held),
+        *((h.name, order.partitions.get(h.node, frozenset())) for h in alone),
+    )
 
 
 def without_parts(order: OrderFacts, kept: Iterable[HeldFragment]) -> Partitions:
@@ -56,18 +68,17 @@ def looked(before: UnheldNodes, order: OrderFacts, kept: Iterable[HeldFragment])
 
 
 def parts_to_end(order: OrderFacts, seen: UnheldNodes, kept: Iterable[HeldFragment], used: Nodes) -> list[str]:
-    """Parts that end since a node of their partitions stays idle: unused ones first, then the others."""
-    at = dict(order.idle)
+    """Parts that end since a node of their partitions stays idle: unused ones first, then the others. Before these, the part
+    that keeps its node from being idle.
+    """
+    at, nowhere = dict(order.idle), frozenset[str]()
     late, later = (
-        frozenset[str]().union(*(at[node] for node, looks in seen.looks if looks >= least and node in at))
+        nowhere.union(*(at[node] for node, looks in seen.looks if looks >= least and node in at))
         for least in (LOOKS, LOOKS + 1)
     )
-    return [
-        h.name
-        for h in kept
-        if h.fragment.is_part
-        and not (later if h.name in used else late).isdisjoint(order.partitions.get(h.node, frozenset()))
-    ]
+    alone = {name for name, looks in seen.looks if looks >= LOOKS}
+    parts = ((h, order.partitions.get(h.node, nowhere)) for h in kept if h.fragment.is_part)
+    return [h.name for h, of in parts if h.name in alone or not of.isdisjoint(later if h.name in used else late)]
 
 
 def must_stay(order: OrderFacts, kept: Iterable[HeldFragment]) -> frozenset[str]:

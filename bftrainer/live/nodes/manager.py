@@ -151,14 +151,14 @@ class NodeManager:
         """Look at the holders. Those of a predecessor are adopted."""
         now_s, polled = self._clock.now_s(), self._holder.poll()
         if polled != self._polled:
-            parts = [h.name for h in self._fragments.all() if h.fragment.is_part and h.given_back_s is None]
+            parts = [h.name for h in self._fragments.all() if h.fragment.is_part]
             waiting = [h.name for h in self._fragments.all() if h.ready_s is None and h.given_back_s is None]
             self._fragments.update(polled, now_s)
             self._polled = polled
             if any(self._fragments.get(name) is None for name in waiting):
                 self._polls.look_again()
-            if any(self._fragments.get(name) is None for name in parts):
-                self._polls.look_soon()  # a main job has taken some of its GPUs; the others are idle
+            if gone := [name for name in parts if self._fragments.get(name) is None]:
+                self._polls.look_soon(map(node_of, gone))  # a main job has taken some of its GPUs; the others are idle
             for name in self._fragments.without_gpus():
                 self.give_back([name], "its payload names no GPUs: see slurm.holder_script, and File= in gres.conf")
                 self._backoff.until(node_of(name), PilotS(now_s + MAX_BACK_OFF_S))

@@ -60,7 +60,8 @@ class LimitWaits:
 class NodeMemory:
     """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
     nodes that were left idle to save power, the observation of limits for which fragments were released last, how the
-    split among users went, and idle nodes that are not held (:mod:`.holding_order`).
+    split among users went, idle nodes that are not held (:mod:`.holding_order`), and since when as many
+    GPUs are idle beside a part: ((part, GPUs), time).
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
@@ -69,6 +70,7 @@ class NodeMemory:
     limits_at_s: float = 0.0
     share: ShareMemory = field(default_factory=ShareMemory)
     unheld: UnheldNodes = field(default_factory=UnheldNodes)
+    beside: tuple[tuple[tuple[str, int], float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

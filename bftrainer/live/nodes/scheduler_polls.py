@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -56,6 +57,7 @@ class SchedulerPolls:
         self._hints = hints or NoHints()
         self._random = random.Random(config.now.decisions.seed)
         self._poll: _Poll | None = None
+        self._changed = frozenset[str]()
         self._attended_s = clock.elapsed_s()
         self.view = ClusterView(PollSchedule(clock.elapsed_s()))
 
@@ -110,12 +112,19 @@ class SchedulerPolls:
             answer = error
         ended = EndedPoll(poll.begun_s, elapsed, now_s, poll.took_s, answer, self._random.uniform(0.9, 1.1))
         self.view = after_poll(view, ended, config, self._pilot_jobs, self._classes, fragments)
+        if changed := self._changed:
+            self._changed = frozenset()
+            self.look_soon(changed)
         for kind, text in notes(view, self.view):
             self._recorder.note(kind, "", text)
         return self.view.answers and not self.view.is_postponed
 
-    def look_soon(self) -> None:
-        """Something has changed on a node, as a holder's end shows."""
+    def look_soon(self, nodes: Iterable[str] = ()) -> None:
+        """Something has changed, as a holder's end shows: how many GPUs of these nodes are idle."""
+        gone = frozenset(nodes)
+        if self._poll is not None:
+            self._changed |= gone  # its answer may be older
+        self.view = self.view.without_candidates(gone)
         self.view = replace(self.view, schedule=self.view.schedule.expecting(self._clock.elapsed_s()))
 
     def look_again(self) -> None:

@@ -94,6 +94,12 @@ def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, froze
     return tuple((n.name, ours.main_partitions(n)) for n in seen.nodes if n.gpu_count and n.availability in idle)
 
 
+def in_use(seen: Observation, ours: PilotJobs) -> dict[str, int]:
+    """The GPUs of each shared node that jobs have, if a holder could have others. Beside a CPU-only job, some have no core."""
+    shared = (n for n in seen.nodes if n.availability is Availability.SHARED)
+    return {n.name: n.gpu_count - n.idle.gpus for n in shared if n.idle and part_of(n, ours).gpus}
+
+
 def window_ends_here(seen: Observation, pilot_jobs: PilotJobs, now_s: float) -> dict[str, float]:
     """When the windows of nodes end, held nodes included, by this host's clock; without the windows that do not end."""
     ends = window_ends(seen, pilot_jobs).items()

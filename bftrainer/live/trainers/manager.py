@@ -111,6 +111,11 @@ class TrainerManager:
         """What the quickest trainer for the core needs to grow, as submitted."""
         return self._least_rescale_s(self.for_core(now_s))
 
+    def moves(self) -> tuple[tuple[Nodes, float], ...]:
+        """What the core gave to each trainer, and the node-seconds of a rescale down and up, as submitted."""
+        given = ((it.state.desired, it.record.spec) for it in self._trainers.values() if it.state.desired)
+        return tuple((nodes, len(nodes) * (spec.scale_down_s + spec.scale_up_s)) for nodes, spec in given)
+
     def samples_done(self) -> tuple[tuple[str, float], ...]:
         """(name, samples) of trainers that have made progress."""
         return tuple((name, done) for name, it in self._trainers.items() if (done := it.samples) > 0)
