@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 class StepLoop:
     """Checkpoints and reports of a loop over steps. Create it after the process group, before the loop.
 
+    Where several workers have formed no process group, it forms one, and averages their gradients in each ``backward()``; torch
+    then draws other random numbers on each.
+
     The order of the data and the learning rate stay the script's. After a restart, torch draws other random numbers than at the
     start, so that random batches do not repeat the batches of the first steps.
 
@@ -42,9 +45,10 @@ class StepLoop:
         reporter: Default: a new ``Reporter``.
 
     Raises:
-        RuntimeError: There are several workers, but no process group.
         InvalidValueError: The weights are sharded.
     """
+
+    _forms_group = False
 
     def __init__(
         self,
@@ -60,10 +64,10 @@ class StepLoop:
         self._begin(model, optimizer, checkpoint, checkpoint_every_s, keep)
         self.samples, self._batch = 0, batch
         self._load()
-        if self.step_number:
+        if self.step_number or self._forms_group:
             import torch
 
-            torch.manual_seed(torch.initial_seed() + self.step_number)
+            torch.manual_seed(torch.initial_seed() + self.step_number + self._forms_group * self.rank)
         self._report(reporter)
 
     def _begin(
@@ -75,6 +79,8 @@ class StepLoop:
             raise InvalidValueError(
                 "the weights are sharded (fully_shard): expected a checkpoint of shards (docs/torchrun.md)"
             )
+        if self._forms_group:
+            self._average()
         self.step_number = 0
         """Steps since training began."""
         self._every_s, self._keep = every_s, dict(keep or {})
@@ -174,11 +180,23 @@ class StepLoop:
         """This worker's rank, and the number of workers."""
         import torch.distributed as dist
 
-        if dist.is_available() and dist.is_initialized():
-            return dist.get_rank(), dist.get_world_size()
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise RuntimeError("several workers, but no process group: call torch.distributed.init_process_group first")
-        return 0, 1
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
+            dist.init_process_group()
+            self._forms_group = True
+        return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+
+    def _average(self) -> None:
+        """Make ranks that were not wrapped by DistributedDataParallel train one model: gradients are averaged as they come."""
+        import torch.distributed as dist
+
+        def average(weight: Any) -> None:
+            dist.all_reduce(weight.grad)
+            weight.grad.div_(self.size)
+
+        for weight in self.model.parameters():
+            dist.broadcast(weight.data, 0)
+            if weight.requires_grad:
+                weight.register_post_accumulate_grad_hook(average)
 
     def _bare(self) -> torch.nn.Module:
         from torch.nn.parallel import DistributedDataParallel

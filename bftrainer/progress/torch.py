@@ -56,7 +56,6 @@ class Training(StepLoop):
         reporter: Default: a new ``Reporter``.
 
     Raises:
-        RuntimeError: There are several workers, but no process group.
         InvalidValueError: The data have no length or no batch size, or the weights are sharded.
     """
 

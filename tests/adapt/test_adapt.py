@@ -19,7 +19,7 @@ from bftrainer.client.adapt import adapted
 SHAPES = Path(__file__).parent / "shapes"
 SCRIPTS = Path(__file__).parents[2] / "docs/examples/scripts"
 LINES = {
-    "ddp_tutorial": 7, "mnist": 7, "nanogpt": 5, "accelerate_nlp": 6, "hf_trainer": 4, "horovod_mnist": 2,
+    "ddp_tutorial": 7, "mnist": 7, "alone": 7, "nanogpt": 5, "accelerate_nlp": 6, "hf_trainer": 4, "horovod_mnist": 2,
     "torch": 6, "accelerate": 6, "lightning": 4, "transformers": 5,
 }  # fmt: skip
 """Changed lines."""
@@ -54,12 +54,16 @@ TRAINED = {
     "ddp_tutorial": (512, 4, 3, ("3",)),
     "mnist": (512, 8, 4, ("--epochs=4",)),
     "accelerate_nlp": (256, 16, 12, ("--cpu", "--epochs=12")),
+    "alone": (512, 8, 4, ("--epochs=4",)),
 }
 """Samples, batch of a worker, epochs, and the arguments for them."""
 
 
 def script(folder: Path, name: str, text: str | None = None) -> Path:
     path = folder / f"{name}.py"
+    if name == "alone":  # forms no process group
+        text = (SHAPES / "mnist.txt").read_text()
+        text = text.replace('dist.init_process_group("gloo")', "pass").replace("DDP(Net()", "(Net()")
     own = SHAPES / f"{name}.txt"
     path.write_text(text or (own if own.exists() else SCRIPTS / f"{name}_plain.py").read_text())
     return path

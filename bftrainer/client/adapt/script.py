@@ -79,6 +79,6 @@ def _edited(source: ScriptSource) -> str:
     used = adapt_loop(source, accelerate=is_accelerate)
     if clue(source.before_edits) is None:
         source.notes.append(
-            "forms no process group: trains on one worker (--max-nodes 1) until it calls init_process_group"
+            "each worker runs the whole script: with several GPUs per node, the device is cuda:LOCAL_RANK"
         )
     return f"from bftrainer.progress.{'accelerate' if is_accelerate else 'torch'} import {used}"
