@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _NO_PILOT_S = 5.0
 INTERRUPTED = 130
+_NUMBERS = re.compile(r"[\d,.]+")  # a remark that only counts on is not printed again
 
 
 def follow(folder: Path, name: str, spool_name: str) -> None:
@@ -28,12 +30,13 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
     """
     from bftrainer.client.statuses import SubmissionStatus, look
 
-    directory, offsets, said, began_s = TrainerDirectory.of(folder, name), dict[Path, int](), "", time.monotonic()
+    directory, offsets, said, began_s = TrainerDirectory.of(folder, name), dict[Path, int](), ("", ""), time.monotonic()
     try:
         while True:
             view = look(folder, {name: spool_name})[name]
-            if (found := _line(view, allocation(folder).nodes.get(name, ()))) != said:
-                say(f"{name}: {found}", err=True)
+            status, remark = _line(view, allocation(folder).nodes.get(name, ()))
+            if (found := (status, _NUMBERS.sub("", remark))) != said:
+                say(": ".join(filter(None, (name, status, remark))), err=True)
                 said = found
             paths = directory.latest_logs()
             for path in paths:
@@ -49,8 +52,9 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _line(view: SubmissionView, nodes: tuple[str, ...]) -> str:
+def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
+    """The status, and a remark."""
     if view.record is None:
-        return ": ".join(filter(None, (view.status.value, view.reason)))
+        return view.status.value, view.reason or ""
     on = f" on {counted(len(nodes), 'node')}" if nodes and not view.status.is_final else ""
-    return ": ".join(filter(None, (status_text(view.record, nodes) + on, remark_of(view.record))))
+    return status_text(view.record, nodes) + on, remark_of(view.record)

@@ -154,7 +154,7 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
 
 def _horovod() -> Check:
     """Imported in a process of its own, since that may take long or end the interpreter."""
-    remedy = "docs/horovod.md shows how to build it; trainers with launcher restart do not need it"
+    remedy = "docs/horovod.md shows how to build it; only launchers horovod and horovodrun need it"
     try:
         text = command.run([sys.executable, "-c", _PROBE], timeout_s=_IMPORT_S)
         torch, horovod, gloo = json.loads(text.splitlines()[-1])
