@@ -137,7 +137,7 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
             or _may_explore(a, measured, state.at_s)
         ):
             submitted = a.submitted or a.trainer
-            prior = _prior(submitted, measured, per_node, len(state.pool))
+            prior = _prior(submitted, measured, per_node, len(state.pool), is_alone=len(state.active) == 1)
             if (key, prior) not in curves:  # trainers of one model have one curve
                 curves[key, prior] = estimate(prior, measured)
             a = _with_estimate(a, submitted, curves[key, prior], measured, len(state.pool), state.at_s)
@@ -186,15 +186,15 @@ def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measuremen
 _NOTHING = Measurements()
 
 
-def _prior(submitted: Trainer, measured: Measurements, per_node: float, pool: int) -> Curve:
-    """The curve that is assumed where nothing has been measured."""
+def _prior(submitted: Trainer, measured: Measurements, per_node: float, pool: int, *, is_alone: bool) -> Curve:
+    """The curve that is assumed where nothing has been measured. A trainer that is alone costs no other anything."""
     settings = submitted.learning
     assert settings is not None
     if not settings.blank:
         return submitted.curve
     if measured.points:
         return _shape(submitted.min_nodes, submitted.max_nodes)
-    return _guess(submitted, per_node, int(settings.share * pool))
+    return _guess(submitted, per_node, pool if is_alone else int(settings.share * pool))
 
 
 def _with_estimate(
@@ -242,6 +242,12 @@ def _shape(min_nodes: int, max_nodes: int) -> Curve:
 
 def _is_exploring(a: Active) -> bool:
     return a.submitted is not None and a.trainer.sizes != a.submitted.sizes
+
+
+def lessons(state: State) -> frozenset[str]:
+    """What has been learned so far, in a few words each: with more of them, trainers may use nodes that they did not use."""
+    sizes = (f"{key}, {len(measured.points)} sizes" for key, measured in state.measurements)
+    return frozenset((*sizes, *(f"{a.trainer.id} on trial" for a in state.active if _is_exploring(a))))
 
 
 def _is_known(measured: Measurements) -> bool:

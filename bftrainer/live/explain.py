@@ -169,8 +169,8 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
         )
     stake = _stake(entry, state, trainer)
     why = _by_class_or_end(entry, state, j) or (_in_line(state, j) if stake is None and not mine.after else "")
-    why = why or _why(mine, stake, shares, _of_class(state, mine), entry)
-    told = next(a.trainer for a in state.active if a.trainer.id == trainer)
+    told = state.active[j].trainer
+    why = why or _why(mine, stake, shares, _of_class(state, mine), told.max_nodes, entry)
     return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why, told)
 
 
@@ -238,7 +238,9 @@ def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float
     return gain(demand, above, forward_s) - gain(demand, n, forward_s)
 
 
-def _why(mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool: int, entry: JournalEntry) -> str:
+def _why(
+    mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool: int, most: int, entry: JournalEntry
+) -> str:
     """One sentence: what keeps it from having more nodes."""
     name, forward_s = entry.settings.policy, entry.settings.forward_s
     if pool == 0:
@@ -246,7 +248,9 @@ def _why(mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool
     if stake is None:
         return f"policy {name} follows its own rule and solves no optimization problem (docs/policies.md)"
     if stake.larger is None:
-        return "it has as many nodes as it can use (max_nodes)"
+        return (
+            "it has all nodes of the pool" if mine.after >= pool else "it has as many nodes as it can use (max_nodes)"
+        )
     if stake.larger > pool:
         return f"its next larger size is {stake.larger} nodes, but the pool has {pool}"
     amount = f"{stake.larger} nodes would bring it {quantity(stake.alone or 0.0, signed=True)} {stake.unit}"

@@ -23,6 +23,7 @@ from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError
+from bftrainer.estimation.update import lessons
 from bftrainer.live.facts import TickStage
 from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.memo import Memoized
@@ -141,12 +142,14 @@ class LiveWorld:
         self._drains_since: ElapsedS | None = None
         self._told_all_joined = True
         self._has_cleared = False
+        self._lessons = lessons(told)
         for active in told.active:
             trainers.adopt_orders(active.trainer.id, active.nodes, told.pool, clock.now_s())
 
     def next_event(self, state: State) -> Event | None:
         """Wait until something has happened. None once the pilot was told to end and everything is released."""
         self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
+        self._lessons = lessons(state)
         for name in state.blamed:
             self._trainers.quarantine(name, state.kept)
         timer = self._timer
@@ -205,7 +208,7 @@ class LiveWorld:
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
             most = self._admission.max_parallel
-            core = frozenset(islice(self._trainers.for_core(now_s), most))
+            core = self._lessons.union(islice(self._trainers.for_core(now_s), most))
             trainers = self._trainers
             demand = PoolDemand(trainers.wants(now_s, most), trainers.least_rescale_s(now_s), trainers.moves())
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))

@@ -20,7 +20,7 @@ from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.domain.rescaling import Rescaling, rescaled
 from bftrainer.domain.state import State
 from bftrainer.estimation.estimates import estimate
-from bftrainer.estimation.update import MAX_KEPT
+from bftrainer.estimation.update import MAX_KEPT, lessons
 from bftrainer.policies.bftrainer import BFTrainer
 
 POLICY = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
@@ -258,21 +258,26 @@ def test_a_blank_trainer_is_worth_as_much_as_the_best_but_only_on_its_share() ->
     assert curve.at(16) == curve.at(4)
 
 
-def test_a_blank_trainers_share_follows_the_pool() -> None:
-    state = begun(learned("a", Curve((1, 16), (1.0, 16.0)), blank=True), pool=frozenset())
+def test_a_blank_trainer_gets_its_share_of_the_pool_or_alone_all_of_it() -> None:
+    blank = learned("a", Curve((1, 16), (1.0, 16.0)), blank=True)
+    state = begun(blank, pool=frozenset())
     assert state.active[0].nodes == frozenset()
     state = after(state, at_s=10.0, changes=(PoolChanged(joined=NODES),))
-    assert len(state.active[0].nodes) == 4
+    assert len(state.active[0].nodes) == 16
+    state = after(state, at_s=20.0, changes=(TrainerSubmitted(replace(blank, id="b")),))
+    assert [len(a.nodes) for a in state.active] == [4, 4]
 
 
 def test_a_flat_curve_is_found_out() -> None:
     """With that estimate, the policy would leave the trainer on one node forever."""
     state = begun(learned("a", Curve((1, 16), (50.0, 50.0)), window_s=20.0))
-    sizes = [len(state.active[0].nodes)]
+    sizes, learned_of = [len(state.active[0].nodes)], [lessons(state)]
     for at_s in range(60, 1200, 60):
         n = len(state.active[0].nodes)
         state = after(state, RateSeen("a", n, TRUTH.at(n), 30.0), at_s=float(at_s))
         sizes.append(len(state.active[0].nodes))
+        learned_of.append(lessons(state))
+    assert len(set(learned_of)) == 5, "nothing, a size, a trial, two more sizes: each time it may use other nodes"
     assert sizes[0] == 1
     assert sizes[-1] == 16, sizes
     assert state.active[0].trainer.sizes is None, "free again"

@@ -39,7 +39,8 @@ class DemandCap:
     """What a set of trainers is worth in nodes of a class, since they left more unused although they could use them.
 
     (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.) They had
-    ``tried`` nodes then. With more, a trainer may run that needs more than were left.
+    ``tried`` nodes then. With more, a trainer may run that needs more than were left. ``trainers``: their names, and what was
+    learned of them.
     """
 
     node_class: str
