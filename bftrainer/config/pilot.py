@@ -151,7 +151,7 @@ class TraceConfig(ConfigTable):
     """Random seed of the generated log. With the default, some nodes are idle at its start."""
     start_h: NotNegative = 0.0
     """Skip this many hours at the start of the log."""
-    speedup: Positive = 60.0
+    speedup: Positive = 10.0
     """Playback speed: seconds of the log per second of real time."""
 
 
