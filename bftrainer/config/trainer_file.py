@@ -290,17 +290,17 @@ def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, s
     # `setup` may provide the command (module load): then only the worker can tell.
     if not (spec.setup or spec.image) and find_command(spec.command[0], home, env) is None:
         raise InputFileError(f"{where}: command", f"{spec.command[0]!r:.200} does not exist or cannot be run")
-    image = None if spec.image is None else _image(spec.image, home, f"{where}: image")
+    image = None if spec.image is None else _image(spec.image, home, f"{where}: image", staged=bool(spec.stage_in))
     return spec.model_copy(update={"cwd": home, "env": env, "inherit": (), "image": image})
 
 
-def _image(name: str, home: Path, where: str) -> str:
-    """The absolute path of an image. One of a registry would be fetched at every start of a worker."""
+def _image(name: str, home: Path, where: str, *, staged: bool) -> str:
+    """The absolute path of an image, which ``stage_in`` may bring. A registry's would be fetched at every start of a worker."""
     if not name.endswith((".sif", ".sqsh")):
         source = name if "://" in name else f"docker://{name}"
         make = f"`apptainer pull torch.sif {source}` or, for pyxis, `enroot import -o torch.sqsh {source}`"
         raise InputFileError(where, f"expected a .sif or .sqsh file, got {name!r:.200}; make one: {make}")
-    if not (home / name).is_file():
+    if not (home / name).is_file() and not (staged and name.endswith(".sif")):
         raise InputFileError(where, f"{home / name} does not exist")
     return str((home / name).resolve())
 

@@ -57,19 +57,23 @@ while True:
 """
 
 
-def test_a_worker_is_started_by_apptainer_warm_and_cold(tmp_path: Path) -> None:
+def test_a_worker_is_started_by_apptainer_warm_and_cold_from_an_image_that_is_staged_once_per_node(
+    tmp_path: Path,
+) -> None:
     for folder, name, text in (("bin", "apptainer", APPTAINER), ("work", "t.sif", "image"), ("work", "t.py", SCRIPT)):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_text(text)
     (tmp_path / "bin/apptainer").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     table = {
         "name": "a",
         "command": [Path(sys.executable).name, "t.py"],
         "max_nodes": 2,
-        "image": "t.sif",
+        "image": "staged.sif",
+        "stage_in": ["cp t.sif staged.sif", "echo $BFTRAINER_FRAGMENT >> nodes"],
+        "setup": [f"export PATH={path}"],  # of a login shell it is the system's
         "cwd": "work",
     }
-    path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     spec = settle(check_table(table, TrainerSpec, "test"), "test", tmp_path, {"PATH": path, "PYTHONPATH": "/host"})
     with Trainer(tmp_path / "a", driver="restart", warm=True) as trainer:
         told = json.loads(trainer.directory.trainer.read_text())
@@ -78,16 +82,18 @@ def test_a_worker_is_started_by_apptainer_warm_and_cold(tmp_path: Path) -> None:
             "command": message.command,
             "cwd": str(message.cwd),
             "image": message.image,
+            "setup": message.setup,
             "environment": dict(message.environment),
         }
         trainer.directory.trainer.write_text(json.dumps(told))
-        trainer.start("n1:1:1")
-        trainer.steps(1)
-        at_s = trainer.hosts("n1:1:1 n2:1:2")
-        trainer.event("running", at_s, world_size=2)
+        trainer.start("n1:2:1")
         trainer.steps(2)
+        at_s = trainer.hosts("n1:2:1 n2:1:2")
+        trainer.event("running", at_s, world_size=3)
+        trainer.steps(3)
+        assert sorted((tmp_path / "work/nodes").read_text().split()) == ["1", "2"]
         logs = [log.read_text() for log in (tmp_path / "a").glob("logs/[0-9]*/*.log")]
-        assert len(logs) == 3
+        assert len(logs) == 5
         assert all("in the container" in log for log in logs)
 
 
