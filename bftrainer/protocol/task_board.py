@@ -22,6 +22,8 @@ from bftrainer.protocol.task_source import MOST_BYTES, TaskId, TaskSource
 
 MOST_FAILURES = 3
 """Of a task, until it is put aside."""
+PUT_ASIDE = "failed"
+"""The metric of a pool's progress that counts such tasks."""
 _MOST_TRACEBACK = 8000
 
 

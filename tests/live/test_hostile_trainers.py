@@ -131,7 +131,7 @@ def test_what_is_no_file_fails_its_trainer_only(on: Machine, name: str) -> None:
         on.bftrainer("resume", "bad")
     else:
         os.mkfifo(path)
-    eventually(lambda: "failed 1 times, will be retried: " in remark(on, "bad") or pilot.poll() is not None, 60)
+    eventually(lambda: "failed 1 time, will be retried: " in remark(on, "bad") or pilot.poll() is not None, 60)
     trains_on(on, "good", pilot, 1.0)
     assert str(path) in remark(on, "bad")
     on.bftrainer("cancel", "bad")

@@ -67,7 +67,7 @@ def test_the_reason_names_node_and_size_and_the_next_pilot_does_not_try_it_eithe
     home.pilot(15)
     row = Registry(home.store()).trainer("a")
     assert row.reason.startswith(
-        "failed 1 times, will be retried: GPU out of memory on n1 at 4 nodes; ran at 2: status 1"
+        "failed 1 time, will be retried: GPU out of memory on n1 at 4 nodes; ran at 2: status 1"
     )
     assert row.unfit == ((4, 4),)
     began = len(home.launcher.orders)

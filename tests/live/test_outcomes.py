@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 from live_house import spec
 
+from bftrainer.domain.times import HostS
 from bftrainer.live.trainers.outcomes import MAX_FAILURES, after_view
 from bftrainer.live.trainers.steps import TargetState
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
+from bftrainer.protocol.metrics import Metric
 from bftrainer.protocol.reports import DriverView, Ending
 
 QUEUED, WAITING, RUNNING = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
@@ -64,3 +66,14 @@ def test_the_status_follows_from_what_the_driver_says(
     if status is QUEUED:
         assert outcome.change is not None
         assert outcome.change.retry_s == (1.0 if view.ending is Ending.KILLED and not fault else 5.0)
+
+
+@pytest.mark.parametrize(
+    ("aside", "reason"), [(0.0, ""), (2.0, "2 of its tasks failed and were put aside (bftrainer show)")]
+)
+def test_a_pool_that_is_done_says_how_many_tasks_it_has_put_aside(aside: float, reason: str) -> None:
+    pool = record(RUNNING, spec=spec("a", launcher="pool"))
+    view = replace(ended(Ending.DONE), metrics=(Metric("failed", aside, aside, 8.0, aside, 8.0),))
+    change = after_view(pool, ON, view, RUN, "", frozenset(), HostS(10.0)).change
+    assert change is not None
+    assert (change.status, change.reason) == (DONE, reason)

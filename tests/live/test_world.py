@@ -386,7 +386,7 @@ def test_the_remark_on_a_failure_is_the_error_and_the_note_has_the_rest(home: Ho
     home.pilot(12)
     with closing(home.store()) as store:
         registry = Registry(store)
-        assert registry.trainer("a").reason == "failed 1 times, will be retried: status 1: ValueError: no data"
+        assert registry.trainer("a").reason == "failed 1 time, will be retried: status 1: ValueError: no data"
         (note,) = (note.text for note in registry.notes() if note.kind == "failure")
         assert note == f"status 1: {' | '.join(tail)}"
 

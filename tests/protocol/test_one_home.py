@@ -36,7 +36,6 @@ OTHERS = {
     "bftrainer/persistence/registry.py": {"running", "done", "failed"},  # a trainer's status in the registry
     "bftrainer/client/statuses.py": {"running", "done", "failed"},  # the same
     "bftrainer/rehearsal/ranks.py": {"ranks"},  # a check
-    "adapters/bftrainer_adapters/drivers/pool/main.py": {"failed"},  # a metric: tasks that are put aside
     "bftrainer/live/nodes/poll_schedule.py": {"failed"},  # what a look at the scheduler found
     "bftrainer/live/notices.py": {"done", "failed"},  # the notices' own words, which users' programs read
 }

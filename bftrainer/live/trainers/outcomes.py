@@ -17,6 +17,7 @@ from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.protocol.log_tail import out_of_memory
 from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.protocol.task_board import PUT_ASIDE
 
 MAX_FAILURES = 4
 RETRY_S = 5.0
@@ -88,6 +89,9 @@ def _after_end(
     match view.ending:
         case Ending.DONE:
             reason = closing_remark(view, record.spec.samples_total)
+            aside = next((it.last for it in view.metrics if it.name == PUT_ASIDE), 0)
+            if record.spec.launcher == "pool" and aside:
+                reason = f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
             return Outcome(replace(change, status=TrainerStatus.DONE, reason=reason, finished=True), is_over=True)
         case _ if record.status.is_final:
             return Outcome(replace(change, finished=True), is_over=True)
@@ -163,6 +167,6 @@ def after_failure(
     text = ": ".join(filter(None, [memory, reason, last_words(tail)]))
     if none_fits or failures >= MAX_FAILURES:
         return Outcome(replace(change, status=TrainerStatus.FAILED, reason=text, finished=True), notes, is_over=True)
-    text = f"failed {failures} times, will be retried: {text}"
+    text = f"failed {failures} time{'s' * (failures != 1)}, will be retried: {text}"
     retry_s = RETRY_S * 2 ** (failures - 1)
     return Outcome(replace(change, status=TrainerStatus.QUEUED, reason=text, retry_s=retry_s), notes)

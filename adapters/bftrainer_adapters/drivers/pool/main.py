@@ -22,7 +22,7 @@ from bftrainer.protocol.log_tail import last_lines
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
 from bftrainer.protocol.reports import Ending
-from bftrainer.protocol.task_board import TaskCounts
+from bftrainer.protocol.task_board import PUT_ASIDE, TaskCounts
 from bftrainer.protocol.task_source import TaskId
 from bftrainer.protocol.typed_json import write_json
 from bftrainer_adapters.drivers.common.core import (
@@ -77,7 +77,7 @@ class TaskReport:
         rate = (settled - since) / max(at_s - since_s, EVERY_S)
         left_s = (counts.tasks - settled) / rate if rate > 0 else None
         line = ProgressLine(
-            at_s, phase, self._incarnation, workers, settled, settled, metrics={"failed": counts.failed}
+            at_s, phase, self._incarnation, workers, settled, settled, metrics={PUT_ASIDE: counts.failed}
         )
         append_line(self._directory.progress, format_progress(line), PROGRESS_BYTES, "progress")
         if counts != self._written:
