@@ -108,6 +108,7 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
 
 def test_a_checkpoint_that_is_not_loaded_is_told_at_the_first_loss() -> None:
     assert "all 900 samples are repeated; it has loaded no checkpoint" in repeat_text(900.0, 2, 1.0)
+    assert repeat_text(900.0, 0, 1.0).startswith("restarted: all 900 samples are repeated; it has loaded no checkpoint")
     assert repeat_text(900.0, 1, 300.0) == "lost 1 node: 900 samples since the last checkpoint are repeated"
 
 
