@@ -171,6 +171,9 @@ class FakeNeighbours:
     silent: bool = False
     looks: int = 0
 
+    def has_news(self) -> bool:
+        return False
+
     def announce(self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> None:
         if self.silent:
             raise SchedulerError("made up: no answer")

@@ -120,5 +120,8 @@ class PeerPilots(Protocol):
         find none idle (``wants`` None: both as before).
         """
 
+    def has_news(self) -> bool:
+        """Whether something may have changed since the last look, where that is known without a call; asked at every tick."""
+
     def look(self) -> tuple[PeerPilot, ...]:
         """The peer pilots whose jobs are visible. Raises SchedulerError or CommandError if they are unknown."""

@@ -5,19 +5,22 @@ What a command costs slurmctld was counted with sdiag (22.05.8 and 26.05.5 alike
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from bftrainer.errors import CommandError, PostponedError
+from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
 from bftrainer_adapters.slurm import job_list
 from bftrainer_adapters.slurm.configuration import KeptConfig
 from bftrainer_adapters.slurm.job_list import JobList
+from bftrainer_adapters.slurm.published import NotPublishedError, Published
 from bftrainer_adapters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import parse_config
@@ -62,7 +65,9 @@ class SlurmCalls:
     budget: CallBudget | None = None
     user: str = field(default_factory=own_name)
     elapsed_s: Callable[[], float] = _of_commands
+    published: Published | None = None
     _config: KeptConfig = field(init=False)
+    _changed_s: float = -math.inf
     _read: str = ""
     _jobs: tuple[JobList | None, float] = (None, 0.0)
     _refusals: int = 0
@@ -103,6 +108,9 @@ class SlurmCalls:
         except CommandError as error:
             self._failed(error, kind)
             raise
+        finally:
+            if kind in (CallKind.SUBMIT, CallKind.RELEASE):
+                self._changed_s = time.time()
         self._refusals = 0
         return output
 
@@ -110,6 +118,8 @@ class SlurmCalls:
         """One squeue of all jobs. With ``is_for_two``, the next reader has the same list if it asks at once."""
         (found, at_s), self._jobs = self._jobs, (None, 0.0)
         if found is None or is_for_two or self.elapsed_s() - at_s > _AT_ONCE_S:
+            found = self.published_jobs()
+        if found is None:
             mark = new_mark()
             argv = job_list.argv(mark)
             text = self.run(argv, CallKind.LOOK, timeout_s)
@@ -117,6 +127,20 @@ class SlurmCalls:
         if is_for_two:
             self._jobs = found, self.elapsed_s()
         return found
+
+    def published_jobs(self, since_own: bool = False) -> JobList | None:
+        """The list that a broker has published, if there is one; with ``since_own``, after this pilot's latest change."""
+        with suppress(NotPublishedError, SchedulerError):
+            if self.published is not None:
+                return self.published.jobs(self._changed_s if since_own else -math.inf)
+        return None
+
+    def look(self, argv: Sequence[str], timeout_s: float) -> str:
+        """The output of a command, or what a broker has published of it."""
+        with suppress(NotPublishedError):
+            if self.published is not None:
+                return self.published.text(argv)
+        return self.run(argv, CallKind.LOOK, timeout_s)
 
     def config(self, timeout_s: float) -> str:
         """``scontrol show config``, which is kept for a while; the site's limit on calls is taken from it."""

@@ -46,6 +46,10 @@ class SlurmSettings(HolderSettings):
     """Maximum number of nodes that share a holder job. Fewer jobs; Slurm preempts all nodes of a job together."""
     assume_window_s: Positive | None = None
     """Maximum hold time of a node. Required if the site hides other users' jobs (PrivateData)."""
+    broker: str = ""
+    """Folder in which bftrainer broker publishes Slurm's answers. Where none counts, the pilot asks Slurm itself."""
+    broker_user: str = ""
+    """The user who runs it. Files of others do not count."""
     backend: Literal["commands", "pyslurm"] = "commands"
     """How nodes and jobs are read."""
 
@@ -86,6 +90,8 @@ class SlurmSettings(HolderSettings):
             raise InvalidValueError(
                 "holders need a partition or a qos that the main queue may preempt; set one of them"
             )
+        if bool(self.broker) != bool(self.broker_user):
+            raise InvalidValueError("broker needs broker_user, and broker_user needs broker")
         if self.start_within_s > 60 or self.longest_s < 60:
             raise InvalidValueError("expected start_within_s at most 60, longest_s at least 60")
         if self.gres and self.gpu_options:

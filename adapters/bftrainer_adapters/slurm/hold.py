@@ -184,8 +184,11 @@ class _Slurm(HolderJobs[SlurmSettings]):
             raise
 
     def listed(self) -> Mapping[str, HolderJob]:
-        mark = new_mark()
-        found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
+        if (all_jobs := self.calls.published_jobs(since_own=True)) is not None:
+            found = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
+        else:
+            mark = new_mark()
+            found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.limit.noted(reason)
         self.limit.update_if_due()

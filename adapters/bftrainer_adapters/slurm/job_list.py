@@ -16,7 +16,7 @@ _COLUMNS = {
     "%Y": "SCHEDNODES", "%D": "NODES", "%n": "REQ_NODES", "%e": "END_TIME", "%r": "REASON", "%j": "NAME", "%k": "COMMENT",
 }  # fmt: skip
 """Free text comes last."""
-_FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
+FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
 HOLDER_NAME, PILOT_NAME = NAMES = ("bftrainer-holder", "bftrainer-pilot")
 
 Job = dict[str, str]
@@ -26,7 +26,7 @@ Job = dict[str, str]
 def argv(mark: str, ended: bool = False) -> list[str]:
     """--noconvert: 1024 nodes would be ``1K``. With those that ``ended`` lately."""
     states = ["-t", "all"] if ended else []
-    return ["squeue", "-a", *states, "--noconvert", "-o", marked(_FORMAT, mark)]
+    return ["squeue", "-a", *states, "--noconvert", "-o", marked(FORMAT, mark)]
 
 
 @dataclass(frozen=True, slots=True)

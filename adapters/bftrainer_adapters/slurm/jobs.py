@@ -21,11 +21,11 @@ from bftrainer_adapters.holding.holder_jobs import JobPhase, limit_minutes
 from bftrainer_adapters.on_node.payload import NOTICE
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hostlists import NOTHING, parse_hostlist
-from bftrainer_adapters.slurm.job_list import HOLDER_NAME
+from bftrainer_adapters.slurm.job_list import HOLDER_NAME, JobList
 from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
 
 PAYLOAD_STEP = "bftrainer-payload"
-_LIST_FORMAT = "%i|%T|%n|%e|%r|%k"
+LIST_FORMAT = "%A|%T|%n|%e|%r|%k"
 _LIST_HEADER = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT"
 _NODES_FORMAT = "%i|%N"
 _NODES_HEADER = "JOBID|NODELIST"
@@ -126,7 +126,12 @@ def parse_submitted(text: str) -> str:
 def list_argv(user: str, mark: str) -> list[str]:
     """All holders of a user, recently ended ones included: squeue has to say that a job is over."""
     chosen = ["--local", "-t", "all", "-u", user, "-n", HOLDER_NAME]
-    return ["squeue", "-a", "--noconvert", *chosen, "-o", marked(_LIST_FORMAT, mark)]
+    return ["squeue", "-a", "--noconvert", *chosen, "-o", marked(LIST_FORMAT, mark)]
+
+
+def as_listed(jobs: JobList, user: str) -> str:
+    """The same of a list of all jobs."""
+    return jobs.as_printed(LIST_FORMAT, lambda job: job["%j"] == HOLDER_NAME and job["%u"] == user)
 
 
 def parse_list(text: str, mark: str) -> list[str]:

@@ -119,4 +119,4 @@ class SlurmScheduler:
         return times
 
     def _ask(self, argv: Sequence[str], parse: Callable[[str], _Parsed]) -> _Parsed:
-        return command.parsed(argv, self._calls.run(argv, CallKind.LOOK, self.timeout_s), parse)
+        return command.parsed(argv, self._calls.look(argv, self.timeout_s), parse)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import PeerPilot
@@ -19,8 +20,9 @@ from bftrainer.system import command
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.job_list import HOLDER_NAME, PILOT_NAME
+from bftrainer_adapters.slurm.job_list import HOLDER_NAME, PILOT_NAME, JobList
 from bftrainer_adapters.slurm.jobs import JOB_PHASES
+from bftrainer_adapters.slurm.published import NotPublishedError
 from bftrainer_adapters.slurm.records import fields_of, number, parse_records
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
 
@@ -65,6 +67,12 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
             if characters[owner] <= _MOST_CHARACTERS_OF_A_USER:
                 hosts[claim[4]] = None
     return tuple(replace(found[key], hosts=_split(claims[key])) for key in sorted(found))
+
+
+def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, ...]:
+    """All pilots in a list of jobs but this one of this user."""
+    text = jobs.as_printed(FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER)
+    return command.parsed(["squeue"], text, lambda text: parse_peers(text, jobs.mark, pilot, user))
 
 
 def _split(lists: Iterable[str]) -> tuple[str, ...]:
@@ -114,6 +122,8 @@ class SlurmPeerPilots:
     env: Mapping[str, str] = field(default_factory=dict)
     calls: SlurmCalls | None = None
     _has_announced: bool = False
+    _news: str = ""
+    _next_news_s: float = 0.0
     _demand: tuple[int | None, bool] = (None, False)
 
     def announce(self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> None:
@@ -129,9 +139,22 @@ class SlurmPeerPilots:
 
     def look(self) -> tuple[PeerPilot, ...]:
         """One squeue, about 10 ms. The observation that follows uses it as well."""
+        self._news = self._published_news()
         jobs = self._calls.jobs(self.timeout_s, is_for_two=True)
-        text = jobs.as_printed(FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER)
-        return command.parsed(["squeue"], text, lambda text: parse_peers(text, jobs.mark, self.pilot, self.user))
+        return of_jobs(jobs, self.pilot, self.user)
+
+    def has_news(self) -> bool:
+        """Whether a broker has published other jobs or demands since the last look; asks once a second."""
+        now_s = self._calls.elapsed_s()
+        if now_s < self._next_news_s:
+            return False
+        self._next_news_s = now_s + 1.0
+        return self._published_news() not in ("", self._news)
+
+    def _published_news(self) -> str:
+        with suppress(NotPublishedError):
+            return "" if self._calls.published is None else self._calls.published.head().news
+        return ""
 
     @property
     def _calls(self) -> SlurmCalls:

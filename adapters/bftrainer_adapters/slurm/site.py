@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pwd
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
+from bftrainer_adapters.slurm.published import Published
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 from bftrainer_adapters.slurm.several_nodes import check_settings
 
@@ -53,7 +55,8 @@ class SlurmSite:
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         settings = _settings(config, "configuration")
-        calls = SlurmCalls(budget=CallBudget(settings.calls_per_minute, clock.elapsed_s))
+        budget = CallBudget(settings.calls_per_minute, clock.elapsed_s)
+        calls = SlurmCalls(budget=budget, published=published(settings))
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
         by_gpu = config.nodes.unit == "gpu"
@@ -80,6 +83,18 @@ class SlurmSite:
             return [*found, *measured(settings, Path(where).parent / _HOLDERS)]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
+
+
+def published(settings: SlurmSettings) -> Published | None:
+    """What the configured broker publishes. Raises ``UserError`` where no such user is known."""
+    if not settings.broker:
+        return None
+    try:
+        return Published(Path(settings.broker), pwd.getpwnam(settings.broker_user).pw_uid)
+    except KeyError:
+        raise UserError(
+            f"slurm.broker_user: there is no user {settings.broker_user!r}; expected who runs the broker"
+        ) from None
 
 
 def worker_settings(gres: str) -> dict[str, object]:

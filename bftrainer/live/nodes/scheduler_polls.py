@@ -90,6 +90,8 @@ class SchedulerPolls:
         view = replace(self.view, held=self.view.held | fragments)
         if self._hints.take():
             view = replace(view, schedule=view.schedule.hinted(elapsed))
+        if self._poll is None and self._peers is not None and self._peers.has_news():
+            view = replace(view, schedule=view.schedule.expecting(elapsed))
         if self._poll is None:
             view = view.waited(passed_s)
             if self.demand is not None and self.demand.is_short:  # others may be giving nodes up for this pilot

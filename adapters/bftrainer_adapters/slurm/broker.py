@@ -1,0 +1,176 @@
+"""Asks Slurm for all pilots and publishes the answers; on request it ends holders of those who keep nodes above their part.
+
+It holds no node, hears of no user but through Slurm, and no pilot needs it. Jobs are asked for every few seconds, and twice a
+second for a moment after a change, as far as the budget goes; nodes after a change of jobs.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from bftrainer.core.fair_share import ShareMemory, Sharer, parts_of, split
+from bftrainer.domain.cluster import Availability, NodeView
+from bftrainer.errors import UserError
+from bftrainer.live.nodes.sharing import rivals
+from bftrainer.system import command
+from bftrainer.system.files import write_atomically
+from bftrainer_adapters.holding.call_budget import Bucket, CallKind
+from bftrainer_adapters.holding.holder_jobs import JobPhase
+from bftrainer_adapters.slurm import job_list, peers
+from bftrainer_adapters.slurm import text as slurm_text
+from bftrainer_adapters.slurm.calls import SlurmCalls, cost
+from bftrainer_adapters.slurm.job_list import HOLDER_NAME, Job, JobList
+from bftrainer_adapters.slurm.jobs import JOB_PHASES
+from bftrainer_adapters.slurm.observe import GPUS_ARGV, NODES_ARGV, RESERVATIONS_ARGV
+from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed
+from bftrainer_adapters.slurm.records import new_mark
+from bftrainer_adapters.slurm.setup import config_argv
+
+NODES_S, RESERVATIONS_S = 20.0, 45.0
+SOON_S, SOON_FOR_S = 0.5, 8.0
+_BURST = 30.0
+_TIMEOUT_S = 10.0
+_Parsed = TypeVar("_Parsed")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ``UserError`` unless only this user can write the folder."""
+    found = folder.stat() if folder.is_dir() else None
+    if found is None or found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UserError(
+            f"{folder}: expected a folder of user {os.getuid()} that others cannot write, such as mode 0755"
+        )
+
+
+@dataclass
+class Guard:
+    """Tells who keeps nodes above an equal part, and with an ``account`` ends the latest holders there."""
+
+    calls: SlurmCalls
+    partitions: frozenset[str]
+    account: str
+    tell: Callable[[str], None]
+    _memory: ShareMemory = field(default_factory=ShareMemory)
+    _ended: frozenset[str] = frozenset()
+
+    def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
+        """All pilots' demands, and the nodes that are idle."""
+        ours = [n for n in nodes if not self.partitions or self.partitions.intersection(n.partitions)]
+        idle = [n.name for n in ours if n.availability is Availability.FREE]
+        pilots = peers.of_jobs(jobs)
+        claims = rivals(pilots, sorted(n.name for n in ours))
+        found = split(Sharer("", "", 0), 0, claims, idle, math.inf, self._memory, now_s)
+        self._memory = found.memory
+        for text in found.tells:
+            self.tell(text)
+        parts = parts_of(self._memory.nodes, claims)
+        holders = {(p.user, p.pilot): p.holders for p in pilots}
+        by_id = {job["%A"]: job for job in jobs.jobs}
+        for key in sorted(self._memory.keep if self.account else ()):
+            self._end([by_id[job] for job in holders.get(key, ())], parts.get(key, 0))
+
+    def _end(self, holders: list[Job], part: int) -> None:
+        """The latest ones of this account, as many as are above the part."""
+        there = [job for job in holders if job["%T"] == "RUNNING" and job["%A"] not in self._ended]
+        above = sum(int(job["%D"]) for job in there) - part
+        chosen = []
+        for job in sorted(there, key=lambda job: -int(job["%A"])):
+            if job["%a"] == self.account and int(job["%D"]) <= above:
+                above -= int(job["%D"])
+                chosen.append(job["%A"])
+        if chosen:
+            user = there[0]["%u"]
+            # The filters hold where another job has got the id.
+            options = [f"--user={user}", f"--account={self.account}", f"--name={HOLDER_NAME}"]
+            self.calls.run(["scancel", *options, *chosen], CallKind.RELEASE, _TIMEOUT_S)
+            self._ended |= {*chosen}
+            self.tell(f"ended {len(chosen)} holders of {user}, whose equal part is {part}: {', '.join(chosen)}")
+
+
+@dataclass
+class Broker:
+    """``every_s`` between two lists of jobs while nothing changes; ``per_minute`` calls to slurmctld."""
+
+    folder: Path
+    calls: SlurmCalls
+    guard: Guard
+    every_s: float = 4.0
+    per_minute: float = 50.0
+    by_gpu: bool = False
+    _states: int = -1
+    _news: int = -1
+    _nodes: tuple[NodeView, ...] = ()
+    _nodes_s: float = -math.inf
+    _reservations_s: float = -math.inf
+    _changed_s: float = -math.inf
+
+    def __post_init__(self) -> None:
+        self._bucket = Bucket.full(_BURST, self.per_minute / 60.0, self.calls.elapsed_s())
+
+    def publish(self) -> float:
+        """Ask and publish once; the seconds until the next time. Raises what a command or its answer does."""
+        mark, at_s = new_mark(), time.time()
+        argv = job_list.argv(mark, ended=True)
+        jobs = command.parsed(argv, self._ask(argv), lambda text: JobList.read(text, mark))
+        now_s, states = self.calls.elapsed_s(), zlib.crc32(repr([*map(_state, filter(_lasts, jobs.jobs))]).encode())
+        if now_s - self._reservations_s >= RESERVATIONS_S:
+            self._publish(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)
+            self._reservations_s = now_s
+        if states != self._states or now_s - self._nodes_s >= NODES_S:
+            argv_of_nodes = (NODES_ARGV, GPUS_ARGV) if self.by_gpu else (NODES_ARGV,)
+            for words in argv_of_nodes:
+                self._nodes = self._publish(words, slurm_text.parse_nodes, NODES_S + 3 * self.every_s)
+            self._nodes_s = now_s
+        kept = [job for job in jobs.jobs if _is_shown(job)]
+        news = zlib.crc32(repr([(_state(job), job["%k"]) for job in kept]).encode())
+        if states != self._states or news != self._news:
+            self._changed_s = now_s
+        self._states, self._news = states, news
+        body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
+        head = Head(at_s, 3 * self.every_s, len(body), mark, f"{states:08x}{news:08x}")
+        write_atomically(self.folder / JOBS, packed(head, body), 0o644)
+        self.guard.look(jobs, self._nodes, time.time())
+        enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())
+        return max(enough_s, SOON_S if now_s - self._changed_s < SOON_FOR_S else self.every_s)
+
+    def check_hidden(self) -> None:
+        """Raise ``UserError`` where the site hides from users what would be published."""
+        hidden = command.parsed(
+            config_argv(), self.calls.config(_TIMEOUT_S), lambda text: slurm_text.parse_hidden(text, "")
+        )
+        if hidden:
+            words = ", ".join(sorted(kind.value for kind in hidden))
+            raise UserError(
+                f"the site hides {words} (PrivateData), so nothing may be published; pilots ask Slurm themselves"
+            )
+
+    def _publish(self, argv: tuple[str, ...], parse: Callable[[str], _Parsed], for_s: float) -> _Parsed:
+        at_s, text = time.time(), self._ask(argv)
+        found = command.parsed(argv, text, parse)
+        body = text.encode()
+        write_atomically(self.folder / name_of(argv), packed(Head(at_s, for_s, len(body)), body), 0o644)
+        return found
+
+    def _ask(self, argv: Sequence[str]) -> str:
+        self._bucket = self._bucket.take(cost(argv), self.calls.elapsed_s())
+        return self.calls.run(argv, CallKind.LOOK, _TIMEOUT_S)
+
+
+def _is_shown(job: Job) -> bool:
+    return bool(job["%j"]) or job_list.waits(job)
+
+
+def _lasts(job: Job) -> bool:
+    return JOB_PHASES.get(job["%T"]) is not JobPhase.OVER
+
+
+def _state(job: Job) -> tuple[str, str, str]:
+    return job["%A"], job["%T"], job["%D"]

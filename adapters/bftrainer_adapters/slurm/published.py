@@ -1,0 +1,112 @@
+"""Slurm's answers that one process publishes for all pilots (``bftrainer broker``): files that only it can write.
+
+A file is one line of JSON and the text. A reader that finds none that counts asks Slurm itself, so nothing depends on the
+publisher.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bftrainer.system.regular import open_regular
+from bftrainer.system.shared_files import while_replaced
+from bftrainer_adapters.slurm.job_list import JobList
+
+JOBS = "squeue"
+"""Its file is replaced last, and no other file counts without it."""
+MOST_BYTES = 64 << 20
+MOST_S = 60.0
+_HEAD_BYTES = 1000
+_CLOCKS_S = 1.0
+"""By so much the clocks of two hosts may differ."""
+
+
+class NotPublishedError(ValueError):
+    """Why a published answer does not count, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """``at_s``: when the command began, by the publisher's clock; ``for_s``: how long the answer counts. ``mark`` ends the
+    records of jobs. ``news`` changes with the jobs and their comments.
+    """
+
+    at_s: float
+    for_s: float
+    size: int
+    mark: str = ""
+    news: str = ""
+
+
+def name_of(argv: Sequence[str]) -> str:
+    """The file with the answer to a command."""
+    return "-".join(word.lstrip("-") for word in argv)
+
+
+def packed(head: Head, body: bytes) -> bytes:
+    """The content of a file."""
+    return json.dumps(asdict(head)).encode() + b"\n" + body
+
+
+@dataclass
+class Published:
+    """The folder of a publisher, who is this user."""
+
+    folder: Path
+    uid: int
+    now_s: Callable[[], float] = time.time
+    _jobs: tuple[Head, JobList] | None = None
+
+    def head(self, name: str = JOBS) -> Head:
+        """Raises :class:`NotPublishedError`."""
+        return self._read(name, with_text=False)[0]
+
+    def text(self, argv: Sequence[str]) -> str:
+        """The answer to a command. Raises :class:`NotPublishedError`."""
+        self.head()
+        return self._read(name_of(argv))[1]
+
+    def jobs(self, since_s: float = -math.inf) -> JobList:
+        """All that wait, and all of pilots, as of a moment after ``since_s``. Raises :class:`NotPublishedError`."""
+        head = self.head()
+        if head.at_s < since_s + _CLOCKS_S:
+            raise NotPublishedError(f"{self.folder / JOBS}: is older than the pilot's latest command")
+        if self._jobs is None or self._jobs[0] != head:
+            head, text = self._read(JOBS)
+            self._jobs = head, JobList.read(text, head.mark)
+        return self._jobs[1]
+
+    def _read(self, name: str, with_text: bool = True) -> tuple[Head, str]:
+        path = self.folder / name
+        try:
+            first, rest = while_replaced(lambda: self._content(path, with_text))
+            known = json.loads(first)
+            at_s, for_s, size = (float(known[key]) for key in ("at_s", "for_s", "size"))
+            head = Head(at_s, for_s, int(size), str(known["mark"]), str(known["news"]))
+        except (OSError, ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise NotPublishedError(why if isinstance(error, NotPublishedError) else f"{path}: {why}") from error
+        age_s = self.now_s() - head.at_s
+        if not -_CLOCKS_S <= age_s <= min(head.for_s, MOST_S):
+            raise NotPublishedError(f"{path}: is {age_s:.1f} s old, expected at most {min(head.for_s, MOST_S):.1f}")
+        if with_text and len(rest) != head.size:
+            raise NotPublishedError(f"{path}: has {len(rest):,} bytes of text, expected {head.size:,.0f}")
+        return head, rest.decode(errors="replace")
+
+    def _content(self, path: Path, with_text: bool) -> tuple[bytes, bytes]:
+        with os.fdopen(open_regular(path), "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid != self.uid:
+                raise NotPublishedError(f"{path}: belongs to uid {found.st_uid}, expected {self.uid}")
+            if found.st_nlink != 1 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise NotPublishedError(f"{path}: others can write it, or it has several links")
+            if found.st_size > MOST_BYTES:
+                raise NotPublishedError(f"{path}: has {found.st_size:,} bytes, expected at most {MOST_BYTES:,}")
+            return file.readline(_HEAD_BYTES), file.read(MOST_BYTES + 1) if with_text else b""
