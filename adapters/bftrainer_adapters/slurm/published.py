@@ -86,7 +86,7 @@ class Published:
     def _read(self, name: str, with_text: bool = True) -> tuple[Head, str]:
         path = self.folder / name
         try:
-            first, rest = while_replaced(lambda: self._content(path, with_text))
+            first, rest, there = while_replaced(lambda: self._content(path, with_text))
             known = json.loads(first)
             at_s, for_s, size = (float(known[key]) for key in ("at_s", "for_s", "size"))
             head = Head(at_s, for_s, int(size), str(known["mark"]), str(known["news"]))
@@ -96,11 +96,12 @@ class Published:
         age_s = self.now_s() - head.at_s
         if not -_CLOCKS_S <= age_s <= min(head.for_s, MOST_S):
             raise NotPublishedError(f"{path}: is {age_s:.1f} s old, expected at most {min(head.for_s, MOST_S):.1f}")
-        if with_text and len(rest) != head.size:
-            raise NotPublishedError(f"{path}: has {len(rest):,} bytes of text, expected {head.size:,.0f}")
+        if there != head.size:
+            raise NotPublishedError(f"{path}: has {there:,} bytes of text, expected {head.size:,}")
         return head, rest.decode(errors="replace")
 
-    def _content(self, path: Path, with_text: bool) -> tuple[bytes, bytes]:
+    def _content(self, path: Path, with_text: bool) -> tuple[bytes, bytes, int]:
+        """The head, the text, and how many bytes that has."""
         with os.fdopen(open_regular(path), "rb") as file:
             found = os.fstat(file.fileno())
             if found.st_uid != self.uid:
@@ -109,4 +110,5 @@ class Published:
                 raise NotPublishedError(f"{path}: others can write it, or it has several links")
             if found.st_size > MOST_BYTES:
                 raise NotPublishedError(f"{path}: has {found.st_size:,} bytes, expected at most {MOST_BYTES:,}")
-            return file.readline(_HEAD_BYTES), file.read(MOST_BYTES + 1) if with_text else b""
+            first = file.readline(_HEAD_BYTES)
+            return first, file.read(MOST_BYTES) if with_text else b"", found.st_size - len(first)

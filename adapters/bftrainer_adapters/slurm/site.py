@@ -12,7 +12,7 @@ from pathlib import Path
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.checks import Check
+from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.job_chaining import OwnJob
@@ -29,7 +29,7 @@ from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
-from bftrainer_adapters.slurm.published import Published
+from bftrainer_adapters.slurm.published import NotPublishedError, Published
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 from bftrainer_adapters.slurm.several_nodes import check_settings
 
@@ -80,7 +80,7 @@ class SlurmSite:
         try:
             settings = _settings(config, where)
             found = examine_slurm(settings, config.nodes.max_nodes, config.nodes.unit == "gpu")
-            return [*found, *measured(settings, Path(where).parent / _HOLDERS)]
+            return [*found, *_check_broker(settings), *measured(settings, Path(where).parent / _HOLDERS)]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
 
@@ -95,6 +95,15 @@ def published(settings: SlurmSettings) -> Published | None:
         raise UserError(
             f"slurm.broker_user: there is no user {settings.broker_user!r}; expected who runs the broker"
         ) from None
+
+
+def _check_broker(settings: SlurmSettings) -> list[Check]:
+    it = published(settings)
+    try:
+        return [] if it is None else [Check.ok("broker", f"{it.head().size:,} bytes about jobs in {it.folder}")]
+    except NotPublishedError as error:
+        remedy = "start `bftrainer broker` as that user; pilots ask Slurm themselves meanwhile"
+        return [Check("broker", CheckStatus.MISSING, str(error), remedy, required=False)]
 
 
 def worker_settings(gres: str) -> dict[str, object]:

@@ -1,0 +1,187 @@
+"""What a broker publishes, whose files count, and whose holders it ends. Slurm's commands are scripts here."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from adapters.slurm.test_calls import programs
+from recorded_slurm import recorded
+
+from bftrainer.errors import UserError
+from bftrainer_adapters.holding.call_budget import CallKind
+from bftrainer_adapters.slurm import peers
+from bftrainer_adapters.slurm.broker import SOON_S, Broker, Guard, check_folder
+from bftrainer_adapters.slurm.calls import SlurmCalls
+from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.job_list import JobList
+from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
+from bftrainer_adapters.slurm.published import JOBS, Head, NotPublishedError, Published, name_of, packed
+from bftrainer_adapters.slurm.site import published
+from bftrainer_adapters.slurm.states import node_view
+
+HEADER = "JOBID|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON|NAME|COMMENT"
+
+
+def line(job: int, user: str, state: str, name: str, comment: str = "", account: str = "pilots", nodes: int = 1) -> str:
+    return f"{job}|{user}|{account}|(null)|{state}|p|N/A|(null)|{nodes}|node01|N/A|None|{name}|{comment}"
+
+
+def printed(*lines: str, mark: str = "m") -> str:
+    return "".join(f"{it}|{mark}\n" for it in (HEADER, *lines))
+
+
+JOBS_NOW = (
+    line(1, "ann", "RUNNING", "secret|main", "a comment"),
+    line(2, "ann", "PENDING", "secret", "a comment"),
+    line(3, "ann", "RUNNING", "bftrainer-pilot", "bftrainer: pilot a of ann; wants 8"),
+    line(4, "ann", "CANCELLED", "bftrainer-holder", "bftrainer: idle node held by pilot a of ann; released"),
+)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    folder = tmp_path / "published"
+    folder.mkdir(mode=0o755)
+    (tmp_path / "nodes").write_text(recorded("planned.nodes.txt"))
+    (tmp_path / "jobs").write_text("".join(f"{it}|MARK\n" for it in (HEADER, *JOBS_NOW)))
+    count = f'echo "$0 $*" >> {tmp_path}/calls'
+    squeue = f'{count}\nsed "s/MARK$/$(echo "$*" | sed "s/.*|//")/" {tmp_path}/jobs'
+    scontrol = (
+        f'{count}\ncase "$*" in *reservation) echo "No reservations in the system" ;; *) cat {tmp_path}/nodes ;; esac'
+    )
+    env = programs(tmp_path, squeue=squeue, scontrol=scontrol, scancel=count)
+    calls = SlurmCalls(env, elapsed_s=time.monotonic)
+    return Broker(folder, calls, Guard(calls, frozenset(), "pilots", lambda _: None))
+
+
+def asked(tmp_path: Path) -> list[str]:
+    return [it.split()[0].rpartition("/")[2] for it in (tmp_path / "calls").read_text().splitlines()]
+
+
+def test_pilots_read_what_was_published_and_ask_nothing(broker: Broker, tmp_path: Path) -> None:
+    assert broker.publish() == SOON_S, "all is new"
+    before = asked(tmp_path)
+    calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
+    found = calls.jobs(1.0)
+    assert [job["%A"] for job in found.jobs] == ["2", "3", "4"], "running jobs of others are not published"
+    assert "secret" not in (broker.folder / JOBS).read_text()
+    assert [(it.user, it.wants) for it in peers.of_jobs(found)] == [("ann", 8)]
+    assert calls.look(NODES_ARGV, 1.0) == recorded("planned.nodes.txt")
+    assert calls.look(RESERVATIONS_ARGV, 1.0).startswith("No reservations")
+    assert calls.published_jobs(since_own=True) is not None
+    assert asked(tmp_path) == before
+    calls.run(["scancel", "4"], CallKind.RELEASE, 1.0)
+    assert calls.published_jobs(since_own=True) is None, "the list is older than what this pilot has done"
+
+
+def test_nodes_are_asked_again_after_a_change_of_jobs(broker: Broker, tmp_path: Path) -> None:
+    broker.publish()
+    broker.publish()
+    assert asked(tmp_path).count("scontrol") == 2, "the reservations and the nodes"
+    (tmp_path / "jobs").write_text(f"{HEADER}|MARK\n{line(1, 'ann', 'COMPLETING', 'x')}|MARK\n")
+    broker.publish()
+    assert asked(tmp_path).count("scontrol") == 3
+
+
+def test_the_budget_slows_the_broker_down(broker: Broker) -> None:
+    broker.calls.elapsed_s = lambda: 100.0
+    waits = [broker.publish() for _ in range(15)]
+    assert waits[:2] == [SOON_S, SOON_S]
+    assert waits[-1] == pytest.approx(7 / 50 * 60), (
+        "30 at once, then 50 a minute; 33 are made, and the next look costs 4"
+    )
+
+
+def test_a_demand_is_news_and_another_look_is_not(broker: Broker, tmp_path: Path) -> None:
+    calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
+    pilot = peers.SlurmPeerPilots("b", "bea", calls=calls)
+    assert not pilot.has_news(), "nothing is published"
+    for wants, expected in ((8, True), (8, False), (9, True)):
+        text = printed(
+            line(3, "ann", "RUNNING", "bftrainer-pilot", f"bftrainer: pilot a of ann; wants {wants}"), mark="MARK"
+        )
+        (tmp_path / "jobs").write_text(text)
+        broker.publish()
+        pilot._next_news_s = 0.0
+        assert pilot.has_news() is expected
+        assert [it.wants for it in pilot.look()] == [wants]
+
+
+def whole(text: str = printed(*JOBS_NOW), **head: object) -> bytes:
+    known = {"at_s": time.time(), "for_s": 10.0, "size": len(text.encode()), "mark": "m"} | head
+    return packed(Head(**known), text.encode())  # type: ignore[arg-type]
+
+
+def linked(path: Path) -> None:
+    path.with_name("other").write_bytes(whole())
+    path.symlink_to(path.with_name("other"))
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "absent": (lambda path: None, "No such file"),
+    "stale": (lambda path: path.write_bytes(whole(at_s=time.time() - 11)), "11.0 s old, expected at most 10.0"),
+    "of the future": (lambda path: path.write_bytes(whole(at_s=time.time() + 5)), "-5.0 s old"),
+    "NaN": (lambda path: path.write_bytes(whole(at_s=float("nan"))), "nan s old"),
+    "endless": (lambda path: path.write_bytes(whole(at_s=time.time() - 70, for_s=float("inf"))), "at most 60.0"),
+    "truncated": (lambda path: path.write_bytes(whole()[:-10]), "bytes of text, expected"),
+    "no JSON": (lambda path: path.write_bytes(b"[" * 100_000), "squeue: "),
+    "no head": (lambda path: path.write_bytes(b"{}\n"), "squeue: 'at_s'"),
+    "huge": (lambda path: (path.write_bytes(whole()), os.truncate(path, 65 << 20)), "expected at most 67,108,864"),
+    "a link": (linked, "is not a regular file"),
+    "two links": (lambda path: (path.write_bytes(whole()), os.link(path, path.with_name("b"))), "several links"),
+    "writable": (lambda path: (path.write_bytes(whole()), path.chmod(0o666)), "others can write it"),
+    "a pipe": (os.mkfifo, "is not a regular file"),
+    "garbled": (lambda path: path.write_bytes(whole("hello\n")), "squeue's header is"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(case: str, broker: Broker) -> None:
+    make, words = REFUSED[case]
+    make(broker.folder / JOBS)
+    with pytest.raises(Exception, match=words) as caught:
+        Published(broker.folder, os.getuid()).jobs()
+    assert "\n" not in str(caught.value)
+    calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
+    assert len(calls.jobs(1.0).jobs) == 4
+    (broker.folder / name_of(NODES_ARGV)).write_bytes(whole("lies"))
+    if case != "garbled":
+        assert calls.look(NODES_ARGV, 1.0) == recorded("planned.nodes.txt"), "no other file counts without it"
+
+
+def test_a_file_of_another_user_does_not_count(broker: Broker) -> None:
+    broker.publish()
+    with pytest.raises(NotPublishedError, match=f"belongs to uid {os.getuid()}, expected 12345"):
+        Published(broker.folder, 12345).jobs()
+    with pytest.raises(UserError, match=r"slurm\.broker_user: there is no user 'nobody-here'"):
+        published(SlurmSettings(partition="p", broker="/x", broker_user="nobody-here"))
+
+
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(UserError, match="that others cannot write"):
+        check_folder(tmp_path)
+
+
+def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broker, tmp_path: Path) -> None:
+    told: list[str] = []
+    guard = Guard(broker.calls, frozenset(), "pilots", told.append)
+    words = "bftrainer: idle node held by pilot a of ann; released at once when needed; wants 8"
+    rows = [line(n, "ann", "RUNNING", "bftrainer-holder", words) for n in range(10, 17)]
+    rows += [line(17, "ann", "RUNNING", "bftrainer-holder", words, account="science")]
+    rows += [line(30, "bea", "RUNNING", "bftrainer-pilot", "bftrainer: pilot b of bea; wants 8 short")]
+    nodes = tuple(node_view(f"node{n}", "ALLOCATED", ("p",), "", 2) for n in range(8))
+    for at_s in range(0, 200, 10):
+        guard.look(JobList.read(printed(*rows), "m"), nodes, float(at_s))
+    calls = [it for it in (tmp_path / "calls").read_text().splitlines() if "scancel" in it]
+    assert [it.partition(" ")[2] for it in calls] == [
+        "--user=ann --account=pilots --name=bftrainer-holder 16 15 14 13"
+    ], "once, and not the job of another account"
+    assert told == [
+        "a pilot of ann has kept 8 nodes for 120 s although its equal part is 4",
+        "ended 4 holders of ann, whose equal part is 4: 16, 15, 14, 13",
+    ]
