@@ -174,7 +174,9 @@ class FakeNeighbours:
     def has_news(self) -> bool:
         return False
 
-    def announce(self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> None:
+    def announce(
+        self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False, least: int = 1
+    ) -> None:
         if self.silent:
             raise SchedulerError("made up: no answer")
         if wants is None:

@@ -37,9 +37,7 @@ TABLE = (
     Command("pause", f"{_HERE}.requests:pause", "Checkpoint trainers and release their nodes.", "Trainers"),
     Command("resume", f"{_HERE}.requests:resume", "Resume paused trainers from their checkpoints.", "Trainers"),
     Command("cancel", f"{_HERE}.requests:cancel", "Cancel trainers.", "Trainers"),
-    Command(
-        "broker", "bftrainer_adapters.slurm.broker_command:broker", "Poll Slurm for the pilots of all users.", "Tools"
-    ),
+    Command("broker", "bftrainer_adapters.slurm.broker:broker", "Poll Slurm for the pilots of all users.", "Tools"),
     Command("policy", None, "List the installed policies.", "Tools"),
     Command("policy list", f"{_HERE}.policy:list_policies", "List the installed policies and what they require."),
     Command(

@@ -14,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from zlib import crc32
 
 SOON_S, LATER_S = 3.0, 120.0
 """Patience before nodes are released: for a pilot that is new or had none, for another one."""
@@ -23,6 +24,9 @@ IN_VAIN_S = 45.0
 """A pilot that lacks nodes and leaves some idle for so long cannot use them (and three polls, if those are longer)."""
 ASKING = 4.0
 """So many times longer while it has a pending holder: of many pilots that request the same node, one gets it."""
+TURN_S = 900.0
+_GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples, less whole numbers, are spread evenly, and so are turns."""
 FORGOTTEN_S, LONGEST_S = 300.0, 3600.0
 """At least so long it counts with what it holds; twice as long each time in a row, up to the longest."""
 ALONE, EQUAL_PART = "no other user's pilot wants nodes", "an equal part of"
@@ -42,13 +46,14 @@ class Demand:
 
     wants: int
     is_short: bool = False
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sharer:
     """A pilot in the split. ``wants``: nodes that its trainers could use, None if it does not say (an older one has what it
     holds); ``holds``: those it has; ``is_short``: it finds none idle. ``nodes``: those of ours that its host list allows (None:
-    any).
+    any). ``least``: the smallest number that they can use.
     """
 
     user: str
@@ -58,6 +63,7 @@ class Sharer:
     is_short: bool = False
     nodes: frozenset[str] | None = None
     asks: bool = False
+    least: int = 1
 
     @property
     def key(self) -> Key:
@@ -133,7 +139,21 @@ def equal_parts(nodes: int, wants: Mapping[str, int], holds: Mapping[str, int] |
     return parts
 
 
-def parts_of(nodes: int, claims: Iterable[Sharer], keep: Collection[Key] = ()) -> dict[Key, int]:
+def turns(nodes: int, pilots: Mapping[str, Sequence[Sharer]], keep: Collection[Key], now_s: float) -> dict[str, int]:
+    """The users whose part is below the smallest size of their trainers: each has that size for a share of the time, else
+    nothing. A part of 2 and a size of 8 give a quarter of all spans of :data:`TURN_S`, in an order that all compute.
+    """
+    wants = {user: sum(map(_wants, its)) for user, its in pilots.items()}
+    least = {user: min((c.least for c in its if _wants(c)), default=1) for user, its in pilots.items()}
+    found, span = dict[str, int](), now_s // TURN_S
+    for user, part in sorted(equal_parts(nodes, wants).items()):
+        if part < least[user] <= wants[user] and all(c.key not in keep for c in pilots[user]):
+            is_on = (crc32(user.encode()) / 2**32 + span * _GOLDEN) % 1.0 < part / least[user]
+            found[user] = least[user] if is_on and sum(found.values()) + least[user] <= nodes else 0
+    return found
+
+
+def parts_of(nodes: int, claims: Iterable[Sharer], keep: Collection[Key] = (), now_s: float = 0.0) -> dict[Key, int]:
     """The part of each pilot: evenly among users, and of a user's part evenly among the user's pilots. Those that ``keep`` what
     they hold have that, as a part of their user's or beyond it; the others divide the rest.
     """
@@ -141,7 +161,8 @@ def parts_of(nodes: int, claims: Iterable[Sharer], keep: Collection[Key] = ()) -
     for claim in claims:
         pilots[claim.user].append(claim)
     kept = {user: sum(c.holds for c in its if c.key in keep) for user, its in pilots.items()}
-    open_, of_user = set(pilots), dict[str, int]()
+    of_user = turns(nodes, pilots, keep, now_s)
+    nodes, open_ = nodes - sum(of_user.values()), pilots.keys() - of_user
     while open_:
         wants = {user: kept[user] + sum(_wants(c) for c in pilots[user] if c.key not in keep) for user in open_}
         found = equal_parts(nodes, wants, {user: sum(c.holds for c in pilots[user]) for user in open_})
@@ -188,7 +209,7 @@ def split(
         return is_new or claim.holds == 0 or claim.key in was.late
 
     silent = {c.key for c in others if c.wants is None}
-    due, fair = parts_of(memory.nodes, claims, silent), parts_of(memory.nodes, claims)
+    due, fair = parts_of(memory.nodes, claims, silent, now_s), parts_of(memory.nodes, claims, (), now_s)
 
     def waiting(parts: Mapping[Key, int]) -> list[Sharer]:
         return [c for c in claims if c.holds < TOLERATED * parts[c.key] and not c.finds(idle)]
@@ -204,7 +225,7 @@ def split(
         if c.key in keep - was.keep
     ]
     if keep:
-        due = parts_of(memory.nodes, claims, silent | keep)
+        due = parts_of(memory.nodes, claims, silent | keep, now_s)
     part = due[own.key]
     idle_since, passive, again_s = _in_vain(
         claims, due, idle, was.idle_since, passive, now_s, max(IN_VAIN_S, 3 * poll_s)
@@ -218,11 +239,13 @@ def split(
     patience_s = SOON_S if late else LATER_S
     again_s += [since_s + told_s[key] for key, since_s in keeps_since.items() if key not in keep]
     again_s += [memory.nodes_s + SETTLES_S] if settles else []
+    again_s += [(now_s // TURN_S + 1) * TURN_S] if any(c.least > 1 for c in claims) else []
     again_s += [above_s + patience_s] if gives > 0 else []
     gives_now = gives if gives > 0 and now_s - above_s >= patience_s else 0
     users = len({c.user for c in claims})
     whom = ", ".join(sorted({c.user for c in lacking})[:3])
     said = f"{EQUAL_PART} {memory.nodes} nodes for {users} users is {part}"
+    said += f", fewer than a trainer's {own.least}: it has turns" if part == 0 < own.least - 1 else ""
     if part < _wants(own) and users != was.users:
         tells.append(said)
     return Split(

@@ -159,7 +159,7 @@ class Observation:
 class PeerPilot:
     """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders`` are its holders' job ids,
     ``wants`` the nodes that its trainers could use (None: it does not say), ``is_short`` that it finds none idle, ``held`` the
-    number of nodes that its holders have, ``asks`` that one of them is pending.
+    number of nodes that its holders have, ``asks`` that one of them is pending, ``least`` the smallest number of use to it.
 
     ``job`` is one of its jobs. Only ``user``, ``held``, ``asks`` and the ids come from the scheduler; the rest is text that the
     user wrote.
@@ -174,6 +174,7 @@ class PeerPilot:
     is_short: bool = False
     held: int = 0
     asks: bool = False
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True)

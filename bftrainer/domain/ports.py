@@ -115,9 +115,11 @@ class NodeHolder(Protocol):
 class PeerPilots(Protocol):
     """The other pilots of the site, of all users. Real: Slurm, by the comments of holder jobs and pilot jobs."""
 
-    def announce(self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> None:
-        """Show the other pilots that these hosts are ours, how many nodes our trainers could use, and whether we lack nodes and
-        find none idle (``wants`` None: both as before).
+    def announce(
+        self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False, least: int = 1
+    ) -> None:
+        """Show the other pilots that these hosts are ours, how many nodes our trainers could use (at least and at most), and
+        whether we lack nodes and find none idle (``wants`` None: all as before).
         """
 
     def has_news(self) -> bool:

@@ -210,7 +210,7 @@ class LiveWorld:
             most = self._admission.max_parallel
             core = self._lessons.union(islice(self._trainers.for_core(now_s), most))
             trainers = self._trainers
-            demand = PoolDemand(trainers.wants(now_s, most), trainers.least_rescale_s(now_s), trainers.moves())
+            demand = PoolDemand(trainers.wants(now_s, most), *trainers.least(now_s), trainers.moves())
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:

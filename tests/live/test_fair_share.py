@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 from shared_cluster import Pilot, SharedCluster
 
-from bftrainer.core.fair_share import LATER_S, TOLD_S, TOLERATED, ShareMemory, Sharer, equal_parts, parts_of, split
+from bftrainer.core.fair_share import (
+    LATER_S,
+    TOLD_S,
+    TOLERATED,
+    TURN_S,
+    ShareMemory,
+    Sharer,
+    equal_parts,
+    parts_of,
+    split,
+)
 from bftrainer.domain.cluster import Fragment, FragmentPhase, PeerPilot
 from bftrainer.domain.state import State
 from bftrainer.domain.times import PilotS
@@ -74,6 +84,22 @@ def test_parts_of_pilots_are_those_of_their_users_in_any_order(nodes: int, claim
 def test_a_table_of_parts(nodes: int, claims: list[Sharer], parts: list[int]) -> None:
     found = parts_of(nodes, claims, {c.key for c in claims if c.wants is None})
     assert [found[c.key] for c in claims] == parts
+
+
+def test_a_user_whose_part_is_too_small_for_its_trainers_takes_turns_for_as_much() -> None:
+    """5 users on 8 nodes: a part of 1 or 2, and trainers of 4 nodes."""
+    claims = [Sharer(user, "p", 8, least=4 if user in "ab" else 1) for user in "abcde"]
+    found = [parts_of(8, claims, (), TURN_S * n) for n in range(1000)]
+    assert all(sum(parts.values()) == 8 for parts in found)
+    for claim in claims[:2]:
+        had = [parts[claim.key] for parts in found]
+        assert {*had} == {0, 4}
+        assert sum(had) == pytest.approx(1000 * 2, rel=0.02), "a and b have the odd nodes"
+    assert min(parts[claims[2].key] for parts in found) == 0, "both at once leave nothing"
+    lies = [*claims[:4], Sharer("e", "p", 8, least=9)]
+    assert parts_of(8, lies) == parts_of(8, [*claims[:4], Sharer("e", "p", 8)]), "nobody waits for what is not wanted"
+    alone = split(claims[0], 0, claims[1:], (), math.inf, ShareMemory(), 100.0)
+    assert alone.again_s <= TURN_S
 
 
 @settings(deadline=None, max_examples=30)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,13 +29,14 @@ def users(site_lab: Lab) -> Iterator[tuple[LabUser, LabUser]]:
         yield ann, bea
 
 
-def config(poll_s: float) -> str:
-    return pilot_config(learning={"measure": False}, nodes={"flap_back_off_s": 1}, times={"poll_s": poll_s})
+def config(poll_s: float, **slurm: object) -> str:
+    nodes, times = {"flap_back_off_s": 1}, {"poll_s": poll_s}
+    return pilot_config(learning={"measure": False}, nodes=nodes, times=times, slurm=slurm)
 
 
-def house(user: LabUser, trainers: int, most: int, poll_s: float = 2.0) -> Path:
+def house(user: LabUser, trainers: int, most: int, poll_s: float = 2.0, **slurm: object) -> Path:
     state = user.folder("state")
-    user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", config(poll_s), str(state / "bftrainer.toml"))
+    user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", config(poll_s, **slurm), str(state / "bftrainer.toml"))
     stepper = CHECKOUT / "tests" / "live" / "stepper.py"
     words = f"--name t --launcher restart --max-nodes {most} --samples-per-s 10 --cwd {user.home}".split()
     words += ["--grid", f"seed=1..{trainers}", "--set", "scale_up_s = 2", "--set", "scale_down_s = 1"]
@@ -47,6 +49,21 @@ def house(user: LabUser, trainers: int, most: int, poll_s: float = 2.0) -> Path:
 def bftrainer(user: LabUser, command: str, *words: str) -> str:
     argv = (sys.executable, "-m", "bftrainer", command, "--state", str(user.home / "state"), *words)
     return user.run(*argv).stdout
+
+
+@contextmanager
+def broker(user: LabUser, *options: str) -> Iterator[dict[str, object]]:
+    """A broker of this user; what pilots have to know of it."""
+    folder = user.folder("published")
+    user.run("chmod", "755", str(user.home), str(folder))
+    argv = (sys.executable, "-m", "bftrainer", "broker", str(folder), "--partition", "scavenge", *options)
+    process = user.spawn(*argv, out=user.lab.root / "broker.out")
+    try:
+        wait_until(lambda: (folder / "squeue").exists(), "the broker")
+        yield {"broker": str(folder), "broker_user": user.name}
+    finally:
+        process.terminate()
+        process.wait(10)
 
 
 def pilot(user: LabUser) -> str:

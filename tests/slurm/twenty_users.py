@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import started
 from ordinary_user import uncovered
-from slurm.test_many_users import held, house, pilot
+from slurm.test_many_users import broker, held, house, pilot
 from slurm_lab import Lab, Settings
 from slurm_user import NAME, lab_user
 from slurm_versions import VERSIONS
@@ -71,6 +71,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--slurm", choices=VERSIONS, default="installed")
     parser.add_argument("--poll", type=float, default=10.0, help="times.poll_s (default 10)")
+    parser.add_argument("--broker", action="store_true", help="one process polls for all")
     options = parser.parse_args()
     if (hidden := uncovered()) and "BFTRAINER_UNCOVERED" not in os.environ:
         os.execvpe(hidden[0], [*hidden, sys.executable, *sys.argv], {**os.environ, "BFTRAINER_UNCOVERED": "1"})
@@ -78,8 +79,11 @@ def main() -> None:
     for lab in started(settings, VERSIONS[options.slurm]):
         with ExitStack() as stack:
             users = [stack.enter_context(lab_user(lab, name=f"{NAME}-{n}")) for n in range(options.users)]
+            its = {}
+            if options.broker:
+                its = stack.enter_context(broker(stack.enter_context(lab_user(lab, name=f"{NAME}-b"))))
             for n, user in enumerate(users):
-                house(user, 1 if n else 100, 8, options.poll)
+                house(user, 1 if n else 100, 8, options.poll, **its)
             for user in users:
                 pilot(user)
             measure(lab, [user.name for user in users], options.minutes)

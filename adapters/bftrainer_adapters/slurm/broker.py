@@ -16,12 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import click
+
+from bftrainer.cli.choices import DIR
 from bftrainer.core.fair_share import ShareMemory, Sharer, parts_of, split
 from bftrainer.domain.cluster import Availability, NodeView
-from bftrainer.errors import UserError
+from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.live.nodes.sharing import rivals
 from bftrainer.system import command
 from bftrainer.system.files import write_atomically
+from bftrainer.system.printable import printable
 from bftrainer_adapters.holding.call_budget import Bucket, CallKind
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.slurm import job_list, peers
@@ -29,13 +33,13 @@ from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls, cost
 from bftrainer_adapters.slurm.job_list import HOLDER_NAME, Job, JobList
 from bftrainer_adapters.slurm.jobs import JOB_PHASES
-from bftrainer_adapters.slurm.observe import GPUS_ARGV, NODES_ARGV, RESERVATIONS_ARGV
+from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
 from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv
 
 NODES_S, RESERVATIONS_S = 20.0, 45.0
-SOON_S, SOON_FOR_S = 0.5, 8.0
+EVERY_S, SOON_S, SOON_FOR_S = 4.0, 0.5, 8.0
 _BURST = 30.0
 _TIMEOUT_S = 10.0
 _Parsed = TypeVar("_Parsed")
@@ -60,6 +64,8 @@ class Guard:
     tell: Callable[[str], None]
     _memory: ShareMemory = field(default_factory=ShareMemory)
     _ended: frozenset[str] = frozenset()
+    _warned: frozenset[tuple[str, str]] = frozenset()
+    """Pilots that have lost holders: they are not waited for again."""
 
     def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
         """All pilots' demands, and the nodes that are idle."""
@@ -74,7 +80,9 @@ class Guard:
         parts = parts_of(self._memory.nodes, claims)
         holders = {(p.user, p.pilot): p.holders for p in pilots}
         by_id = {job["%A"]: job for job in jobs.jobs}
-        for key in sorted(self._memory.keep if self.account else ()):
+        above = self._memory.keep | (self._warned & self._memory.keeps_since.keys())
+        for key in sorted(above if self.account else ()):
+            self._warned |= {key}
             self._end([by_id[job] for job in holders.get(key, ())], parts.get(key, 0))
 
     def _end(self, holders: list[Job], part: int) -> None:
@@ -97,14 +105,12 @@ class Guard:
 
 @dataclass
 class Broker:
-    """``every_s`` between two lists of jobs while nothing changes; ``per_minute`` calls to slurmctld."""
+    """``per_minute`` calls to slurmctld."""
 
     folder: Path
     calls: SlurmCalls
     guard: Guard
-    every_s: float = 4.0
     per_minute: float = 50.0
-    by_gpu: bool = False
     _states: int = -1
     _news: int = -1
     _nodes: tuple[NodeView, ...] = ()
@@ -125,9 +131,7 @@ class Broker:
             self._publish(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)
             self._reservations_s = now_s
         if states != self._states or now_s - self._nodes_s >= NODES_S:
-            argv_of_nodes = (NODES_ARGV, GPUS_ARGV) if self.by_gpu else (NODES_ARGV,)
-            for words in argv_of_nodes:
-                self._nodes = self._publish(words, slurm_text.parse_nodes, NODES_S + 3 * self.every_s)
+            self._nodes = self._publish(NODES_ARGV, slurm_text.parse_nodes, NODES_S + 3 * EVERY_S)
             self._nodes_s = now_s
         kept = [job for job in jobs.jobs if _is_shown(job)]
         news = zlib.crc32(repr([(_state(job), job["%k"]) for job in kept]).encode())
@@ -135,11 +139,11 @@ class Broker:
             self._changed_s = now_s
         self._states, self._news = states, news
         body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
-        head = Head(at_s, 3 * self.every_s, len(body), mark, f"{states:08x}{news:08x}")
+        head = Head(at_s, 3 * EVERY_S, len(body), mark, f"{states:08x}{news:08x}")
         write_atomically(self.folder / JOBS, packed(head, body), 0o644)
         self.guard.look(jobs, self._nodes, time.time())
         enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())
-        return max(enough_s, SOON_S if now_s - self._changed_s < SOON_FOR_S else self.every_s)
+        return max(enough_s, SOON_S if now_s - self._changed_s < SOON_FOR_S else EVERY_S)
 
     def check_hidden(self) -> None:
         """Raise ``UserError`` where the site hides from users what would be published."""
@@ -174,3 +178,43 @@ def _lasts(job: Job) -> bool:
 
 def _state(job: Job) -> tuple[str, str, str]:
     return job["%A"], job["%T"], job["%D"]
+
+
+@click.command()
+@click.argument("folder", type=DIR)
+@click.option(
+    "--partition", "partitions", multiple=True, help="Partition of the nodes that users share.  [default: all]"
+)
+@click.option(
+    "--calls", type=click.FloatRange(10), default=50.0, show_default=True, help="Calls to slurmctld a minute."
+)
+@click.option("--enforce", "account", default="", metavar="ACCOUNT", help="End holders of this account above a part.")
+def broker(folder: Path, partitions: tuple[str, ...], by_gpu: bool, every_s: float, calls: float, account: str) -> None:
+    """Publish Slurm's answers in FOLDER for the pilots of all users, so that they need not ask.
+
+    Runs as an ordinary user, best one of its own, who alone can write FOLDER. Pilots find it by slurm.broker. It tells who
+    keeps nodes that others lack. With --enforce, its user is a coordinator of the holders' account.
+
+    \b
+    Example:
+      bftrainer broker /shared/bftrainer --partition scavenge
+    """
+    os.umask(0o022)
+    check_folder(folder)
+    own = SlurmCalls()
+    guard = Guard(own, frozenset(partitions), account, _tell)
+    it, problem = Broker(folder, own, guard, calls), ""
+    while True:
+        was, problem, wait_s = problem, "", EVERY_S
+        try:
+            it.check_hidden()
+            wait_s = it.publish()
+        except (CommandError, SchedulerError, OSError) as error:
+            problem = str(error)
+        if problem != was:
+            _tell(problem or "Slurm responds again")
+        time.sleep(wait_s)
+
+
+def _tell(text: str) -> None:
+    click.echo(f"{time.strftime('%F %T')} {printable(text)}")

@@ -31,7 +31,7 @@ LOOK_CALLS = 5
 LIST_CALLS = 2
 STEP_CALLS = 2
 """Of an srun in a job. Where the site limits calls, the payload's and the first worker's are reserved with a submission."""
-_AT_ONCE_S = 1.0
+_AT_ONCE_S = 0.5
 _USED_OF_LIMIT = 0.8
 """Of the site's limit; the rest is for the user."""
 _MOST_REFUSALS = 3
@@ -114,17 +114,14 @@ class SlurmCalls:
         self._refusals = 0
         return output
 
-    def jobs(self, timeout_s: float, is_for_two: bool = False) -> JobList:
-        """One squeue of all jobs. With ``is_for_two``, the next reader has the same list if it asks at once."""
-        (found, at_s), self._jobs = self._jobs, (None, 0.0)
-        if found is None or is_for_two or self.elapsed_s() - at_s > _AT_ONCE_S:
-            found = self.published_jobs()
-        if found is None:
-            mark = new_mark()
-            argv = job_list.argv(mark)
-            text = self.run(argv, CallKind.LOOK, timeout_s)
-            found = command.parsed(argv, text, lambda text: JobList.read(text, mark))
-        if is_for_two:
+    def jobs(self, timeout_s: float, anew: bool = False) -> JobList:
+        """One squeue of all jobs; for half a second the same list, unless it is asked for ``anew``."""
+        found, at_s = self._jobs
+        if found is None or anew or self.elapsed_s() - at_s > _AT_ONCE_S:
+            if (found := self.published_jobs()) is None:
+                argv = job_list.argv(mark := new_mark())
+                text = self.run(argv, CallKind.LOOK, timeout_s)
+                found = command.parsed(argv, text, lambda text: JobList.read(text, mark))
             self._jobs = found, self.elapsed_s()
         return found
 

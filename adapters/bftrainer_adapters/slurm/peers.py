@@ -29,7 +29,8 @@ from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
 FORMAT = "%A|%u|%T|%j|%r|%D|%k"
 _HEADER = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"
 _WORDS = re.compile(
-    r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:;[^;]*?)??(?:; wants ([0-9]{1,7})( short)?)?(?:; hosts (\S+))?"
+    r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:; least ([0-9]{1,7})|;[^;]*?)??"
+    r"(?:; wants ([0-9]{1,7})( short)?)?(?:; hosts (\S+))?"
 )
 _MAX_CHARACTERS = 700
 """Slurm rejects comments of more than 1,024."""
@@ -57,15 +58,16 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
         if name == HOLDER_NAME:
             held = seen.held + (0 if waits else number(size))
             seen = replace(seen, holders=(*seen.holders, job), held=held, asks=seen.asks or waits)
-        wants = int(claim[2]) if claim and claim[2] and not waits else None
+        wants = int(claim[3]) if claim and claim[3] and not waits else None
         if wants is not None and (seen.wants is None or name == PILOT_NAME):  # its own job is up to date
-            seen = replace(seen, wants=wants, is_short=name == PILOT_NAME and bool(claim and claim[3]))
+            is_short, least = name == PILOT_NAME and bool(claim and claim[4]), int(claim[2] or 1) if claim else 1
+            seen = replace(seen, wants=wants, is_short=is_short, least=least)
         found[key] = seen
         hosts = claims.setdefault(key, {})
-        if claim and claim[4] and not waits and claim[4] not in hosts:  # all holders of a pilot repeat its list
-            characters[owner] += len(claim[4])
+        if claim and claim[5] and not waits and claim[5] not in hosts:  # all holders of a pilot repeat its list
+            characters[owner] += len(claim[5])
             if characters[owner] <= _MOST_CHARACTERS_OF_A_USER:
-                hosts[claim[4]] = None
+                hosts[claim[5]] = None
     return tuple(replace(found[key], hosts=_split(claims[key])) for key in sorted(found))
 
 
@@ -126,21 +128,24 @@ class SlurmPeerPilots:
     _next_news_s: float = 0.0
     _demand: tuple[int | None, bool] = (None, False)
 
-    def announce(self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> None:
+    def announce(
+        self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False, least: int = 1
+    ) -> None:
         """Show the hosts and the demand in the comments of the pilot's job and of new holders."""
         check_hosts(hosts)
         self._demand = self._demand if wants is None else (wants, is_short)
         words = claim_words(hosts, *self._demand)
         self.on_holders(claim_words(hosts, self._demand[0]))  # whether it is short changes too often for them
         if self.job and (words or self._has_announced):
-            argv = announce_argv(self.job, f"bftrainer: pilot {self.pilot} of {self.user}{words}")
+            smallest = f"; least {min(least, _MOST_WANTED)}" if least > 1 else ""
+            argv = announce_argv(self.job, f"bftrainer: pilot {self.pilot} of {self.user}{smallest}{words}")
             self._calls.run(argv, CallKind.LOOK, self.timeout_s)
             self._has_announced = True
 
     def look(self) -> tuple[PeerPilot, ...]:
         """One squeue, about 10 ms. The observation that follows uses it as well."""
         self._news = self._published_news()
-        jobs = self._calls.jobs(self.timeout_s, is_for_two=True)
+        jobs = self._calls.jobs(self.timeout_s, anew=True)
         return of_jobs(jobs, self.pilot, self.user)
 
     def has_news(self) -> bool:

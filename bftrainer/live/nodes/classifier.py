@@ -27,6 +27,8 @@ class PoolDemand:
     wants: tuple[tuple[int, str | None], ...] = ()
     rescale_s: float = 0.0
     """What the quickest of them needs to grow onto a node."""
+    least: int = 1
+    """The smallest size of any."""
     moves: tuple[tuple[Nodes, float], ...] = ()
 
     @property

@@ -148,7 +148,7 @@ class SchedulerPolls:
         """In the background: only ``_shown`` is changed. After a failure it is tried again."""
         if self._peers is not None and demand is not None:
             with suppress(CommandError, SchedulerError):
-                self._peers.announce(hosts, demand.wants, demand.is_short)
+                self._peers.announce(hosts, demand.wants, demand.is_short, demand.least)
                 self._shown = demand
 
     def _ask(self) -> PollAnswer:

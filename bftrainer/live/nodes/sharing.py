@@ -54,7 +54,9 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
         if nodes is None or nodes:
             most = len(usable if nodes is None else nodes)
             wants = None if other.wants is None else min(other.wants, most)
-            found.append(Sharer(other.user, other.pilot, wants, other.held, other.is_short, nodes, other.asks))
+            found.append(
+                Sharer(other.user, other.pilot, wants, other.held, other.is_short, nodes, other.asks, other.least)
+            )
     return tuple(found)
 
 
@@ -76,11 +78,11 @@ def own_split(
     wants = min(known.total_demand, nodes.max_nodes, known.usable or nodes.max_nodes)  # before the first poll
     if is_quiet(nodes.quiet_hours, at.local_time):
         wants = min(wants, holds)
-    own = Sharer(known.user, "", wants, holds)
+    own = Sharer(known.user, "", wants, holds, least=known.demand.least)
     leaves = sum(h.given_back_s is not None and not h.is_released for h in known.fragments)
     poll_s = known.config.times.poll_s
     found = split(own, leaves, known.rivals, idle, most, known.memory.share, at.now_s, poll_s)
-    return Demand(wants, found.is_short), found
+    return Demand(wants, found.is_short, known.demand.least), found
 
 
 def cheapest(kept: Iterable[HeldFragment], used: Nodes, found: Split) -> list[HeldFragment]:

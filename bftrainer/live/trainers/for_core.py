@@ -61,6 +61,7 @@ def wanted_nodes(
     return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)
 
 
-def least_rescale_s(records: Mapping[str, TrainerRecord]) -> float:
-    """The shortest time in which one of them grows; 0 for none."""
-    return min((record.spec.scale_up_s for record in records.values()), default=0.0)
+def least_of(records: Mapping[str, TrainerRecord]) -> tuple[float, int]:
+    """The shortest time in which one of them grows (0 for none), and the smallest size."""
+    specs = [record.spec for record in records.values()]
+    return min((it.scale_up_s for it in specs), default=0.0), min((it.min_nodes for it in specs), default=1)

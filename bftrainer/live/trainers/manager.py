@@ -19,7 +19,7 @@ from bftrainer.live.memo import Memoized
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
-from bftrainer.live.trainers.for_core import due, least_rescale_s, wanted_nodes
+from bftrainer.live.trainers.for_core import due, least_of, wanted_nodes
 from bftrainer.live.trainers.managed import ManagedTrainer, Occupancy
 from bftrainer.live.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
 from bftrainer.live.trainers.ports import ClassLookup, Launcher
@@ -66,7 +66,7 @@ class TrainerManager:
         self._to_host = clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
         self._for_core, self._wants = Memoized(due), Memoized(wanted_nodes)
-        self._least_rescale_s = Memoized(least_rescale_s)
+        self._least = Memoized(least_of)
         self._occupancy = Occupancy(self._trainers)
         self._measured: list[Measured] = []
         self._early_stops = EarlyStops(recorder)
@@ -107,9 +107,9 @@ class TrainerManager:
         """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
         return self._wants(self.for_core(now_s), most, tuple(self._trainers), self._occupancy.classes())
 
-    def least_rescale_s(self, now_s: PilotS) -> float:
+    def least(self, now_s: PilotS) -> tuple[float, int]:
         """What the quickest trainer for the core needs to grow, as submitted."""
-        return self._least_rescale_s(self.for_core(now_s))
+        return self._least(self.for_core(now_s))
 
     def moves(self) -> tuple[tuple[Nodes, float], ...]:
         """What the core gave to each trainer, and the node-seconds of a rescale down and up, as submitted."""

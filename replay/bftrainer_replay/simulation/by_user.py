@@ -98,8 +98,10 @@ class ByUser(Wrapped):
         shares: dict[str, ShareMemory] = {}
         has, most, again_s = dict(held), dict[str, float](wants), math.inf
         if self.how is Users.SHARE:
+            trainers = [*(a.trainer for a in state.active), *state.queue]
+            least = {u: min(t.min_nodes for t in trainers if self.user_of[t.id] == u) for u in wants}
             idle = [f"idle {i}" for i in range(free)]
-            claims = {u: Sharer(u, "", wants[u], held[u], is_short=not free) for u in wants}
+            claims = {u: Sharer(u, "", wants[u], held[u], is_short=not free, least=least[u]) for u in wants}
             for u, own in claims.items():
                 others = [c for name, c in claims.items() if name != u]
                 found = split(own, 0, others, idle, math.inf, before.get(u, ShareMemory()), state.at_s)

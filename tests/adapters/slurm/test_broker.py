@@ -181,7 +181,10 @@ def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broke
     assert [it.partition(" ")[2] for it in calls] == [
         "--user=ann --account=pilots --name=bftrainer-holder 16 15 14 13"
     ], "once, and not the job of another account"
-    assert told == [
+    rows = [*rows[:3], *(line(n, "ann", "RUNNING", "bftrainer-holder", words) for n in range(40, 45)), rows[-1]]
+    guard.look(JobList.read(printed(*rows), "m"), nodes, 210.0)
+    assert "44 43 42 41" in (tmp_path / "calls").read_text(), "it takes them again: at once"
+    assert told[:2] == [
         "a pilot of ann has kept 8 nodes for 120 s although its equal part is 4",
         "ended 4 holders of ann, whose equal part is 4: 16, 15, 14, 13",
     ]
