@@ -12,7 +12,6 @@ from command_line import bftrainer
 from fakes_cluster import FakeClock, FakeCluster
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mutations import mutated
 
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PendingJob
@@ -230,32 +229,6 @@ def test_a_record_with_gaps_goes_through_every_command(tmp_path: Path, clock: Fa
     assert "gaps in the record" in ended.err
     assert bftrainer("replay", "convert", path, "--out", tmp_path / "short.csv.gz").status == 0
     assert read_event_log(tmp_path / "short.csv.gz").gaps == read_event_log(path).gaps
-
-
-def test_mutated_records_are_read_or_refused(tmp_path: Path, clock: FakeClock) -> None:
-    path = tmp_path / "idle.csv"
-    job = PendingJob("1", "u", ("main",), 4)
-    for idle in ("ab", "bc"):
-        record(path, Script(clock, idle, idle, "a", "a", waiting=((job,), (job,), ())))
-        clock.at_s += 600
-    content = path.read_bytes()
-    assert b"?" in content
-
-    @settings(max_examples=150, deadline=None)
-    @given(mutated(content))
-    def fuzz(data: bytes) -> None:
-        path.write_bytes(data)
-        try:
-            log = read_event_log(path)
-        except InputFileError as error:
-            refusal = error
-        else:
-            assert len(log.events) == len([line for line in data.split(b"\n")[1:] if line.strip(b"\r")])
-            assert all(start < end for start, end in log.gaps)
-            return
-        assert str(path) in refusal.where
-
-    fuzz()
 
 
 def test_what_the_recorder_refuses(tmp_path: Path, clock: FakeClock) -> None:

@@ -9,10 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from fuzz.readers.reader import Reader, of_file
-from log_examples import EXAMPLES
+from log_examples import EXAMPLES, GPU_EVENTS, RECORDED_EVENTS
+from reading_logs import totals
 from trace_examples import GAVEL, PHILLY, POLLUX, SIA
 
 from bftrainer.errors import UserError
+from bftrainer_replay.logs.open import OpenedLog
+
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7z")
 
 
 def _log(form: str | None) -> Callable[[Path], object]:
@@ -20,6 +24,7 @@ def _log(form: str | None) -> Callable[[Path], object]:
         from bftrainer_replay.analysis.idle_causes import idle_causes
         from bftrainer_replay.analysis.partitions import partitions_of
         from bftrainer_replay.analysis.shared_nodes import shared_nodes
+        from bftrainer_replay.logs.gpus import held_parts
         from bftrainer_replay.logs.model import cut
         from bftrainer_replay.logs.open import open_log
         from bftrainer_replay.logs.source import ImportOptions
@@ -31,8 +36,12 @@ def _log(form: str | None) -> Callable[[Path], object]:
             except UserError as error:  # two rounds
                 refusal = refusal or error
                 continue
+            _adds_up(opened, form, path.read_bytes(), skip_bad)
             if skip_bad:  # what is read without skipping is the same log, and a million nodes take seconds
                 window = cut(opened.log)
+                if window.gpus is not None:
+                    assert all(event.change.joined or event.change.left for event in held_parts(window, 20.0).events)
+                    continue
                 idle_causes(window, most_work=0)
                 partitions_of(window)
                 shared_nodes(window)
@@ -40,6 +49,40 @@ def _log(form: str | None) -> Callable[[Path], object]:
             raise refusal
 
     return read
+
+
+def _adds_up(opened: OpenedLog, form: str | None, data: bytes, skip_bad: bool) -> None:
+    """Every record is used, ignored or skipped, and no log is silently shorter than its file."""
+    times = [event.at_s for event in opened.log.events]
+    assert all(one < other for one, other in pairwise(times))
+    assert all(start < end for start, end in opened.log.gaps)
+    if data.startswith(_COMPRESSED):
+        return
+    if opened.is_event_log:
+        rows = [line for line in data.split(b"\n")[1:] if line.strip(b"\r") and not line.startswith(b"time,")]
+        assert len(times) == len(rows) or b'"' in data
+        return
+    read, used, passed, skipped = totals(opened)
+    assert read == used + passed + skipped
+    assert skip_bad or not skipped
+    assert _records_of(form, data) in (None, read)
+
+
+def _records_of(form: str | None, data: bytes) -> int | None:
+    """How many records a line-based log has, counted without the importer; None where a record is not a line."""
+    lines = [line.rstrip("\r") for line in data.decode("utf-8-sig", errors="surrogateescape").split("\n")]
+    if form in ("sacct", "jobcomp", "lsb.acct"):
+        lines = [line for line in lines if line and not line.startswith("#")]
+    elif form == "pbs":
+        lines = [line for line in lines if line]
+    elif form == "swf":
+        lines = [line for line in lines if line.strip() and not line.lstrip().startswith(";")]
+    elif form == "alcf":
+        lines = [line for line in lines if line.strip()]
+    else:
+        return None
+    has_header = form == "alcf" or (form == "sacct" and "Start|" in lines[0] + "|")
+    return len(lines) - has_header
 
 
 def _tar(members: dict[str, bytes], mode: str = "w") -> bytes:
@@ -129,7 +172,8 @@ CURVES = b"model,nodes_1,nodes_2,nodes_8\nresnet,100,190.5,700\nbert,,12,40\n"
 def readers() -> Iterator[Reader]:
     """The readers of logs, tables and traces."""
     for form, example in EXAMPLES.items():
-        yield Reader(form, of_file(_log(form)), (example,))
+        more = (GPU_EVENTS, RECORDED_EVENTS) if form == "events" else ()
+        yield Reader(form, of_file(_log(form)), (example, *more))
     yield Reader("sacct with needs", of_file(_log("sacct")), (SACCT_NEEDS,))
     yield Reader("node events", of_file(_outages("events")), (NODE_EVENTS,))
     yield Reader("reservations", of_file(_outages("reservations")), (RESERVATIONS, NODE_EVENTS))

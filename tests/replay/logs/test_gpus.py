@@ -12,7 +12,6 @@ from data import data_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_examples import EXAMPLES
-from mutations import mutated
 from reading_logs import read
 
 from bftrainer.domain.events import PoolChanged
@@ -111,26 +110,6 @@ def test_a_pilot_holds_no_gpu_that_is_not_idle_and_loses_whole_parts(log: EventL
             free = sum(name.startswith(node) for name in idle)
             assert mine <= free
             assert mine == free or at_s <= quiet_s + back_s, "idle GPUs are held again"
-
-
-GOOD = (
-    LISTED
-    + "2021-01-01T00:00:00,a:3 b:8,\n2021-01-01T00:10:00,,a:1\n2021-01-01T00:20:00,a:2,\n2021-01-01T01:00:00,,?\n"
-)
-
-
-@settings(deadline=None, max_examples=300)
-@given(data=mutated(GOOD.encode()))
-def test_mutated_logs_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = tmp_path_factory.mktemp("mutated") / "log.csv"
-    path.write_bytes(data)
-    try:
-        log = read_event_log(path)
-    except InputFileError:
-        return
-    window = cut(log)
-    for event in held_parts(window, 20.0).events if window.gpus else ():
-        assert event.change.joined or event.change.left
 
 
 def test_a_main_job_of_one_gpu_takes_the_part_and_the_rest_returns(tmp_path: Path) -> None:
