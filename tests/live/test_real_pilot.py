@@ -25,7 +25,7 @@ STEPS = tuple(
         "settings", "submission", "decision", "fragment asked", "fragment taken", "fragment asked back",
         "fragment released", "trainer", "note", "usage", "command", "stages", "rung",
     )
-    for when in ("before", "written", "committed")
+    for when in ("written", "committed")
 )  # fmt: skip
 CHANGING = [
     (0.0, "n1 n2", ""),
@@ -135,7 +135,7 @@ def test_kill_minus_9_at_every_step_of_the_journal(on: Machine) -> None:
         if step.startswith("rung"):
             on.submit(f"t{i}", 15, 0.02, 1, "--stop-when", "loss>2@5", "--set", 'env = { REPORTS_LOSS = "1" }')
         if step.startswith("command"):
-            on.bftrainer("pause" if step.endswith("before") else "resume", "long")
+            on.bftrainer("pause" if step.endswith("written") else "resume", "long")
         # Nodes come and go by the log: a step about a node is there within its round of 12 s.
         pilot = on.pilot(DIES, step)
         assert pilot.wait(60 * PATIENCE) == -signal.SIGKILL, (on.work / "pilot.log").read_text()
@@ -146,7 +146,7 @@ def test_kill_minus_9_at_every_step_of_the_journal(on: Machine) -> None:
     on.bftrainer("cancel", "long")
     eventually(lambda: on.status("long") == "cancelled")
     on.end(last)
-    for when in ("before", "written", "committed"):
+    for when in ("written", "committed"):
         dies = on.pilot(DIES, f"lease dropped: {when}")
         began = f"started with pid {dies.pid}"
         eventually(lambda: any(began in str(row["text"]) for row in on.rows("events", "-n", 1000)))  # noqa: B023

@@ -1,4 +1,4 @@
-"""The pilot on a real Slurm: a trainer grows onto idle nodes, makes way for main jobs at once, grows again, is done."""
+"""Holders of several nodes under a pilot on a real Slurm."""
 
 from __future__ import annotations
 
@@ -10,41 +10,6 @@ from live_machine import Machine, assert_contiguous, eventually
 from slurm_lab import Lab
 
 from bftrainer_adapters.slurm.several_nodes import SHRINKS_SINCE
-
-
-@pytest.mark.slow
-def test_a_trainer_on_nodes_that_nobody_wants(beside: Machine, lab: Lab) -> None:
-    beside.submit("a", 100_000, 0.05, 4)
-    pilot = beside.pilot()
-    eventually(beside.state_is_there)
-    eventually(lambda: len([r for r in beside.rows("nodes") if r["trainer"] == "a"]) == 4, 40)
-    eventually(lambda: len(beside.steps("a")) > 20, 30)
-    main = lab.submit("sleep 600", "-p", "main", "-N8", "-t", "10")
-    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", main, "-o", "%T"), 10)
-    eventually(lambda: beside.status("a") == "waiting", 20)
-    lab.run("scancel", main)
-    eventually(lambda: len([r for r in beside.rows("nodes") if r["trainer"] == "a"]) == 4, 60)
-    count = len(beside.steps("a"))
-    eventually(lambda: len(beside.steps("a")) > count + 20, 30)
-    node = str(beside.rows("nodes")[0]["fragment"]).partition("#")[0]
-    lab.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
-    eventually(lambda: lab.run("sinfo", "-h", "-n", node, "-p", "main", "-o", "%T").strip() == "drained", 30)
-    lab.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
-    eventually(lambda: len([r for r in beside.rows("nodes") if r["trainer"] == "a"]) == 4, 60)
-    os.kill(pilot.pid, signal.SIGKILL)
-    pilot.wait()
-    again = beside.pilot()
-    # Drivers train on without a pilot: that they do does not say that this one is there.
-    eventually(lambda: f"started with pid {again.pid}" in str(beside.rows("events")), 30)
-    count = len(beside.steps("a"))
-    eventually(lambda: len(beside.steps("a")) > count + 20, 30)
-    again.send_signal(signal.SIGTERM)
-    assert again.wait(120) == 0
-    assert_contiguous(beside.steps("a"))
-    assert "0 differ" in beside.bftrainer_replay()
-    assert all(row["released_s"] is not None for row in beside.rows("nodes", "--all"))
-    eventually(lambda: not beside.processes(), 20)
-    eventually(lambda: lab.run("squeue", "-h", "-p", "scavenge").strip() == "", 20)
 
 
 def holders(lab: Lab) -> dict[str, list[str]]:
