@@ -21,7 +21,7 @@ STANDIN = Path(__file__).parent / "standin"
 sys.path.insert(0, str(STANDIN))
 from state import FINISHED, State, fresh, locked  # noqa: E402
 
-NAMES = ("bhosts", "bjobs", "bslots", "brsvs", "bqueues", "bapp", "bparams", "bsub", "bkill", "jobstat", "lsid")
+NAMES = ("bhosts", "bjobs", "bslots", "brsvs", "bqueues", "bapp", "bparams", "bsub", "bkill", "lsid")
 # What is left of holders when a main job begins: workers, by what their starter has set.
 LEFT = "grep -lz '^BFTRAINER_ORDER=' $(grep -lzE '^LSB_JOBID=({ids})$' /proc/[0-9]*/environ) /dev/null"
 MAIN = """#!/bin/sh
@@ -45,8 +45,6 @@ class Lab:
             self.program(name, f'LSF_STANDIN_COMMAND={name} exec {sys.executable} -S -E {STANDIN}/main.py "$@"')
         # Inside a job these start a command on a node; here every node is this machine.
         self.program("blaunch", 'echo "$1" >> $LSF_ENVDIR/blaunched; shift; exec "$@"')
-        skip = "while case $1 in -*) true;; *) false;; esac; do shift; done"
-        self.program("jsrun", f'echo "$*" >> $LSF_ENVDIR/jsrun; {skip}; exec "$@"')
 
     @property
     def env(self) -> dict[str, str]:

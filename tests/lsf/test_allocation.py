@@ -15,19 +15,18 @@ from bftrainer_adapters.lsf.hold import LsfHolder
 NODES = {"nodes": {"holder": "allocation"}}
 
 
-def test_each_host_once_and_no_launch_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_host_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hostfile = tmp_path / "hosts"
-    hostfile.write_text("batch5\n" + "h36n08\n" * 42 + "h36n09\n" * 42)
+    hostfile.write_text("h36n08\n" * 42 + "h36n09\n" * 42)
     monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
     monkeypatch.setenv("LSB_DJOB_HOSTFILE", str(hostfile))
     site = build_site(PilotConfig.model_validate(NODES), tmp_path, SystemClock())
-    assert [node.name for node in site.scheduler.observe().nodes] == ["batch5", "h36n08", "h36n09"]
-    assert site.driver["prefix"] == ["blaunch", "{node}"]
-    lsf = {"launch_node": True, "worker_prefix": ["jsrun", "-n1"]}
-    site = build_site(PilotConfig.model_validate({**NODES, "lsf": lsf}), tmp_path, SystemClock())
     assert [node.name for node in site.scheduler.observe().nodes] == ["h36n08", "h36n09"]
-    with pytest.raises(UserError, match="worker_prefix"):
-        build_site(PilotConfig.model_validate({**NODES, "lsf": {"launch_node": True}}), tmp_path, SystemClock())
+    assert site.driver["prefix"] == ["blaunch", "{node}"]
+    site = build_site(
+        PilotConfig.model_validate({**NODES, "lsf": {"worker_prefix": ["ssh", "{node}"]}}), tmp_path, SystemClock()
+    )
+    assert site.driver["prefix"] == ["ssh", "{node}"]
 
 
 def test_the_pilots_configuration_names_an_lsf(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.domain.cluster import Availability
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system.command import Output, failure
 from bftrainer_adapters.lsf import preempt as lsf_preempt
@@ -31,15 +30,6 @@ def answer(name: str) -> str:
     text = lsf_text.answer_of(recorded(name))
     assert text is not None, name
     return text
-
-
-def test_hosts() -> None:
-    nodes = {node.name: node for node in lsf_text.parse_hosts_text(answer("bhosts-w-states"))}
-    assert {name: node.availability for name, node in nodes.items()} == {
-        "lsfm": Availability.FREE, "node1": Availability.BUSY, "node2": Availability.UNUSABLE, "node3": Availability.BUSY,
-    }  # fmt: skip
-    assert nodes["node1"].cpus == 4
-    assert len(lsf_text.parse_hosts_text(answer("bhosts"))) == 4
 
 
 def test_jobs_in_a_document_that_is_indented_by_tabs() -> None:

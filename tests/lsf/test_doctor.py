@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from lab import Lab
 from patience import PATIENCE
 
-CONFIG = '[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "jobstat"\n'
+CONFIG = '[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "none"\n'
 
 
 @pytest.fixture

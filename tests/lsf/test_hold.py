@@ -293,19 +293,6 @@ def test_release_works_while_mbatchd_is_down(lsf: StandInLsf) -> None:
     lsf.until(lambda: not lsf.lab.processes_of(fragment.id), "the payload to leave by its lease")
 
 
-def test_a_launch_node_is_no_pool_node(lsf: StandInLsf) -> None:
-    lsf.lab.change(launch_node="batch5")
-    jsrun = ("jsrun", "-n1", "-r1")
-    _holder, fragment = held(lsf, launch_node=True, payload_prefix=jsrun, worker_prefix=jsrun, place="nnodes")
-    assert fragment.node == "node01"
-    lsf.start_worker(fragment)
-    lsf.until(lambda: len((lsf.lab.root / "jsrun").read_text().splitlines()) == 2, "payload and worker by jsrun")
-    lines = (lsf.lab.root / "jsrun").read_text().splitlines()
-    assert [line.split()[1] for line in lines] == ["-r1", "-r1"]
-    assert preempt(lsf, fragment) == ["SIGINT"]
-    lsf.until(lambda: lsf.workers() == 0, "nothing to be left")
-
-
 def test_clear_and_a_killed_prefix_end_a_worker_with_its_children(lsf: StandInLsf) -> None:
     holder, fragment = held(lsf)
     lsf.start_worker(fragment, "setsid sleep 1000 & sleep 1000 & wait")

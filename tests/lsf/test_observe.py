@@ -108,19 +108,6 @@ def test_nothing_found_with_status_0_is_what_stderr_says(lab: Lab) -> None:
     assert free_nodes(seen, OURS) == ()
 
 
-def test_a_table_of_hosts_that_was_cut_at_the_end_of_a_line_is_refused(lab: Lab) -> None:
-    lab.fault("bhosts", "without-last-line", times=1)
-    it = scheduler(lab, format="text")
-    with pytest.raises(SchedulerError, match=r"two answers of bhosts list other hosts \(node04\)"):
-        it.observe()
-    assert len(it.observe().nodes) == 4
-    lab.fault("bhosts", "without-last-line", times=1)
-    with pytest.raises(SchedulerError, match="truncated"):
-        it.observe()
-    lab.edit(lambda state: state["hosts"].pop("node04"))
-    assert len(it.observe().nodes) == 3, "a host that was removed is missing in both"
-
-
 def test_a_queue_whose_answer_has_lost_a_setting_is_refused(lab: Lab) -> None:
     settings = LsfSettings.model_validate({"queue": "idle", "slots_per_node": 4, "timeout_s": 60.0})
     lab.queue("idle", settings={"STOP_COND": "select[ut>0.9]"}, terminate_when="PREEMPT")

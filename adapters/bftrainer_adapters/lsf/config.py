@@ -25,26 +25,20 @@ class LsfSettings(HolderSettings):
     project: str = ""
     """Project that holders are charged to (bsub -P)."""
     slots_per_node: Count
-    """Slots of a whole node: 42 on Summit."""
+    """Slots of a whole node."""
     gpus_per_node: int = 0
     """GPUs of a node; bhosts does not show them."""
     gpu: str = ""
     """GPU request of holders (bsub -gpu), such as "num=6:mode=shared"; empty: none."""
-    place: Literal["slots", "exclusive", "nnodes"] = "slots"
-    """How a holder requests a whole node: -n SLOTS, -x, or -nnodes 1 (CSM)."""
-    launch_node: bool = False
-    """Whether jobs start on a launch node (CSM): the first host of LSB_DJOB_HOSTFILE is not a pool node then."""
-    payload_prefix: tuple[str, ...] = ()
-    """Prefix that starts the payload on the node, such as ["jsrun", "-n1", "-r1", "-c1"]; empty: the script runs there."""
+    place: Literal["slots", "exclusive"] = "slots"
+    """How a holder requests a whole node: -n SLOTS or -x."""
     worker_prefix: tuple[str, ...] = ()
-    """Prefix that starts workers inside the holder, such as ["blaunch", "{node}"] or ["jsrun", "-n1", "-a1", "-cALL_CPUS"]."""
+    """Prefix that starts workers inside the holder, such as ["blaunch", "{node}"]."""
     hosts: tuple[str, ...] = ()
     """Host groups or hosts to observe; empty: all of the cluster."""
     select: str = ""
-    """Resource requirement of the compute nodes for bhosts and bslots, such as "select[CN]" on Summit."""
-    format: Literal["json", "text"] = "json"
-    """Output format of bhosts; json needs LSF 10.1.0.2."""
-    pending: Literal["bjobs", "jobstat", "none"] = "bjobs"
+    """Resource requirement of the compute nodes for bhosts and bslots, such as "select[CN]"."""
+    pending: Literal["bjobs", "none"] = "bjobs"
     """Source of pending jobs; windows always come from bslots."""
     reservations: bool = True
     """Read advance reservations (brsvs)."""
@@ -61,10 +55,6 @@ class LsfSettings(HolderSettings):
     def _check(self) -> LsfSettings:
         if not self.queue:
             raise InvalidValueError("queue must not be empty: holders need a queue that the main queues may preempt")
-        if self.launch_node and not self.payload_prefix:
-            raise InvalidValueError('if launch_node is set, payload_prefix is required, for example ["jsrun", "-n1"]')
-        if self.launch_node and not self.worker_prefix:
-            raise InvalidValueError('if launch_node is set, worker_prefix is required, for example ["jsrun", "-n1"]')
         if self.start_within_s > 300 or self.longest_s < 60 or self.gpus_per_node < 0:
             raise InvalidValueError(
                 "expected start_within_s at most 300, longest_s at least 60, gpus_per_node at least 0"

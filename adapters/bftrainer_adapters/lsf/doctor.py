@@ -26,18 +26,15 @@ from bftrainer_adapters.lsf.observe import queue_problems
 
 _SEND_IN = "please attach this file to an issue"
 _NEEDED_VERSION = (10, 1, 0, 2)
-_NEEDED = "LSF 10.1.0.2"
-_OLDER = 'set lsf.format = "text" and lsf.pending = "none", and see whether the other checks pass'
 
 
 def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
     """One check per command."""
     now_s, user = time.time(), own_name()
     slots = settings.slots_per_node
-    hosts = lsf_text.parse_hosts_json if settings.format == "json" else lsf_text.parse_hosts_text
-    bjobs, jobstat, brsvs = settings.pending == "bjobs", settings.pending == "jobstat", settings.reservations
+    bjobs, brsvs = settings.pending == "bjobs", settings.reservations
     questions: list[tuple[str, list[str], Callable[[str], str], str]] = [
-        ("hosts", lsf_observe.hosts_argv(settings), lambda t: _hosts(hosts(t), slots), ""),
+        ("hosts", lsf_observe.hosts_argv(settings), lambda t: _hosts(lsf_text.parse_hosts(t), slots), ""),
         ("windows", lsf_observe.windows_argv(settings), lambda t: _windows(lsf_windows.parse_windows(t), slots), ""),
         ("pending", lsf_observe.pending_argv(), lambda t: _jobs(t, slots), "" if bjobs else "lsf.pending"),
         ("holders", lsf_jobs.list_argv(user), lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known", ""),
@@ -47,7 +44,6 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
             lambda t: f"{len(lsf_windows.parse_reservations(t, now_s))} reservations",
             "" if brsvs else "lsf.reservations",
         ),
-        ("jobstat", ["jobstat"], lambda t: _jobstat(lsf_text.parse_jobstat(t)), "" if jobstat else "lsf.pending"),
         ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), ""),
     ]
     checks = [
@@ -66,7 +62,8 @@ def _version(settings: LsfSettings, keep_in: Path) -> Check:
     found = tuple(map(int, re.findall(r"[0-9]{1,9}", check.detail)))[:4]
     if found >= _NEEDED_VERSION:
         return check
-    return Check.warning("version", f"{check.detail}: -o and -json of bhosts, and -o of bjobs need {_NEEDED}", _OLDER)
+    detail = f"{check.detail}: -o and -json of bhosts, and -o of bjobs need LSF 10.1.0.2"
+    return Check.warning("version", detail, "upgrade LSF")
 
 
 def _ask(name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, keep_in: Path) -> Check:
@@ -120,10 +117,6 @@ def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str
 
 def _jobs(text: str, slots: int) -> str:
     return f"{0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots))} jobs pending"
-
-
-def _jobstat(seen: lsf_text.Jobstat) -> str:
-    return f"{seen.used} of {seen.nodes} nodes in use, {len(seen.eligible)} jobs eligible"
 
 
 def _params(params: lsf_queue.ParamFacts) -> str:

@@ -90,8 +90,7 @@ class _Lsf(HolderJobs[LsfSettings]):
         """Run bsub once."""
         chosen = self.settings
         programs = (lsf_payload.__file__, lsf_starter.__file__, self.files.root, f"{self.lease_s:g}")
-        prefixes = (*chosen.payload_prefix, "--", *chosen.worker_prefix)
-        words = [str(word) for word in ("/bin/bash", self.script, chosen.python, *programs, *prefixes)]
+        words = [str(word) for word in ("/bin/bash", self.script, chosen.python, *programs, *chosen.worker_prefix)]
         # LSF passes these words to a shell.
         for word in words:
             if not _PLAIN.fullmatch(word):

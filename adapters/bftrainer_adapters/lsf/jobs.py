@@ -62,20 +62,15 @@ def submit_argv(
     settings: LsfSettings, request: NodeRequest, label: str, command: Iterable[str], log: Path
 ) -> list[str]:
     """``bsub`` of one holder; ``command`` is the job script with its arguments, ``label`` the description."""
-    match settings.place:
-        case "slots":
-            whole = ["-n", str(settings.slots_per_node), "-R", "span[hosts=1]"]
-        case "exclusive":
-            whole = ["-x", "-n", "1"]
-        case "nnodes":
-            whole = ["-nnodes", "1"]
+    slots = ["-n", str(settings.slots_per_node), "-R", "span[hosts=1]"]
+    whole = ["-x", "-n", "1"] if settings.place == "exclusive" else slots
     minutes = limit_minutes(request.window_s, settings.longest_s)
     return [
         "bsub", "-q", settings.queue,
         *(["-app", settings.app] if settings.app else []),
         *(["-P", settings.project] if settings.project else []),
         *(["-gpu", settings.gpu] if settings.gpu else []),
-        *whole, "-m", request.node, "-W", str(minutes) if settings.launch_node else f"{minutes}/{request.node}", "-rn",
+        *whole, "-m", request.node, "-W", f"{minutes}/{request.node}", "-rn",
         "-J", HOLDER_NAME, "-Jd", f"{label} node={request.node}", "-o", str(log), *settings.options, *command,
     ]  # fmt: skip
 

@@ -28,8 +28,7 @@ _Parsed = TypeVar("_Parsed")
 
 def hosts_argv(settings: LsfSettings) -> list[str]:
     """All hosts one by one (-X: including members of condensed groups)."""
-    form = ["-o", lsf_text.HOST_FIELDS, "-json"] if settings.format == "json" else ["-w"]
-    return ["bhosts", *form, "-X", *_selected(settings), *settings.hosts]
+    return ["bhosts", "-o", lsf_text.HOST_FIELDS, "-json", "-X", *_selected(settings), *settings.hosts]
 
 
 def pending_argv() -> list[str]:
@@ -67,14 +66,14 @@ class LsfScheduler:
     settings: LsfSettings
     clock: Clock
     env: Mapping[str, str] = field(default_factory=dict)
-    _names: frozenset[str] = frozenset()
 
     def observe(self) -> Observation:
         """LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows are lengths, and may look
         shorter than they are, but never longer. Windows are read before hosts: a job that starts in between shows on its
         hosts.
         """
-        pending = self._pending()
+        lists_pending = self.settings.pending != "none"
+        pending = self._ask(pending_argv(), self._parse_pending) if lists_pending else ()
         at_s = self.clock.now_s()
         reservations = (
             self._ask(reservations_argv(), lambda text: lsf_windows.parse_reservations(text, at_s))
@@ -82,7 +81,8 @@ class LsfScheduler:
             else ()
         )
         windows = self._ask(windows_argv(self.settings), lsf_windows.parse_windows)
-        nodes = self._hosts()
+        gpus = self.settings.gpus_per_node
+        nodes = self._ask(hosts_argv(self.settings), lambda text: lsf_text.parse_hosts(text, gpus))
         slots = {node.name: node.cpus or self.settings.slots_per_node for node in nodes}
         lengths = lsf_windows.longest_by_host(
             windows, lambda host: max(slots.get(host, 0), self.settings.slots_per_node)
@@ -93,35 +93,8 @@ class LsfScheduler:
             pending,
             reservations,
             planned_s=None,
-            lists_pending=self.settings.pending != "none",
+            lists_pending=lists_pending,
         )
-
-    def _hosts(self) -> tuple[NodeView, ...]:
-        """A table has no end mark: one that was cut at the end of a line lacks hosts. So a list of other hosts than before
-        counts only if a second answer has the same hosts.
-        """
-        argv, gpus = hosts_argv(self.settings), self.settings.gpus_per_node
-        if self.settings.format == "json":
-            return self._ask(argv, lambda text: lsf_text.parse_hosts_json(text, gpus))
-        nodes = self._ask(argv, lambda text: lsf_text.parse_hosts_text(text, gpus))
-        if (names := frozenset(node.name for node in nodes)) != self._names:
-            nodes = self._ask(argv, lambda text: lsf_text.parse_hosts_text(text, gpus))
-            again = frozenset(node.name for node in nodes)
-            if again != names:
-                some = ", ".join(sorted(names ^ again)[:3])
-                raise SchedulerError(f"two answers of bhosts list other hosts ({some}): one of them was truncated")
-            self._names = names
-        return nodes
-
-    def _pending(self) -> tuple[PendingJob, ...]:
-        match self.settings.pending:
-            case "bjobs":
-                return self._ask(pending_argv(), self._parse_pending)
-            case "jobstat":
-                seen = self._ask(["jobstat"], lsf_text.parse_jobstat)
-                return tuple(PendingJob(job.id, job.user, (), job.nodes) for job in (*seen.eligible, *seen.blocked))
-            case _:
-                return ()
 
     def _parse_pending(self, text: str) -> tuple[PendingJob, ...]:
         return () if lsf_text.says_nothing(text) else lsf_text.parse_pending(text, self.settings.slots_per_node)

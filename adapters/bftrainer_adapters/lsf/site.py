@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
@@ -81,7 +80,7 @@ class LsfBatch:
         if HOSTFILE not in environment:
             return None
         table = config.site_table(NAME)
-        return JobNodes(nodes_of_job(environment, bool(table.get("launch_node"))), tuple(prefix_of_job(table)))
+        return JobNodes(nodes_of_job(environment), tuple(table.get("worker_prefix", ("blaunch", "{node}"))))
 
     def observe(
         self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None, env: Mapping[str, str]
@@ -114,7 +113,7 @@ def _to_observe(
     if slots_per_node is not None:
         return _bare(slots_per_node), ()
     found = _bare(1)
-    hosts = ask(hosts_argv(found), lsf_text.parse_hosts_json, found.timeout_s, env)
+    hosts = ask(hosts_argv(found), lsf_text.parse_hosts, found.timeout_s, env)
     sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
     if not sizes:
         raise SchedulerError("bhosts does not show the number of slots (MAX) of any host; specify --slots-per-node")
@@ -130,25 +129,16 @@ def _bare(slots: int) -> LsfSettings:
     return LsfSettings.model_construct(queue="", slots_per_node=slots)
 
 
-def nodes_of_job(environment: Mapping[str, str], launch_node: bool) -> tuple[str, ...]:
-    """The hosts of the job, each once, without the launch node, which comes first where there is one (CSM)."""
+def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The hosts of the job, each once."""
     path = Path(environment[HOSTFILE])
     try:
-        hosts = tuple(dict.fromkeys(path.read_text(encoding="utf-8").split()))
+        nodes = tuple(dict.fromkeys(path.read_text(encoding="utf-8").split()))
     except OSError as error:
         raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
-    nodes = hosts[1:] if launch_node else hosts
     if not nodes:
         raise UserError(f"{path} lists no compute node")
     return nodes
-
-
-def prefix_of_job(settings: Mapping[str, Any]) -> list[str]:
-    """The prefix that starts a worker: ``lsf.worker_prefix``, else blaunch, which does not work from a launch node."""
-    prefix = [str(word) for word in settings.get("worker_prefix", ())]
-    if not prefix and settings.get("launch_node"):
-        raise UserError("if lsf.launch_node is set, lsf.worker_prefix is required; it must start a worker on {node}")
-    return prefix or ["blaunch", "{node}"]
 
 
 SITE: SitePlugin = LsfSite()

@@ -1,4 +1,4 @@
-"""Parsers of what LSF's bhosts, bjobs and jobstat print; pure.
+"""Parsers of what LSF's bhosts and bjobs print; pure.
 
 Tried with recordings only (tests/lsf/samples names their sources); no LSF was available. Every function raises
 :class:`~bftrainer.errors.SchedulerError` with the text that it does not understand: truncated or missing output is not an empty
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
@@ -22,7 +21,6 @@ HOST_FIELDS = "host_name status max njobs run ssusp ususp rsv"
 PENDING_FIELDS = "jobid stat user queue nreq_slot"
 _NEEDED = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
 _FOUND_NONE = (254, 255)
-_HOST_HEADER = ["HOST_NAME", "STATUS", "JL/U", "MAX", "NJOBS", "RUN", "SSUSP", "USUSP", "RSV"]
 
 # bhosts' words (bhosts reference of LSF 10.1, and -w's). A host that is "closed" for any reason takes no job.
 _STATES = {
@@ -122,32 +120,12 @@ def parse_version(text: str) -> str:
     return printable(first[:80])
 
 
-def parse_hosts_json(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
+def parse_hosts(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
     """``bhosts -o HOST_FIELDS -json``; ``gpus`` per node come from the configuration."""
     nodes = []
     for item in records(text, "hosts"):
         name, status, most, jobs, reserved = (value_of(item, key) for key in _NEEDED)
         nodes.append(_node(name, status, most, jobs, reserved, gpus))
-    return _distinct(nodes)
-
-
-def parse_hosts_text(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
-    """``bhosts -w`` or plain ``bhosts``, for LSF before 10.1.0.2. Raises for names that bhosts truncated (20 characters)."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    if not lines or lines[0].split() != _HOST_HEADER:
-        raise SchedulerError(
-            f"bhosts' header is {(lines or ['nothing'])[0][:80]!r}, expected {' '.join(_HOST_HEADER)!r}"
-        )
-    if not text.endswith("\n"):
-        raise SchedulerError(f"the output about hosts is truncated: ...{text[-60:]!r}")
-    nodes = []
-    for line in lines[1:]:
-        words = line.split()
-        if len(words) != len(_HOST_HEADER):
-            raise SchedulerError(f"bhosts: line truncated or garbled: {line[:80]!r}")
-        if words[0].endswith("."):
-            raise SchedulerError(f"bhosts truncated the name of a host; use -w: {line[:80]!r}")
-        nodes.append(_node(words[0], words[1], words[3], words[4], words[8], gpus))
     return _distinct(nodes)
 
 
@@ -170,58 +148,6 @@ def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
             )
         )
     return tuple(jobs)
-
-
-@dataclass(frozen=True, slots=True)
-class JobstatLine:
-    """A job as the OLCF's jobstat lists it."""
-
-    id: str
-    user: str
-    project: str
-    nodes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Jobstat:
-    """The whole queue in jobstat's three parts; ``used`` of ``nodes`` run something."""
-
-    used: int
-    nodes: int
-    running: tuple[JobstatLine, ...]
-    eligible: tuple[JobstatLine, ...]
-    blocked: tuple[JobstatLine, ...]
-
-
-_DIVIDER = re.compile(r"-+ (Running|Eligible|Blocked) Jobs: (\d+) (?:\((\d+) of (\d+) nodes, [\d.]+%\) )?-+")
-
-
-def parse_jobstat(text: str) -> Jobstat:
-    """``jobstat``: each part announces the number of its jobs, so truncation is detected."""
-    parts: dict[str, list[JobstatLine]] = {}
-    announced: dict[str, int] = {}
-    counts: tuple[int, int] | None = None
-    part = ""
-    for line in filter(str.strip, text.split("\n")):
-        if divider := _DIVIDER.fullmatch(line.strip()):
-            part = divider[1]
-            announced[part], parts[part] = int(divider[2]), []
-            counts = (int(divider[3]), int(divider[4])) if divider[3] else counts
-            continue
-        words = line.split()
-        if words[0] == "JobId":
-            continue
-        if not part or len(words) < 5 or not words[0].isdecimal() or not words[3].isdecimal():
-            raise SchedulerError(f"jobstat: unrecognized line: {line[:80]!r}")
-        parts[part].append(JobstatLine(words[0], words[1], words[2], int(words[3])))
-    if not text.endswith("\n"):
-        raise SchedulerError(f"jobstat: output truncated: ...{text[-60:]!r}")
-    if counts is None or set(parts) != {"Running", "Eligible", "Blocked"}:
-        raise SchedulerError(f"jobstat: incomplete output, it has {', '.join(parts) or 'nothing'}: {text[:60]!r}")
-    for name, jobs in parts.items():
-        if len(jobs) != announced[name]:
-            raise SchedulerError(f"jobstat announces {announced[name]} {name.lower()} jobs and lists {len(jobs)}")
-    return Jobstat(*counts, *(tuple(parts[name]) for name in ("Running", "Eligible", "Blocked")))
 
 
 def value_of(item: dict[str, Any], key: str) -> str:

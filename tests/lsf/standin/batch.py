@@ -162,14 +162,13 @@ def sbatchd(job_id: str) -> int:
     """Run one job: start it, pass signals to it, tell how it ended, dispatch others."""
     with locked() as state:
         job = state["jobs"][job_id]
-        launch = [f"{state['launch_node']} 1"] if state["launch_node"] else []
         slots = [f"{host} {state['slots'] if job['exclusive'] else job['slots_each']}" for host in job["hosts"]]
         hostfile = ROOT / f"{job_id}.hostfile"
-        names = [line.split() for line in [*launch, *slots]]
+        names = [line.split() for line in slots]
         hostfile.write_text("".join(f"{name}\n" * int(count) for name, count in names))
         env = {
             **job["env"], "LSB_JOBID": job_id, "LSB_QUEUE": job["queue"], "LSB_JOBNAME": job["name"],
-            "LSB_MCPU_HOSTS": " ".join([*launch, *slots]) + " ", "LSB_DJOB_HOSTFILE": str(hostfile), "LSB_BATCH_JID": job_id,
+            "LSB_MCPU_HOSTS": " ".join(slots) + " ", "LSB_DJOB_HOSTFILE": str(hostfile), "LSB_BATCH_JID": job_id,
         }  # fmt: skip
         out = Path(job["cwd"], job["out"].replace("%J", job_id) or os.devnull)
         with out.open("ab") as output:

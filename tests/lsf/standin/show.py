@@ -1,4 +1,4 @@
-"""bhosts, bjobs, bslots, brsvs, bqueues, bparams, bapp and jobstat, in the shapes of the recorded samples."""
+"""bhosts, bjobs, bslots, brsvs, bqueues, bparams and bapp, in the shapes of the recorded samples."""
 
 from __future__ import annotations
 
@@ -32,14 +32,7 @@ def bhosts(words: list[str]) -> int:
     asked = [word for word in words if not word.startswith("-") and word not in skip]
     with locked() as state:
         rows = [host_row(state, name) for name in asked or state["hosts"]]
-    if "-json" in words:
-        as_json("bhosts", "HOSTS", (option(words, "-o") or "").split(), rows)
-        return 0
-    print("HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV")
-    for row in rows:
-        status = row["status"] if "-w" in words else row["status"].partition("_")[0]
-        numbers = "".join(f"{row[key]:>7}" for key in ("max", "njobs", "run", "ssusp", "ususp", "rsv"))
-        print(f"{row['host_name']:<18} {status:<15} -{numbers}")
+    as_json("bhosts", "HOSTS", (option(words, "-o") or "").split(), rows)
     return 0
 
 
@@ -191,28 +184,6 @@ def bparams(words: list[str]) -> int:
     return 0
 
 
-def jobstat(words: list[str]) -> int:
-    with locked() as state:
-        running = [j for j in state["jobs"].values() if j["stat"] == "RUN"]
-        waiting = [j for j in state["jobs"].values() if j["stat"] == "PEND"]
-        total = len(state["hosts"])
-    title = f" Running Jobs: {len(running)} ({len(running)} of {total} nodes, {100 * len(running) / total:.2f}%) "
-    print(title.center(100, "-"))
-    print("JobId    Username   Project          Nodes Remain     StartTime       JobName")
-    for job in running:
-        head = f"{job['id']:<8} {job['user']:<10} project          {job['nodes']:<5}"
-        print(f"{head} 57:06      04/09 10:06:23  {job['name'] or 'x'}")
-    print(f" Eligible Jobs: {len(waiting)} ".center(100, "-"))
-    print("JobId    Username   Project          Nodes Walltime   QueueTime       Priority JobName")
-    for job in waiting:
-        print(
-            f"{job['id']:<8} {job['user']:<10} project          {job['nodes']:<5} 45:00      04/09 11:06:23  501.00   x"
-        )
-    print(" Blocked Jobs: 0 ".center(100, "-"))
-    print("JobId    Username   Project          Nodes Walltime   BlockReason")
-    return 0
-
-
 def lsid(words: list[str]) -> int:
     print("IBM Spectrum LSF Standard 10.1.0.2, stand-in for tests\n\nMy cluster name is standin")
     print(f"My master name is master\n{time.ctime()}" if "-x" in words else "My master name is master")
@@ -220,5 +191,5 @@ def lsid(words: list[str]) -> int:
 
 
 SHOWS: dict[str, Callable[[list[str]], int]] = {
-    f.__name__: f for f in (bhosts, bjobs, bslots, brsvs, bqueues, bapp, bparams, jobstat, lsid)
+    f.__name__: f for f in (bhosts, bjobs, bslots, brsvs, bqueues, bapp, bparams, lsid)
 }

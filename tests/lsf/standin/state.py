@@ -35,7 +35,6 @@ def fresh(hosts: list[str], slots: int, queue: str = "idle") -> State:
         "apps": {},
         "params": {"MBD_SLEEP_TIME": "10", "JOB_TERMINATE_INTERVAL": "1", "PREEMPT_JOBTYPE": "BACKFILL"},
         "sequential_signal": True,
-        "launch_node": "",
         "jobs": {},
         # Clusters of several tests share this machine, and a sweep goes by the job id.
         "next": random.SystemRandom().randrange(1000, 10**8, 1000),
