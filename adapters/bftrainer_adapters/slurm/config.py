@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -50,8 +50,6 @@ class SlurmSettings(HolderSettings):
     """Folder in which bftrainer broker publishes Slurm's answers. Where none counts, the pilot asks Slurm itself."""
     broker_user: str = ""
     """The user who runs it. Files of others do not count."""
-    backend: Literal["commands", "pyslurm"] = "commands"
-    """How nodes and jobs are read."""
 
     @property
     def holds_parts(self) -> bool:
@@ -75,10 +73,8 @@ class SlurmSettings(HolderSettings):
 
     def check_unit_gpu(self, where: str) -> None:
         """Raise ``UserError`` for what does not go with ``nodes.unit = "gpu"``."""
-        wrong = {
-            "gres": self.gres, "options with GPUs": self.gpu_options, "nodes_per_holder": self.nodes_per_holder > 1,
-            "backend": self.backend != "commands",
-        }  # fmt: skip
+        several = self.nodes_per_holder > 1
+        wrong = {"gres": self.gres, "options with GPUs": self.gpu_options, "nodes_per_holder": several}
         if found := [key for key, value in wrong.items() if value]:
             raise UserError(
                 f'{where}: slurm: nodes.unit = "gpu" requests the GPUs itself; remove {" and ".join(found)}'
