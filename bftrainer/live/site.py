@@ -64,9 +64,7 @@ class BatchSystem(Protocol):
     def job_nodes(self, environment: Mapping[str, str], config: PilotConfig) -> JobNodes | None:
         """The nodes of the job that this process runs in; None outside of any."""
 
-    def observe(
-        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None, env: Mapping[str, str]
-    ) -> ObservedSite:
+    def observe(self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None) -> ObservedSite:
         """The cluster for ``bftrainer record``, from the configuration (of file ``where``) or from nothing at all.
 
         No node is held, so a hidden window counts as endless. ``slots_per_node`` is for schedulers that do not report the
@@ -141,14 +139,13 @@ def observed_site(
     where: str,
     clock: Clock,
     slots_per_node: int | None = None,
-    env: Mapping[str, str] | None = None,
 ) -> ObservedSite:
     """The cluster of a scheduler, only to be observed; raises :class:`UnknownNameError`."""
     known = dict(batch_systems()) if scheduler not in site_names() else {scheduler: find_site(scheduler).batch}
     batch = known.get(scheduler)
     if batch is None:
         raise UnknownNameError("scheduler", scheduler, dict(batch_systems()))
-    return batch.observe(config, where, clock, slots_per_node, env or {})
+    return batch.observe(config, where, clock, slots_per_node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ whatever the script says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -88,43 +88,42 @@ class LsfPilotJob:
     job: str
     state_dir: Path
     clock: Clock
-    timeout_s: float = _TIMEOUT_S
-    env: Mapping[str, str] = field(default_factory=dict)
 
     def ends_s(self) -> float | None:
         """The end of its run limit; None without one."""
         now_s = self.clock.now_s()
-        found = self._ask(job_argv(self.job), parse_job)
+        found = _ask(job_argv(self.job), parse_job)
         return None if found is None or found.left_s is None else now_s + found.left_s
 
     def submit_successor(self) -> str:
         """Submit the script to start when this job is over, unless a successor is pending."""
-        found = self._ask(job_argv(self.job), parse_job)
+        found = _ask(job_argv(self.job), parse_job)
         if found is None:
             raise SchedulerError(f"bjobs does not list the pilot's own job {self.job}")
-        if waiting := self._ask(waiting_argv(found), parse_waiting):
+        if waiting := _ask(waiting_argv(found), parse_waiting):
             return waiting[0]
         script = self.script().read_text(encoding="utf-8")
         argv = successor_argv(self.job, found)
-        return parse_submitted(command.run(argv, timeout_s=self.timeout_s, env=self.env, stdin=script))
+        return parse_submitted(command.run(argv, timeout_s=_TIMEOUT_S, stdin=script))
 
     def withdraw(self, successor: str) -> None:
         """Cancel a pending successor."""
-        command.run(["bkill", successor], timeout_s=self.timeout_s, env=self.env)
+        command.run(["bkill", successor], timeout_s=_TIMEOUT_S)
 
     def script(self) -> Path:
         """The script of the successor."""
         own = self.state_dir / SCRIPT
         return holder_script(own if own.exists() else None, SCRIPT)
 
-    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
-        return ask(argv, parse, self.timeout_s, self.env)
+
+def _ask(argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+    return ask(argv, parse, _TIMEOUT_S, {})
 
 
 def job_is_gone(job: str) -> bool | None:
     """Whether a job is over; None if LSF does not say."""
     try:
-        found = ask(job_argv(job), parse_job, _TIMEOUT_S, {})
+        found = _ask(job_argv(job), parse_job)
     except (CommandError, SchedulerError):
         return None
     return found is None or found.phase is JobPhase.OVER

@@ -82,14 +82,12 @@ class LsfBatch:
         table = config.site_table(NAME)
         return JobNodes(nodes_of_job(environment), tuple(table.get("worker_prefix", ("blaunch", "{node}"))))
 
-    def observe(
-        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None, env: Mapping[str, str]
-    ) -> ObservedSite:
+    def observe(self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None) -> ObservedSite:
         nodes = NodesConfig() if config is None else config.nodes
         classes = {} if config is None else config.classes
-        settings, remarks = _to_observe(config, where, slots_per_node, env)
+        settings, remarks = _to_observe(config, where, slots_per_node)
         ours = PilotJobs(partitions=frozenset({settings.queue} - {""}), assume_window_s=math.inf)
-        return ObservedSite(LsfScheduler(settings, clock, env), ours, nodes, remarks, classes)
+        return ObservedSite(LsfScheduler(settings, clock), ours, nodes, remarks, classes)
 
 
 def _settings(config: PilotConfig, where: str) -> LsfSettings:
@@ -99,7 +97,7 @@ def _settings(config: PilotConfig, where: str) -> LsfSettings:
 
 
 def _to_observe(
-    config: PilotConfig | None, where: str, slots_per_node: int | None, env: Mapping[str, str]
+    config: PilotConfig | None, where: str, slots_per_node: int | None
 ) -> tuple[LsfSettings, tuple[str, ...]]:
     """The settings, and remarks. Without any LSF is asked for the size of a node."""
     if config is not None and config.site_table(NAME):
@@ -113,7 +111,7 @@ def _to_observe(
     if slots_per_node is not None:
         return _bare(slots_per_node), ()
     found = _bare(1)
-    hosts = ask(hosts_argv(found), lsf_text.parse_hosts, found.timeout_s, env)
+    hosts = ask(hosts_argv(found), lsf_text.parse_hosts, found.timeout_s, {})
     sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
     if not sizes:
         raise SchedulerError("bhosts does not show the number of slots (MAX) of any host; specify --slots-per-node")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import CommandError, SchedulerError
@@ -25,6 +25,7 @@ _OVER = frozenset(
     )
 )  # fmt: skip
 _REPEATED = ("partition", "account", "qos", "time", "reservation")
+_TIMEOUT_S = 10.0
 _UNSET = (*NOTHING, "INVALID", "NOT_SET")
 
 
@@ -73,8 +74,6 @@ class SlurmPilotJob:
 
     job: str
     script: Path
-    timeout_s: float = 10.0
-    env: dict[str, str] = field(default_factory=dict)
 
     def ends_s(self) -> float | None:
         """The end of its time limit; None if unknown."""
@@ -99,7 +98,7 @@ class SlurmPilotJob:
         self._run(["scancel", successor])
 
     def _run(self, argv: list[str]) -> str:
-        return command.run(argv, timeout_s=self.timeout_s, env={**self.env, "SLURM_TIME_FORMAT": "%s"})
+        return command.run(argv, timeout_s=_TIMEOUT_S, env={"SLURM_TIME_FORMAT": "%s"})
 
 
 def is_installed() -> bool:
@@ -110,10 +109,10 @@ def is_installed() -> bool:
 def job_is_gone(job: str) -> bool | None:
     """Whether a job is over; None if Slurm does not say."""
     try:
-        found = parse_job(command.run(job_argv(job), timeout_s=10.0))
+        found = parse_job(command.run(job_argv(job), timeout_s=_TIMEOUT_S))
         if found is not None:
             return found.state in _OVER
-        command.run(exists_argv(job), timeout_s=10.0)
+        command.run(exists_argv(job), timeout_s=_TIMEOUT_S)
     except CommandError as error:
         return True if is_unknown_job(error.problem) else None
     except SchedulerError:

@@ -129,17 +129,15 @@ class SlurmBatch:
         prefix = ("srun", f"--jobid={job}", *_STEP) if job else ()
         return JobNodes(tuple(sorted(parse_hostlist(names))) or ("localhost",), prefix, ENDS_BY)
 
-    def observe(
-        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None, env: Mapping[str, str]
-    ) -> ObservedSite:
+    def observe(self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None) -> ObservedSite:
         if slots_per_node is not None:
             raise UserError(f"--slots-per-node {slots_per_node}: Slurm reports the size of a node; remove the option")
         if config is None:
-            return ObservedSite(SlurmScheduler(env=env), PilotJobs(assume_window_s=math.inf))
-        scheduler, ours = SlurmScheduler(env=env), PilotJobs(assume_window_s=math.inf)
+            return ObservedSite(SlurmScheduler(), PilotJobs(assume_window_s=math.inf))
+        scheduler, ours = SlurmScheduler(), PilotJobs(assume_window_s=math.inf)
         if config.site_table(NAME):
             settings = _settings(config, where)
-            scheduler = SlurmScheduler(settings.timeout_s, env)
+            scheduler = SlurmScheduler(settings.timeout_s)
             ours = _pilot_jobs(settings, math.inf)
         return ObservedSite(scheduler, ours, config.nodes, classes=config.classes)
 

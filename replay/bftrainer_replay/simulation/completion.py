@@ -21,7 +21,6 @@ class Completion:
 
     completed: int
     mean_s: float
-    p95_s: float
     last_s: float
     queueing_s: float
     jain: float
@@ -48,7 +47,6 @@ def completion(arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]) -> 
     return Completion(
         completed=len(took),
         mean_s=float(np.mean(took)) if took else float("nan"),
-        p95_s=float(np.percentile(took, 95)) if took else float("nan"),
         last_s=max(ends) - first_s if ends else float("nan"),
         queueing_s=float(np.mean(waited)) if waited else float("nan"),
         jain=float(speeds.sum() ** 2 / (len(speeds) * (speeds**2).sum())),
