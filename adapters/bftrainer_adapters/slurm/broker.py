@@ -189,7 +189,7 @@ def _state(job: Job) -> tuple[str, str, str]:
     "--calls", type=click.FloatRange(10), default=50.0, show_default=True, help="Calls to slurmctld a minute."
 )
 @click.option("--enforce", "account", default="", metavar="ACCOUNT", help="End holders of this account above a part.")
-def broker(folder: Path, partitions: tuple[str, ...], by_gpu: bool, every_s: float, calls: float, account: str) -> None:
+def broker(folder: Path, partitions: tuple[str, ...], calls: float, account: str) -> None:
     """Publish Slurm's answers in FOLDER for the pilots of all users, so that they need not ask.
 
     Runs as an ordinary user, best one of its own, who alone can write FOLDER. Pilots find it by slurm.broker. It tells who

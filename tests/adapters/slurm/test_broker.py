@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from adapters.slurm.test_calls import programs
+from command_line import bftrainer, complaint
 from recorded_slurm import recorded
 
 from bftrainer.errors import UserError
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import peers
-from bftrainer_adapters.slurm.broker import SOON_S, Broker, Guard, check_folder
+from bftrainer_adapters.slurm.broker import SOON_S, Broker, Guard
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.job_list import JobList
@@ -163,8 +164,7 @@ def test_a_file_of_another_user_does_not_count(broker: Broker) -> None:
 
 def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    with pytest.raises(UserError, match="that others cannot write"):
-        check_folder(tmp_path)
+    assert "that others cannot write" in complaint(bftrainer("broker", tmp_path))
 
 
 def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broker, tmp_path: Path) -> None:
