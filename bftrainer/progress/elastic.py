@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -21,7 +22,7 @@ def track(
     state: State,
     hvd: ModuleType,
     *,
-    checkpoint: Callable[[], object] | None = None,
+    checkpoint: Callable[[], object] | str | Path | None = None,
     checkpoint_every_s: float | None = None,
     keep: Iterable[Kept] = (),
     on_rescale: Callable[[int, int], object] | None = None,
@@ -33,7 +34,8 @@ def track(
     Args:
         state: An elastic state of Horovod. Its attributes ``step``, ``samples`` and ``loss`` are reported where they exist.
         hvd: The framework's module (``import horovod.torch as hvd``).
-        checkpoint: Saves to disk; rank 0 calls it at a stop request and every ``checkpoint_every_s``.
+        checkpoint: Saves to disk; rank 0 calls it at a stop request and every ``checkpoint_every_s``. A file name: the model,
+            optimizer and numbers of a ``TorchState`` and ``keep`` are loaded from this file now, and saved there.
         checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests.
         keep: A ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and ``load_state_dict``; they are saved,
             restored and synchronized with the state, also to workers that join.
@@ -42,9 +44,11 @@ def track(
         further: Returns other keys of the lines.
         reporter: Default: a new ``Reporter``.
     """
-    tracker = _Tracker(
-        state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, tuple(keep), on_rescale, further
-    )
+    kept = tuple(keep)
+    if isinstance(checkpoint, (str, Path)):
+        checkpoint = _CheckpointFile(Path(checkpoint), state, kept)
+        checkpoint.load()
+    tracker = _Tracker(state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, kept, on_rescale, further)
     tracker.install()
     return state
 
@@ -55,6 +59,34 @@ class Kept(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: Mapping[str, Any], /) -> None: ...
+
+
+@dataclass(frozen=True)
+class _CheckpointFile:
+    path: Path
+    state: Any
+    kept: tuple[Kept, ...]
+
+    def load(self) -> None:
+        import torch
+
+        if self.path.exists():
+            content = torch.load(self.path, map_location="cpu")
+            parts = (self.state.model, self.state.optimizer, *self.kept)
+            for part, saved in zip(parts, content["parts"], strict=True):
+                part.load_state_dict(saved)
+            for name, number in content["numbers"].items():
+                setattr(self.state, name, number)
+            self.state.save()
+
+    def __call__(self) -> None:
+        import torch
+
+        parts = (self.state.model, self.state.optimizer, *self.kept)
+        numbers = {name: it for name, it in vars(self.state).items() if name[0] != "_" and isinstance(it, (int, float))}
+        part = self.path.with_name(f"{self.path.name}.part")
+        torch.save({"parts": [one.state_dict() for one in parts], "numbers": numbers}, part)
+        part.replace(self.path)
 
 
 class _Followers:

@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import need_package
 
 from bftrainer import progress
 from bftrainer.errors import UserError
@@ -277,6 +279,30 @@ def test_a_stop_request_is_a_checkpoint_a_barrier_and_an_exit(
     assert saved == [world.broadcasts - 1], "nobody may leave before rank 0 has saved"
     assert lines(folder)[-1]["phase"] == "checkpointed"
     assert lines(folder)[-1]["step"] == state.step
+
+
+def test_a_checkpoint_file_is_loaded_by_the_next_state(
+    folder: Path, clock: Clock, report: progress.Reporter, tmp_path: Path
+) -> None:
+    need_package("torch")
+    torch, path = import_module("torch"), tmp_path / "t.pt"
+
+    def tracked() -> tuple[ElasticState, progress.Sampler]:
+        state, (sampler, rate) = ElasticState(), kept()
+        state.model = torch.nn.Linear(2, 1)  # type: ignore[attr-defined]
+        state.optimizer = torch.optim.SGD(state.model.parameters(), lr=0.1)  # type: ignore[attr-defined]
+        progress.track(state, World(), checkpoint=str(path), keep=[sampler, rate], reporter=report)
+        return state, sampler
+
+    first, sampler = tracked()
+    sampler.advance()
+    steps(first, clock, 10)
+    ask(folder, "control", 1)
+    with pytest.raises(SystemExit):
+        steps(first, clock, 10)
+    second, again = tracked()
+    assert (second.step, again.samples) == (first.step, sampler.samples) == (first.step, 10)
+    assert torch.equal(second.model.weight, first.model.weight)  # type: ignore[attr-defined]
 
 
 def test_asking_costs_a_broadcast_every_0_2_s_not_every_commit(
