@@ -117,10 +117,8 @@ def _recorded(scheduler: str) -> tuple[bytes, ...]:
 
 
 def _samples_of(name: str, function: Callable[..., Any]) -> tuple[bytes, ...]:
-    """What was written for this parser, and the recordings of its scheduler; of its format, if that is JSON."""
+    """What was written for this parser, and the recordings of its scheduler."""
     recorded = _recorded(name.partition(".")[0])
-    if "json" in name:
-        recorded = tuple(each for each in recorded if each.lstrip()[:1] == b"{")
     if function.__name__ == "parse_queue":  # each recording has the name of its queue
         recorded = tuple(re.sub(rb"(?m)^QUEUE: \S+", b"QUEUE: idle", each) for each in recorded)
     return (*_WRITTEN.get(name, ()), *recorded)
@@ -128,6 +126,7 @@ def _samples_of(name: str, function: Callable[..., Any]) -> tuple[bytes, ...]:
 
 def readers() -> Iterator[Reader]:
     """The parsers."""
+    of_json = ("lsf.text.parse_hosts", "lsf.text.parse_pending", "lsf.jobs.parse_list", "lsf.pilot_job.parse_job")
     for name, function in _parsers():
-        is_json = "json" in name or name in ("lsf.text.parse_pending", "lsf.jobs.parse_list", "lsf.pilot_job.parse_job")
+        is_json = name in of_json
         yield Reader(name, _parser(function), _samples_of(name, function), clean=BFTrainerError, is_json=is_json)
