@@ -54,26 +54,6 @@ def test_a_queue_that_suspends_is_refused(lab: Lab) -> None:
     assert "docs/lsf.md" in said
 
 
-@pytest.mark.parametrize(
-    ("params", "queue", "words"),
-    [
-        ({"PREEMPT_JOBTYPE": ""}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
-        ({"PREEMPT_JOBTYPE": "EXCLUSIVE"}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
-        ({"NO_PREEMPT_RUN_TIME": "30"}, {}, "set NO_PREEMPT_RUN_TIME = 0 in idle"),
-        ({}, {"settings": {"STOP_COND": "select[ut>0.9]"}}, "or LOAD in TERMINATE_WHEN"),
-        ({}, {"windows": "20:00-8:00"}, "it needs WINDOW in TERMINATE_WHEN"),
-    ],
-)
-def test_what_would_suspend_holders_or_keep_main_jobs_waiting_is_refused_with_the_remedy(
-    lab: Lab, params: dict[str, str], queue: dict[str, object], words: str
-) -> None:
-    lab.edit(lambda state: state["params"].update(params))
-    lab.queue("idle", **queue)
-    status, said = doctor(lab)
-    assert status == 1
-    assert words in " ".join(said.split())
-
-
 def test_an_answer_about_the_queue_that_is_not_understood_is_kept(lab: Lab) -> None:
     lab.fault("bqueues", "truncated")
     status, said = doctor(lab)

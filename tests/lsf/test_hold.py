@@ -127,8 +127,8 @@ def test_the_run_limit_ends_it_at_its_first_signal(lsf: StandInLsf) -> None:
         ({"rerunnable": True}, "RERUNNABLE"),
         ({"status": "Closed:Active"}, "Closed:Active"),
         ({"load_stop": "   -   2.0     -     -       -     -    -     -     -      -      -"}, "busy host"),
-        ({"settings": {"STOP_COND": "select[r1m>2]"}}, "busy host"),
-        ({"windows": "20:00-8:00"}, "RUN_WINDOW 20:00-8:00"),
+        ({"settings": {"STOP_COND": "select[r1m>2]"}}, "or LOAD in TERMINATE_WHEN"),
+        ({"windows": "20:00-8:00"}, "it needs WINDOW in TERMINATE_WHEN"),
         ({"terminate": "SIGTSTP"}, "TERMINATE action is 'SIGTSTP'"),
         ({"settings": {"NO_PREEMPT_RUN_TIME": "30"}}, "NO_PREEMPT_RUN_TIME = 30"),
         ({"settings": {"INTERRUPTIBLE_BACKFILL": "60"}}, "INTERRUPTIBLE_BACKFILL"),
@@ -150,7 +150,9 @@ def test_a_queue_that_does_not_give_nodes_back_gets_no_holder(
 @pytest.mark.parametrize(
     ("params", "settings", "words"),
     [
-        ({"PREEMPT_JOBTYPE": ""}, {}, "PREEMPT_JOBTYPE = BACKFILL"),
+        ({"PREEMPT_JOBTYPE": ""}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
+        ({"PREEMPT_JOBTYPE": "EXCLUSIVE"}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
+        ({"NO_PREEMPT_RUN_TIME": "30"}, {}, f"set NO_PREEMPT_RUN_TIME = 0 in {QUEUE}"),
         ({"NO_PREEMPT_FINISH_TIME": "20%"}, {}, "NO_PREEMPT_FINISH_TIME = 20% of lsb.params"),
         ({"PREEMPT_DELAY": "300"}, {}, "PREEMPT_DELAY = 300"),
         ({}, {"gpu": "num=6"}, "PREEMPTABLE_RESOURCES = ngpus_physical"),

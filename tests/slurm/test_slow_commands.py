@@ -1,6 +1,6 @@
 """Every Slurm command takes 2 s, then 3 s, of a time limit of 4 s: no holder's lease lapses, and no node is released for it.
 
-In CI 4 holders, taken at 2 s a command and kept at 3 s for longer than a lease; by hand, 64 holders for ten minutes each, with
+In CI 2 holders, taken at 2 s a command and kept at 3 s for longer than a lease; by hand, 64 holders for ten minutes each, with
 5 s and 9 s of 10 s::
 
     BFTRAINER_SLOW_NODES=64 BFTRAINER_SLOW_S=600 pytest tests/slurm/test_slow_commands.py
@@ -29,7 +29,7 @@ from bftrainer.persistence.store import open_store
 from bftrainer_adapters.on_node.payload import limit_s
 from bftrainer_adapters.slurm.jobs import HOLDER_NAME
 
-NODES = int(os.environ.get("BFTRAINER_SLOW_NODES", "4"))
+NODES = int(os.environ.get("BFTRAINER_SLOW_NODES", "2"))
 MANY = NODES >= 16
 TIMEOUT_S, LEASE_S = (10, 60) if MANY else (4, 16)  # the defaults, and the least lease for that time limit
 SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", limit_s(LEASE_S) + 10))  # a lapse and its end come within
