@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PendingJob
+from bftrainer.domain.cluster import Availability, Device, Hidden, Idle, NodeView, Observation, PendingJob
 from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserError
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.idle_causes import IdleCause
@@ -91,6 +93,37 @@ def test_nodes_count_from_the_first_look_that_shows_them_and_one_record_idles_do
     log = read_event_log(path)
     assert (log.machine_nodes, log.gaps) == (6, ())
     assert states(log) == [(0, "ab"), (10, "abc"), (20, "ac"), (60, "a")]
+
+
+def test_by_gpu_the_idle_gpus_of_idle_and_shared_nodes_are_recorded(tmp_path: Path, clock: FakeClock) -> None:
+    ours, path = replace(OURS, cpus_per_gpu=2, mib_per_gpu=1000), tmp_path / "idle.csv"
+    states = {0: Availability.BUSY, 4: Availability.FREE}
+
+    class Gpus(Script):
+        def observe(self) -> Observation:
+            text = self.idle[self.looks]
+            assert text is not None
+            self.looks += 1
+            nodes = (
+                NodeView(
+                    n, states.get(k, Availability.SHARED), ("main",), (Device("", 4),), 8, idle=Idle(k, 6, 9000, 9000)
+                )
+                for n, k in zip("ab", map(int, text), strict=True)
+            )
+            return Observation(self.clock.at_s, (*nodes, NodeView("c", Availability.FREE, ("main",))))
+
+    for script in (Gpus(clock, "44", "42", "42", "02"), Gpus(clock, "02", "21", "21")):
+        with closing(RecordFile(path, by_gpu=True)) as file:
+            recorder = ClusterRecorder(script, lambda seen: sample_of(seen, ours, None, by_gpu=True), file, clock)
+            recorder.run(10.0 * len(script.idle), lambda script=script: script.looks == len(script.idle))  # type: ignore[misc]
+    lines = [line.partition("T")[2] for line in path.read_text().splitlines()[2:]]
+    assert path.read_text().startswith("# unit=gpu a:4 b:4\ntime,joined,left,nodes,waiting\n")
+    assert lines == ["00:00:00,a:4 b:2,,8,", "00:00:30,,a:4,8,", "00:00:40,a:2,b:1,8,", "00:00:50,,,8,"]
+    log = read_event_log(path)
+    assert log.gpus is not None
+    assert log.gpus.per_node == {"a": 4, "b": 4}
+    with pytest.raises(InputFileError, match="is not a recorded log by node"):
+        RecordFile(path)
 
 
 def test_a_row_a_minute_and_the_last_look_are_written_whether_anything_changed_or_not(

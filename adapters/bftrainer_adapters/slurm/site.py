@@ -7,6 +7,7 @@ import os
 import pwd
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from bftrainer.config.pilot import PilotConfig
@@ -134,11 +135,12 @@ class SlurmBatch:
             raise UserError(f"--slots-per-node {slots_per_node}: Slurm reports the size of a node; remove the option")
         if config is None:
             return ObservedSite(SlurmScheduler(), PilotJobs(assume_window_s=math.inf))
-        scheduler, ours = SlurmScheduler(), PilotJobs(assume_window_s=math.inf)
-        if config.site_table(NAME):
-            settings = _settings(config, where)
-            scheduler = SlurmScheduler(settings.timeout_s)
-            ours = _pilot_jobs(settings, math.inf)
+        by_gpu, has_table = config.nodes.unit == "gpu", bool(config.site_table(NAME))
+        settings = _settings(config, where) if has_table else SlurmSettings(partition="any")
+        scheduler = SlurmScheduler(settings.timeout_s, by_gpu=by_gpu)
+        ours = replace(_pilot_jobs(settings, math.inf), cpus_per_gpu=settings.cpus_per_gpu)
+        if not has_table:
+            ours = replace(ours, partitions=frozenset())
         return ObservedSite(scheduler, ours, config.nodes, classes=config.classes)
 
 

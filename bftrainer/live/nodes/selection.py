@@ -86,6 +86,12 @@ def part_of(node: NodeView, ours: PilotJobs) -> Idle:
     return Idle(gpus, gpus * cpus, gpus * mib)
 
 
+def idle_gpus(node: NodeView, ours: PilotJobs) -> int:
+    """How many GPUs a holder may take of an idle or shared node."""
+    is_shared = node.availability is Availability.SHARED
+    return part_of(node, ours).gpus if is_shared else node.gpu_count if node.idle is not None else 0
+
+
 def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, frozenset[str]], ...]:
     """Nodes that a main-queue job with GPUs would get without a preemption, each with its partitions; powered down or not,
     allowed or not.

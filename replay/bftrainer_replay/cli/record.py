@@ -58,6 +58,11 @@ _WHOLE_SECONDS = 2.0
     "[default: all nodes]",
 )
 @click.option(
+    "--unit",
+    type=click.Choice(["node", "gpu"]),
+    help="Record idle nodes, or the idle GPUs of all nodes (Slurm).  [default: node]",
+)
+@click.option(
     "--slots-per-node",
     type=int,
     metavar="N",
@@ -76,6 +81,7 @@ def record(
     for_: float | None,
     every: float,
     config: Path | None,
+    unit: str | None,
     slots_per_node: int | None,
     keep: Path | None,
     as_json: bool,
@@ -91,7 +97,7 @@ def record(
       bftrainer record --for 7d --out idle.csv
       bftrainer record --scheduler lsf --for 10m --out idle.csv
     """
-    from bftrainer.config.pilot import read_config
+    from bftrainer.config.pilot import PilotConfig, read_config
     from bftrainer.live.signals import Signals
     from bftrainer.live.site import observed_site
     from bftrainer.system.clock import SystemClock
@@ -103,23 +109,27 @@ def record(
         raise UserError(f"--every {every:g}s: expected 1 s or more, because every poll runs several scheduler commands")
     if slots_per_node is not None and slots_per_node < 1:
         raise UserError(f"--slots-per-node {slots_per_node}: expected 1 or more")
+    if unit == "gpu" and scheduler != "slurm":
+        raise UserError(f"--unit gpu: {scheduler} does not tell the idle GPUs of a node; expected --scheduler slurm")
+    pilot, by_gpu = None if config is None else read_config(config), unit == "gpu"
+    if by_gpu:
+        pilot = pilot or PilotConfig()
+        pilot = pilot.model_copy(update={"nodes": pilot.nodes.model_copy(update={"unit": "gpu"})})
     clock = SystemClock()
     kept = UnparsedOutput(keep or out.with_name(f"{out.name}.answers"), scheduler)
     try:
-        site = observed_site(
-            scheduler, None if config is None else read_config(config), str(config), clock, slots_per_node
-        )
+        site = observed_site(scheduler, pilot, str(config), clock, slots_per_node)
     except SchedulerError as error:
         raise SchedulerError(f"{error}{kept.keep(error)}") from error
     for remark in site.remarks:
         _note(remark)
     if every < _ASK_NO_MORE_THAN_S:
         _note(f"polling every {every:g} s; for long recordings, use 10 s or more to reduce the load on the scheduler")
-    with closing(RecordFile(out)) as file, Signals().caught() as signals, _status(out) as show:
+    with closing(RecordFile(out, by_gpu)) as file, Signals().caught() as signals, _status(out) as show:
         if file.truncated_bytes:
             _note(f"{out}: removed an incomplete last line of {file.truncated_bytes} bytes")
         recorder = ClusterRecorder(
-            site.scheduler, lambda seen: sample_of(seen, site.ours, site.chosen(seen.nodes)), file, clock, every,
+            site.scheduler, lambda seen: sample_of(seen, site.ours, site.chosen(seen.nodes), by_gpu), file, clock, every,
             unknown_after_s=max(60.0, 6 * every), on_error=kept.report,
         )  # fmt: skip
         totals = recorder.run(math.inf if for_ is None else for_, lambda: signals.ends or signals.reloads, show)

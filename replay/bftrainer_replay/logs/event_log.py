@@ -106,17 +106,27 @@ def write_event_log(path: Path, log: EventLog) -> None:
     """Write a log by atomic rename, compressed if its name ends in .gz. Equal logs give equal bytes."""
     data = csv_bytes(COLUMNS, _cells(log))
     if log.gpus is not None:
-        data = " ".join([*UNIT_GPU, *_words(log.gpus.per_node)]).encode() + b"\n" + data
+        data = gpu_comment(log.gpus.per_node) + data
     write_atomically(path, gzip.compress(data, mtime=0) if path.name.endswith(".gz") else data)
 
 
 def _cells(log: EventLog) -> Iterable[Sequence[str]]:
     unknown_from = {start_s for start_s, _ in log.gaps}
-    named = sorted if log.gpus is None else lambda names: _words(counted(names))
+    named = sorted if log.gpus is None else words
     for event in log.events:
         change = event.change
         left = UNKNOWN if event.at_s in unknown_from else " ".join(named(change.left))
         yield format_time(event.at_s), " ".join(named(change.joined)), left
+
+
+def words(gpus: Iterable[str]) -> list[str]:
+    """``node:k`` for the k GPUs of each node among these."""
+    return _words(counted(gpus))
+
+
+def gpu_comment(per_node: Mapping[str, int]) -> bytes:
+    """The first line of a log in GPUs."""
+    return " ".join([*UNIT_GPU, *_words(per_node)]).encode() + b"\n"
 
 
 def _words(gpus: Mapping[str, int]) -> list[str]:

@@ -11,7 +11,7 @@ from bftrainer.domain.state import Nodes
 from bftrainer.errors import InputFileError, StoreError, UserError
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.logs.annotations import NOT_VISIBLE
-from bftrainer_replay.logs.event_log import RECORDED, UNKNOWN, format_time, read_event_log
+from bftrainer_replay.logs.event_log import RECORDED, UNKNOWN, format_time, gpu_comment, read_event_log, words
 from bftrainer_replay.recording.samples import DebouncedSample
 
 _HEADER = f"{','.join(RECORDED)}\n"
@@ -34,8 +34,8 @@ class RecordFile:
     written in order of time.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, by_gpu: bool = False) -> None:
+        self.path, self.by_gpu = path, by_gpu
         self.truncated_bytes = 0
         self.last: LastRow | None = None
         if path.suffix != ".csv":
@@ -60,7 +60,10 @@ class RecordFile:
         """Append a state, as changes since the row before."""
         before = Nodes() if self.last is None else self.last.idle
         waiting = NOT_VISIBLE if now.queue_hidden else "" if now.smallest is None else str(now.smallest)
-        joined, left = sorted(now.idle - before), sorted(before - now.idle)
+        changes = now.idle - before, before - now.idle
+        joined, left = (sorted(names) if now.per_node is None else words(names) for names in changes)
+        if not self._size:
+            self._append_bytes(gpu_comment(now.per_node or {}) + _HEADER.encode())
         self._append([format_time(now.at_s), " ".join(joined), " ".join(left), str(now.machine_nodes), waiting])
         self.last = LastRow(now.at_s, now.idle, in_gap=False)
 
@@ -84,15 +87,19 @@ class RecordFile:
         data = self.path.read_bytes()
         whole = data[: data.rfind(b"\n") + 1]
         header = _HEADER.encode()
-        if not header.startswith(data[: len(header)]):
-            raise InputFileError(str(self.path), "is not a recorded log; specify another file with --out")
+        comment, table = data.partition(b"\n")[0], data
+        if is_by_gpu := comment.startswith(b"# unit=gpu"):
+            table = data[len(comment) + 1 :]
+        if not header.startswith(table[: len(header)]) or (data and is_by_gpu != self.by_gpu):
+            what = f"is not a recorded log {'by GPU' if self.by_gpu else 'by node'}; specify another file with --out"
+            raise InputFileError(str(self.path), what)
         self.truncated_bytes = len(data) - len(whole)
         if self.truncated_bytes:
             os.ftruncate(self._handle, len(whole))
         self._size = len(whole)
-        if not whole:
+        if not whole and not self.by_gpu:
             self._append_bytes(header)
-        elif whole != header:
+        elif table.count(b"\n") > 1:
             log = read_event_log(self.path)
             idle: frozenset[str] = frozenset()
             for event in log.events:

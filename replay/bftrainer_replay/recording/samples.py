@@ -7,23 +7,30 @@ before or after. The pilot can offer a node only at its second sample; the recor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Hidden, Observation
 from bftrainer.domain.state import Nodes
+from bftrainer.live.nodes.selection import idle_gpus
+from bftrainer_replay.logs.model import levels
 
 Waiting = frozenset[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSample:
-    """The ``idle`` nodes of ``machine_nodes`` at ``at_s``, and (id, nodes) of every waiting job; None: jobs are hidden."""
+    """The ``idle`` nodes of ``machine_nodes`` at ``at_s``, and (id, nodes) of every waiting job; None: jobs are hidden.
+
+    By GPU, both count GPUs, and ``per_node`` has those of each node.
+    """
 
     at_s: float
     idle: Nodes
     machine_nodes: int
     waiting: Waiting | None
+    per_node: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +42,23 @@ class DebouncedSample:
     machine_nodes: int
     smallest: int | None
     queue_hidden: bool = False
+    per_node: Mapping[str, int] | None = None
 
 
-def sample_of(seen: Observation, ours: PilotJobs, chosen: Nodes | None = None) -> ClusterSample:
-    """The nodes that a pilot could use now: idle, with a window of any length.
+def sample_of(seen: Observation, ours: PilotJobs, chosen: Nodes | None = None, by_gpu: bool = False) -> ClusterSample:
+    """The nodes that a pilot could use now, or their GPUs: idle, with a window of any length.
 
     Only the nodes in ``chosen`` count (None: all). Hidden jobs do not matter for idle nodes, so ``ours.assume_window_s``
     should be infinite.
     """
     names = frozenset(node.name for node in seen.nodes)
     among = names if chosen is None else names & chosen
-    idle = frozenset(free.node.name for free in free_nodes(seen, ours)) & among
+    free = [it.node for it in free_nodes(seen, ours, parts=by_gpu) if it.node.name in among]
+    idle, count, per_node = frozenset(node.name for node in free), len(among), None
+    if by_gpu:
+        per_node = {node.name: node.gpu_count for node in seen.nodes if node.name in among and node.gpu_count}
+        idle = frozenset(levels({node.name: idle_gpus(node, ours) for node in free}, idle))
+        count = sum(per_node.values())
     waiting = None
     if Hidden.JOBS not in seen.hidden:
         waiting = frozenset(
@@ -53,7 +66,7 @@ def sample_of(seen: Observation, ours: PilotJobs, chosen: Nodes | None = None) -
             for job in seen.pending
             if job.is_eligible and not (job.partitions and ours.partitions.issuperset(job.partitions))
         )
-    return ClusterSample(seen.at_s, idle, len(among), waiting)
+    return ClusterSample(seen.at_s, idle, count, waiting, per_node)
 
 
 def debounced(before: ClusterSample | None, sample: ClusterSample, after: ClusterSample | None) -> DebouncedSample:
@@ -61,7 +74,8 @@ def debounced(before: ClusterSample | None, sample: ClusterSample, after: Cluste
     others = [other for other in (before, after) if other is not None]
     idle = sample.idle & frozenset[str]().union(*(other.idle for other in others))
     if sample.waiting is None:
-        return DebouncedSample(sample.at_s, idle, sample.machine_nodes, None, queue_hidden=True)
+        return DebouncedSample(sample.at_s, idle, sample.machine_nodes, None, True, sample.per_node)
     known = [other.waiting for other in others if other.waiting is not None]
     waits = sample.waiting & Waiting().union(*known) if known else sample.waiting
-    return DebouncedSample(sample.at_s, idle, sample.machine_nodes, min((size for _, size in waits), default=None))
+    smallest = min((size for _, size in waits), default=None)
+    return DebouncedSample(sample.at_s, idle, sample.machine_nodes, smallest, per_node=sample.per_node)

@@ -33,6 +33,7 @@ def test_what_is_no_length_of_time(text: str) -> None:
         (["--every", "0.1s"], "--every 0.1s: expected 1 s or more"),
         (["--scheduler", "slrum"], "unknown scheduler 'slrum', did you mean 'slurm'?"),
         (["--slots-per-node", "4"], "--slots-per-node 4: Slurm reports the size of a node; remove the option"),
+        (["--unit", "gpu", "--scheduler", "lsf"], "--unit gpu: lsf does not tell the idle GPUs"),
         (["--config", "none.toml"], "none.toml: cannot be read"),
     ],
 )
@@ -44,7 +45,7 @@ def test_mistakes(tmp_path: Path, options: list[str], words: str) -> None:
 def test_no_slurm_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert complaint(bftrainer("record", "--out", tmp_path / "idle.csv", "--for", "1m")) == (
-        "scontrol: not found; run this on a login node of the cluster"
+        "squeue: not found; run this on a login node of the cluster"
     )
 
 
