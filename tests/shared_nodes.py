@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -150,17 +149,8 @@ def submit(lab: Lab, gpus: int, cpus: int, mem: int, node: str = "", seconds: in
     stamp = lab.root / "log" / f"start-{time.time_ns()}"
     options = [*([f"--gres=gpu:{gpus}"] if gpus else []), *(["-w", node] if node else [])]
     begun_s = time.time()
-    job = lab.submit(
-        f"date +%s.%N > {stamp}; sleep {seconds}",
-        "-p",
-        "main",
-        "-N1",
-        f"-c{cpus}",
-        f"--mem={mem}",
-        "-t",
-        "20",
-        *options,
-    )
+    words = ["-p", "main", "-N1", f"-c{cpus}", f"--mem={mem}", "-t", "20", *options]
+    job = lab.submit(f"date +%s.%N > {stamp}; sleep {seconds}", *words)
     return job, stamp, begun_s
 
 
@@ -227,28 +217,15 @@ def landing(lab: Lab, table: dict[str, Any], orders: tuple[tuple[str, str], ...]
             nobody = nobody or where
             bad = (nobody, where) == ("mixed", "idle")
             wrong += [f"{situation}, mixed {mixed}"] if bad else []
-            print(
-                f"  mixed {mixed}, idle {idle}: {situation:<20} {where:<6} {took_s:5.2f} s  held {held}{'  WRONG' * bad}"
-            )
-            sys.stdout.flush()
+            words = f"mixed {mixed}, idle {idle}: {situation:<20} {where:<6} {took_s:5.2f} s  held {held}"
+            print(f"  {words}{'  WRONG' * bad}", flush=True)
     return wrong
 
 
 def workers(lab: Lab, job: str, node: str, count: int) -> list[subprocess.Popen[bytes]]:
     """Steps as drivers start them."""
-    step = [
-        "srun",
-        f"--jobid={job}",
-        "--overlap",
-        "-w",
-        node,
-        "-N1",
-        "-n1",
-        "--mem=0",
-        "--cpu-bind=none",
-        "sleep",
-        "1000",
-    ]
+    options = ["--overlap", "-w", node, "-N1", "-n1", "--mem=0", "--cpu-bind=none"]
+    step = ["srun", f"--jobid={job}", *options, "sleep", "1000"]
     return [subprocess.Popen(step, env=lab.environ(), stderr=subprocess.DEVNULL) for _ in range(count)]
 
 

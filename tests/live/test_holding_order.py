@@ -26,7 +26,7 @@ from bftrainer.domain.cluster import (
     NodeRequest,
     NodeView,
     Observation,
-)
+)  # fmt: skip
 from bftrainer.domain.fragments import node_of
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.live.nodes import decisions
@@ -79,6 +79,8 @@ def requested(known: NodeFacts) -> list[str]:
     return [r.node for step in next_steps(known, at(1.0)).steps if isinstance(step, Ask) for r in step.requests]
 
 
+STARTS = held("n1", 8, False, FragmentPhase.PENDING)
+LEAVES = replace(held("n1", 8, False), given_back_s=PilotS(1.0))
 IDLE, PART = candidate("n1", 8, False), candidate("n2", 7, True)
 
 
@@ -88,17 +90,11 @@ IDLE, PART = candidate("n1", 8, False), candidate("n2", 7, True)
         pytest.param(facts(idle=["n1"], candidates=[PART, IDLE]), ["n1"], id="the idle node first, alone"),
         pytest.param(facts(candidates=[PART]), ["n2"], id="no idle node"),
         pytest.param(facts(idle=["n1"], candidates=[PART]), [], id="an idle node that is excluded or backed off"),
-        pytest.param(
-            facts([held("n1", 8, False, FragmentPhase.PENDING)], ["n1"], [PART]), [], id="its holder has not started"
-        ),
+        pytest.param(facts([STARTS], ["n1"], [PART]), [], id="its holder has not started"),
         pytest.param(facts([held("n1", 8, False)], ["n1"], [PART]), ["n2"], id="its holder has just started"),
-        pytest.param(
-            facts([replace(held("n1", 8, False), given_back_s=PilotS(1.0))], ["n1"], [PART]), [], id="it is released"
-        ),
+        pytest.param(facts([LEAVES], ["n1"], [PART]), [], id="it is released"),
         pytest.param(facts(idle=["n1"], candidates=[PART], partitions={"n1": OTHER}), ["n2"], id="another partition"),
-        pytest.param(
-            facts(idle=["n1"], candidates=[PART], partitions={"n1": OTHER | MAIN}), [], id="a partition in common"
-        ),
+        pytest.param(facts(idle=["n1"], candidates=[PART], partitions={"n1": OTHER | MAIN}), [], id="one in common"),
         pytest.param(facts(candidates=[PART, candidate("n3", 3, True)], demand=5), ["n2"], id="as many as are wanted"),
         pytest.param(facts([held("n2", 5, True)], candidates=[PART]), [], id="one holder for each part"),
     ],
@@ -190,6 +186,24 @@ class Lookup:
         return 8
 
 
+def shared(node: str, idle: Idle) -> NodeView:
+    state = {0: Availability.BUSY, 8: Availability.FREE}.get(idle.gpus, Availability.SHARED)
+    return NodeView(node, state, ("main", "scavenge"), (Device("a100", 8),), 16, idle=idle)
+
+
+def look(
+    view: ClusterView,
+    at_s: float,
+    *nodes: NodeView,
+    waits: bool,
+    config: PilotConfig = CONFIG,
+    held: Iterable[str] = (),
+) -> ClusterView:
+    seen = Observation(at_s, nodes, lists_pending=not waits)
+    poll = EndedPoll(ElapsedS(at_s), ElapsedS(at_s), PilotS(at_s), 0.0, PollAnswer(seen, PilotS(at_s), None))
+    return after_poll(view, poll, config, OURS, Lookup(), frozenset(held))
+
+
 @dataclass
 class Site:
     """Nodes of 8 GPUs. Main jobs are placed as Slurm 22.05 does, the fullest node first, without a preemption if there is any
@@ -228,26 +242,11 @@ class Site:
 
     def _look(self) -> None:
         self.now_s += 1.0
-        states = {0: Availability.BUSY, 8: Availability.FREE}
-        nodes = tuple(
-            NodeView(n, states.get(idle, Availability.SHARED), ("main", "scavenge"), (Device("a100", 8),), 16,
-                     idle=Idle(idle, 2 * idle, 8_000 * idle, 64_000))
-            for n in self.names for idle in (self.idle(n),)
-        )  # fmt: skip
-        seen = Observation(self.now_s, nodes, lists_pending=not self.waits)
-        poll = EndedPoll(
-            ElapsedS(self.now_s),
-            ElapsedS(self.now_s),
-            PilotS(self.now_s),
-            0.0,
-            PollAnswer(seen, PilotS(self.now_s), None),
-        )
-        self.view = after_poll(
-            self.view, poll, self.config, OURS, Lookup(), frozenset(h.name for h in self.held.values())
-        )
-        slots = [frozenset(h.slots) for h in self.held.values()]
-        moves = tuple((mine, len(mine) * self.rescale_s) for mine in slots)
         pool = frozenset(h.name for h in self.held.values())
+        idle = {n: self.idle(n) for n in self.names}
+        nodes = [shared(n, Idle(k, 2 * k, 8_000 * k, 64_000)) for n, k in idle.items()]
+        self.view = look(self.view, self.now_s, *nodes, waits=self.waits, config=self.config, held=pool)
+        moves = tuple((frozenset(h.slots), h.size * self.rescale_s) for h in self.held.values())
         known = NodeFacts(
             self.config, tuple(self.held.values()), pool, pool, candidates=self.view.candidates,
             demand=PoolDemand(((self.demand, None),), moves=moves), memory=self.memory, order=self.view.order,
@@ -265,26 +264,14 @@ class Site:
 
 
 def test_a_look_offers_parts_with_a_number_that_was_confirmed() -> None:
-    def shared(gpus: int, planned: bool = False) -> NodeView:
-        idle = Idle(gpus, 16, 64_000, 64_000)
-        return NodeView(
-            "n2", Availability.SHARED, ("main", "scavenge"), (Device("a100", 8),), 16, idle=idle, is_planned=planned
-        )
-
-    def look(view: ClusterView, at_s: float, *nodes: NodeView, hides: bool) -> ClusterView:
-        seen = Observation(at_s, nodes, lists_pending=not hides)
-        poll = EndedPoll(ElapsedS(at_s), ElapsedS(at_s), PilotS(at_s), 0.0, PollAnswer(seen, PilotS(at_s), None))
-        return after_poll(view, poll, CONFIG, OURS, Lookup(), frozenset())
-
-    first = ClusterView(PollSchedule(0.0))
-    quiet = look(first, 10.0, shared(3), hides=False)
+    first, three, five = ClusterView(PollSchedule(0.0)), *(shared("n2", Idle(k, 16, 64_000, 64_000)) for k in (3, 5))
+    quiet = look(first, 10.0, three, waits=False)
     assert [(c.request.gpus, c.request.cpus, c.request.mib, c.size) for c in quiet.candidates] == [(3, 6, 24_000, 3)]
-    waits = look(look(first, 10.0, shared(3), hides=True), 12.0, shared(5), hides=True)
+    waits = look(look(first, 10.0, three, waits=True), 12.0, five, waits=True)
     assert waits.candidates == (), "two GPUs may be between two jobs"
-    assert [c.request.gpus for c in look(waits, 14.0, shared(5), hides=True).candidates] == [5]
-    assert look(first, 10.0, shared(3, planned=True), hides=False).candidates == (), (
-        "kept for a job, nobody knows until when"
-    )
+    assert [c.request.gpus for c in look(waits, 14.0, five, waits=True).candidates] == [5]
+    kept = look(first, 10.0, replace(three, is_planned=True), waits=False)
+    assert kept.candidates == (), "for a job, nobody knows until when"
     assert waits.order.idle == ()
 
 
@@ -314,7 +301,7 @@ def test_a_part_becomes_whole_again_and_moves_cost_no_more_than_idle_gpus(
     assert [site.idle(node) for node in site.names] == [0, 0]
 
 
-def week(looks: int, seed: int = 1, **pilot: Any) -> tuple[float, int]:
+def hours(looks: int, seed: int = 1, **pilot: Any) -> tuple[float, int]:
     """Generated main jobs on 12 nodes: the share of those for 1 to 3 whole nodes that find too few, and how many others get an
     idle node although they fit beside jobs.
     """
@@ -342,8 +329,8 @@ def week(looks: int, seed: int = 1, **pilot: Any) -> tuple[float, int]:
 def test_main_jobs_leave_as_many_nodes_idle_as_without_a_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it holds all GPUs, has no use for some or may not have some nodes."""
     pilots: tuple[dict[str, Any], ...] = ({}, {"demand": 12}, {"config": EXCLUDES})
-    assert week(6) == week(0), "all are held: each job is where it would be"
-    assert [week(6, **pilot)[1] for pilot in pilots] == [0, 0, 0]
+    assert hours(6) == hours(0), "all are held: each job is where it would be"
+    assert [hours(6, **pilot)[1] for pilot in pilots] == [0, 0, 0]
     monkeypatch.setattr(decisions, "without_parts", lambda *_: frozenset())
     monkeypatch.setattr(decisions, "parts_to_end", lambda *_: [])
-    assert [week(6, **pilot)[1] > 0 for pilot in pilots] == [False, True, True], "red without the rule"
+    assert [hours(6, **pilot)[1] > 0 for pilot in pilots] == [False, True, True], "red without the rule"

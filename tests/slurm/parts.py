@@ -25,9 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slurm", default="installed", help=f"of {', '.join(VERSIONS)} (default installed)")
     parser.add_argument("--what", default="landing,delay,beside", help="of landing, delay, beside (default: all)")
-    parser.add_argument(
-        "--by", default="partition", help="how holders are preempted: partition, qos (default partition)"
-    )
+    parser.add_argument("--by", default="partition", help="how holders are preempted: partition (default), qos")
     parser.add_argument("--runs", type=int, default=20, help="of the delay (default 20)")
     parser.add_argument("--without-rule", action="store_true")
     options = parser.parse_args()
@@ -45,16 +43,12 @@ def main() -> int:
                 bad += len(wrong)
             if "beside" in options.what:
                 took_s, same = beside(lab, table)
-                print(
-                    f"  CPU-only job beside a part: {took_s:.2f} s, the part is {'kept' if same else 'LOST'}",
-                    flush=True,
-                )
+                kept = "kept" if same else "LOST"
+                print(f"  CPU-only job beside a part: {took_s:.2f} s, the part is {kept}", flush=True)
                 bad += not same
             for name, took in delays(lab, table, options.runs).items() if "delay" in options.what else ():
-                print(
-                    f"  {name}: n {len(took)}, median {statistics.median(took):.2f} s, worst {max(took):.2f} s",
-                    flush=True,
-                )
+                median_s = statistics.median(took)
+                print(f"  {name}: n {len(took)}, median {median_s:.2f} s, worst {max(took):.2f} s", flush=True)
     return 1 if bad else 0
 
 
