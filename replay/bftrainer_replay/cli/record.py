@@ -125,7 +125,7 @@ def record(
         _note(remark)
     if every < _ASK_NO_MORE_THAN_S:
         _note(f"polling every {every:g} s; for long recordings, use 10 s or more to reduce the load on the scheduler")
-    with closing(RecordFile(out, by_gpu)) as file, Signals().caught() as signals, _status(out) as show:
+    with closing(RecordFile(out, by_gpu)) as file, Signals().caught() as signals, _status(out, unit) as show:
         if file.truncated_bytes:
             _note(f"{out}: removed an incomplete last line of {file.truncated_bytes} bytes")
         recorder = ClusterRecorder(
@@ -133,7 +133,7 @@ def record(
             unknown_after_s=max(60.0, 6 * every), on_error=kept.report,
         )  # fmt: skip
         totals = recorder.run(math.inf if for_ is None else for_, lambda: signals.ends or signals.reloads, show)
-    _sum_up(out, totals, as_json, every)
+    _sum_up(out, totals, as_json, every, unit)
 
 
 class UnparsedOutput:
@@ -166,7 +166,7 @@ class UnparsedOutput:
 
 
 @contextmanager
-def _status(out: Path) -> Iterator[Callable[[RecordingTotals], None]]:
+def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals], None]]:
     """A status line, on a terminal only."""
     from rich.console import Console
 
@@ -175,16 +175,16 @@ def _status(out: Path) -> Iterator[Callable[[RecordingTotals], None]]:
         yield lambda _: None
         return
     with console.status(f"{out}: polling") as status:
-        yield lambda totals: status.update(f"{out}: {_summary(totals)}")
+        yield lambda totals: status.update(f"{out}: {_summary(totals, unit)}")
 
 
-def _summary(totals: RecordingTotals) -> str:
+def _summary(totals: RecordingTotals, unit: str | None) -> str:
     at = "never" if totals.at_s is None else datetime.fromtimestamp(totals.at_s, timezone.utc).strftime("%F %T UTC")
-    idle = f"{totals.idle:,} of {totals.machine_nodes:,} nodes idle at the last poll ({at})"
+    idle = f"{totals.idle:,} of {totals.machine_nodes:,} {'GPUs' if unit == 'gpu' else 'nodes'} idle at the last poll ({at})"
     return f"{totals.looks:,} polls, {totals.failed:,} failed, {totals.rows:,} rows, {totals.gaps:,} gaps; {idle}"
 
 
-def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float) -> None:
+def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float, unit: str | None) -> None:
     # Slurm's times are whole seconds: two polls may have the same one.
     if totals.stale and every_s >= _WHOLE_SECONDS:
         _note(
@@ -198,7 +198,7 @@ def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float) -
         found["hidden"] = sorted(kind.value for kind in totals.hidden)
         click.echo(json.dumps({"out": str(out), **found}))
     else:
-        click.echo(f"{out}: {_summary(totals)}")
+        click.echo(f"{out}: {_summary(totals, unit)}")
     if totals.looks == totals.failed:
         raise SchedulerError(
             f"{out}: all {totals.looks:,} polls failed" if totals.looks else f"{out}: stopped before the first poll"
