@@ -148,7 +148,7 @@ class Broker:
     def check_hidden(self) -> None:
         """Raise ``UserError`` where the site hides from users what would be published."""
         hidden = command.parsed(
-            config_argv(), self.calls.config(_TIMEOUT_S), lambda text: slurm_text.parse_hidden(text, "")
+            config_argv(), self.calls.config(_TIMEOUT_S), lambda text: slurm_text.parse_hidden(text, "?")
         )
         if hidden:
             words = ", ".join(sorted(kind.value for kind in hidden))

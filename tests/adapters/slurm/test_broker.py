@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from adapters.slurm.test_calls import programs
 from command_line import bftrainer, complaint
 from recorded_slurm import recorded
+from slurm_lab import wait_until
 
 from bftrainer.errors import UserError
 from bftrainer_adapters.holding.call_budget import CallKind
@@ -24,6 +27,7 @@ from bftrainer_adapters.slurm.published import JOBS, Head, NotPublishedError, Pu
 from bftrainer_adapters.slurm.site import published
 from bftrainer_adapters.slurm.states import node_view
 
+CONFIG = "PrivateData = {}\nSlurmctld(primary) at host is UP\n"
 HEADER = "JOBID|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON|NAME|COMMENT"
 
 
@@ -51,9 +55,9 @@ def broker(tmp_path: Path) -> Broker:
     (tmp_path / "jobs").write_text("".join(f"{it}|MARK\n" for it in (HEADER, *JOBS_NOW)))
     count = f'echo "$0 $*" >> {tmp_path}/calls'
     squeue = f'{count}\nsed "s/MARK$/$(echo "$*" | sed "s/.*|//")/" {tmp_path}/jobs'
-    scontrol = (
-        f'{count}\ncase "$*" in *reservation) echo "No reservations in the system" ;; *) cat {tmp_path}/nodes ;; esac'
-    )
+    (tmp_path / "config").write_text(CONFIG.format("none"))
+    cases = '*reservation) echo "No reservations in the system" ;; *config)'
+    scontrol = f'{count}\ncase "$*" in {cases} cat {tmp_path}/config ;; *) cat {tmp_path}/nodes ;; esac'
     env = programs(tmp_path, squeue=squeue, scontrol=scontrol, scancel=count)
     calls = SlurmCalls(env, elapsed_s=time.monotonic)
     return Broker(folder, calls, Guard(calls, frozenset(), "pilots", lambda _: None))
@@ -110,6 +114,23 @@ def test_a_demand_is_news_and_another_look_is_not(broker: Broker, tmp_path: Path
         pilot._next_news_s = 0.0
         assert pilot.has_news() is expected
         assert [it.wants for it in pilot.look()] == [wants]
+
+
+def test_the_command_publishes_until_it_is_ended_and_nothing_where_the_site_hides_jobs(
+    broker: Broker, tmp_path: Path
+) -> None:
+    argv = [sys.executable, "-m", "bftrainer", "broker", str(broker.folder)]
+    env = {**os.environ, **broker.calls.env}
+    process = subprocess.Popen(argv, env=env)
+    try:
+        wait_until(lambda: (broker.folder / JOBS).exists(), "a list of jobs", 60)
+    finally:
+        process.terminate()
+        process.wait(20)
+    (tmp_path / "config").write_text(CONFIG.format("jobs"))
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "the site hides jobs (PrivateData), so nothing may be published" in done.stderr
 
 
 def whole(text: str = printed(*JOBS_NOW), **head: object) -> bytes:
