@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from clusters_under_test import RealSlurm
+from command_line import bftrainer
 from conftest import started
 from slurm_accounting import limit
 from slurm_lab import DEFAULTS, Lab
@@ -73,6 +75,22 @@ def test_both_settings(lab: Lab, plain_lab: Lab, slurm_version: SlurmVersion, tm
     assert status == 0, checks
     assert warned(checks) - {"version"} == {"tracking", "kill wait", "user signal", "epilog", "scheduler"}
     assert plain_lab.run("squeue", "-h", "-t", "all") == "", "it only asked"
+
+
+def test_the_configuration_that_advise_writes(lab: Lab, tmp_path: Path) -> None:
+    """With the partition of its comments, above which the lab's own are main ones."""
+    (tmp_path / "log.csv").write_text("time,joined,left\n2021-01-01T00:00:00,a b,\n2021-01-01T08:00:00,,b\n")
+    ended = bftrainer("advise", tmp_path / "log.csv", "--jobs", 1, "--out", tmp_path / "advice")
+    assert ended.status == 0, ended
+    config = (tmp_path / "advice" / "bftrainer.toml").read_text()
+    (line,) = re.findall("#   (PartitionName=scavenger .*)", config)
+    lab.run("scontrol", "update", "PartitionName=scavenge", "PriorityTier=5")
+    lab.run("scontrol", "create", *line.split())
+    status, checks = doctor(lab, tmp_path, config + "[workers]\nallow_root = true\n")
+    lab.run("scontrol", "delete", "PartitionName=scavenger")
+    lab.run("scontrol", "update", "PartitionName=scavenge", "PriorityTier=1")
+    assert (status, warned(checks)) == (0, {"tracking"}), checks
+    assert checks["config"]["detail"] == "bftrainer.toml: holder slurm, policy bftrainer"
 
 
 FAULTS = [

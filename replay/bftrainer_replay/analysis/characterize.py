@@ -46,7 +46,7 @@ class Characteristics:
     ``span_h`` excludes the gaps of the record (``unknown_h``) and the outages of the cluster (``outage_h``): both count neither
     as idle nor as not idle. Changes at the edges of a gap are not events, and fragments that a gap cuts count with their
     known part. ``down_node_h``: nodes without a job that were out of service or reserved; they leave both sides of
-    ``idle_share`` alike: idle node-hours over ``service_node_h``. ``pool_share``: of the idle node-hours, the
+    ``idle_share`` alike: idle node-hours over those in service. ``pool_share``: of the idle node-hours, the
     work of a pool on all idle nodes, whose workers start in :data:`START_S`.
     """
 
@@ -122,7 +122,7 @@ def characterize(window: LogWindow) -> Characteristics:
         decreases=int(np.count_nonzero(steps < 0)),
         node_hours=node_hours,
         eq_nodes=node_hours / span_h,
-        idle_share=node_hours / (span_h * window.machine_nodes - down_node_h),
+        idle_share=node_hours / window.service_node_h,
         idle_nodes_min=int(held.min()),
         idle_nodes_median=_time_median(sizes),
         idle_nodes_max=int(held.max()),

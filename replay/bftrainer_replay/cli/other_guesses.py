@@ -42,5 +42,4 @@ def _idle(words: str, choice: LogChoice, **changed: Any) -> str:
             window = window_of(replace(choice, importing=replace(choice.importing, **changed)))
     except UserError:
         return ""
-    known_h = (window.span_s - window.unknown_s) / 3600
-    return f"{words}: {pool_sizes_of(window).node_hours() / known_h / window.machine_nodes:.1%} idle"
+    return f"{words}: {pool_sizes_of(window).node_hours() / window.service_node_h:.1%} idle"

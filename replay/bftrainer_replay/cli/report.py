@@ -88,7 +88,7 @@ def report(
     from bftrainer_replay.report.gpu_chapter import gpu_chapter, source_by_node, usual_gpus
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
-    from bftrainer_replay.report.plan import plan_of
+    from bftrainer_replay.report.plan import plan_of, worst_and_best
     from bftrainer_replay.report.top import Trainings
     from bftrainer_replay.simulation.play import enough_trainers
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
@@ -106,13 +106,17 @@ def report(
         held = held_parts(window, choice.importing.back_s)
         window, source = window.gpus.by_node, source_by_node(source, usual_gpus(window))
     found = characterize(window)
-    admitted = max_parallel or enough_trainers(window, pilot_trainers(window, source, 0))
+    first = pilot_trainers(window, source, 0)
+    admitted = max_parallel or enough_trainers(window, first)
     costs = CostModel(cost_model)
     base = Cell("log", source.name, forward_s=forward_s, max_parallel=admitted, cost_model=costs)
-    plan = plan_of(base)
-    plan = plan.beyond(too_long_s(costs, pilot_trainers(window, source, 0)))
+    models = [] if table.trainers or table.model else worst_and_best(first)
+    others = [workload_of(replace(table, kind="hpo", model=model)) for model in models]
+    if held is not None:
+        others = [source_by_node(other, usual_gpus(held)) for other in others]
+    plan = plan_of(base, [other.name for other in others]).beyond(too_long_s(costs, first))
     sample = sample_of(window, source, plan.cells, full=full, base=base)
-    inputs = inputs_of(sample.windows, [source], [each for cell in plan.cells for each in sample.cells(cell)])
+    inputs = inputs_of(sample.windows, [source, *others], [each for cell in plan.cells for each in sample.cells(cell)])
     tell_remarks(inputs)
     store = ResultStore(out / "cells")
     tasks = plan.tasks(sample, inputs)

@@ -61,9 +61,10 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
             f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service or reserved while no job ran: "
             "they do not count as idle (--node-events, --reservations)"
         )
+    service_h = max(size * sum_h(span) - lost.length_h.sum(), 1.0)
     if source.tally.skipped:
-        source.remarks.append(_on_skipped(source, idle.length_h.sum() / (size * sum_h(span))))
-    silent = None if note else remark_on_silence(source, idle, table.names, size, span)
+        source.remarks.append(_on_skipped(source, idle.length_h.sum() / service_h))
+    silent = None if note else remark_on_silence(source, idle, table.names, service_h, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
     source.remarks += source.warnings
     if source.options.debounce_s:

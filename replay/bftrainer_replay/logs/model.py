@@ -235,6 +235,11 @@ class LogWindow:
         """Length without gaps and outages, which count neither as idle nor as not idle: shares refer to this time."""
         return self.span_s - self.unknown_s - self.outage_s
 
+    @property
+    def service_node_h(self) -> float:
+        """What idle shares refer to: without gaps, outages, and nodes that were out of service while no job ran on them."""
+        return self.service_s / 3600 * self.machine_nodes - float(self.site.down_h(self.start_s, self.end_s).sum())
+
 
 def cut(
     log: EventLog,

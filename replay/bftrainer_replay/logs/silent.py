@@ -16,9 +16,9 @@ _NAMED = 3
 
 
 def remark_on_silence(
-    source: Source, idle: NodePeriods, names: tuple[str, ...], machine_nodes: int, span: TrustedSpan
+    source: Source, idle: NodePeriods, names: tuple[str, ...], service_h: float, span: TrustedSpan
 ) -> SilentNodes | None:
-    """With a remark, if nodes ran no job for 48 h and a quarter of the log or to its end."""
+    """With a remark, if nodes ran no job for 48 h and a quarter of the log or to its end. ``service_h``: all node-hours."""
     length = length_of(span)
     hours = idle.length_h
     long = (hours >= LEAST_H) & ((idle.until == length) | (hours >= _PART_OF_LOG * length / 3_600_000))
@@ -26,8 +26,7 @@ def remark_on_silence(
         return None
     nodes = np.unique(idle.nodes[long])
     to_end = np.unique(idle.nodes[long & (idle.until == length)])
-    whole_h = machine_nodes * sum_h(span)
-    before, after = float(hours.sum() / whole_h), float(hours[~long].sum() / whole_h)
+    before, after = float(hours.sum() / service_h), float(hours[~long].sum() / service_h)
     first = ", ".join(names[node] for node in nodes[:_NAMED].tolist())
     output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
     known = "" if source.options.node_events else f" (--node-events FILE{output} tells)"

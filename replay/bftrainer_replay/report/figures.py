@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from bftrainer.errors import InputFileError
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.plain_jobs import PlainJobs
-from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, preemptions, used_spread
+from bftrainer_replay.report.used_nodes import UsedNodes, preemptions, used_spread, work_share
 from bftrainer_replay.sweep.results import SweepRow
 
 MONTH_H = 30 * 24.0
@@ -35,6 +36,7 @@ class ReportFigures:
     ``left_out``: the time and nodes that ``idle_share`` leaves out on both sides. ``nodes_each`` is the largest size of a
     training. ``plain`` are numbers of plain one-node jobs, the first as many as trainings. ``spread`` is twice the standard
     error of ``held_share``, 0 if all of the log was replayed. ``pool_share``: the work of a pool beside the trainings.
+    ``by_model``: the ``work_share`` if all trainings were of this model.
     """
 
     origin: Origin
@@ -52,6 +54,7 @@ class ReportFigures:
     plain: tuple[PlainJobs, ...]
     fillable_share: float | None
     pool_share: float | None = None
+    by_model: tuple[tuple[str, float], ...] = ()
 
     @property
     def idle_node_h_a_month(self) -> float:
@@ -76,9 +79,10 @@ class ReportFigures:
 
 
 def figures_of(
-    found: Characteristics, base: SweepRow, nodes_each: int, plain: tuple[PlainJobs, ...], dates: str, origin: Origin
-) -> ReportFigures:
-    """From the log, the replay of ``base`` and the calculated plain jobs."""
+    found: Characteristics, base: SweepRow, nodes_each: int, plain: tuple[PlainJobs, ...], dates: str, origin: Origin,
+    models: Mapping[str, SweepRow],
+) -> ReportFigures:  # fmt: skip
+    """From the log, the replay of ``base``, the calculated plain jobs, and replays with trainings of one model each."""
     used = UsedNodes.of(base)
     left_h = used.idle_node_h * (
         1 - used.replayed_share
@@ -86,10 +90,10 @@ def figures_of(
     pool = None if base.pool_node_h is None else base.pool_node_h / (left_h or 1.0) * (1 - used.share)
     return ReportFigures(
         origin, dates, found.machine_nodes, found.idle_share, found.eq_nodes, found.left_out, base.cell.max_parallel,
-        nodes_each,
-        used.share, one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0, used_spread(base),
+        nodes_each, used.share, work_share(base), used_spread(base),
         preemptions(base, found.node_hours) * MONTH_H / found.span_h, plain,
         None if found.idle_while is None else found.idle_while.fillable_share, pool,
+        tuple((model, work_share(row)) for model, row in models.items()),
     )  # fmt: skip
 
 

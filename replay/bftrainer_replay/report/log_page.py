@@ -21,7 +21,7 @@ from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.top import Trainings, as_text, top_of
 from bftrainer_replay.report.top_pictures import idle_picture, number_picture
-from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours
+from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, work_share
 from bftrainer_replay.report.words import dates
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
@@ -50,7 +50,8 @@ def log_page(
     base = rows[plan.base]
     detail = read_detail(base.result["detail"])
     plain = plain_curve(window, plan.base.max_parallel, trainings.start_s)
-    figures = figures_of(found, base, trainings.nodes_each, plain, dates(window), origin)
+    models = {cell.workload.partition("-")[2]: rows[cell] for cell in plan.models}
+    figures = figures_of(found, base, trainings.nodes_each, plain, dates(window), origin, models)
     sizes = pool_sizes_of(window)
 
     def usable(number: int) -> float:
@@ -99,12 +100,12 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
     base = rows[plan.base]
 
     def row(each: SweepRow) -> tuple[str, ...]:
-        cell, work = each.cell, one_node_hours(each)
+        cell, work = each.cell, one_node_hours(each) / (one_node_hours(base) or 1.0)
         mean = each.result["mean_runtime_h"]
         return (
             cell.policy, cell.objective, f"{cell.forward_s:g} s", f"{cell.max_parallel}", f"{cell.cost_factor:g}",
-            f"{UsedNodes.of(each).share:.1%}", f"{work / (UsedNodes.of(each).idle_node_h or 1.0):.1%}",
-            f"{work / one_node_hours(base) - 1:+.1%}" if one_node_hours(base) else "", f"{int(each.result['completed']):,}",
+            f"{UsedNodes.of(each).share:.1%}", f"{work_share(each):.1%}",
+            f"{work - 1:+.1%}" if one_node_hours(base) else "", f"{int(each.result['completed']):,}",
             "" if mean is None else f"{mean:.1f}", f"{int(each.result['preemptions']):,}", f"{int(each.result['rescales']):,}",
         )  # fmt: skip
 
@@ -123,7 +124,7 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
             "policy", "objective", "T_fwd", "at once", "costs", "held", "work", "work, other than first", "completed",
             "mean hours", "preempted", "rescales",
         ),
-        tuple(row(rows[cell]) for cell in plan.cells),
+        tuple(row(rows[cell]) for cell in plan.cells if cell not in plan.models),
         main=0,
     )  # fmt: skip
     return Chapter("Settings tried", "", (table,))

@@ -20,7 +20,7 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
     parts = []
     for (_, begin, end), row, usable in zip(sample.spans(), base.parts, usable_shares(base), strict=True):
         nodes = UsedNodes.of(row)
-        idle = nodes.idle_node_h / float(row.result["span_h"])
+        idle = nodes.idle_node_h / (float(row.result["span_h"]) or 1.0)
         used = (f"{nodes.share:.1%}", f"{usable:.1%}") if nodes.idle_node_h else ("", "")  # nothing to use
         parts.append((begin, end, f"{idle:,.0f}", *used))
     shares = [UsedNodes.of(row).share for row in base.parts if UsedNodes.of(row).idle_node_h] or [0.0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bftrainer.allocation.objectives import one_node_rate
+from bftrainer.domain.model import Trainer
 from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, Task, each_once, task
 from bftrainer_replay.sweep.sample import LogSample
 
@@ -13,7 +15,7 @@ _MANY = 40
 
 @dataclass(frozen=True, slots=True)
 class ReportPlan:
-    """Cells by the question they answer; ``base`` is in most."""
+    """Cells by the question they answer; ``base`` is in most. ``models``: trainings of one model each."""
 
     base: Cell
     policies: tuple[Cell, ...]
@@ -21,11 +23,12 @@ class ReportPlan:
     parallel: tuple[Cell, ...]
     costs: tuple[Cell, ...]
     objectives: tuple[Cell, ...]
+    models: tuple[Cell, ...] = ()
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """All cells, each once."""
-        every = (self.base, *self.policies, *self.forward, *self.parallel, *self.costs, *self.objectives)
+        every = (self.base, *self.policies, *self.forward, *self.parallel, *self.costs, *self.objectives, *self.models)
         return tuple(dict.fromkeys(every))
 
     def beyond(self, rescale_s: float) -> ReportPlan:
@@ -34,7 +37,7 @@ class ReportPlan:
             self.base,
             *(
                 tuple(cell for cell in cells if cell is self.base or cell.looks_beyond(rescale_s))
-                for cells in (self.policies, self.forward, self.parallel, self.costs, self.objectives)
+                for cells in (self.policies, self.forward, self.parallel, self.costs, self.objectives, self.models)
             ),
         )
 
@@ -44,8 +47,8 @@ class ReportPlan:
         return each_once([*found, *(task(each, inputs, POOL) for each in sample.cells(self.base))])
 
 
-def plan_of(base: Cell) -> ReportPlan:
-    """One setting changed at a time."""
+def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
+    """One setting changed at a time; ``workloads`` are those of one model each."""
     bare = replace(base, detail=False)
     base = replace(base, detail=True)
     return ReportPlan(
@@ -55,7 +58,14 @@ def plan_of(base: Cell) -> ReportPlan:
         parallel=_sorted(base, [replace(bare, max_parallel=p) for p in _numbers(base.max_parallel)], "max_parallel"),
         costs=_sorted(base, [replace(bare, cost_factor=f) for f in (2.0, 4.0)], "cost_factor"),
         objectives=(base, *(replace(bare, objective=o) for o in ("throughput",) if o != base.objective)),
+        models=tuple(replace(bare, workload=name) for name in workloads),
     )
+
+
+def worst_and_best(trainers: Sequence[Trainer]) -> list[str]:
+    """The models whose largest size gains least and most over one node; none if there is only one."""
+    gains = {t.model: t.curve.at(t.max_nodes) / one_node_rate(t) for t in trainers}
+    return sorted(gains, key=lambda model: gains[model])[:: max(len(gains) - 1, 1)] if len(gains) > 1 else []
 
 
 def _numbers(base: int) -> tuple[int, ...]:

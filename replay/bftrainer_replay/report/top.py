@@ -247,10 +247,11 @@ def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) 
     error = f" (error of this choice: ±{points} point{'s' * (points > 1)})"
     part = "the whole log" if sample.is_whole else f"{sample.text}{error}"
     seconds = range_text([trainer.scale_down_s for trainer in trainings.trainers])
+    models = "".join(f"; of {model} alone, {precise(share)} become work" for model, share in figures.by_model)
     return (
-        f"Trainings: {trainings.whose}; {part}. In a month, jobs take nodes from training {about(figures.preemptions_a_month)} "
-        f"times; each stops a training for {seconds} s, which the figures include. A pool starts on a node in "
-        f"{trainings.start_s:.0f} s. Plain jobs: calculated from the whole log."
+        f"Trainings: {trainings.whose}{models}; {part}. In a month, jobs take nodes from training "
+        f"{about(figures.preemptions_a_month)} times; each stops a training for {seconds} s, which the figures include. A pool "
+        f"starts on a node in {trainings.start_s:.0f} s. Plain jobs: calculated from the whole log."
     )
 
 

@@ -13,7 +13,7 @@ from bftrainer_replay.report.charts import Chart, ticks
 from bftrainer_replay.report.figures import ReportFigures
 from bftrainer_replay.report.over_time import Course, NodeSteps, course
 from bftrainer_replay.report.page import PageTable, TopPicture
-from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours
+from bftrainer_replay.report.used_nodes import work_share
 from bftrainer_replay.report.words import about, precise
 from bftrainer_replay.sweep.detail import Detail
 from bftrainer_replay.sweep.results import SweepRow
@@ -143,7 +143,7 @@ def _days_chart(days: Course) -> Chart:
 
 def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]) -> TopPicture:
     """Work over the number of trainings or jobs; ``usable`` is the share that this number of trainings can hold at most."""
-    work = [(row.cell.max_parallel, one_node_hours(row) / (UsedNodes.of(row).idle_node_h or 1.0)) for row in rows]
+    work = [(row.cell.max_parallel, work_share(row)) for row in rows]
     plain = [(each.jobs, each.share) for each in figures.plain]
     least, most = min(n for n, _ in (*work, *plain)), max(n for n, _ in (*work, *plain))
     if work[0][0] >= 10:

@@ -48,6 +48,11 @@ def one_node_hours(row: SweepRow) -> float:
     return float(row.result["outcome_one_node_h"]) * UsedNodes.of(row).correction
 
 
+def work_share(row: SweepRow) -> float:
+    """Of the idle node-hours, those that become work."""
+    return one_node_hours(row) / (UsedNodes.of(row).idle_node_h or 1.0)
+
+
 def times_larger(row: SweepRow, idle_node_h: float) -> float:
     """How many times the idle node-hours of the pieces the whole log has, which are ``idle_node_h``; 1 if all was replayed."""
     replayed = UsedNodes.of(row).idle_node_h

@@ -19,7 +19,7 @@ from bftrainer_replay.simulation.world import Arrival, DecideOn
 
 REPLAY, POOL = "replay", "pool"
 """The kinds of task that replay a cell under its policy, and with a pool beside its trainings."""
-_FORMAT = 8  # of a result: increase it whenever a result gets new content or a new meaning
+_FORMAT = 9  # of a result: increase it whenever a result gets new content or a new meaning
 # These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)
 

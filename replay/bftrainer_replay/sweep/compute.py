@@ -42,7 +42,7 @@ def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutc
     ]
     result: dict[str, object] = {name: getattr(summary, name) for name in SUMMED if name != "span_h"}
     result |= {
-        "span_h": (whole.window.span_s - whole.window.unknown_s) / 3600,
+        "span_h": whole.window.service_s / 3600,
         "work_ran_out_at": summary.work_ran_out_at,
         "mean_runtime_h": float(np.mean(hours)) if hours else None,
         "wall_s": outcome.wall_s,

@@ -10,6 +10,8 @@ import pytest
 from command_line import bftrainer, complaint
 
 from bftrainer.config.pilot import PilotConfig, read_config
+from bftrainer_replay.cli.advise import advise
+from bftrainer_replay.cli.report import report
 from bftrainer_replay.comparison.advise import SettingChoice
 
 HEAD = "job,model,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub\n"
@@ -19,7 +21,7 @@ DAY = "2021-01-01T"
 LINEAR = {"linear": (1000.0, 64000.0)}
 
 
-def advice(folder: Path, rows: list[str], trainers: str, curves: dict[str, tuple[float, float]]) -> dict[str, Any]:
+def advised(folder: Path, rows: list[str], trainers: str, curves: dict[str, tuple[float, float]]) -> dict[str, Any]:
     """The advice on a log (rows of time,joined,left); ``curves`` are samples/s on 1 and on 64 nodes."""
     (folder / "log.csv").write_text("time,joined,left\n" + "\n".join(rows) + "\n")
     (folder / "trainers.csv").write_text(HEAD + trainers)
@@ -47,7 +49,7 @@ def test_how_many_at_once(tmp_path: Path, largest: int, expected: int) -> None:
     log = [f"{DAY}00:00:00,{nodes(18)},"]
     log += [f"{DAY}{hour:02}:30:00,{'' if hour % 2 else 'n00'},{'n00' if hour % 2 else ''}" for hour in range(1, 9)]
     rows = "".join(f"j{i},linear,20,10,1,{largest},1e8,2021-01-01T00:00:00\n" for i in range(200))
-    found = advice(tmp_path, log, rows, LINEAR)
+    found = advised(tmp_path, log, rows, LINEAR)
     assert found["max_parallel"]["value"] == expected
     losses = found["max_parallel"]["losses"]
     if largest == 1:  # 35 trainers could use twice the mean of 17.5 nodes; half and a quarter of them are tried, too
@@ -73,7 +75,7 @@ ONE = f"j0,linear,20,10,1,64,1e12,{DAY}00:00:00\n"
 def test_a_node_that_stays_is_worth_a_long_look_ahead(tmp_path: Path) -> None:
     """Ten nodes give up 20 s for an eleventh: worth it only where T_fwd is above 200 s; then it serves for seven hours."""
     log = [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}01:00:00,n10,", f"{DAY}08:00:00,,n10"]
-    found = advice(tmp_path, log, ONE, LINEAR)
+    found = advised(tmp_path, log, ONE, LINEAR)
     assert found["forward_s"]["value"] == 240
     losses = found["forward_s"]["losses"]
     without, with_it = 80.0, 87 - 220 / 3600  # node-hours, less the stall of eleven
@@ -90,7 +92,7 @@ def test_nodes_that_come_and_go_ask_for_a_short_one(tmp_path: Path) -> None:
     log = [f"{DAY}00:00:00,{nodes(10)},"]
     for minute in range(60):
         log += [f"{DAY}00:{minute:02}:10,n10,", f"{DAY}00:{minute:02}:50,,n10"]
-    found = advice(tmp_path, log, ONE, LINEAR)
+    found = advised(tmp_path, log, ONE, LINEAR)
     assert found["forward_s"]["value"] == 30
     losses = found["forward_s"]["losses"]
     assert losses[30] == losses[60] == losses[120] == 0
@@ -102,7 +104,7 @@ def test_models_that_differ_do_not_ask_for_throughput(tmp_path: Path) -> None:
     """Under throughput the cheap samples of a model that hardly scales take all; by one-node hours that is a waste."""
     curves = {"cheap": (1000.0, 7300.0), "dear": (10.0, 640.0)}  # a second node brings 100 samples/s and 10
     rows = "".join(f"{m},{m},20,10,1,64,1e12,{DAY}00:00:00\n" for m in curves)
-    found = advice(tmp_path, [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}08:00:00,,n09"], rows, curves)
+    found = advised(tmp_path, [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}08:00:00,,n09"], rows, curves)
     assert found["measure"] == "outcome_one_node_h"
     assert found["objective"]["value"] == "relative-speed"
     # Ten nodes of the one: 1.9 one-node hours an hour; nine of the other and one of the one: 10.
@@ -113,7 +115,7 @@ def test_models_that_differ_do_not_ask_for_throughput(tmp_path: Path) -> None:
 
 def test_models_alike_ask_for_no_other_objective(tmp_path: Path) -> None:
     log = [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}08:00:00,,n09"]
-    found = advice(tmp_path, log, ONE, LINEAR)
+    found = advised(tmp_path, log, ONE, LINEAR)
     assert found["objective"] == {
         "name": "objective",
         "value": "relative-speed",
@@ -132,6 +134,12 @@ def test_a_best_value_at_the_edge_of_those_tried_is_said() -> None:
         SettingChoice("objective", "throughput", (("throughput", 0.0), ("progress", 0.1))).others
         == "progress loses 10.0%"
     )
+
+
+def test_advise_has_the_options_of_report() -> None:
+    """All but those of the page, and of the settings that it chooses itself."""
+    both = [{option.name for option in command.params} for command in (report, advise)]
+    assert both[0] - both[1] == {"forward_s", "max_parallel", "compare", "title"}
 
 
 def test_mistakes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import html
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from html.parser import HTMLParser
@@ -24,6 +24,7 @@ from matplotlib import image
 from bftrainer_replay.report.figures import read_figures
 from bftrainer_replay.report.top import DELAYS_S, PLAIN_DELAYS_S
 from bftrainer_replay.report.top import sentence as sentence_of
+from bftrainer_replay.report.words import precise
 
 
 class Page(HTMLParser):
@@ -71,7 +72,7 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
     assert len(text) < 5e6
     told = [json.loads(path.read_text()) for path in (folder / "out" / "cells").iterdir()]
     assert [each["kind"] for each in told].count("pool") == 1
-    assert len(told) == int(announced[1]) == 1 + len(data(folder / "out", "replays"))
+    assert len(told) == int(announced[1]) == 3 + len(data(folder / "out", "replays"))
     page = Page(text)
     assert 0 < len(page.alts) <= 8
     assert all(len(alt) > 40 for alt in page.alts)
@@ -151,6 +152,12 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     assert float(trained[3]) == pytest.approx(100 * used, abs=0.6)
     assert work < used
     figures = read_figures(folder / "out" / "report.json")
+    (worst, least), (best, most) = figures.by_model
+    assert least < work < most
+    told = (
+        f"of {worst} alone, {precise(least)} become work; of {best} alone, {precise(most)} become work; the whole log."
+    )
+    assert told in ended.out
     assert figures.pool_share is not None
     assert 0 <= figures.pool_share <= 1 - used + 0.01
     assert "into work, a pool of one-node tasks beside them another 49%, and, as" in sentence_of(
@@ -223,12 +230,46 @@ def test_the_delay_of_jobs_is_that_of_the_documented_measurements() -> None:
     assert (max(seconds("recommended", 1)), max(seconds("defaults", 1))) == PLAIN_DELAYS_S
 
 
-def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
-    lines = ["JobID|Submit|Start|End|NNodes|NodeList|State"]
-    for i in range(40):
+def half_hours(path: Path, which: Iterable[int]) -> None:
+    """A log of jobs that wait from midnight on: each runs for the first 20 minutes of a half-hour, on two nodes of four."""
+    lines = ["JobID|Partition|Submit|Start|End|NNodes|NodeList|State"]
+    for i in which:
         start, end = f"2024-01-01T{i // 2:02}:{30 * (i % 2):02}:00", f"2024-01-01T{i // 2:02}:{30 * (i % 2) + 20:02}:00"
-        lines.append(f"{i}|2024-01-01T00:00:00|{start}|{end}|2|n[{1 + i % 3}-{2 + i % 3}]|COMPLETED")
-    (tmp_path / "sacct.txt").write_text("\n".join(lines) + "\n")
+        lines.append(f"{i}|{'pq'[i % 2]}|2024-01-01T00:00:00|{start}|{end}|2|n[{1 + i % 3}-{2 + i % 3}]|COMPLETED")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_hours_of_an_outage_are_in_no_share_anywhere(tmp_path: Path) -> None:
+    """Nothing runs from 9:50 to 13:00; in the other 60,000 s, 34 jobs hold two of four nodes for 1,200 s each."""
+    half_hours(log := tmp_path / "sacct.txt", (*range(20), *range(26, 40)))
+    where = (log, "--warm-up-h", 0, "--cool-down-h", 0, "--out", tmp_path / "out")
+    share, mean = 1 - 34 * 2 * 1200 / (4 * 60_000), 4 - 34 * 2 * 1200 / 60_000
+    table = " ".join(bftrainer("replay", "characterize", *where).out.split())
+    assert f"outages, not in the span 3.2 h resource integral (Eqn 17) {mean * 60 / 3.6:.0f} node-h" in table
+    assert f"idle share of 4 nodes in service {share:.2%}" in table
+    assert f" p no device 4 44 {share:.1%} " in table
+    found = json.loads(bftrainer("replay", "characterize", *where, "--json").out)
+    gauges = dict(
+        line.split() for line in (tmp_path / "out" / "characterize.prom").read_text().splitlines() if "#" not in line
+    )
+    figures = json.loads(bftrainer("replay", "report", *where, "--jobs", 1, "--json").out)
+    for idle, nodes in (
+        (found["idle_share"], found["eq_nodes"]), (figures["idle_share"], figures["mean_idle_nodes"]),
+        (float(gauges["bftrainer_log_idle_ratio"]), float(gauges["bftrainer_log_idle_nodes_mean"])),
+    ):  # fmt: skip
+        assert (idle, nodes) == (pytest.approx(share), pytest.approx(mean))
+    assert found["outage_h"] == float(gauges["bftrainer_log_outage_hours"]) == pytest.approx(19 / 6)
+    page = (tmp_path / "out" / "report.html").read_text().partition("</style>")[2]
+    first = "66% of the node-hours of this cluster lie idle (3.2 hours of outages left out): 10 elastic trainings"
+    assert figures["lead"].startswith(first)
+    assert first in html.unescape(re.sub("<[^>]*>", "", page)).partition(".0%")[0]
+    shares = " ".join(row["effect of other values"] for row in data(tmp_path / "out", "assumptions"))
+    assert f"--debounce-s 60: {share:.1%} idle" in shares
+    assert f"--outage none: {1 - 34 * 2 * 1200 / (4 * 71_400):.1%} idle" in shares
+
+
+def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
+    half_hours(tmp_path / "sacct.txt", range(40))
     ended = bftrainer("replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1)
     assert ended.status == 0, ended
     with (tmp_path / "out" / "data" / "assumptions.csv").open(newline="") as file:
@@ -261,11 +302,7 @@ def test_again_it_replays_nothing(made: tuple[Path, Ended]) -> None:
 
 
 def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -> None:
-    lines = ["JobID|Submit|Start|End|NNodes|NodeList|State"]
-    for i in range(40):
-        start, end = f"2024-01-01T{i // 2:02}:{30 * (i % 2):02}:00", f"2024-01-01T{i // 2:02}:{30 * (i % 2) + 20:02}:00"
-        lines.append(f"{i}|2024-01-01T00:00:00|{start}|{end}|2|n[{1 + i % 3}-{2 + i % 3}]|COMPLETED")
-    (tmp_path / "sacct.txt").write_text("\n".join(lines) + "\n")
+    half_hours(tmp_path / "sacct.txt", range(40))
     ended = bftrainer(
         "replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1, "--warm-up-h", 0,
         "--cool-down-h", 0, "--outage", "none",
@@ -278,7 +315,7 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
     assert "could not have been filled" in (tmp_path / "out" / "report.html").read_text()
     told = re.search(r"waiting jobs could have used at most (\d+)%", ended.out)
     assert told is not None, ended.out
-    assert "Waiting jobs are judged by size." in ended.out
+    assert "Waiting jobs are judged by size and partition." in ended.out
     assert float(told[1]) == pytest.approx(shares["a waiting job fits"], abs=0.6)
 
 

@@ -2,9 +2,9 @@
 
 Idle: node-seconds without a job. Waiting jobs: the part that they fit by size, and an upper bound of what they also fit by time
 limit (which of the nodes stay idle is not checked). Trainings: from the counts in the decisions of the same replay, the
-node-hours held, and the work by the trainers' curves and stalls; equal shares are divided again (how good bftrainer's decisions
-are is not checked here). Plain jobs: one draw of which nodes they are on. Summit's log has no jobs, and Thunder's no waiting
-ones: the page does not tell what those could have used.
+node-hours held, and the work by the trainers' curves and stalls; a pool works on the rest; equal shares are divided again (how
+good bftrainer's decisions are is not checked here). Plain jobs: one draw of which nodes they are on. Summit's log has no jobs,
+and Thunder's no waiting ones: the page does not tell what those could have used.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ THUNDER = "pwa-swf/LLNL-Thunder-2007-1.1-cln.swf.gz"  # every job starts as it i
 WAGAP = "wagap-2013-nodeids/wagap-2013.swf.gz"
 JOB_LOGS = (
     "mira-2018-weeks/wk1.log.gz",
+    "mira-2018-weeks/wk3.log.gz",
     "theta-lumos-2023/data_theta.csv.gz",
     "pwa-swf/KTH-SP2-1996-2.1-cln.swf.gz",
     THUNDER,
     WAGAP,
     "xdmod-sacct-nodelist/phillips.log.gz",
+    "xdmod-sacct-nodelist/pozidriv.log.gz",
 )
 OPTIONS = {SUMMIT: ("--machine-nodes", 4734), WAGAP: ("--skip-bad",)}
 
@@ -175,11 +177,13 @@ def plain_work_h(out: Path, end: float, jobs: int) -> float:
 WINDOWS = {
     SUMMIT: ("2021-02-18T00:00:00", 1),
     "mira-2018-weeks/wk1.log.gz": ("2018-01-22T00:00:00", 0.5),
+    "mira-2018-weeks/wk3.log.gz": ("2018-06-12T00:00:00", 0.5),
     "theta-lumos-2023/data_theta.csv.gz": ("2023-02-10T00:00:00", 3),
     "pwa-swf/KTH-SP2-1996-2.1-cln.swf.gz": ("1996-11-05T00:00:00", 12),
     THUNDER: ("2007-04-12T00:00:00", 2),
     WAGAP: ("2013-01-20T00:00:00", 48),
     "xdmod-sacct-nodelist/phillips.log.gz": ("2016-12-30T12:00:00", 12),
+    "xdmod-sacct-nodelist/pozidriv.log.gz": ("2016-12-30T12:00:00", 6),
 }
 """The start of each replay and its hours."""
 PLACES = 20
@@ -226,8 +230,18 @@ def test_what_training_uses_and_gains(log: str, tmp_path: Path) -> None:
     )
     assert told is not None, ended.out
     assert float(told[1]) == pytest.approx(100 * work / idle, abs=2.5)
+    most = max(pool for _, pool, _ in decisions_of(tmp_path / "bftrainer"))
+    caps = ((LARGEST, "even one could"), (PLACES * LARGEST, "together, these trainings could"))
+    cap = next((words for room, words in caps if most <= room), f"this caps what {PLACES} can use at 1,280 nodes")
+    assert f"Each training may spread over up to {LARGEST} nodes: {cap}" in ended.out
+    assert ("Jobs here get blocks of the torus" in ended.out) == log.startswith("mira")
     month = number(told[2].removesuffix(" million")) * (1e6 if "million" in told[2] else 1)
     assert month == pytest.approx(720 * work / hours, rel=0.04)
+    # A pool works on what is left of the idle nodes, but for its starts.
+    assert -0.001 <= 1 - used / idle - figures["pool_share"] <= 0.03
+    with (tmp_path / "bftrainer" / "trainers.csv").open(newline="") as file:
+        taken = sum(int(row["preemptions"]) for row in csv.DictReader(file))
+    assert figures["preemptions_a_month"] == pytest.approx(720 * taken / hours)
     for plain in figures["plain"]:
         own = plain_work_h(tmp_path / "bftrainer", seconds(begin) + 3600 * hours, plain["jobs"])
         assert 100 * plain["share"] == pytest.approx(100 * own / idle, abs=1.5)
