@@ -57,7 +57,7 @@ class LogAnnotations:
         ends = [at_s for at_s, _ in steps[1:]] + [end_s]
         jobs = [(at_s, until_s, size) for (at_s, size), until_s in zip(steps, ends, strict=True) if size is not None]
         begin, end = (Times.of(np.array([job[column] for job in jobs], dtype=np.float64)) for column in range(2))
-        return Queue(begin, begin, end, end, np.array([job[2] for job in jobs], dtype=np.int64), only_smallest=True)
+        return Queue(begin, end, end, np.array([job[2] for job in jobs], dtype=np.int64), only_smallest=True)
 
 
 def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:

@@ -44,7 +44,6 @@ class Queue:
     time only the smallest of the waiting jobs is here. ``dialect`` has the words of the log's format.
     """
 
-    submit_s: Times
     eligible_s: Times
     start_s: Times
     end_s: Times
@@ -87,7 +86,7 @@ class Queue:
 
     def only(self, which: NDArray[Any]) -> Queue:
         """These jobs, in this order."""
-        times: dict[str, Any] = {name: getattr(self, name).only(which) for name in TIMES}
+        times: dict[str, Any] = {name: getattr(self, name).only(which) for name in TIMES[1:]}
         return replace(self, nodes=self.nodes[which], needs=self.needs[which], **times)
 
 

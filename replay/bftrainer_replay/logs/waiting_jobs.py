@@ -34,14 +34,13 @@ def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | Non
     if len(twice):
         eligible_s, submit_s = table.eligible_s[twice], table.submit_s[twice]
         until_s = np.where(np.isfinite(eligible_s), eligible_s, table.end_s[twice])
-        held = {"eligible_s": submit_s, "submit_s": submit_s, "start_s": until_s, "end_s": until_s}
-        held["limit_s"] = table.limit_s[twice]
+        held = {"eligible_s": submit_s, "start_s": until_s, "end_s": until_s, "limit_s": table.limit_s[twice]}
         needs = table.needs if len(all_needs) < 2**15 else table.needs.astype(np.int32)
         before, needs[twice] = needs[twice], free[needs[twice]]
         columns: dict[str, Any] = {name: getattr(table, name).plus(times) for name, times in held.items()}
         asked = np.concatenate((table.asked, table.asked[twice]))
         table = replace(table, asked=asked, needs=np.concatenate((needs, before)), **columns)
-    times = (table.submit_s, table.eligible_s, table.start_s, table.end_s, table.limit_s)
+    times = (table.eligible_s, table.start_s, table.end_s, table.limit_s)
     eligible = table.eligible_s.kept
     if (eligible[1:] < eligible[:-1]).any():
         order = np.argsort(eligible, kind="stable")
@@ -49,6 +48,5 @@ def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | Non
         for column in {id(column): column for column in every}.values():
             column[:] = column[order]
     return Queue(
-        table.submit_s, table.eligible_s, table.start_s, table.end_s, table.asked, table.limit_s, table.needs, all_needs,
-        frozenset(facts), dialect=dialect,
+        *times[:3], table.asked, table.limit_s, table.needs, all_needs, frozenset(facts), dialect=dialect
     )  # fmt: skip

@@ -99,7 +99,7 @@ def top_of(
         pictures=pictures,
         rows=tuple(rows),
         foot="A node-hour of work is the work of one node in an hour without interruption; a month has 30 days. "
-        f"{origin.log}, SHA-256 {origin.sha256[:16]}…; bftrainer {origin.version}, {origin.day}.",
+        f"{origin.log}, SHA-256 {origin.sha256[:16]}…; {origin.day}.",
     )
 
 
@@ -247,9 +247,10 @@ def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) 
     error = f" (error of this choice: ±{points} point{'s' * (points > 1)})"
     part = "the whole log" if sample.is_whole else f"{sample.text}{error}"
     seconds = range_text([trainer.scale_down_s for trainer in trainings.trainers])
-    models = "".join(f"; of {model} alone, {precise(share)} become work" for model, share in figures.by_model)
+    models = ", ".join(f"{precise(share)} with {model} alone" for model, share in figures.by_model)
+    models = f"Work depends on the models: {models}. " if models else ""
     return (
-        f"Trainings: {trainings.whose}{models}; {part}. In a month, jobs take nodes from training "
+        f"Trainings: {trainings.whose}; {part}. {models}In a month, jobs take nodes from training "
         f"{about(figures.preemptions_a_month)} times; each stops a training for {seconds} s, which the figures include. A pool "
         f"starts on a node in {trainings.start_s:.0f} s. Plain jobs: calculated from the whole log."
     )

@@ -154,10 +154,7 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     figures = read_figures(folder / "out" / "report.json")
     (worst, least), (best, most) = figures.by_model
     assert least < work < most
-    told = (
-        f"of {worst} alone, {precise(least)} become work; of {best} alone, {precise(most)} become work; the whole log."
-    )
-    assert told in ended.out
+    assert f"the models: {precise(least)} with {worst} alone, {precise(most)} with {best} alone. In a month" in ended.out
     assert figures.pool_share is not None
     assert 0 <= figures.pool_share <= 1 - used + 0.01
     assert "into work, a pool of one-node tasks beside them another 49%, and, as" in sentence_of(
