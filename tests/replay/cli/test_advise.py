@@ -116,11 +116,8 @@ def test_models_that_differ_do_not_ask_for_throughput(tmp_path: Path) -> None:
 def test_models_alike_ask_for_no_other_objective(tmp_path: Path) -> None:
     log = [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}08:00:00,,n09"]
     found = advised(tmp_path, log, ONE, LINEAR)
-    assert found["objective"] == {
-        "name": "objective",
-        "value": "relative-speed",
-        "losses": {"relative-speed": 0, "throughput": 0, "scaling-efficiency": 0},
-    }  # fmt: skip
+    assert found["objective"]["value"] == "relative-speed"
+    assert found["objective"]["losses"] == {"relative-speed": 0, "throughput": 0, "scaling-efficiency": 0}
 
 
 def test_a_best_value_at_the_edge_of_those_tried_is_said() -> None:

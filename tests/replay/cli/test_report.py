@@ -154,7 +154,9 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     figures = read_figures(folder / "out" / "report.json")
     (worst, least), (best, most) = figures.by_model
     assert least < work < most
-    assert f"the models: {precise(least)} with {worst} alone, {precise(most)} with {best} alone. In a month" in ended.out
+    assert (
+        f"the models: {precise(least)} with {worst} alone, {precise(most)} with {best} alone. In a month" in ended.out
+    )
     assert figures.pool_share is not None
     assert 0 <= figures.pool_share <= 1 - used + 0.01
     assert "into work, a pool of one-node tasks beside them another 49%, and, as" in sentence_of(
@@ -236,7 +238,7 @@ def half_hours(path: Path, which: Iterable[int]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def test_hours_of_an_outage_are_in_no_share_anywhere(tmp_path: Path) -> None:
+def test_an_outage_is_in_no_share_anywhere_and_a_queue_is_judged(tmp_path: Path) -> None:
     """Nothing runs from 9:50 to 13:00; in the other 60,000 s, 34 jobs hold two of four nodes for 1,200 s each."""
     half_hours(log := tmp_path / "sacct.txt", (*range(20), *range(26, 40)))
     where = (log, "--warm-up-h", 0, "--cool-down-h", 0, "--out", tmp_path / "out")
@@ -246,20 +248,23 @@ def test_hours_of_an_outage_are_in_no_share_anywhere(tmp_path: Path) -> None:
     assert f"idle share of 4 nodes in service {share:.2%}" in table
     assert f" p no device 4 44 {share:.1%} " in table
     found = json.loads(bftrainer("replay", "characterize", *where, "--json").out)
-    gauges = dict(
-        line.split() for line in (tmp_path / "out" / "characterize.prom").read_text().splitlines() if "#" not in line
-    )
+    gauges = dict(re.findall(r"(?m)^bftrainer_log_(\w+) (.*)$", (tmp_path / "out" / "characterize.prom").read_text()))
     figures = json.loads(bftrainer("replay", "report", *where, "--jobs", 1, "--json").out)
-    for idle, nodes in (
-        (found["idle_share"], found["eq_nodes"]), (figures["idle_share"], figures["mean_idle_nodes"]),
-        (float(gauges["bftrainer_log_idle_ratio"]), float(gauges["bftrainer_log_idle_nodes_mean"])),
-    ):  # fmt: skip
-        assert (idle, nodes) == (pytest.approx(share), pytest.approx(mean))
-    assert found["outage_h"] == float(gauges["bftrainer_log_outage_hours"]) == pytest.approx(19 / 6)
+    assert [found["idle_share"], figures["idle_share"], float(gauges["idle_ratio"])] == pytest.approx([share] * 3)
+    assert [found["eq_nodes"], figures["mean_idle_nodes"], float(gauges["idle_nodes_mean"])] == pytest.approx(
+        [mean] * 3
+    )
+    assert [found["outage_h"], float(gauges["outage_hours"])] == pytest.approx([19 / 6] * 2)
     page = (tmp_path / "out" / "report.html").read_text().partition("</style>")[2]
     first = "66% of the node-hours of this cluster lie idle (3.2 hours of outages left out): 10 elastic trainings"
     assert figures["lead"].startswith(first)
     assert first in html.unescape(re.sub("<[^>]*>", "", page)).partition(".0%")[0]
+    causes = {cause: float(of_idle) for cause, _, of_idle in map(dict.values, data(tmp_path / "out", "idle-while"))}
+    assert sum(causes.values()) == pytest.approx(100, abs=0.2)
+    assert causes["a waiting job fits"] > 50
+    assert f"jobs could have used at most {causes['a waiting job fits']:.0f}%" in figures["lead"]
+    assert "Waiting jobs are judged by size and partition." in figures["lead"]
+    assert "could not have been filled" in page
     shares = " ".join(row["effect of other values"] for row in data(tmp_path / "out", "assumptions"))
     assert f"--debounce-s 60: {share:.1%} idle" in shares
     assert f"--outage none: {1 - 34 * 2 * 1200 / (4 * 71_400):.1%} idle" in shares
@@ -269,8 +274,7 @@ def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
     half_hours(tmp_path / "sacct.txt", range(40))
     ended = bftrainer("replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1)
     assert ended.status == 0, ended
-    with (tmp_path / "out" / "data" / "assumptions.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = data(tmp_path / "out", "assumptions")
     told = [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")]
     assert told
     assert [row["assumed"].lower() for row in rows if row["what"] == "The log"] == [line.lower() for line in told]
@@ -296,24 +300,6 @@ def test_again_it_replays_nothing(made: tuple[Path, Ended]) -> None:
     again = bftrainer("replay", "report", folder / "log.csv.gz", "--out", folder / "out", "--jobs", 1, "--json")
     assert json.loads(again.out)["lead"].splitlines()[0] in ended.out
     assert {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()} == cells
-
-
-def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -> None:
-    half_hours(tmp_path / "sacct.txt", range(40))
-    ended = bftrainer(
-        "replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1, "--warm-up-h", 0,
-        "--cool-down-h", 0, "--outage", "none",
-    )  # fmt: skip
-    assert ended.status == 0, ended
-    with (tmp_path / "out" / "data" / "idle-while.csv").open(newline="") as file:
-        shares = {row[0]: float(row[2]) for row in list(csv.reader(file))[1:]}
-    assert sum(shares.values()) == pytest.approx(100, abs=0.2)
-    assert shares["a waiting job fits"] > 50
-    assert "could not have been filled" in (tmp_path / "out" / "report.html").read_text()
-    told = re.search(r"waiting jobs could have used at most (\d+)%", ended.out)
-    assert told is not None, ended.out
-    assert "Waiting jobs are judged by size and partition." in ended.out
-    assert float(told[1]) == pytest.approx(shares["a waiting job fits"], abs=0.6)
 
 
 OPEN = "document.querySelector('.appendix').open = true"
