@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BUDGET_S = 120.0
 """Seconds of one core that the replays of a report or of advice may take by default, on the machine of the benchmarks."""
 _PILOT_H = 6.0
-_OTHERS = 0.3
+_OTHERS = 0.7
 """Of a replay's time: what policies that do not optimize take."""
 
 
@@ -69,9 +69,10 @@ def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: Re
 
     def cost(task: Task) -> float:
         cell = task.cell
-        key = cell.log, cell.workload, cell.seed, cell.max_parallel
-        if key not in costs:
-            trainers = [arrival.trainer for arrival in inputs.arrivals_of(cell)]
+        key = cell.log, cell.seed, cell.max_parallel
+        if key not in costs:  # those of one model each take as long, half of them more and half less
+            arrivals = inputs.arrivals[cell.log, tasks[0].cell.workload, cell.seed]
+            trainers = [arrival.trainer for arrival in arrivals]
             costs[key] = cost_s(inputs.windows[cell.log], trainers, cell.max_parallel)
         return costs[key] * (1.0 if cell.policy == "bftrainer" else _OTHERS)
 

@@ -49,7 +49,8 @@ def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
 
         def show(done: float, whole: float) -> None:
             now = time.monotonic()
-            ends = now + (now - began) * (whole - done) / done if done else None
+            is_begun = done > 0.05 * whole  # before, the rate is that of the start
+            ends = now + (now - began) * (whole - done) / done if is_begun else None
             bars.update(bar, completed=done, total=whole, ends=ends)
 
         yield show
