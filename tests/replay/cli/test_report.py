@@ -421,6 +421,7 @@ def test_the_top_of_the_page_prints_on_one_sheet(
     made: tuple[Path, Ended], browser: Browser, wide: float, high: float
 ) -> None:
     browser.open(made[0] / "out" / "report.html", width=680)
+    browser.evaluate("document.querySelector('.rows dd').append(' and as many words as Mira has'.repeat(16))")
     told = browser.call("Page.printToPDF", paperWidth=wide, paperHeight=high, printBackground=True)
     sheets = re.search(rb"/Type /Pages\s[^>]*/Count (\d+)", base64.b64decode(told["data"]))
     assert sheets is not None
