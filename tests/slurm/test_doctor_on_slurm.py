@@ -78,11 +78,12 @@ def test_both_settings(lab: Lab, plain_lab: Lab, slurm_version: SlurmVersion, tm
 
 
 def test_the_configuration_that_advise_writes(lab: Lab, tmp_path: Path) -> None:
-    """With the partition of its comments, above which the lab's own are main ones."""
+    """With the partition of the page that it names; the lab's own partitions are main ones here."""
     (tmp_path / "log.csv").write_text("time,joined,left\n2021-01-01T00:00:00,a b,\n2021-01-01T08:00:00,,b\n")
     bftrainer("advise", tmp_path / "log.csv", "--jobs", 1, "--out", tmp_path / "advice")
     config = (tmp_path / "advice" / "bftrainer.toml").read_text()
-    (line,) = re.findall("#   (PartitionName=scavenger .*)", config)
+    page = (Path(__file__).parents[2] / "docs" / "site-setup.md").read_text()
+    (line,) = re.findall("^PartitionName=scavenger .*", page, re.MULTILINE)
     lab.run("scontrol", "update", "PartitionName=scavenge", "PriorityTier=5")
     lab.run("scontrol", "create", *line.split())
     status, checks = doctor(lab, tmp_path, config + "[workers]\nallow_root = true\n")
