@@ -67,7 +67,7 @@ class Clock(Protocol):
 
 
 class Scheduler(Protocol):
-    """Read access to a batch scheduler. Real: Slurm and LSF by their commands."""
+    """Read access to a batch scheduler. Real: Slurm by its commands or by pyslurm, LSF by its commands."""
 
     def observe(self) -> Observation:
         """Nodes, pending jobs and reservations as of now, in one batch of calls.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -50,6 +50,8 @@ class SlurmSettings(HolderSettings):
     """Folder in which bftrainer broker publishes Slurm's answers. Where none counts, the pilot asks Slurm itself."""
     broker_user: str = ""
     """The user who runs it. Files of others do not count."""
+    backend: Literal["commands", "pyslurm"] = "commands"
+    """How nodes and jobs are read."""
 
     @property
     def holds_parts(self) -> bool:
@@ -73,8 +75,10 @@ class SlurmSettings(HolderSettings):
 
     def check_unit_gpu(self, where: str) -> None:
         """Raise ``UserError`` for what does not go with ``nodes.unit = "gpu"``."""
-        several = self.nodes_per_holder > 1
-        wrong = {"gres": self.gres, "options with GPUs": self.gpu_options, "nodes_per_holder": several}
+        wrong = {
+            "gres": self.gres, "options with GPUs": self.gpu_options, "nodes_per_holder": self.nodes_per_holder > 1,
+            "backend": self.backend != "commands",
+        }  # fmt: skip
         if found := [key for key, value in wrong.items() if value]:
             raise UserError(
                 f'{where}: slurm: nodes.unit = "gpu" requests the GPUs itself; remove {" and ".join(found)}'

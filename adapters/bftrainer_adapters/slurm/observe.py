@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from bftrainer.domain.cluster import LimitWait, Observation
+from bftrainer.domain.cluster import LimitWait, NodeView, Observation, PendingJob
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
@@ -82,11 +82,19 @@ class SlurmScheduler:
         """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is read last, so windows may
         look shorter than they are, but never longer.
         """
-        self._calls.check(CallKind.LOOK)  # raises PostponedError if the budget of calls does not allow an observation
+        self.check_budget()
         jobs = self._calls.jobs(self.timeout_s)
         text = jobs.as_printed(slurm_text.JOB_FORMAT, waits)
         pending = command.parsed(["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark))
         nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes)
+        return self.observe_rest(nodes, pending)
+
+    def check_budget(self) -> None:
+        """Raise ``PostponedError`` if the budget of calls does not allow an observation."""
+        self._calls.check(CallKind.LOOK)
+
+    def observe_rest(self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...]) -> Observation:
+        """Complete an observation of nodes and jobs that were read just before."""
         reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations)
         config = self._calls.config(self.timeout_s)
         hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))

@@ -31,6 +31,7 @@ from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
 from bftrainer_adapters.slurm.published import NotPublishedError, Published
+from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 from bftrainer_adapters.slurm.several_nodes import check_settings
 
 NAME = "slurm"
@@ -60,13 +61,13 @@ class SlurmSite:
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
         by_gpu = config.nodes.unit == "gpu"
-        scheduler = SlurmScheduler(settings.timeout_s, calls=calls, shared_limits=holder.shared_limits, by_gpu=by_gpu)
+        commands = SlurmScheduler(settings.timeout_s, calls=calls, shared_limits=holder.shared_limits, by_gpu=by_gpu)
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
             name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim, settings.timeout_s, calls=calls
         )
         return Site(
-            scheduler,
+            PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,
             _pilot_jobs(settings, settings.assume_window_s),
             worker_settings(settings.gres),

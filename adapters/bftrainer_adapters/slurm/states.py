@@ -105,7 +105,7 @@ def gpus_of(gres: str) -> tuple[Device, ...]:
 def node_view(
     name: str, state: str, partitions: tuple[str, ...], gres: str, cpus: int, last_busy_s: float = 0.0
 ) -> NodeView:
-    """A node of Slurm's. ``last_busy_s`` is 0 where Slurm has not seen a job there."""
+    """A node of Slurm's, as text or pyslurm tells it. ``last_busy_s`` is 0 where Slurm has not seen a job there."""
     flags, devices = flags_of(state), gpus_of(gres)
     return NodeView(
         name, availability_of(state), partitions, devices, cpus, None, state, NodeFlag.CLOUD in flags,
