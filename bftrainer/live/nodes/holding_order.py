@@ -48,7 +48,8 @@ def unheld(order: OrderFacts, kept: Iterable[HeldFragment]) -> tuple[tuple[str, 
     """
     ready = [h for h in kept if h.is_ready]
     held = {h.node for h in ready if not h.fragment.is_part}
-    alone = [h for h in ready if h.fragment.is_part and order.in_use.get(h.node, math.inf) <= h.size]
+    parts = [h for h in ready if h.fragment.is_part and h.ready_s is not None and h.ready_s < order.looked_s]
+    alone = [h for h in parts if order.in_use.get(h.node, math.inf) <= h.size]
     return (
         *((node, partitions) for node, partitions in order.idle if node not in held),
         *((h.name, order.partitions.get(h.node, frozenset())) for h in alone),
