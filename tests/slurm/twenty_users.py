@@ -41,7 +41,7 @@ def measure(lab: Lab, names: list[str], minutes: float) -> None:
     chance, nodes = random.Random(0), lab.settings.nodes
     has, split, whole = Counter[str](), 0.0, 0.0
     time.sleep(WARM_S)
-    before, begun_s = calls(lab), time.monotonic()
+    before, begun_s, at_rest = calls(lab), time.monotonic(), 0.0
     last_s, main_s = begun_s, begun_s + 60
     while last_s - begun_s < 60 * minutes:
         time.sleep(STEP_S)
@@ -53,6 +53,7 @@ def measure(lab: Lab, names: list[str], minutes: float) -> None:
         split += (nodes - taken) / len(names) * passed_s
         whole += (nodes - taken) // len(names) * passed_s
         if last_s >= main_s:
+            at_rest = at_rest or 60 * (calls(lab) - before) / (last_s - begun_s)
             size = chance.choice((nodes // 4, nodes // 2, nodes))
             lab.submit("sleep 45", "-p", "main", f"-N{size}", "-t", "5")
             main_s = last_s + chance.uniform(200, 300)
@@ -61,7 +62,8 @@ def measure(lab: Lab, names: list[str], minutes: float) -> None:
         f"of the equal split: worst {parts[0] / split:.3f}, best {parts[-1] / split:.3f}, of whole nodes: worst",
         end=" ",
     )
-    print(f"{parts[0] / whole:.3f}; {60 * (calls(lab) - before) / (last_s - begun_s):.0f} calls a minute")
+    per_minute = 60 * (calls(lab) - before) / (last_s - begun_s)
+    print(f"{parts[0] / whole:.3f}; {per_minute:.0f} calls a minute, {at_rest:.0f} before the first main job")
 
 
 def main() -> None:

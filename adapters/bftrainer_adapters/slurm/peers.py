@@ -149,11 +149,11 @@ class SlurmPeerPilots:
         return of_jobs(jobs, self.pilot, self.user)
 
     def has_news(self) -> bool:
-        """Whether a broker has published other jobs or demands since the last look; asks once a second."""
+        """Whether a broker has published other jobs or demands since the last look; asks twice a second."""
         now_s = self._calls.elapsed_s()
         if now_s < self._next_news_s:
             return False
-        self._next_news_s = now_s + 1.0
+        self._next_news_s = now_s + 0.5
         return self._published_news() not in ("", self._news)
 
     def _published_news(self) -> str:
