@@ -9,7 +9,7 @@ import pytest
 from live_house import configuration
 
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation
+from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PeerPilot
 from bftrainer.errors import BFTrainerError, PostponedError, SchedulerError
 from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
 from bftrainer.live.nodes.poll_schedule import PollSchedule
@@ -49,6 +49,19 @@ def test_a_poll_that_fails_changes_nothing_of_what_is_known(bad: PollAnswer | BF
     after = polled(known, 10.0, bad)
     assert {it.name for it in fields(after) if getattr(after, it.name) != getattr(known, it.name)} <= POLLS
     assert after.silent_s == 0.5
+
+
+def test_where_the_site_hides_jobs_nodes_are_not_split_and_that_is_noted_once() -> None:
+    config = configuration({"nodes": {"confirm_s": 0.0}, "slurm": {"assume_window_s": 600}})
+    ours, bea = PilotJobs(assume_window_s=600.0), PeerPilot("b", "bea", wants=8)
+    views = [ClusterView(PollSchedule(0.0))]
+    for at_s, hidden in ((0, False), (10, True), (20, True)):
+        seen = Observation(1000.0 + at_s, NODES, hidden=frozenset({Hidden.JOBS}) if hidden else frozenset())
+        poll = EndedPoll(float(at_s), float(at_s), 1000.0 + at_s, 0.5, PollAnswer(seen, 1000.0 + at_s, (bea,)))
+        views.append(after_poll(views[-1], poll, config, ours, Lookup(), frozenset()))
+    assert [len(view.rivals) for view in views] == [0, 1, 0, 0]
+    found = [[kind for kind, _ in notes(before, after)] for before, after in pairwise(views)]
+    assert found == [[], ["share"], []]
 
 
 def test_an_outage_is_noted_at_its_begin_and_at_its_end() -> None:

@@ -77,7 +77,7 @@ class Recorder:
         """What a reader gets of the list of all jobs."""
         printed = self.lab.run("env", *(f"{k}={v}" for k, v in ENVIRONMENT.items()), *job_list.argv(MARK))
         head = f"# of command: {' '.join(job_list.argv(MARK))}\n# slurm: {self.lab.version.number}\n"
-        self._write(f"{name}.txt", (head + job_list.JobList.read(printed, MARK).as_printed(form, is_wanted)).encode())
+        self._write(f"{name}.txt", (head + job_list.parse_jobs(printed, MARK).as_printed(form, is_wanted)).encode())
 
     def look(self, moment: str) -> None:
         """What a poll asks, in text and in JSON, of a cluster in which nothing changes meanwhile."""

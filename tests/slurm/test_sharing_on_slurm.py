@@ -15,7 +15,7 @@ from slurm_lab import Lab, wait_until
 
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import job_list, limit_waits
-from bftrainer_adapters.slurm.job_list import JobList
+from bftrainer_adapters.slurm.job_list import parse_jobs
 from bftrainer_adapters.slurm.peers import FORMAT, SlurmPeerPilots, parse_peers
 from bftrainer_adapters.slurm.text import JOB_FORMAT
 
@@ -107,7 +107,7 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
 
 
 def printed(lab: Lab, *words: str) -> str:
-    return JobList.read(lab.run(*words, *job_list.argv("m1")), "m1").as_printed(FORMAT, lambda job: bool(job["%j"]))
+    return parse_jobs(lab.run(*words, *job_list.argv("m1")), "m1").as_printed(FORMAT, lambda job: bool(job["%j"]))
 
 
 @pytest.mark.every_slurm
@@ -127,7 +127,7 @@ def test_one_list_has_what_a_squeue_of_each_reader_prints(lab: Lab) -> None:
     ):
 
         def is_equal(form: str = form, options: list[str] = options, wanted: Any = wanted) -> bool:
-            one = JobList.read(lab.run(*job_list.argv("m1")), "m1").as_printed(form, wanted)
+            one = parse_jobs(lab.run(*job_list.argv("m1")), "m1").as_printed(form, wanted)
             return one.count("|m1\n") > 2 and one == lab.run(
                 "squeue", "-a", "--noconvert", *options, "-o", f"{form}|m1"
             )

@@ -125,7 +125,7 @@ class Broker:
         """Ask and publish once; the seconds until the next time. Raises what a command or its answer does."""
         mark, at_s = new_mark(), time.time()
         argv = job_list.argv(mark, ended=True)
-        jobs = command.parsed(argv, self._ask(argv), lambda text: JobList.read(text, mark))
+        jobs = command.parsed(argv, self._ask(argv), lambda text: job_list.parse_jobs(text, mark))
         now_s, states = self.calls.elapsed_s(), zlib.crc32(repr([*map(_state, filter(_lasts, jobs.jobs))]).encode())
         if now_s - self._reservations_s >= RESERVATIONS_S:
             self._publish(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)

@@ -121,7 +121,7 @@ class SlurmCalls:
             if (found := self.published_jobs()) is None:
                 argv = job_list.argv(mark := new_mark())
                 text = self.run(argv, CallKind.LOOK, timeout_s)
-                found = command.parsed(argv, text, lambda text: JobList.read(text, mark))
+                found = command.parsed(argv, text, lambda text: job_list.parse_jobs(text, mark))
             self._jobs = found, self.elapsed_s()
         return found
 

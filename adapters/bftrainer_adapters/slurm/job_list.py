@@ -36,17 +36,17 @@ class JobList:
     jobs: tuple[Job, ...]
     mark: str
 
-    @classmethod
-    def read(cls, text: str, mark: str) -> JobList:
-        """Raises :class:`~bftrainer.errors.SchedulerError`."""
-        return cls(tuple(map(_job, parse_records(text, mark, _HEADER, "jobs"))), mark)
-
     def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
         """The wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
         columns = form.split("|")
         lines = ["|".join(_COLUMNS[column] for column in columns)]
         lines += ["|".join([job[column] for column in columns]) for job in self.jobs if is_wanted(job)]
         return "".join([f"{line}|{self.mark}\n" for line in lines])
+
+
+def parse_jobs(text: str, mark: str) -> JobList:
+    """Raises :class:`~bftrainer.errors.SchedulerError`."""
+    return JobList(tuple(map(_job, parse_records(text, mark, _HEADER, "jobs"))), mark)
 
 
 def _job(record: str) -> Job:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bftrainer.system.regular import open_regular
 from bftrainer.system.shared_files import while_replaced
-from bftrainer_adapters.slurm.job_list import JobList
+from bftrainer_adapters.slurm.job_list import JobList, parse_jobs
 
 JOBS = "squeue"
 """Its file is replaced last, and no other file counts without it."""
@@ -55,6 +55,13 @@ def packed(head: Head, body: bytes) -> bytes:
     return json.dumps(asdict(head)).encode() + b"\n" + body
 
 
+def parse_head(line: str) -> Head:
+    """The first line of a file. Raises what JSON and numbers do."""
+    known = json.loads(line)
+    at_s, for_s, size = (float(known[key]) for key in ("at_s", "for_s", "size"))
+    return Head(at_s, for_s, int(size), str(known["mark"]), str(known["news"]))
+
+
 @dataclass
 class Published:
     """The folder of a publisher, who is this user."""
@@ -80,16 +87,14 @@ class Published:
             raise NotPublishedError(f"{self.folder / JOBS}: is older than the pilot's latest command")
         if self._jobs is None or self._jobs[0] != head:
             head, text = self._read(JOBS)
-            self._jobs = head, JobList.read(text, head.mark)
+            self._jobs = head, parse_jobs(text, head.mark)
         return self._jobs[1]
 
     def _read(self, name: str, with_text: bool = True) -> tuple[Head, str]:
         path = self.folder / name
         try:
             first, rest, there = while_replaced(lambda: self._content(path, with_text))
-            known = json.loads(first)
-            at_s, for_s, size = (float(known[key]) for key in ("at_s", "for_s", "size"))
-            head = Head(at_s, for_s, int(size), str(known["mark"]), str(known["news"]))
+            head = parse_head(first.decode())
         except (OSError, ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise NotPublishedError(why if isinstance(error, NotPublishedError) else f"{path}: {why}") from error

@@ -21,7 +21,7 @@ from bftrainer_adapters.slurm import peers
 from bftrainer_adapters.slurm.broker import SOON_S, Broker, Guard
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.job_list import JobList
+from bftrainer_adapters.slurm.job_list import parse_jobs
 from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
 from bftrainer_adapters.slurm.published import JOBS, Head, NotPublishedError, Published, name_of, packed
 from bftrainer_adapters.slurm.site import published
@@ -197,13 +197,13 @@ def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broke
     rows += [line(30, "bea", "RUNNING", "bftrainer-pilot", "bftrainer: pilot b of bea; wants 8 short")]
     nodes = tuple(node_view(f"node{n}", "ALLOCATED", ("p",), "", 2) for n in range(8))
     for at_s in range(0, 200, 10):
-        guard.look(JobList.read(printed(*rows), "m"), nodes, float(at_s))
+        guard.look(parse_jobs(printed(*rows), "m"), nodes, float(at_s))
     calls = [it for it in (tmp_path / "calls").read_text().splitlines() if "scancel" in it]
     assert [it.partition(" ")[2] for it in calls] == [
         "--user=ann --account=pilots --name=bftrainer-holder 16 15 14 13"
     ], "once, and not the job of another account"
     rows = [*rows[:3], *(line(n, "ann", "RUNNING", "bftrainer-holder", words) for n in range(40, 45)), rows[-1]]
-    guard.look(JobList.read(printed(*rows), "m"), nodes, 210.0)
+    guard.look(parse_jobs(printed(*rows), "m"), nodes, 210.0)
     assert "44 43 42 41" in (tmp_path / "calls").read_text(), "it takes them again: at once"
     assert told[:2] == [
         "a pilot of ann has kept 8 nodes for 120 s although its equal part is 4",

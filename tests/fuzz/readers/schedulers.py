@@ -50,6 +50,14 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
             f"18|eve|RUNNING|bftrainer-holder|None|4|bftrainer: idle node held by pilot x of eve; wants 5|{MARK}",
         ),
     ),
+    "slurm.job_list.parse_jobs": (
+        _lines(
+            "JOBID|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON|NAME|COMMENT|" + MARK,
+            f"17|eve|a|q|PENDING|p,q|1790000000|n[1-3]|3||N/A|Priority|x|y|{MARK}",
+            f"18|eve|a|q|RUNNING|p|N/A|(null)|1|n1|1790000000|None|bftrainer-holder|{OURS}|{MARK}",
+        ),
+    ),
+    "slurm.published.parse_head": (b'{"at_s": 1.7e9, "for_s": 12.0, "size": 99, "mark": "0123", "news": "89ab"}',),
     "slurm.setup.parse_version": (b"slurm 22.05.8\n", b"slurm 26.05.2\n"),
     "slurm.setup.parse_qos": (_lines("normal||cluster|1.000000|||" + "|" * 11,
         "idle|normal|requeue|0|00:01:00|00:05:00|1-00:00:00|10|4|100|50|node=4|node=8|20|9|node=6|cpu=600|1-00:00:00"),),
