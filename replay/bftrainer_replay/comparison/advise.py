@@ -110,6 +110,18 @@ def holder_limit_s(window: LogWindow) -> float:
     return min(max(math.ceil(float(np.percentile(length_s, 99)) / _HOUR_S) * _HOUR_S, _HOUR_S), _DAY_S)
 
 
+_SLURM_CONF = """\
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=YOURS     Nodes=ALL PriorityTier=10 PreemptMode=OFF    Default=YES
+PartitionName=scavenger Nodes=ALL PriorityTier=1  PreemptMode=CANCEL GraceTime=30 OverSubscribe=EXCLUSIVE MaxTime=1-00:00:00
+Epilog=/bin/true
+SlurmctldParameters=preempt_send_user_signal
+KillWait=5
+SchedulerParameters=bf_interval=10,bf_continue,preempt_youngest_first"""
+"""docs/site-setup.md, "Preemption by partition"; a test compares them."""
+
+
 def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
     """The advice as a pilot's configuration, with the losses of other values as comments; ``origin`` says of what log."""
     objective, forward, parallel = (advice.choice(name) for name in ("objective", "forward_s", "max_parallel"))
@@ -118,8 +130,8 @@ def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
         f'[lsf]\n# the queue of docs/lsf.md, "Queue configuration"\nqueue = "idle"\nlongest_s = {advice.longest_s!r}\n'
         if lsf
         else "[slurm]\n# With preemption by QOS instead: qos and account, and no partition (docs/site-setup.md).\n"
-        f'partition = "scavenger"\nlongest_s = {advice.longest_s!r}\n'
-        '# slurm.conf: docs/site-setup.md, "Preemption by partition"\n'
+        f'partition = "scavenger"\nlongest_s = {advice.longest_s!r}\n\n# In slurm.conf (docs/site-setup.md):\n'
+        + "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
     )
     return (
         f"# {origin}\n\n[decisions]\n"

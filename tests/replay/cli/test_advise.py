@@ -12,7 +12,7 @@ from command_line import bftrainer, complaint
 from bftrainer.config.pilot import PilotConfig, read_config
 from bftrainer_replay.cli.advise import advise
 from bftrainer_replay.cli.report import report
-from bftrainer_replay.comparison.advise import SettingChoice
+from bftrainer_replay.comparison.advise import _SLURM_CONF, SettingChoice
 
 HEAD = "job,model,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub\n"
 
@@ -67,6 +67,10 @@ def test_how_many_at_once(tmp_path: Path, largest: int, expected: int) -> None:
     assert "longest_s = 32400.0" in lines or "longest_s = 28800.0" in lines
     assert config.nodes.holder == "slurm"
     assert "log.csv, January 1, 2021" in lines.splitlines()[0]
+    setup = (Path(__file__).parents[3] / "docs" / "site-setup.md").read_text()
+    for line in _SLURM_CONF.replace("YOURS    ", "main     ").splitlines():
+        assert line in setup
+        assert f"#   {line.replace('main     ', 'YOURS    ')}" in lines
 
 
 ONE = f"j0,linear,20,10,1,64,1e12,{DAY}00:00:00\n"
