@@ -248,9 +248,8 @@ def _why(
     if stake is None:
         return f"policy {name} follows its own rule and solves no optimization problem (docs/policies.md)"
     if stake.larger is None:
-        return (
-            "it has all nodes of the pool" if mine.after >= pool else "it has as many nodes as it can use (max_nodes)"
-        )
+        has_all = pool <= mine.after < most
+        return "it has all nodes of the pool" if has_all else "it has as many nodes as it can use (max_nodes)"
     if stake.larger > pool:
         return f"its next larger size is {stake.larger} nodes, but the pool has {pool}"
     amount = f"{stake.larger} nodes would bring it {quantity(stake.alone or 0.0, signed=True)} {stake.unit}"

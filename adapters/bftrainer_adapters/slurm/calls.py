@@ -114,15 +114,20 @@ class SlurmCalls:
         self._refusals = 0
         return output
 
-    def jobs(self, timeout_s: float, anew: bool = False) -> JobList:
-        """One squeue of all jobs; for half a second the same list, unless it is asked for ``anew``."""
-        found, at_s = self._jobs
-        if found is None or anew or self.elapsed_s() - at_s > _AT_ONCE_S:
-            if (found := self.published_jobs()) is None:
-                argv = job_list.argv(mark := new_mark())
-                text = self.run(argv, CallKind.LOOK, timeout_s)
-                found = command.parsed(argv, text, lambda text: job_list.parse_jobs(text, mark))
-            self._jobs = found, self.elapsed_s()
+    def jobs(self, timeout_s: float) -> JobList:
+        """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second."""
+        if (found := self.published_jobs()) is None:
+            argv = job_list.argv(mark := new_mark())
+            text = self.run(argv, CallKind.LOOK, timeout_s)
+            found = command.parsed(argv, text, lambda text: job_list.parse_jobs(text, mark))
+        self._jobs = found, self.elapsed_s()
+        return found
+
+    def take_jobs(self, timeout_s: float) -> JobList:
+        """The list that has just been read, but only once: no two observations rest on one answer."""
+        (found, at_s), self._jobs = self._jobs, (None, 0.0)
+        if found is None or self.elapsed_s() - at_s > _AT_ONCE_S:
+            found, self._jobs = self.jobs(timeout_s), (None, 0.0)
         return found
 
     def published_jobs(self, since_own: bool = False) -> JobList | None:

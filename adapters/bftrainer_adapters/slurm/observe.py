@@ -18,7 +18,7 @@ from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import limit_waits
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.job_list import waits
+from bftrainer_adapters.slurm.job_list import JobList, waits
 from bftrainer_adapters.slurm.limit_waits import SharedLimits
 from bftrainer_adapters.slurm.setup import config_argv
 
@@ -83,31 +83,33 @@ class SlurmScheduler:
         look shorter than they are, but never longer.
         """
         self.check_budget()
-        jobs = self._calls.jobs(self.timeout_s)
+        jobs = self._calls.take_jobs(self.timeout_s)
         text = jobs.as_printed(slurm_text.JOB_FORMAT, waits)
         pending = command.parsed(["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark))
         nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes)
-        return self.observe_rest(nodes, pending)
+        return self.observe_rest(nodes, pending, jobs)
 
     def check_budget(self) -> None:
         """Raise ``PostponedError`` if the budget of calls does not allow an observation."""
         self._calls.check(CallKind.LOOK)
 
-    def observe_rest(self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...]) -> Observation:
+    def observe_rest(
+        self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...], jobs: JobList | None = None
+    ) -> Observation:
         """Complete an observation of nodes and jobs that were read just before."""
         reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations)
         config = self._calls.config(self.timeout_s)
         hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))
         if self._clock.is_due or self._calls.is_limited:
             self._clock.set(*self._ask(["sdiag"], self._read_sdiag))
-        limits = self._limit_waits()
+        limits = self._limit_waits(jobs)
         return Observation(self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, limits)
 
-    def _limit_waits(self) -> tuple[LimitWait, ...]:
+    def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
         """Only where main-queue jobs share a limit with holders."""
         if not (shared := self.shared_limits()).limits:
             return ()
-        jobs = self._calls.jobs(self.timeout_s)
+        jobs = jobs or self._calls.take_jobs(self.timeout_s)
         text = jobs.as_printed(limit_waits.FORMAT, waits)
         return command.parsed(["squeue"], text, lambda text: limit_waits.parse(text, jobs.mark, shared))
 

@@ -145,7 +145,7 @@ class SlurmPeerPilots:
     def look(self) -> tuple[PeerPilot, ...]:
         """One squeue, about 10 ms. The observation that follows uses it as well."""
         self._news = self._published_news()
-        jobs = self._calls.jobs(self.timeout_s, anew=True)
+        jobs = self._calls.jobs(self.timeout_s)
         return of_jobs(jobs, self.pilot, self.user)
 
     def has_news(self) -> bool:
