@@ -157,6 +157,12 @@ def uncovered() -> list[str]:
     return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh"] if script else []
 
 
+def restart_uncovered() -> None:
+    """This program begins anew where nothing is hidden from the ordinary users whose jobs it starts."""
+    if (hidden := uncovered()) and "BFTRAINER_UNCOVERED" not in os.environ:
+        os.execvpe(hidden[0], [*hidden, sys.executable, *sys.argv], {**os.environ, "BFTRAINER_UNCOVERED": "1"})
+
+
 def _uncover(needed: set[Path]) -> str:
     """A shell script: over each folder that hides some of these lies an empty one, and in it, at the same path, they do."""
     closed = {above for path in needed for above in (path, *path.parents) if not above.stat().st_mode & 0o001}

@@ -57,18 +57,13 @@ PROGRAMS = {"driver": b"bftrainer_adapters.drivers.", "worker": b"_steps.py", "p
 
 
 class Story:
-    """``due``: what is mended, when. ``broken``: parts that are. ``outages``: parts of Slurm, from when to when."""
+    """``due``: repairs, each with its time. ``broken``: parts to be repaired. ``outages``: parts, each from when to when."""
 
     pilot: subprocess.Popen[bytes]
 
     def __init__(self, lab: Lab, shared: Path, server: int, options: argparse.Namespace) -> None:
-        self.lab, self.shared, self.server, self.is_plain, self.rng = (
-            lab,
-            shared,
-            server,
-            options.plain,
-            random.Random(options.seed),
-        )
+        self.lab, self.shared, self.server = lab, shared, server
+        self.is_plain, self.rng = options.plain, random.Random(options.seed)
         self.own = PilotJob(lab, machine(shared, [], CONFIG))
         self.main = MainJobs(lab, lab.root / "log", MAIN_JOBS, ROUND_S)
         self.due: list[tuple[float, int, Callable[[], object]]] = []
@@ -78,17 +73,17 @@ class Story:
 
     # --- what breaks
 
-    def breaks(self, part: str, seconds: float, mend: Callable[[], object]) -> bool:
-        """Something has broken; it is mended later."""
+    def breaks(self, part: str, seconds: float, repair: Callable[[], object]) -> bool:
+        """A part is broken, and repaired later."""
         begun_s = time.time()
 
-        def mended() -> None:
-            mend()
+        def repaired() -> None:
+            repair()
             self.broken.discard(part)
             self.outages.append((part, begun_s, time.time() + AFTER_S))
 
         self.broken.add(part)
-        heapq.heappush(self.due, (begun_s + seconds, next(self.number), mended))
+        heapq.heappush(self.due, (begun_s + seconds, next(self.number), repaired))
         return True
 
     def node(self, how: signal.Signals, slurmd: bool, jobs: bool) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import started
-from ordinary_user import uncovered
+from ordinary_user import restart_uncovered
 from slurm.test_many_users import bftrainer, config, held, pilot
 from slurm.twenty_users import calls
 from slurm_lab import Lab, Settings, wait_until
@@ -103,8 +103,7 @@ def main() -> None:
     parser.add_argument("--waves", type=int, default=5)
     parser.add_argument("--slurm", choices=VERSIONS, default="installed")
     options = parser.parse_args()
-    if (hidden := uncovered()) and "BFTRAINER_UNCOVERED" not in os.environ:
-        os.execvpe(hidden[0], [*hidden, sys.executable, *sys.argv], {**os.environ, "BFTRAINER_UNCOVERED": "1"})
+    restart_uncovered()
     for lab in started(Settings(nodes=options.nodes, service=1, own_processes=True), VERSIONS[options.slurm]):
         say(f"{options.nodes} nodes are idle; MB: {memory_mb()}")
         with lab_user(lab) as user:

@@ -10,7 +10,6 @@ node-seconds over an equal split of the nodes that main jobs left, and over what
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import re
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import started
-from ordinary_user import uncovered
+from ordinary_user import restart_uncovered
 from slurm.test_many_users import broker, held, house, pilot
 from slurm_lab import Lab, Settings
 from slurm_user import NAME, lab_user
@@ -75,8 +74,7 @@ def main() -> None:
     parser.add_argument("--poll", type=float, default=10.0, help="times.poll_s (default 10)")
     parser.add_argument("--broker", action="store_true", help="one process polls for all")
     options = parser.parse_args()
-    if (hidden := uncovered()) and "BFTRAINER_UNCOVERED" not in os.environ:
-        os.execvpe(hidden[0], [*hidden, sys.executable, *sys.argv], {**os.environ, "BFTRAINER_UNCOVERED": "1"})
+    restart_uncovered()
     settings = Settings(nodes=options.nodes, service=-(-options.users // 2))
     for lab in started(settings, VERSIONS[options.slurm]):
         with ExitStack() as stack:

@@ -124,7 +124,7 @@ class SlurmCalls:
         return found
 
     def take_jobs(self, timeout_s: float) -> JobList:
-        """The list that has just been read, but only once: no two observations rest on one answer."""
+        """The list that has just been read, but only once: no two observations rest on one squeue of this pilot."""
         (found, at_s), self._jobs = self._jobs, (None, 0.0)
         if found is None or self.elapsed_s() - at_s > _AT_ONCE_S:
             found, self._jobs = self.jobs(timeout_s), (None, 0.0)

@@ -230,12 +230,12 @@ def _by_worth(candidates: Mapping[str, Candidate], before: int = 0) -> list[str]
     names = in_name_order(candidates)
     at = before % max(len(names), 1)
     order = ((candidates[node], node) for node in names[at:] + names[:at])
-    return [
-        node
-        for _, node in sorted(
-            order, key=lambda it: (it[0].is_part, -it[0].request.window_s, it[0].is_part * -it[0].size)
-        )
-    ]
+
+    def worth(it: tuple[Candidate, str]) -> tuple[bool, float, int]:
+        candidate = it[0]
+        return candidate.is_part, -candidate.request.window_s, -candidate.size if candidate.is_part else 0
+
+    return [node for _, node in sorted(order, key=worth)]
 
 
 def _left_idle(known: NodeFacts) -> tuple[str, ...]:
