@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,20 @@ from slurm_accounting import limit, preemptible_qos
 from slurm_lab import Lab, Settings
 from slurm_versions import SlurmVersion
 
+LOG_LINES = 400
+"""Of each daemon, at the end of the report of a test that fails."""
+
 BESIDE = pilot_config(nodes={"flap_back_off_s": 1})
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        for lab in {id(lab): lab for lab in item.funcargs.values() if isinstance(lab, Lab)}.values():
+            for log in sorted((lab.root / "log").glob("slurm*.log")):
+                report.sections.append((log.name, "".join(log.open(errors="replace").readlines()[-LOG_LINES:])))
+    return report
 
 
 @pytest.fixture
