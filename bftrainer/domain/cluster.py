@@ -142,7 +142,8 @@ class Hidden(Enum):
 class Observation:
     """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` the time of its latest plans (None: unknown).
 
-    ``lists_pending``: the scheduler was asked for pending jobs, or can have none.
+    ``lists_pending``: the scheduler was asked for pending jobs, or can have none. ``evidence_s``: when the scheduler showed
+    it, by the pilot's monotonic clock, if another process asked (None: now).
     """
 
     at_s: float
@@ -153,6 +154,7 @@ class Observation:
     planned_s: float | None = None
     limit_waits: tuple[LimitWait, ...] = ()
     lists_pending: bool = True
+    evidence_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

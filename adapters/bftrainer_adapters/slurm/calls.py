@@ -137,10 +137,10 @@ class SlurmCalls:
                 return self.published.jobs(self._changed_s if since_own else -math.inf)
         return None
 
-    def look(self, argv: Sequence[str], timeout_s: float) -> str:
-        """The output of a command, or what a broker has published of it."""
+    def look(self, argv: Sequence[str], timeout_s: float, beside: JobList | None = None) -> str:
+        """The output of a command, or what a broker has published of it ``beside`` its list of jobs."""
         with suppress(NotPublishedError):
-            if self.published is not None:
+            if self.published is not None and beside is not None and beside.at_s is not None:
                 return self.published.text(argv)
         return self.run(argv, CallKind.LOOK, timeout_s)
 

@@ -31,10 +31,13 @@ def argv(mark: str, ended: bool = False) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """What squeue printed, read once. ``mark`` ends its records."""
+    """What squeue printed, read once. ``mark`` ends its records. ``at_s``: when a broker asked, by the pilot's monotonic clock
+    (None: the pilot asked itself).
+    """
 
     jobs: tuple[Job, ...]
     mark: str
+    at_s: float | None = None
 
     def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
         """The wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""

@@ -86,7 +86,7 @@ class SlurmScheduler:
         jobs = self._calls.take_jobs(self.timeout_s)
         text = jobs.as_printed(slurm_text.JOB_FORMAT, waits)
         pending = command.parsed(["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark))
-        nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes)
+        nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes, jobs)
         return self.observe_rest(nodes, pending, jobs)
 
     def check_budget(self) -> None:
@@ -97,13 +97,16 @@ class SlurmScheduler:
         self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...], jobs: JobList | None = None
     ) -> Observation:
         """Complete an observation of nodes and jobs that were read just before."""
-        reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations)
+        reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations, jobs)
         config = self._calls.config(self.timeout_s)
         hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))
         if self._clock.is_due or self._calls.is_limited:
             self._clock.set(*self._ask(["sdiag"], self._read_sdiag))
         limits = self._limit_waits(jobs)
-        return Observation(self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, limits)
+        return Observation(
+            self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, limits,
+            evidence_s=None if jobs is None else jobs.at_s,
+        )  # fmt: skip
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
         """Only where main-queue jobs share a limit with holders."""
@@ -118,5 +121,5 @@ class SlurmScheduler:
         self._calls.count(text)
         return times
 
-    def _ask(self, argv: Sequence[str], parse: Callable[[str], _Parsed]) -> _Parsed:
-        return command.parsed(argv, self._calls.look(argv, self.timeout_s), parse)
+    def _ask(self, argv: Sequence[str], parse: Callable[[str], _Parsed], beside: JobList | None = None) -> _Parsed:
+        return command.parsed(argv, self._calls.look(argv, self.timeout_s, beside), parse)

@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bftrainer.system.regular import open_regular
@@ -69,6 +69,7 @@ class Published:
     folder: Path
     uid: int
     now_s: Callable[[], float] = time.time
+    elapsed_s: Callable[[], float] = time.monotonic
     _jobs: tuple[Head, JobList] | None = None
 
     def head(self, name: str = JOBS) -> Head:
@@ -76,8 +77,7 @@ class Published:
         return self._read(name, with_text=False)[0]
 
     def text(self, argv: Sequence[str]) -> str:
-        """The answer to a command. Raises :class:`NotPublishedError`."""
-        self.head()
+        """The answer to a command, which counts beside :meth:`jobs` only. Raises :class:`NotPublishedError`."""
         return self._read(name_of(argv))[1]
 
     def jobs(self, since_s: float = -math.inf) -> JobList:
@@ -87,7 +87,8 @@ class Published:
             raise NotPublishedError(f"{self.folder / JOBS}: is older than the pilot's latest command")
         if self._jobs is None or self._jobs[0] != head:
             head, text = self._read(JOBS)
-            self._jobs = head, parse_jobs(text, head.mark)
+            at_s = self.elapsed_s() - (self.now_s() - head.at_s)
+            self._jobs = head, replace(parse_jobs(text, head.mark), at_s=at_s)
         return self._jobs[1]
 
     def _read(self, name: str, with_text: bool = True) -> tuple[Head, str]:

@@ -39,6 +39,7 @@ _SLOWEST_POLL = 6.0  # times poll_s, after failed polls
 _OFFSET_JITTER_S = 3.0  # a poll takes its time
 _WITH_JOBS = (Availability.BUSY, Availability.SHARED)
 _AFTER_END_S = 1.0  # the scheduler acts upon an end that is known
+_AGAIN_S = 0.5  # until who asks for several pilots may have asked again
 
 
 class NodeLookup(Protocol):
@@ -164,7 +165,8 @@ def after_poll(
     slower = min(2.0 ** min(after.failures, 10), _SLOWEST_POLL)
     schedule = view.schedule.polled(poll.begun_s, outcome, rules, slower * poll.stretch).expecting(next_s)
     if after.idle.fresh:
-        schedule = schedule.expecting(min(after.idle.fresh.values()) + config.nodes.confirm_s)
+        at_s = min(after.idle.fresh.values()) + config.nodes.confirm_s
+        schedule = schedule.expecting(max(at_s, poll.ended_s + min(_AGAIN_S, config.nodes.confirm_s)))
     return replace(after, schedule=schedule)
 
 
@@ -193,7 +195,8 @@ def _observed(
     confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, ours) else 0.0
     grown = {node for node, part in parts.items() if confirm_s and part.gpus > view.part_gpus.get(node, 0)}
     known = DebounceState(view.idle.offered - grown, {n: at for n, at in view.idle.fresh.items() if n not in grown})
-    idle, _ = debounce(known, frozenset(free), poll.begun_s, confirm_s)
+    evidence_s = poll.begun_s if seen.evidence_s is None else seen.evidence_s
+    idle, _ = debounce(known, frozenset(free), evidence_s, confirm_s)
     came_at_once = not confirm_s and not idle.offered <= view.idle.offered
     candidates = []
     for node in sorted(idle.offered):

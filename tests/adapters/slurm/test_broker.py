@@ -12,17 +12,23 @@ from pathlib import Path
 import pytest
 from adapters.slurm.test_calls import programs
 from command_line import bftrainer, complaint
+from live.test_cluster_view import Lookup
+from live_house import configuration
 from recorded_slurm import recorded
 from slurm_lab import wait_until
 
+from bftrainer.core.windows import PilotJobs
+from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import UserError
+from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll
+from bftrainer.live.nodes.poll_schedule import PollSchedule
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import peers
 from bftrainer_adapters.slurm.broker import SOON_S, Broker, Guard
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.job_list import parse_jobs
-from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
+from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV, SlurmScheduler
 from bftrainer_adapters.slurm.published import JOBS, Head, NotPublishedError, Published, name_of, packed
 from bftrainer_adapters.slurm.site import published
 from bftrainer_adapters.slurm.states import node_view
@@ -75,12 +81,36 @@ def test_pilots_read_what_was_published_and_ask_nothing(broker: Broker, tmp_path
     assert [job["%A"] for job in found.jobs] == ["2", "3", "4"], "running jobs of others are not published"
     assert "secret" not in (broker.folder / JOBS).read_text()
     assert [(it.user, it.wants) for it in peers.of_jobs(found)] == [("ann", 8)]
-    assert calls.look(NODES_ARGV, 1.0) == recorded("planned.nodes.txt")
-    assert calls.look(RESERVATIONS_ARGV, 1.0).startswith("No reservations")
+    assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt")
+    assert calls.look(RESERVATIONS_ARGV, 1.0, found).startswith("No reservations")
     assert calls.published_jobs(since_own=True) is not None
     assert asked(tmp_path) == before
     calls.run(["scancel", "4"], CallKind.RELEASE, 1.0)
     assert calls.published_jobs(since_own=True) is None, "the list is older than what this pilot has done"
+
+
+def test_an_idle_node_is_confirmed_by_two_lists_and_not_by_one_that_is_read_twice(
+    broker: Broker, tmp_path: Path
+) -> None:
+    times = "sdiag output at Wed Nov 25 12:00:00 2026 (1795608000)"
+    env = broker.calls.env | programs(tmp_path, sdiag=f'echo "{times}"')
+    calls = SlurmCalls(env, published=Published(broker.folder, os.getuid()))
+    config = configuration({"nodes": {"confirm_s": 1e-3}})
+    view = ClusterView(PollSchedule(0.0))
+
+    def confirmed() -> bool:
+        nonlocal view
+        begun_s = time.monotonic()
+        answer = PollAnswer(SlurmScheduler(calls=calls).observe(), PilotS(begun_s), ())
+        poll = EndedPoll(ElapsedS(begun_s), ElapsedS(begun_s), PilotS(begun_s), 0.0, answer)
+        view = after_poll(view, poll, config, PilotJobs(), Lookup(), frozenset())
+        return "node08" in {it.request.node for it in view.candidates}
+
+    broker.publish()
+    assert [confirmed(), confirmed(), confirmed()] == [False] * 3, "a main job waits, and all three rest on one list"
+    assert view.schedule.hinted_s > view.schedule.begun_s, "a poll that found no new list is not repeated at once"
+    broker.publish()
+    assert confirmed()
 
 
 def test_nodes_are_asked_again_after_a_change_of_jobs(broker: Broker, tmp_path: Path) -> None:
@@ -169,10 +199,9 @@ def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(ca
         Published(broker.folder, os.getuid()).jobs()
     assert "\n" not in str(caught.value)
     calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
-    assert len(calls.jobs(1.0).jobs) == 4
+    assert len((found := calls.jobs(1.0)).jobs) == 4
     (broker.folder / name_of(NODES_ARGV)).write_bytes(whole("lies"))
-    if case != "garbled":
-        assert calls.look(NODES_ARGV, 1.0) == recorded("planned.nodes.txt"), "no other file counts without it"
+    assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt"), "no other file counts without it"
 
 
 def test_a_file_of_another_user_does_not_count(broker: Broker) -> None:
