@@ -100,7 +100,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         if restored:
             self.rate.load_state_dict(restored["rate"])
         self.report.watch(pl_module, trainer.optimizers[0], sampler=self.sampler, rate=self.rate)
-        trainer.should_stop = self.sampler.epoch >= self._epochs
+        trainer.should_stop, self._step = self.sampler.epoch >= self._epochs, trainer.global_step
 
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: object, batch_idx: int
@@ -119,6 +119,10 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     ) -> None:
         """Count and report the step; save now and then; leave at a stop request, all ranks at the same step."""
         self.sampler.advance()
+        trainer.should_stop = self.sampler.epoch >= self._epochs
+        if trainer.global_step == self._step:
+            return  # gradients are accumulated: no checkpoint has them
+        self._step = trainer.global_step
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
         metrics = {
             name: value for name, value in trainer.logged_metrics.items() if name not in ("loss", "step", "epoch")
@@ -132,7 +136,6 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
             self.report.leave()
         if trainer.global_step % self._every == 0:
             self.save(trainer)
-        trainer.should_stop = self.sampler.epoch >= self._epochs
 
     def on_validation_batch_end(self, *_: object, **__: object) -> None:
         """Report a sign of life."""

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     import torch
 
 
+_MOST_UNAPPLIED = 64
+"""Batches after which an optimizer whose ``step()`` was never called is not waited for: another one steps."""
+
+
 class StepLoop:
     """Checkpoints and reports of a loop over steps. Create it after the process group, before the loop.
 
@@ -84,6 +88,10 @@ class StepLoop:
         self.step_number = 0
         """Steps since training began."""
         self._every_s, self._keep = every_s, dict(keep or {})
+        self._stops = self._applies = False
+        self._unapplied = 1
+        """Batches since the latest ``optimizer.step()``, and one."""
+        getattr(optimizer, "optimizer", optimizer).register_step_post_hook(self._applied)
 
     def _report(self, reporter: Reporter | None) -> None:
         self.report = reporter or Reporter(rank=self.rank)
@@ -105,7 +113,8 @@ class StepLoop:
     def step(self, loss: torch.Tensor | float | None = None, **metrics: float) -> None:
         """Count and report a step, save every ``checkpoint_every_s``, and leave at a stop request.
 
-        Call it after ``optimizer.step()``.
+        Call it after ``optimizer.step()``. Where a script accumulates the gradients of several batches, saving and leaving wait
+        for the next ``optimizer.step()``: no checkpoint has the gradients.
 
         Args:
             loss: Training loss of this step.
@@ -116,7 +125,11 @@ class StepLoop:
         # A tensor becomes a number only in a line that is written.
         shown = loss if loss is None or isinstance(loss, (int, float)) else loss.detach()
         self.report.step(step=self.step_number, samples=samples, loss=shown, world_size=self.size, metrics=metrics)
-        if self._agreement.to_stop():
+        self._stops = self._agreement.to_stop() or self._stops
+        self._unapplied += 1
+        if self._unapplied > 1 and (self._applies or self._unapplied < _MOST_UNAPPLIED):
+            return
+        if self._stops:
             self.save()
             self.report.leave()
         # Only rank 0's clock counts; the others wait for it at the end of a step anyway.
@@ -197,6 +210,9 @@ class StepLoop:
             dist.broadcast(weight.data, 0)
             if weight.requires_grad:
                 weight.register_post_accumulate_grad_hook(average)
+
+    def _applied(self, *_: object) -> None:
+        self._unapplied, self._applies = 0, True
 
     def _bare(self) -> torch.nn.Module:
         from torch.nn.parallel import DistributedDataParallel

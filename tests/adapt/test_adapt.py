@@ -25,7 +25,7 @@ LINES = {
 """Changed lines."""
 NOTES = {
     "mnist": "scheduler.step() has no effect",
-    "accelerate_nlp": "optimizer.step() does not follow every batch",
+    "accelerate_nlp": "optimizer.step() does not follow every batch: checkpoints and leaving wait for it",
     "nanogpt": "random batches have no order to keep",
     "horovod_mnist": "copy its lines with sampler, rate and save()",
     "hf_trainer": "`submit` allows powers of two",

@@ -14,6 +14,7 @@ import pytest
 from needs import need_package
 from patience import PATIENCE
 
+from bftrainer.progress import Reporter
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
 from bftrainer.protocol.messages import StartedPer, TrainerMessage
@@ -114,3 +115,39 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_p
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():
         assert torch.equal(value, weights[1][name]), name
+
+
+class Asked(Reporter):
+    """A reporter whose trainer is asked to stop at once."""
+
+    def stop_requested(self) -> bool:
+        return True
+
+
+def test_saving_and_leaving_wait_for_the_step_that_applies_gradients_of_several_batches(tmp_path: Path) -> None:
+    need_package("torch")
+    import torch
+
+    from bftrainer.progress.torch import Training
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.utils.data.TensorDataset(torch.ones(32, 2))
+    file = tmp_path / "model.pt"
+    training = Training(model, optimizer, data, batch=2, checkpoint=file, checkpoint_every_s=0.0, reporter=Asked({}))
+    seen = []
+
+    def train() -> None:
+        for batch, (inputs,) in enumerate(training.loader):
+            seen.append(file.exists())
+            training.backward(model(inputs).mean())
+            if batch % 3 == 2:
+                optimizer.step()
+            training.step()
+
+    with pytest.raises(SystemExit):
+        train()
+    assert seen == [False, False, False], "no checkpoint without gradients of batches before it"
+    saved = torch.load(file)
+    assert (saved["step"], saved["sampler"]["samples"]) == (3, 6)
+    assert torch.equal(saved["model"]["weight"], model.weight)

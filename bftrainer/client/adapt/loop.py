@@ -156,7 +156,7 @@ class _Loop:
             loss = loss.args[0]
         source.after(top, f"{name}.step({source.of(loss) if isinstance(loss, ast.Name) else ''})")
         if nested:
-            what = "does not follow every batch: gradients that are not applied when nodes leave are lost"
+            what = "does not follow every batch: checkpoints and leaving wait for it"
             source.notes.append(f"line {self.step.lineno}: {source.of(self.step)} {what}")
 
 
