@@ -3,6 +3,9 @@
 Eqn 6 allows no migration: a trainer that grows keeps its nodes, one that shrinks gets no new ones. Its forms in Eqns 7 to 10
 are for a solver; here old and new set are nested by construction. Adjacent nodes tend to leave together (jobs take whole
 racks), so trainers on adjacent nodes are preempted less often.
+
+Where several slots (GPUs) are on one node, the second criterion is the sum of m_j, the number of parts that each trainer is on:
+GPUs of one node exchange gradients faster. A part is the slots of one holder on one node.
 """
 
 from __future__ import annotations
@@ -10,13 +13,13 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 from operator import is_
 from types import MappingProxyType
 
-from bftrainer.allocation.slots import last_released_first, take
 from bftrainer.domain.fragments import is_slot, part_of
 from bftrainer.errors import RejectedAnswerError
 
@@ -40,15 +43,15 @@ def place(
     Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer), then their last nodes in
     name order; growing ones take the free nodes in name order, the first trainer first. Nodes with a known window end
     (``ends``, node -> time in s) are released first and taken last, the earliest end before others. Where fragments are
-    slots, parts of nodes come before name order (:mod:`~bftrainer.allocation.slots`). Cost: O(f log f) for f
-    free nodes; if they are many, O(nodes held) plus what changed in the pool since the last call with this ``order``.
+    slots, parts of nodes come before name order. Cost: O(f log f) for f free nodes; if they are many, O(nodes held) plus what
+    changed in the pool since the last call with this ``order``.
     """
     placed = list(held)
     of_slots = [*map(len, held)] != [*counts] and any(map(is_slot, pool))
     for j, (nodes, count) in enumerate(zip(held, counts, strict=True)):
         if count < len(nodes):
             kept = in_name_order(nodes)
-            kept = _lasting_first(last_released_first(kept, part_of) if of_slots else kept, ends)
+            kept = _lasting_first(_last_released_first(kept) if of_slots else kept, ends)
             if starting and starting[j]:
                 kept.sort(key=starting[j].__contains__)
             placed[j] = frozenset(kept[:count])
@@ -91,8 +94,51 @@ def _grow_by_slots(
     lasting = _lasting_first(in_name_order(pool - taken), ends)
     for _, free in groupby(lasting, key=lambda slot: ends.get(slot, math.inf)):
         wanted = {j: counts[j] - len(placed[j]) for j in growing}
-        for j, slots in take(free, wanted, {j: placed[j] for j in growing}, part_of).items():
+        for j, slots in _take(free, wanted, {j: placed[j] for j in growing}).items():
             placed[j] = placed[j].union(slots)
+
+
+def _last_released_first(held: Sequence[str]) -> list[str]:
+    """A trainer's slots: those on the part where it has the fewest come last."""
+    count = Counter(map(part_of, held))
+    return sorted(held, key=lambda slot: -count[part_of(slot)])
+
+
+def _take(free: Iterable[str], wanted: Mapping[int, int], own: Mapping[int, Iterable[str]]) -> dict[int, list[str]]:
+    """Slots for each growing trainer (by number) of the ``free`` ones, which are disjoint from those it has (``own``).
+
+    All take slots beside their own. Then each takes the largest part that it fills, as long as there is one, and the
+    smallest part that has its rest (best fit): for one trainer, the fewest parts possible. The order of ``free`` decides
+    ties. Cost: O(f log f) for f free slots.
+    """
+    parts: dict[str, list[str]] = {}
+    for slot in free:
+        parts.setdefault(part_of(slot), []).append(slot)
+    taken: dict[int, list[str]] = {j: [] for j in wanted}
+
+    def from_part(j: int, part: str) -> None:
+        count = wanted[j] - len(taken[j])
+        taken[j] += parts[part][:count]
+        parts[part] = parts[part][count:]
+
+    for j in wanted:
+        beside = {part_of(slot) for slot in own[j]} & parts.keys()
+        for part in sorted(beside, key=lambda part: (len(parts[part]), part)):
+            from_part(j, part)
+    by_size = sorted((part for part in parts if parts[part]), key=lambda part: len(parts[part]))
+    sizes = [len(parts[part]) for part in by_size]
+    for j in wanted:
+        while by_size and len(taken[j]) < wanted[j]:
+            covers = bisect_left(sizes, wanted[j] - len(taken[j]))
+            place = covers if covers < len(sizes) else bisect_left(sizes, sizes[-1])
+            part = by_size.pop(place)
+            del sizes[place]
+            from_part(j, part)
+            if rest := len(parts[part]):
+                place = bisect_left(sizes, rest)
+                by_size.insert(place, part)
+                sizes.insert(place, rest)
+    return taken
 
 
 def _in_taking_order(

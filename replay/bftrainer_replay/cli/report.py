@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import shlex
 import sys
@@ -10,7 +12,7 @@ import time
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +21,6 @@ from bftrainer.cli.choices import FILE
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, out_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
-from bftrainer_replay.cli.other_guesses import other_guesses
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
 from bftrainer_replay.cli.workload_options import (
@@ -32,7 +33,12 @@ from bftrainer_replay.cli.workload_options import (
 )
 
 if TYPE_CHECKING:
+    from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.sweep.inputs import WorkloadTable
+
+# Other guesses than the importer's, for the chapter on assumptions.
+_WARM_UP_H = 24.0
+_DEBOUNCE_S = 60.0
 
 
 @click.command()
@@ -156,3 +162,31 @@ def _sha256(*files: Path) -> str:
             while piece := file.read(1 << 20):
                 found.update(piece)
     return found.hexdigest()
+
+
+def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
+    """By option of the importer: the idle share of the log imported with another value. An event log has no guesses."""
+    given = choice.importing
+    if not any("a warm-up of" in remark for remark in window.remarks):
+        return {}
+    found = {}
+    if window.outages and given.outages == ("auto",):
+        found["--outage"] = _idle("--outage none", choice, outages=("none",))
+    if given.warm_up_h is None:
+        other_h = _WARM_UP_H if any("less a warm-up of 0.0 h" in remark for remark in window.remarks) else 0.0
+        found["--warm-up-h"] = _idle(f"--warm-up-h {other_h:g}", choice, warm_up_h=other_h)
+    if window.debounce_s and window.debounce_s != _DEBOUNCE_S:
+        found["--debounce-s"] = _idle(f"--debounce-s {_DEBOUNCE_S:g}", choice, debounce_s=_DEBOUNCE_S)
+    return {option: text for option, text in found.items() if text}
+
+
+def _idle(words: str, choice: LogChoice, **changed: Any) -> str:
+    """The idle share of the log imported with other options; empty if nothing is left of it."""
+    from bftrainer_replay.analysis.fragments import pool_sizes_of
+
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # the notes are those of the report's own import
+            window = window_of(replace(choice, importing=replace(choice.importing, **changed)))
+    except UserError:
+        return ""
+    return f"{words}: {pool_sizes_of(window).node_hours() / window.service_node_h:.1%} idle"

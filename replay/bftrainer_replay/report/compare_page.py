@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from matplotlib.figure import Figure
+
 from bftrainer_replay.comparison.compare import RankedPolicy, columns, lost_share
-from bftrainer_replay.figures.policies import frontier_figure
+from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, sheet
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
 from bftrainer_replay.simulation.play import Scenario
 
@@ -88,3 +90,29 @@ def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
 def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:
     known = [(value, p.name) for value, p in zip(values, ranking, strict=True) if not math.isnan(value)]
     return min(known, key=lambda pair: pair[0])[1] if known else "none completed"
+
+
+def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
+    """Early results against an early last one: mean and last hours until trainers are done."""
+    known = [(p.summary.done.mean_h or 0.0, p.summary.done.last_h or 0.0, p) for p in ranking]
+    best = [at for at in known if not any(m <= at[0] and n <= at[1] and (m, n) != at[:2] for m, n, _ in known)]
+    best.sort(key=lambda at: at[:2])
+    open_ones = (
+        " A hollow mark: some trainers are not done, so both are later."
+        if any(p.summary.done.unfinished for p in ranking)
+        else ""
+    )
+    figure, (axes,) = sheet(
+        "Each result soon, or all of them",
+        f"Read: no policy is earlier in both than {'; '.join(p.name for _, _, p in best)} (line). Hours from submission until "
+        f"a trainer is done, on average, and until all are done.{open_ones}",
+    )
+    axes.plot([m for m, _, _ in best], [n for _, n, _ in best], color=FAINT, linewidth=1.2)
+    for mean_h, last_h, p in known:
+        color = BLUE if p.name.startswith("bftrainer") else ORANGE
+        axes.plot(mean_h, last_h, "o", color=color, fillstyle="none" if p.summary.done.unfinished else "full")
+        axes.annotate(p.name, (mean_h, last_h), (6, 4), textcoords="offset points", fontsize=8, color=INK)
+    axes.margins(0.15)
+    axes.set_xlabel("mean, h")
+    axes.set_ylabel("last, h")
+    return figure

@@ -8,15 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve
+from bftrainer_replay.figures.fragments import fragments_figure
+from bftrainer_replay.figures.replays import nodes_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
 from bftrainer_replay.report.figures import Origin, ReportFigures, figures_of
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
-from bftrainer_replay.report.page import Chapter, Page, PageTable
-from bftrainer_replay.report.pictures import fragments_picture, nodes_picture
+from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
 from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.top import Trainings, as_text, top_of
@@ -24,7 +25,7 @@ from bftrainer_replay.report.top_pictures import idle_picture, number_picture
 from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, work_share
 from bftrainer_replay.report.words import dates
 from bftrainer_replay.sweep.cell import Cell
-from bftrainer_replay.sweep.detail import read_detail
+from bftrainer_replay.sweep.detail import Detail, read_detail
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 
@@ -128,3 +129,19 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
         main=0,
     )  # fmt: skip
     return Chapter("Settings tried", "", (table,))
+
+
+def fragments_picture(window: LogWindow) -> Picture:
+    """The lengths of the fragments."""
+    lengths_s, counts = np.unique(np.rint(fragments_of(window).length_s).astype(np.int64), return_counts=True)
+    rows = list(zip(lengths_s.tolist(), counts.tolist(), strict=True))
+    return Picture("fragments", fragments_figure(window), ("length_s", "fragments"), rows)
+
+
+def nodes_picture(detail: Detail, policy: str, window: LogWindow, shown: str) -> Picture:
+    """Idle nodes and nodes in training under one policy; ``shown`` names the part of the log, if it is not all of it."""
+    edges_s, idle, used = detail.edges_s.tolist(), detail.idle.tolist(), detail.used.tolist()
+    rows = list(zip((format_time(round(at_s)) for at_s in edges_s[:-1]), idle, used, strict=True))
+    series = step_series(edges_s, {"idle": idle, "in training": used}, window)
+    figure = nodes_figure(detail, policy, window, shown)
+    return Picture("timeline", figure, ("time", "idle", "in_training"), rows, series)

@@ -104,12 +104,11 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """A heading, a sentence or two, pictures and tables; ``note`` explains a common misunderstanding."""
+    """A heading, a sentence or two, pictures and tables."""
 
     title: str
     text: str
     items: tuple[Picture | PageTable, ...]
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,30 +193,20 @@ def write(out: Path, page: Page) -> int:
     return len(text)
 
 
-def step_series(
-    edges_s: Sequence[float],
-    values: Mapping[str, Sequence[float]],
-    unit: str,
-    y: str,
-    *,
-    area: bool = False,
-    shown: int = 4,
-    window: LogWindow | None = None,
-) -> str:
-    """Series over time, each constant between two edges (seconds since 1970), as JSON for the page's script.
+def step_series(edges_s: Sequence[float], values: Mapping[str, Sequence[float]], window: LogWindow) -> str:
+    """Nodes over time, each number constant between two edges (seconds since 1970), as JSON for the page's script.
 
-    With ``area`` the first series is filled. The first ``shown`` series are visible at first. Unit "%" means fractions.
-    ``window`` has the time zone of the reader and the spans to shade.
+    The first series is filled. ``window`` has the time zone of the reader and the spans to shade.
     """
-    digits = 4 if unit == "%" else 1
-    series = {name: [round(float(v), digits) for v in line] for name, line in values.items()}
-    shaded = [] if window is None else [[round(at) for at in span] for span in (*window.outages, *window.gaps)]
+    series = {name: [round(float(v), 1) for v in line] for name, line in values.items()}
     return json.dumps(
         {
-            "edges": [round(at) for at in edges_s], "series": series, "unit": unit, "y": y, "area": area, "shown": shown,
-            "offsets": [] if window is None or window.zone is None else offsets(edges_s, window.zone), "shaded": shaded,
+            "edges": [round(at) for at in edges_s],
+            "series": series,
+            "offsets": [] if window.zone is None else offsets(edges_s, window.zone),
+            "shaded": [[round(at) for at in span] for span in (*window.outages, *window.gaps)],
         }
-    )  # fmt: skip
+    )
 
 
 def offsets(edges_s: Sequence[float], zone: tzinfo) -> list[tuple[int, int]]:

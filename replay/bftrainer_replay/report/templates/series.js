@@ -35,8 +35,8 @@
 
   function interactive(box) {
     const chart = JSON.parse(box.dataset.series), edges = chart.edges, names = Object.keys(chart.series);
-    const percent = chart.unit === "%", last = edges.length - 1, hidden = new Set(names.slice(chart.shown));
-    const show = value => percent ? (100 * value).toFixed(1) + "%" : value.toLocaleString("en", {maximumFractionDigits: 1});
+    const last = edges.length - 1, hidden = new Set();
+    const show = value => value.toLocaleString("en", {maximumFractionDigits: 1});
     const picture = box.querySelector("picture"), alt = picture.querySelector("img").alt;
     const live = add(box, "div", {class: "live"});
     const legend = add(live, "div", {class: "legend"});
@@ -48,7 +48,7 @@
     names.forEach((name, i) => {
       const button = add(legend, "button", {type: "button", "aria-pressed": String(!hidden.has(name))});
       const key = add(button, "svg", {viewBox: "0 0 22 8", width: 22, height: 8, "aria-hidden": "true"});
-      add(key, "path", {d: "M0 4H22", ...look(i), ...(chart.area && i === 0 ? {"stroke-width": 8, opacity: .45} : {})});
+      add(key, "path", {d: "M0 4H22", ...look(i), ...(i === 0 ? {"stroke-width": 8, opacity: .45} : {})});
       button.append(" " + name);
       button.addEventListener("click", () => {
         if (hidden.has(name)) hidden.delete(name); else hidden.add(name);
@@ -59,7 +59,7 @@
 
     function look(i) {
       const round = Math.floor(i / LOOKS.length), [color, dashes] = LOOKS[i % LOOKS.length];
-      const dashed = round ? (dashes ? "" : "3 3") : chart.area ? "" : dashes;
+      const dashed = round && !dashes ? "3 3" : "";
       return {fill: "none", stroke: `var(${color})`, "stroke-width": 1.6, "stroke-dasharray": dashed};
     }
     const x = at_s => left + wide * (at_s - edges[from]) / (edges[to] - edges[from]);
@@ -79,13 +79,12 @@
       high = height - 40;
       const seen = names.filter(name => !hidden.has(name));
       const inside = seen.map(name => chart.series[name].slice(from, to));
-      const top = 1.06 * Math.max(percent ? .01 : 1, ...inside.map(values => Math.max(...values)));
+      const top = 1.06 * Math.max(1, ...inside.map(values => Math.max(...values)));
       const least = Math.min(0, ...inside.map(values => Math.min(...values)));
       const y = value => 10 + high * (1 - (value - least) / (top - least));
       for (const mark of marks(top)) {
         add(svg, "line", {x1: left, x2: left + wide, y1: y(mark), y2: y(mark), class: "grid"});
-        const label = percent ? +(100 * mark).toPrecision(3) + "%" : mark.toLocaleString("en");
-        add(svg, "text", {x: left - 6, y: y(mark) + 4, "text-anchor": "end"}, label);
+        add(svg, "text", {x: left - 6, y: y(mark) + 4, "text-anchor": "end"}, mark.toLocaleString("en"));
       }
       const span = edges[to] - edges[from], step = STEPS_S.find(s => span / s <= wide / 75) || span;
       const zone = at => east(chart.offsets, at);
@@ -101,7 +100,7 @@
         add(svg, "line", {x1: x(at), x2: x(at), y1: 10, y2: 10 + high, class: "grid"});
         if (x(at) < left + wide - 12) add(svg, "text", {x: x(at), y: 26 + high, "text-anchor": "middle"}, when(at + zone(at)));
       }
-      add(svg, "text", {x: 11, y: 10 + high / 2, "text-anchor": "middle", transform: `rotate(-90 11 ${10 + high / 2})`}, chart.y);
+      add(svg, "text", {x: 11, y: 10 + high / 2, "text-anchor": "middle", transform: `rotate(-90 11 ${10 + high / 2})`}, "nodes");
       names.forEach((name, i) => {
         if (hidden.has(name)) return;
         let d = "";
@@ -109,7 +108,7 @@
           const level = y(chart.series[name][k]).toFixed(1);
           d += (d ? "V" + level : `M${x(edges[k]).toFixed(1)} ${level}`) + "H" + x(edges[k + 1]).toFixed(1);
         }
-        if (chart.area && i === 0) {
+        if (i === 0) {
           const [color] = LOOKS[0];
           add(svg, "path", {d: d + `V${y(0)}H${left}Z`, fill: `var(${color})`, opacity: .4, stroke: "none"});
         } else add(svg, "path", {d, ...look(i)});
@@ -129,7 +128,7 @@
       const middle = x((edges[cursor] + edges[cursor + 1]) / 2);
       add(svg, "line", {x1: middle, x2: middle, y1: 10, y2: 10 + high, class: "cursor"});
       const values = names.filter(name => !hidden.has(name)).map(name => name + " " + show(chart.series[name][cursor]));
-      out.textContent = moment(edges[cursor] + east(chart.offsets, edges[cursor]), edges[1] - edges[0]) + ": " + values.join(", ") + (percent ? "" : " " + chart.unit);
+      out.textContent = moment(edges[cursor] + east(chart.offsets, edges[cursor]), edges[1] - edges[0]) + ": " + values.join(", ") + " nodes";
     }
 
     function zoom(first, end) {
