@@ -1,7 +1,5 @@
 """Plug-ins: policies and launchers by entry point, objectives and policies by ``module:function``."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

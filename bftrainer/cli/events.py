@@ -1,7 +1,5 @@
 """``bftrainer events``: the latest decisions and notes of the pilot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``bftrainer init``: a state directory with a commented configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``bftrainer logs``: the output of a trainer's workers."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

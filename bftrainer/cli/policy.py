@@ -1,7 +1,5 @@
 """``bftrainer policy list``."""
 
-from __future__ import annotations
-
 import click
 
 from bftrainer.cli.output import say

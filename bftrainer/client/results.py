@@ -1,7 +1,5 @@
 """The table of results: one row per trainer, with its parameters, samples and metrics."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """Renewal of the holders' leases, whatever the loop is waiting for: a slow scheduler, a long solve."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Which keys of a reloaded configuration (SIGHUP) a running pilot applies, and which keep their old value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from bftrainer.config.pilot import PilotConfig

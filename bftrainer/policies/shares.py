@@ -1,7 +1,5 @@
 """Equal shares of a pool."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bftrainer.domain.model import Trainer

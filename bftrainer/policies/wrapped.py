@@ -1,7 +1,5 @@
 """A policy around another one, which stands for it everywhere."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from bftrainer.domain.ports import Policy

@@ -1,7 +1,5 @@
 """The findings of a rehearsal, one per check."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """The acts of a rehearsal. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

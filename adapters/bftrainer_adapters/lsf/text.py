@@ -5,8 +5,6 @@ Tried with recordings only (tests/lsf/samples names their sources); no LSF was a
 cluster. :func:`says_nothing` recognizes LSF's way to say "none".
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

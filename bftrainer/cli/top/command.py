@@ -1,7 +1,5 @@
 """``bftrainer top``: a pilot on a terminal screen, or once as text."""
 
-from __future__ import annotations
-
 import locale
 import shutil
 import time

@@ -1,7 +1,5 @@
 """The pilot's nodes: read what scheduler and holders show, decide (:mod:`.decisions`), carry the steps out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

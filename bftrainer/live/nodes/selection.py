@@ -1,7 +1,5 @@
 """Which nodes of an observation the configuration lets the pilot request, and for how long. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """``bftrainer replay convert``: a job log as an event log, converted once for many replays."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -4,8 +4,6 @@ A plugin, as ``--pyargs`` reads no conftest in time (pytest 9). Every pytest of 
 option is named after bftrainer.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """Computes one task. The result is the same in every process, on every machine, in any order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

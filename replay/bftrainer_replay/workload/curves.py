@@ -3,8 +3,6 @@
 A curve file may have a column ``node_type``, which says on what nodes each model was measured.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes ``events.jsonl``: each line by one ``write``."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
