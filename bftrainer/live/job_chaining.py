@@ -10,7 +10,7 @@ from bftrainer.errors import BFTrainerError
 from bftrainer.live.reload import ConfigCell
 
 AGAIN_S = 30.0
-RARELY_S = 300.0
+RARELY_S, MOST_S = 300.0, 3600.0
 """While the end is far: each question is two calls to slurmctld, and sites may allow a user four a minute."""
 SPARE_S = 10.0
 
@@ -30,7 +30,7 @@ class OwnJob(Protocol):
 
 @dataclass(slots=True)
 class JobChain:
-    """Asked in every tick; asks the scheduler only every ``RARELY_S``, near the end every ``AGAIN_S``."""
+    """Asked in every tick; asks the scheduler every few minutes or hours, near the end every ``AGAIN_S``."""
 
     _job: OwnJob
     _config: ConfigCell
@@ -49,7 +49,6 @@ class JobChain:
         """Whether the pilot must begin to drain. Before that, the successor is submitted once."""
         now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
         if elapsed_s >= self._next_look_s:
-            rest_s = AGAIN_S if self._is_near(now_s) else RARELY_S
             try:
                 self._ends_s = self._job.ends_s()
                 if not self._successor and self._is_due(now_s):
@@ -58,7 +57,7 @@ class JobChain:
             except BFTrainerError as error:
                 self._note(f"cannot check this job or submit its successor: {error}")
             # After the answer: where the scheduler lets the loop wait for it, most ticks do not wait.
-            self._next_look_s = self._clock.elapsed_s() + rest_s
+            self._next_look_s = self._clock.elapsed_s() + self._rest_s(now_s)
         if self._ends_s is None:
             return self._warned
         return now_s >= self._ends_s - self._config.now.times.shutdown_s - SPARE_S
@@ -73,9 +72,12 @@ class JobChain:
             except BFTrainerError as error:
                 self._note(f"successor job {successor} cannot be canceled: {error}")
 
-    def _is_near(self, now_s: float) -> bool:
-        """Whether the end is unknown, or near enough that a change of it would matter before the next question."""
-        return self._ends_s is None or now_s >= self._ends_s - self._config.now.times.hand_over_s - 2 * RARELY_S
+    def _rest_s(self, now_s: float) -> float:
+        """Seconds until the next question. Of a limit that is lowered by much, the notice tells."""
+        if self._ends_s is None:
+            return AGAIN_S
+        far_s = self._ends_s - self._config.now.times.hand_over_s - now_s
+        return AGAIN_S if far_s <= 2 * RARELY_S else min(max(RARELY_S, far_s / 4), MOST_S)
 
     def _is_due(self, now_s: float) -> bool:
         return self._warned or (self._ends_s is not None and now_s >= self._ends_s - self._config.now.times.hand_over_s)

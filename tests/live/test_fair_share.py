@@ -261,7 +261,7 @@ def test_a_pilot_takes_its_part_says_that_it_is_short_and_takes_what_others_leav
     home.neighbours.others = (replace(theirs, held=6),)
     for node in ("n0", "n1", "n2", "n3", "n4", "n5"):
         home.cluster.take(node)
-    assert held_at(home, 15) == [2]
+    assert held_at(home, 30) == [2]
     assert (8, True) in home.neighbours.wanted
 
 

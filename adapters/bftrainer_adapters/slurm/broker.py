@@ -133,7 +133,7 @@ class Broker:
         if states != self._states or now_s - self._nodes_s >= NODES_S:
             self._nodes = self._publish(NODES_ARGV, slurm_text.parse_nodes, NODES_S + 3 * EVERY_S)
             self._nodes_s = now_s
-        kept = [job for job in jobs.jobs if _is_shown(job)]
+        kept = [job for job in jobs.jobs if _is_shown(job) and _lasts(job)]  # that an old one is forgotten is no news
         news = zlib.crc32(repr([(_state(job), job["%k"]) for job in kept]).encode())
         if states != self._states or news != self._news:
             self._changed_s = now_s

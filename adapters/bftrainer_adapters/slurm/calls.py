@@ -20,7 +20,7 @@ from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
 from bftrainer_adapters.slurm import job_list
 from bftrainer_adapters.slurm.configuration import KeptConfig
 from bftrainer_adapters.slurm.job_list import JobList
-from bftrainer_adapters.slurm.published import NotPublishedError, Published
+from bftrainer_adapters.slurm.published import CLOCKS_S, NotPublishedError, Published
 from bftrainer_adapters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import parse_config
@@ -32,6 +32,8 @@ LIST_CALLS = 2
 STEP_CALLS = 2
 """Of an srun in a job. Where the site limits calls, the payload's and the first worker's are reserved with a submission."""
 _AT_ONCE_S = 0.5
+_BROKER_S = 12.0
+"""So long a pilot waits for a broker's list before it asks for its own."""
 _USED_OF_LIMIT = 0.8
 """Of the site's limit; the rest is for the user."""
 _MOST_REFUSALS = 3
@@ -42,7 +44,7 @@ def cost(argv: Sequence[str]) -> int:
     """The calls of a command."""
     match argv[0], argv[1:]:
         case "squeue", options:
-            return 3 if "-u" in options and "--local" not in options else 2
+            return 1 if "-s" in options else 3 if "-u" in options and "--local" not in options else 2
         case "scontrol", options:
             return 2 if {"node", "nodes", "config"} & set(options) else 1
         case "scancel", ["-s", "KILL", *steps]:
@@ -68,6 +70,8 @@ class SlurmCalls:
     published: Published | None = None
     _config: KeptConfig = field(init=False)
     _changed_s: float = -math.inf
+    _unlisted_s: float = math.inf
+    """Since when a command of this pilot is in no list that it has read."""
     _read: str = ""
     _jobs: tuple[JobList | None, float] = (None, 0.0)
     _refusals: int = 0
@@ -111,6 +115,7 @@ class SlurmCalls:
         finally:
             if kind in (CallKind.SUBMIT, CallKind.RELEASE):
                 self._changed_s = time.time()
+                self._unlisted_s = min(self._unlisted_s, self.elapsed_s())
         self._refusals = 0
         return output
 
@@ -130,11 +135,29 @@ class SlurmCalls:
             found, self._jobs = self.jobs(timeout_s), (None, 0.0)
         return found
 
-    def published_jobs(self, since_own: bool = False) -> JobList | None:
-        """The list that a broker has published, if there is one; with ``since_own``, after this pilot's latest change."""
+    def published_jobs(self) -> JobList | None:
+        """The list that a broker has published, if there is one."""
         with suppress(NotPublishedError, SchedulerError):
             if self.published is not None:
-                return self.published.jobs(self._changed_s if since_own else -math.inf)
+                return self.published.jobs()
+        return None
+
+    def new_jobs(self) -> JobList | None:
+        """The same, as of a moment after this pilot's latest command. None: the caller asks Slurm now."""
+        found = self.published_jobs() if self._has_news() else None
+        self._unlisted_s = math.inf
+        return found
+
+    @property
+    def awaits_broker(self) -> bool:
+        """Whether a broker is about to publish what this pilot's latest command has changed."""
+        return self.elapsed_s() - self._unlisted_s < _BROKER_S and self._has_news() is False
+
+    def _has_news(self) -> bool | None:
+        """Whether the list that a broker has published is newer than this pilot's latest command; None: there is none."""
+        with suppress(NotPublishedError):
+            if self.published is not None:
+                return self.published.head().at_s >= self._changed_s + CLOCKS_S
         return None
 
     def look(self, argv: Sequence[str], timeout_s: float, beside: JobList | None = None) -> str:

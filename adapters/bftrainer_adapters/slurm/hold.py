@@ -148,8 +148,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         return max(at.longest[0], 60.0)
 
     def wait_s(self, kind: CallKind) -> float:
-        """The budget's answer."""
-        return self.calls.wait_s(kind)
+        """The budget's answer; for a list, also until a broker has the latest change."""
+        awaits_s = float(kind is CallKind.LIST and self.calls.awaits_broker)
+        return max(self.calls.wait_s(kind), awaits_s)
 
     def is_limit(self, reason: str) -> bool:
         """Slurm's words for limits of a QOS, an association or a user."""
@@ -182,7 +183,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
             raise
 
     def listed(self) -> Mapping[str, HolderJob]:
-        if (all_jobs := self.calls.published_jobs(since_own=True)) is not None:
+        if (all_jobs := self.calls.new_jobs()) is not None:
             found = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
         else:
             mark = new_mark()

@@ -228,7 +228,7 @@ def cancel_argv(jobs: Iterable[str]) -> list[str]:
 
 def steps_argv(jobs: Iterable[str], mark: str) -> list[str]:
     """All steps of these jobs."""
-    return ["squeue", "-a", "-s", "-j", ",".join(sorted(jobs)), "-o", marked(_STEP_FORMAT, mark)]
+    return ["squeue", "-a", "--local", "-s", "-j", ",".join(sorted(jobs)), "-o", marked(_STEP_FORMAT, mark)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from bftrainer_adapters.slurm.limit_waits import SharedLimits
 from bftrainer_adapters.slurm.setup import config_argv
 
 _Parsed = TypeVar("_Parsed")
-CLOCK_KEPT_S = 300.0
+CLOCK_KEPT_S = 900.0
 
 
 # All nodes and reservations, including those of hidden partitions.

@@ -7,7 +7,6 @@ publisher.
 from __future__ import annotations
 
 import json
-import math
 import os
 import stat
 import time
@@ -24,7 +23,7 @@ JOBS = "squeue"
 MOST_BYTES = 64 << 20
 MOST_S = 60.0
 _HEAD_BYTES = 1000
-_CLOCKS_S = 1.0
+CLOCKS_S = 1.0
 """By so much the clocks of two hosts may differ."""
 
 
@@ -80,11 +79,9 @@ class Published:
         """The answer to a command, which counts beside :meth:`jobs` only. Raises :class:`NotPublishedError`."""
         return self._read(name_of(argv))[1]
 
-    def jobs(self, since_s: float = -math.inf) -> JobList:
-        """All that wait, and all of pilots, as of a moment after ``since_s``. Raises :class:`NotPublishedError`."""
+    def jobs(self) -> JobList:
+        """All that wait, and all of pilots. Raises :class:`NotPublishedError`."""
         head = self.head()
-        if head.at_s < since_s + _CLOCKS_S:
-            raise NotPublishedError(f"{self.folder / JOBS}: is older than the pilot's latest command")
         if self._jobs is None or self._jobs[0] != head:
             head, text = self._read(JOBS)
             at_s = self.elapsed_s() - (self.now_s() - head.at_s)
@@ -100,7 +97,7 @@ class Published:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise NotPublishedError(why if isinstance(error, NotPublishedError) else f"{path}: {why}") from error
         age_s = self.now_s() - head.at_s
-        if not -_CLOCKS_S <= age_s <= min(head.for_s, MOST_S):
+        if not -CLOCKS_S <= age_s <= min(head.for_s, MOST_S):
             raise NotPublishedError(f"{path}: is {age_s:.1f} s old, expected at most {min(head.for_s, MOST_S):.1f}")
         if there != head.size:
             raise NotPublishedError(f"{path}: has {there:,} bytes of text, expected {head.size:,}")

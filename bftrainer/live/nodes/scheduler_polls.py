@@ -22,6 +22,9 @@ from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.system.background import Background
 
+_SHORT_S = 20.0
+"""Pilots that lack nodes for less, as after every main job, show nothing: it is a call each time."""
+
 
 @dataclass(slots=True)
 class _Poll:
@@ -49,6 +52,7 @@ class SchedulerPolls:
         """Peer pilots are shown it, at most once every ``poll_s``. None: not known yet."""
         self._shown: Demand | None = None
         self._next_show_s = -math.inf
+        self._enough_s = clock.elapsed_s()
         self._showing: Future[None] | None = None
         self._classes = classes
         self._background = background
@@ -137,6 +141,10 @@ class SchedulerPolls:
         if self._showing is not None and not self._showing.done():
             return
         nodes, demand, elapsed = self._config.now.nodes, self.demand, self._clock.elapsed_s()
+        if demand is None or not demand.is_short:
+            self._enough_s = elapsed
+        elif elapsed - self._enough_s < _SHORT_S:
+            demand = replace(demand, is_short=False)
         if self._peers is None or not nodes.share or demand in (None, self._shown) or elapsed < self._next_show_s:
             return
         self._next_show_s = elapsed + self._config.now.times.poll_s

@@ -83,10 +83,10 @@ def test_pilots_read_what_was_published_and_ask_nothing(broker: Broker, tmp_path
     assert [(it.user, it.wants) for it in peers.of_jobs(found)] == [("ann", 8)]
     assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt")
     assert calls.look(RESERVATIONS_ARGV, 1.0, found).startswith("No reservations")
-    assert calls.published_jobs(since_own=True) is not None
+    assert calls.new_jobs() is not None
     assert asked(tmp_path) == before
     calls.run(["scancel", "4"], CallKind.RELEASE, 1.0)
-    assert calls.published_jobs(since_own=True) is None, "the list is older than what this pilot has done"
+    assert calls.awaits_broker, "the list is older than what this pilot has done"
 
 
 def test_an_idle_node_is_confirmed_by_two_lists_and_not_by_one_that_is_read_twice(
