@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from zlib import crc32
 
-SOON_S, LATER_S = 3.0, 120.0
+SOON_S, LATER_S = 1.0, 120.0
 """Patience before nodes are released: for a pilot that is new or had none, for another one."""
 TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""

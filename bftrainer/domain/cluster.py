@@ -141,7 +141,7 @@ class Observation:
     """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` the time of its latest plans (None: unknown).
 
     ``lists_pending``: the scheduler was asked for pending jobs, or can have none. ``evidence_s``: when the scheduler showed
-    it, by the pilot's monotonic clock, if another process asked (None: now).
+    it, by the pilot's monotonic clock, if another process asked (None: now); ``remark``: why that one's answer did not count.
     """
 
     at_s: float
@@ -153,6 +153,7 @@ class Observation:
     limit_waits: tuple[LimitWait, ...] = ()
     lists_pending: bool = True
     evidence_s: float | None = None
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

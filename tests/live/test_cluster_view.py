@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 
 import pytest
@@ -69,5 +69,9 @@ def test_an_outage_is_noted_at_its_begin_and_at_its_end() -> None:
     for at_s, answer in ((0, None), (10, "no answer"), (20, "no answer"), (30, "refused"), (40, None), (50, None)):
         result = PollAnswer(SEEN, 1000.0 + at_s, ()) if answer is None else SchedulerError(answer)
         views.append(polled(views[-1], float(at_s), result))
+    views.append(polled(views[-1], 60.0, PollAnswer(replace(SEEN, remark="squeue: is 13.0 s old"), 1060.0, ())))
+    views.append(polled(views[-1], 70.0, PollAnswer(replace(SEEN, remark="squeue: is 23.0 s old"), 1070.0, ())))
     found = [[text for _, text in notes(before, after)] for before, after in pairwise(views)]
-    assert found == [[], ["no answer"], [], ["refused"], ["the scheduler responds again after 3 failed polls"], []]
+    told = [["the pilot polls the scheduler itself: squeue: is 13.0 s old"], []]
+    assert found[-2:] == told, "of a broker"
+    assert found[:-2] == [[], ["no answer"], [], ["refused"], ["the scheduler responds again after 3 failed polls"], []]

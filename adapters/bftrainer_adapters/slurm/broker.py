@@ -1,7 +1,7 @@
 """Asks Slurm for all pilots and publishes the answers; on request it ends holders of those who keep nodes above their part.
 
 It holds no node, hears of no user but through Slurm, and no pilot needs it. Jobs are asked for every few seconds, and twice a
-second for a moment after a change, as far as the budget goes; nodes after a change of jobs.
+second for a moment after a change, then less and less often; nodes after a change of jobs.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv
 
 NODES_S, RESERVATIONS_S = 20.0, 45.0
-EVERY_S, SOON_S, SOON_FOR_S = 4.0, 0.5, 8.0
-_BURST = 30.0
+EVERY_S, SOON_S, SLOWS = 4.0, 0.5, 3.0
+_BURST = 60.0
 _TIMEOUT_S = 10.0
 _Parsed = TypeVar("_Parsed")
 
@@ -143,7 +143,7 @@ class Broker:
         write_atomically(self.folder / JOBS, packed(head, body), 0o644)
         self.guard.look(jobs, self._nodes, time.time())
         enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())
-        return max(enough_s, SOON_S if now_s - self._changed_s < SOON_FOR_S else EVERY_S)
+        return max(enough_s, SOON_S, min((now_s - self._changed_s) / SLOWS, EVERY_S))
 
     def check_hidden(self) -> None:
         """Raise ``UserError`` where the site hides from users what would be published."""

@@ -68,6 +68,8 @@ class SlurmCalls:
     user: str = field(default_factory=own_name)
     elapsed_s: Callable[[], float] = _of_commands
     published: Published | None = None
+    unpublished: str = ""
+    """Why a broker's latest list did not count."""
     _config: KeptConfig = field(init=False)
     _changed_s: float = -math.inf
     _unlisted_s: float = math.inf
@@ -137,10 +139,15 @@ class SlurmCalls:
 
     def published_jobs(self) -> JobList | None:
         """The list that a broker has published, if there is one."""
-        with suppress(NotPublishedError, SchedulerError):
-            if self.published is not None:
-                return self.published.jobs()
-        return None
+        if self.published is None:
+            return None
+        try:
+            found = self.published.jobs()
+        except (NotPublishedError, SchedulerError) as error:
+            self.unpublished = str(error)
+            return None
+        self.unpublished = ""
+        return found
 
     def new_jobs(self) -> JobList | None:
         """The same, as of a moment after this pilot's latest command. None: the caller asks Slurm now."""

@@ -105,7 +105,7 @@ class SlurmScheduler:
         limits = self._limit_waits(jobs)
         return Observation(
             self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, limits,
-            evidence_s=None if jobs is None else jobs.at_s,
+            evidence_s=None if jobs is None else jobs.at_s, remark=self._calls.unpublished,
         )  # fmt: skip
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:

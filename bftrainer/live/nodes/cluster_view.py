@@ -39,6 +39,7 @@ _SLOWEST_POLL = 6.0  # times poll_s, after failed polls
 _OFFSET_JITTER_S = 3.0  # a poll takes its time
 _WITH_JOBS = (Availability.BUSY, Availability.SHARED)
 _AFTER_END_S = 1.0  # the scheduler acts upon an end that is known
+_PUBLISHED = 0.25  # of a hinted poll's cost: no scheduler is asked
 _AGAIN_S = 0.5  # until who asks for several pilots may have asked again
 
 
@@ -76,7 +77,7 @@ class ClusterView:
 
     ``held`` are all fragments since the last poll: their jobs end no window. ``first_s``: the first success. ``silent_s``:
     seconds without an answer. ``error``: of the last failure, empty since a success. ``budget``: the limit of calls that first
-    postponed a poll for long. ``complaint``: what was last said of peer pilots.
+    postponed a poll for long. ``complaint``: what was last said of peer pilots; ``remark``: of a broker.
     ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration
     allows. ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, held nodes included.
     ``clock_offset_s``: what this host's clock is ahead of the scheduler's. ``part_gpus``: GPUs of parts in the last look: where
@@ -92,6 +93,7 @@ class ClusterView:
     is_postponed: bool = False
     budget: str = ""
     complaint: str = ""
+    remark: str = ""
     silent_s: float = 0.0
     idle: DebounceState = field(default_factory=DebounceState)
     more_until_s: float = -math.inf
@@ -151,7 +153,7 @@ def after_poll(
             budget=budget,
         )  # fmt: skip
     except BFTrainerError as error:
-        outcome, next_s = PollOutcome.FAILED, math.inf
+        outcome, next_s, cost = PollOutcome.FAILED, math.inf, 1.0
         silent_s = view.silent_s + poll.took_s
         after = replace(view, silent_s=silent_s, failures=view.failures + 1, error=str(error), is_postponed=False)
     else:
@@ -161,9 +163,10 @@ def after_poll(
         outcome = view.schedule.outcome(found_new=not after.were_idle <= known)
         end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
         next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
+        cost = 1.0 if poll.answer.observation.evidence_s is None else _PUBLISHED
         after = replace(after, held=held)
     slower = min(2.0 ** min(after.failures, 10), _SLOWEST_POLL)
-    schedule = view.schedule.polled(poll.begun_s, outcome, rules, slower * poll.stretch).expecting(next_s)
+    schedule = view.schedule.polled(poll.begun_s, outcome, rules, slower * poll.stretch, cost).expecting(next_s)
     if after.idle.fresh:
         at_s = min(after.idle.fresh.values()) + config.nodes.confirm_s
         schedule = schedule.expecting(max(at_s, poll.ended_s + min(_AGAIN_S, config.nodes.confirm_s)))
@@ -198,6 +201,7 @@ def _observed(
     evidence_s = poll.begun_s if seen.evidence_s is None else seen.evidence_s
     idle, _ = debounce(known, frozenset(free), evidence_s, confirm_s)
     came_at_once = not confirm_s and not idle.offered <= view.idle.offered
+    seen_first = first_seen(view.first_seen, free, seen.nodes, at_s, offset_s)
     candidates = []
     for node in sorted(idle.offered):
         node_class = lookup.of_node(node) or ""
@@ -205,7 +209,7 @@ def _observed(
         if part := parts.get(node):
             request = replace(request, gpus=part.gpus, cpus=part.cpus, mib=part.mib)
         size = request.gpus if by_gpu else 1
-        candidates.append(Candidate(request, node_class, size=size))
+        candidates.append(Candidate(request, node_class, size=size, since_s=seen_first[node][NodeStage.SEEN]))
     return replace(
         view,
         were_idle=idle_nodes(seen),
@@ -214,6 +218,7 @@ def _observed(
         error="",
         is_postponed=False,
         complaint=overlap(config.nodes.hosts, answer.peers or (), (node.name for node in seen.nodes)),
+        remark=seen.remark,
         silent_s=0.0,
         idle=idle,
         more_until_s=poll.begun_s + config.nodes.confirm_s if came_at_once else view.more_until_s,
@@ -230,7 +235,7 @@ def _observed(
         seen_s=at_s,
         order=order,
         part_gpus=MappingProxyType({name: part.gpus for name, part in parts.items()}),
-        first_seen=first_seen(view.first_seen, free, seen.nodes, at_s, offset_s),
+        first_seen=seen_first,
     )
 
 
@@ -255,6 +260,8 @@ def notes(before: ClusterView, after: ClusterView) -> Iterator[tuple[str, str]]:
         yield "hosts", after.complaint
     if after.is_blind and not before.is_blind:
         yield "share", "the site hides other users' jobs (PrivateData): idle nodes are not split with their pilots"
+    if after.remark and not before.remark:
+        yield "poll", f"the pilot polls the scheduler itself: {after.remark}"
     if after.budget and not before.budget:
         yield "poll", f"polls are less frequent: {after.budget}"
     if after.error and after.error != before.error:

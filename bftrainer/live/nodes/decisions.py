@@ -19,6 +19,9 @@ from bftrainer.live.nodes.holding_order import looked, must_stay, parts_to_end, 
 from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
 from bftrainer.live.nodes.sharing import cheapest, own_split, room_beside, surplus
 
+LEFT_S = 5.0
+"""So long an idle node is left to another pilot that lacks some: all see it at once, and only one gets it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -269,8 +272,16 @@ def _requests(
     mine = sizes_by_class(draft.kept)
     room_of = {name: known.demand_of(name, at.now_s) - mine[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
-    for node in _by_worth(free, share.before):
-        if len(chosen) < int(min(most, len(free))) and room > 0 and room_of[free[node].node_class] > 0:
+    order = _by_worth(free, share.before)
+    left_s = {node: free[node].since_s + LEFT_S for node in order[max(len(order) - share.before, 0) :]}
+    draft.due_s += [until_s for until_s in left_s.values() if until_s > at.now_s]
+    for node in order:
+        if (
+            left_s.get(node, 0.0) <= at.now_s
+            and len(chosen) < int(min(most, len(free)))
+            and room > 0
+            and room_of[free[node].node_class] > 0
+        ):
             room -= free[node].size
             room_of[free[node].node_class] -= free[node].size
             chosen.append(replace(free[node].request, useful_s=known.demand.rescale_s))

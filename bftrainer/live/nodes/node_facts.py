@@ -17,7 +17,8 @@ from bftrainer.live.nodes.node_requests import BackOff
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off, ``size`` its nodes or GPUs.
+    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off, ``size`` its nodes or GPUs,
+    ``since_s`` when it was first seen idle.
 
     Of a shared node, it is a part.
     """
@@ -26,6 +27,7 @@ class Candidate:
     node_class: str
     not_before_s: float = 0.0
     size: int = 1
+    since_s: float = 0.0
 
     @property
     def is_part(self) -> bool:

@@ -109,10 +109,12 @@ class PollSchedule:
             return PollOutcome.NOTHING
         return PollOutcome.ANNOUNCED if self.hint_s >= self.begun_s - REPEATS_S[-1] else PollOutcome.UNANNOUNCED
 
-    def polled(self, begun_s: float, outcome: PollOutcome, rules: PollRules, stretch: float = 1.0) -> PollSchedule:
-        """A poll that began at ``begun_s`` has ended. ``stretch`` is for chance, and for failures."""
+    def polled(
+        self, begun_s: float, outcome: PollOutcome, rules: PollRules, stretch: float = 1.0, cost: float = 1.0
+    ) -> PollSchedule:
+        """A poll that began at ``begun_s`` has ended. ``stretch``: by chance, or after failures. ``cost``: of the allowance."""
         announced = {PollOutcome.NOTHING: self.announced, PollOutcome.ANNOUNCED: self.announced + 1}.get(outcome, 0)
-        allowance = self._allowed(begun_s, rules) - (1.0 if begun_s < self.unhinted_s else 0.0)
+        allowance = self._allowed(begun_s, rules) - (cost if begun_s < self.unhinted_s else 0.0)
         unhinted_s = begun_s + stretch * rules.interval_s(announced)
         is_answered = outcome is PollOutcome.ANNOUNCED and begun_s >= self.hint_s + REPEATS_S[0]
         again_s = (at_s for wait_s in REPEATS_S if (at_s := self.hint_s + wait_s) > begun_s)

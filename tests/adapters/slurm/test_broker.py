@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -124,10 +125,10 @@ def test_nodes_are_asked_again_after_a_change_of_jobs(broker: Broker, tmp_path: 
 
 def test_the_budget_slows_the_broker_down(broker: Broker) -> None:
     broker.calls.elapsed_s = lambda: 100.0
-    waits = [broker.publish() for _ in range(15)]
+    waits = [broker.publish() for _ in range(30)]
     assert waits[:2] == [SOON_S, SOON_S]
     assert waits[-1] == pytest.approx(7 / 50 * 60), (
-        "30 at once, then 50 a minute; 33 are made, and the next look costs 4"
+        "60 at once, then 50 a minute; 63 are made, and the next look costs 4"
     )
 
 
@@ -200,6 +201,7 @@ def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(ca
     assert "\n" not in str(caught.value)
     calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
     assert len((found := calls.jobs(1.0)).jobs) == 4
+    assert re.search(words, calls.unpublished), "events tell it"
     (broker.folder / name_of(NODES_ARGV)).write_bytes(whole("lies"))
     assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt"), "no other file counts without it"
 
