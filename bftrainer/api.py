@@ -13,6 +13,8 @@ The entry points for plug-ins are the groups ``bftrainer.policies``, ``bftrainer
 ``bftrainer.sites`` and ``bftrainer.commands``.
 """
 
+from __future__ import annotations
+
 from bftrainer.allocation.objectives import Objective
 from bftrainer.cli.command_table import CommandEntry
 from bftrainer.config.pilot import PilotConfig

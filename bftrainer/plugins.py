@@ -1,5 +1,7 @@
 """Plug-ins: policies and launchers by entry point, objectives and policies by ``module:function``."""
 
+from __future__ import annotations
+
 import math
 import sys
 from collections.abc import Callable

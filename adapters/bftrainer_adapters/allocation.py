@@ -4,6 +4,8 @@ Every node of the allocation is idle at first and available until the job ends; 
 it. Held nodes are recorded as folders, so a restarted pilot finds them.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import signal

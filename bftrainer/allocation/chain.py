@@ -1,5 +1,7 @@
 """The chain of solvers: every answer is checked, every fallback is recorded with its reason, and a decision always results."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

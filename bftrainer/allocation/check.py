@@ -1,5 +1,7 @@
 """The check behind every solver: an answer that breaks a rule is rejected."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
 

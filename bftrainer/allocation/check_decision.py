@@ -1,5 +1,7 @@
 """The check behind every policy: counts, and the nodes that a decision names. No numpy: doctor works without it."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from typing import Protocol
 

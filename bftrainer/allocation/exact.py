@@ -15,6 +15,8 @@ Cost for J trainers, pool |N|, largest trainer N^max: O(J * N^max) per tangent (
 at worst, with no survivor dropped, O(J * N^max * |N|).
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import lru_cache

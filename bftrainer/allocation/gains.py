@@ -6,6 +6,8 @@ If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_
 Eqn 16 writes f_j for the value of a trainer. It is the O_j of sections 3.1 and 3.4.1, under the chosen objective.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Gurobi, the solver of the paper, with native SOS2. Optional; the license included in the package is limited in size."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """HiGHS, the MILP solver that needs no license. It has no SOS2, so one binary per segment enforces adjacency."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -14,6 +14,8 @@ If old nodes train on while new ones start (:mod:`bftrainer.allocation.two_costs
 variable; one with a pending start has another one and a binary. There is no big M.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

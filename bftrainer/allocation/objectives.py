@@ -4,6 +4,8 @@ An objective turns a trainer and its remaining work into its value per second on
 interpolated, as for throughput.
 """
 
+from __future__ import annotations
+
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

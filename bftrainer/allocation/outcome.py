@@ -1,5 +1,7 @@
 """From the end of a MILP solver to an answer: gap, current map, and the rule of the paper for a time limit (3.6)."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 

@@ -17,6 +17,8 @@ These gains differ from the samples that a replay makes within T_fwd by a consta
 (``tests/replay/simulation/test_two_costs.py``).
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from bftrainer.domain.model import Trainer

@@ -1,5 +1,7 @@
 """The effect of another count for one trainer: the optimum with that count forced, against the counts found."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

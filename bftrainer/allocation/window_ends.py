@@ -9,6 +9,8 @@ where w is the count without the nodes that end: the nodes held now (R_w = 0), o
 (R_w = R_up).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 

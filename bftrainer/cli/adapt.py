@@ -1,5 +1,7 @@
 """``bftrainer adapt``: the lines that a training script needs for idle nodes."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

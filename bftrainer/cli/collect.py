@@ -1,5 +1,7 @@
 """``bftrainer collect``: the checkpoints and the table of a group's trainers in one directory."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

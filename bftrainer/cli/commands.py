@@ -1,5 +1,7 @@
 """The commands of bftrainer itself, in the order of ``bftrainer --help``."""
 
+from __future__ import annotations
+
 from bftrainer.cli.command_table import CommandEntry as Command
 
 _HERE = "bftrainer.cli"

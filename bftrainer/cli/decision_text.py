@@ -1,5 +1,7 @@
 """A decision as one line of text, for ``events``, ``explain``, ``top`` and the pilot's log."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from bftrainer.allocation.placement import in_name_order

@@ -1,5 +1,7 @@
 """``bftrainer events``: the latest decisions and notes of the pilot."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

@@ -1,5 +1,7 @@
 """``bftrainer explain``: why a trainer has its number of nodes, now or at a past time."""
 
+from __future__ import annotations
+
 import math
 import time
 from datetime import date, datetime

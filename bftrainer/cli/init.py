@@ -1,5 +1,7 @@
 """``bftrainer init``: a state directory with a commented configuration."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

@@ -1,5 +1,7 @@
 """A click group whose commands are imported when they are called: ``bftrainer --help`` stays fast."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable
 from importlib import import_module

@@ -1,5 +1,7 @@
 """``bftrainer logs``: the output of a trainer's workers."""
 
+from __future__ import annotations
+
 import os
 import re
 import time

@@ -1,5 +1,7 @@
 """``bftrainer``: the command group, and how errors look: one line on stderr, status 2 for a user's error, 1 for others."""
 
+from __future__ import annotations
+
 import sys
 
 import click

@@ -4,6 +4,8 @@ Everything that reaches a terminal passes here. Text that others wrote (logs of 
 files) may contain terminal escapes and line breaks; they are shown as escapes. JSON stays exact.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime

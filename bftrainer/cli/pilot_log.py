@@ -1,5 +1,7 @@
 """The output of ``bftrainer pilot``: one line per decision and per other event, as text or as JSON."""
 
+from __future__ import annotations
+
 import json
 import sys
 from datetime import datetime, timezone

@@ -1,5 +1,7 @@
 """``bftrainer policy list``."""
 
+from __future__ import annotations
+
 import click
 
 from bftrainer.cli.output import say

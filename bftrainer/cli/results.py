@@ -1,5 +1,7 @@
 """``bftrainer results``: the table of trials with their parameters and metrics."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

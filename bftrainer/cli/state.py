@@ -1,5 +1,7 @@
 """Options that several commands share: ``--state``, the state directory, and ``--set``, keys of a trainer file."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,5 +1,7 @@
 """``bftrainer usage``: node-hours by trainer or by user."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The checks of every submission, from the command line and from Python."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

@@ -1,5 +1,7 @@
 """Handles of trainers, for Python programs and notebooks: what the commands do, as methods."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Generator, Mapping

@@ -1,5 +1,7 @@
 """A trainer's course, read from its directory: its latest report, and its whole history, thinned to a bounded size."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The remark on a trainer, as ``bftrainer list``, ``results`` and :class:`bftrainer.ResultRow` show it."""
 
+from __future__ import annotations
+
 from bftrainer.persistence.registry import TrainerRecord
 
 REPEATED_SHARE = 0.01

@@ -1,5 +1,7 @@
 """Requests for trainers that exist, by name, pattern or group."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

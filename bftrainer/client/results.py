@@ -1,5 +1,7 @@
 """The table of results: one row per trainer, with its parameters, samples and metrics."""
 
+from __future__ import annotations
+
 import csv
 import io
 import math

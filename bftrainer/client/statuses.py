@@ -1,5 +1,7 @@
 """Statuses of submissions: one query of the spool and the registry for any number of them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum

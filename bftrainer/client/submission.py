@@ -1,5 +1,7 @@
 """Submissions into the spool: one trainer, or a whole sweep at once."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

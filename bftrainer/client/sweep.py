@@ -1,5 +1,7 @@
 """Sweeps: one submission for each combination of parameters. Pure, but for the CSV file."""
 
+from __future__ import annotations
+
 import csv
 import hashlib
 import re

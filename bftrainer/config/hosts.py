@@ -5,6 +5,8 @@ five times as long (33 s of CPU time, not 7 s, for a million lists of 1 to 80 no
 neither a limit nor wildcards: ``n[1-999999999]`` takes all memory. Tests compare the two.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,6 +4,8 @@
 ``}}`` are braces. A trainer without parameters is taken as it is, braces and all.
 """
 
+from __future__ import annotations
+
 import difflib
 import re
 from collections.abc import Mapping

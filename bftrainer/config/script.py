@@ -1,5 +1,7 @@
 """Which launcher a training script expects, guessed from its text."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from pathlib import Path

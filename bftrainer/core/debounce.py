@@ -5,6 +5,8 @@ node is offered only after it was idle in all observations of ``confirm_s``. It 
 not idle. A failed observation changes nothing, because it does not show whether a node is idle or busy.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

@@ -6,6 +6,8 @@ a policy nor an objective knows of pools. Workers are independent, so a pool may
 same time (Eqn 6 does not apply): each node that it takes costs it a start, no other node notices.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """The decision loop, the same for the live pilot and for replay. A World gives the next event and carries out rescales."""
 
+from __future__ import annotations
+
 from bftrainer.allocation.placement import NameOrder
 from bftrainer.core.coordinator import QueuedIds, adopt, decide, observe, rescales
 from bftrainer.domain.ports import Journal, Policy, World

@@ -4,6 +4,8 @@ Decisions separate by class: each class is a pool of its own, with its own train
 (docs/decisions/0003-node-classes-and-window-ends.md). If all nodes are alike there is one part, the whole state.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -5,6 +5,8 @@ of the node itself; that of a node that is drained is over. A node that is kept 
 meantime what is shorter than the wait.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,6 +4,8 @@ Times are seconds of the *scheduler's* epoch. Differences are taken against ``Ob
 is wrong still gets lengths right.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 from enum import Enum

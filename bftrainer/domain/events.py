@@ -3,6 +3,8 @@
 Times are seconds on the clock of the world: the epoch of the scheduler (live) or of the log (replay).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from bftrainer.domain.model import Trainer

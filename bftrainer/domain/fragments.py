@@ -6,6 +6,8 @@ its index I in the job's CUDA_VISIBLE_DEVICES; all slots of a holder are a part 
 without bftrainer and write these forms themselves.
 """
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache
 

@@ -4,6 +4,8 @@ Values are frozen and valid by construction: ``__post_init__`` raises :class:`~b
 a location; the reader of a file adds file and line.
 """
 
+from __future__ import annotations
+
 import math
 from bisect import bisect_right
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Facts that a policy or an objective needs of a trainer, beyond the keys of every trainer file."""
 
+from __future__ import annotations
+
 from enum import Enum
 
 

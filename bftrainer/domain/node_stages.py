@@ -4,6 +4,8 @@ Instants come from several clocks: the scheduler's, the node's, this host's. The
 instant that seems to be earlier than the one before it counts as that one (:func:`stage_seconds`).
 """
 
+from __future__ import annotations
+
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """The interfaces of the core, as Protocols."""
 
+from __future__ import annotations
+
 from typing import Protocol
 
 from bftrainer.domain.cluster import Acquired, Fragment, NodeRequest, Observation, PeerPilot

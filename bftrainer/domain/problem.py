@@ -4,6 +4,8 @@ Nodes of one pool are interchangeable, so N_j (Eqn 2) replaces the x_jn of the p
 10, which forbid migration, are left to :mod:`~bftrainer.allocation.placement`, which chooses the nodes afterwards.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from enum import Enum

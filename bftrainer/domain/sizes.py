@@ -1,5 +1,7 @@
 """Legal sizes of a trainer: all of them, the largest that fits, the one its user requested."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 from bftrainer.domain.model import Trainer

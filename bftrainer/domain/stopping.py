@@ -4,6 +4,8 @@ Samples, not steps: they mean the same at every number of workers. A rule looks 
 with this number of samples or more.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterable

@@ -3,6 +3,8 @@
 A difference of two times is a plain ``float`` in seconds; a time that is worked out says again which clock it belongs to.
 """
 
+from __future__ import annotations
+
 from typing import NewType
 
 HostS = NewType("HostS", float)

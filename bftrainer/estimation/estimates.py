@@ -10,6 +10,8 @@
    last measured segment.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache

@@ -4,6 +4,8 @@ Worlds report measurements in their events; all measurements are part of the sta
 So the pilot and the replay learn by the same code, and the events of a journal give the same decisions again.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
 from functools import lru_cache

@@ -1,5 +1,7 @@
 """Policy and solver of a running pilot, exchanged together when the configuration is reloaded; and the record of decisions."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ The policy repeats the decision on the original state, with the solutions that t
 that was solved. The exact solver then computes what the next larger or smaller node count would have gained.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,6 +3,8 @@
 Times are those of the host's clock. Subscribers of the :mod:`~bftrainer.live.recorder` get a fact once it is on disk.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum

@@ -1,5 +1,7 @@
 """Renewal of the holders' leases, whatever the loop is waiting for: a slow scheduler, a long solve."""
 
+from __future__ import annotations
+
 import math
 import threading
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """Job chaining: before the pilot's own job ends, its successor is submitted; then the pilot drains as if told to end."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -5,6 +5,8 @@ that of the function for the present arguments. Two rules make that true: argume
 A collection that changes (:class:`Table`) takes part by its frozen snapshots.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, KeysView
 from typing import Generic, ParamSpec, TypeVar
 

@@ -3,6 +3,8 @@
 All numbers are counted from facts (:mod:`~bftrainer.live.facts`), so a scrape costs the pilot only the text of the page.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import threading
 from collections import Counter as Tally

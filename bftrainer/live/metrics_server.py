@@ -3,6 +3,8 @@
 A port on loopback needs the token as well: every user of a login node can connect there, and the page names trainers.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -5,6 +5,8 @@ command has ended; a pilot that dies in between sends the notice again. The pilo
 command, and kills it after ``timeout_s``.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal

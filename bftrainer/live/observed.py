@@ -1,5 +1,7 @@
 """A cluster that is observed and of which nothing is held."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """The pilot process: lease, loop, end. A new pilot and one that comes back do the same."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 

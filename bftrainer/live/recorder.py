@@ -1,5 +1,7 @@
 """The recorder: the only writer of a running pilot's database."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 
 from bftrainer.domain.events import Event

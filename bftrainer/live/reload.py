@@ -1,5 +1,7 @@
 """Which keys of a reloaded configuration (SIGHUP) a running pilot applies, and which keep their old value."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from bftrainer.config.pilot import PilotConfig

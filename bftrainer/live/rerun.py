@@ -5,6 +5,8 @@ optima and time limits are not reproducible. It is validated again, its value is
 exact optimum.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,7 @@
 """The parts of a pilot, and the reload of its configuration."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

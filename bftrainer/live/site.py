@@ -4,6 +4,8 @@ A package registers a site under the entry point group ``bftrainer.sites``, NAME
 :class:`SitePlugin`. NAME is what ``nodes.holder`` selects, and the table of the configuration that is the site's own.
 """
 
+from __future__ import annotations
+
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

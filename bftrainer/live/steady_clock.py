@@ -5,6 +5,8 @@ they must not change: an hour forward is no hour of training. What users and oth
 (:meth:`SteadyClock.to_host`).
 """
 
+from __future__ import annotations
+
 from bftrainer.domain.ports import Clock
 from bftrainer.domain.times import ElapsedS, HostS, PilotS
 

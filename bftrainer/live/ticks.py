@@ -1,5 +1,7 @@
 """How long each tick of the loop takes, and which part of it: a node waits for its release as long as the longest tick."""
 
+from __future__ import annotations
+
 import math
 
 from bftrainer.live.facts import TickStage

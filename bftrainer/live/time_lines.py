@@ -1,5 +1,7 @@
 """The time lines of held fragments: collected from facts, written with the heartbeat, complete ones told to the metrics."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 
 from bftrainer.domain.fragments import holder_of, id_of, job_of

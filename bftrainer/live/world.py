@@ -4,6 +4,8 @@ An event is the difference between the facts (ready fragments, trainers in the r
 core's last state is in the journal. So a new pilot and one that comes back do the same: find the facts, tell the difference.
 """
 
+from __future__ import annotations
+
 from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import Protocol

@@ -10,6 +10,8 @@ imported because a row names it. A policy of our other packages has a ``WIRE`` o
 memories under ``module:class``. :func:`allow` admits both once the policy has been built from the pilot's settings.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import secrets

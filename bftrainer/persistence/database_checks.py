@@ -6,6 +6,8 @@ children yield more rows than the file has bytes, and a column holds values of a
 have the declared types, and a query is bounded by the size of the file.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import os

@@ -1,5 +1,7 @@
 """The registry of trainers and the audit of fragments, read from the store. Times are those of the host's clock."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

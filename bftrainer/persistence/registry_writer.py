@@ -1,5 +1,7 @@
 """Writes of the registry and of the audit of fragments, one transaction each. Times are those of the host's clock."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum

@@ -4,6 +4,8 @@ The rollback journal instead of WAL, because WAL needs shared memory, which netw
 the lease row writes; commands such as ``list`` read.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import socket

@@ -1,5 +1,7 @@
 """The time lines of fragments, read from the audit and the table of further instants."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """States of earlier versions, which journaled what scripts reported as it was: made finite again. Pure."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace

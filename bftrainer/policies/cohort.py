@@ -10,6 +10,8 @@ The worth of a trainer is what it is expected to do within the horizon, less the
 the start of its successor (:mod:`~bftrainer.policies.cohort_worth`). Nodes are given only if that raises the sum.
 """
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, field
 
 from bftrainer.allocation.objectives import Objective

@@ -1,5 +1,7 @@
 """The division of free cohorts over trainers: the arrays behind the policy ``cohort``, updated as nodes are given."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ to the next hit grows with the age of the cohort: a job that has left nodes idle
 such hour. All times are in seconds; arrays have one element per trainer, or per trainer and count.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, fields
 

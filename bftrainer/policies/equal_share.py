@@ -1,5 +1,7 @@
 """Equal share, the baseline of the paper (5.1): optimal where rescaling is free and all trainers are alike."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from bftrainer.domain.events import Event

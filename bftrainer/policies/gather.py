@@ -7,6 +7,8 @@ trainer does not wait: a trainer that waits starts on free nodes. A loss never w
 in full, and ends the wait.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 from bftrainer.allocation.check_decision import still_named

@@ -9,6 +9,8 @@ The promise: a trainer whose smallest size has fit the pool for H hours runs, un
 whole pool; then it is next. Trainers queued beyond P_jmax are not admitted and not covered.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 from bftrainer.allocation.check_decision import still_named

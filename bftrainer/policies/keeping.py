@@ -5,6 +5,8 @@ decides through this wrapper, since a policy that raises must not end all traini
 error is what the user wants to see.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -2,6 +2,8 @@
 all trainers before a pilot starts or applies a new configuration.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from bftrainer.allocation.two_costs import is_limited

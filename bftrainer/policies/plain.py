@@ -4,6 +4,8 @@ Running jobs keep their nodes. Free nodes go to the oldest waiting job that fits
 partition does. Nothing limits the number of jobs (P_jmax does not apply).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from bftrainer.domain.events import Event

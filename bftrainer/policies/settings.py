@@ -1,5 +1,7 @@
 """The settings from which policies are built."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from bftrainer.allocation.objectives import Objective

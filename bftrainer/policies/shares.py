@@ -1,5 +1,7 @@
 """Equal shares of a pool."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from bftrainer.domain.model import Trainer

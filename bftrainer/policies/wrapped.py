@@ -1,5 +1,7 @@
 """A policy around another one, which stands for it everywhere."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from bftrainer.domain.ports import Policy

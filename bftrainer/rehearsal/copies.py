@@ -1,5 +1,7 @@
 """A copy of a trainer's working directory, so that a rehearsal leaves the original unchanged."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

@@ -1,5 +1,7 @@
 """The findings of a rehearsal, one per check."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,5 +1,7 @@
 """Whether each sample of an epoch is used once, over all stops, restarts and losses. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

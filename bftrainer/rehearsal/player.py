@@ -1,5 +1,7 @@
 """Plays the acts of a rehearsal with the trainer's real driver: hosts are only names, workers are local processes."""
 
+from __future__ import annotations
+
 import os
 import signal
 import time

@@ -1,5 +1,7 @@
 """Whether all ranks have the same weights and learning rate, at every step that two of them have reported. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from bftrainer.protocol.rank_line import RankLine, disagreement

@@ -1,5 +1,7 @@
 """Whether the learning rate is that of the size, and not one that a checkpoint of another size brought back. Pure."""
 
+from __future__ import annotations
+
 import itertools
 
 from bftrainer.protocol.rank_line import RankLine

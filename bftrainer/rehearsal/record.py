@@ -1,5 +1,7 @@
 """The record of a rehearsal: the acts as played, and rank 0's progress lines cut into stretches. Pure."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """One rehearsal: the scenario, a reference run without changes, and starts with a truncated checkpoint."""
 
+from __future__ import annotations
+
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace

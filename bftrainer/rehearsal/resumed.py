@@ -5,6 +5,8 @@ the following steps do not (equal gradients made different updates). This is vis
 the stop. If they do not, or if the data arrive in another order, only a loss that falls back is detected.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 import statistics

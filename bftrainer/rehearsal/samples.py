@@ -1,5 +1,7 @@
 """Whether samples are counted once: per step, and when training falls back to a checkpoint. Pure."""
 
+from __future__ import annotations
+
 import itertools
 from bisect import bisect_right
 from collections import Counter

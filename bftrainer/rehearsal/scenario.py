@@ -1,5 +1,7 @@
 """The acts of a rehearsal. Pure."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,5 +1,7 @@
 """The speed at each size in a rehearsal, as a row of a curves file (``model,node_type,nodes_1,nodes_2,...``) for replays."""
 
+from __future__ import annotations
+
 import csv
 import io
 import os

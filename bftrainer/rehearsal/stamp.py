@@ -1,5 +1,7 @@
 """Passed rehearsals in a state directory, by the content of the script and how it is launched, not by name or arguments."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import time

@@ -1,5 +1,7 @@
 """The verdict of a rehearsal: what was observed, judged check by check. Pure."""
 
+from __future__ import annotations
+
 import itertools
 
 from bftrainer.config.trainer_file import TrainerSpec

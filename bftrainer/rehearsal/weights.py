@@ -4,6 +4,8 @@ In a rehearsal every step is reported with a digest of the weights, and every pr
 the step whose weights a process has loaded is known.
 """
 
+from __future__ import annotations
+
 import itertools
 
 from bftrainer.protocol.progress_line import Phase

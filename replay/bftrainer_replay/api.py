@@ -12,6 +12,8 @@ and a policy plays it::
     outcome = play(Scenario(window, arrivals), policy)
 """
 
+from __future__ import annotations
+
 from bftrainer_replay.conformance.checks import CHECKS
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut

@@ -1,5 +1,7 @@
 """CSV tables: how they are written, and rows that know their line, so that every error message has a place."""
 
+from __future__ import annotations
+
 import csv
 import io
 import math

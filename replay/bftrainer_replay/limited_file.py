@@ -4,6 +4,8 @@ gzip, bzip2 and xz make a gigabyte of zeros a megabyte or less. Here a file ends
 have come out of it, or when it has grown more than any log does. Its decompressor gets a bounded amount of memory.
 """
 
+from __future__ import annotations
+
 import bz2
 import io
 import lzma

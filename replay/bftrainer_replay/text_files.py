@@ -1,5 +1,7 @@
 """Reads text files, plain or compressed, and says what is wrong with them in one way."""
 
+from __future__ import annotations
+
 import io
 from pathlib import Path
 from typing import IO

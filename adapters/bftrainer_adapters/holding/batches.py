@@ -1,5 +1,7 @@
 """Which requests become holder jobs next: a job per node, or for several nodes that are alike. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 

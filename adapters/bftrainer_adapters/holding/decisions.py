@@ -7,6 +7,8 @@ crash: their payloads end, as their leases say; then the job is shrunk to the ot
 was released: the whole job ends.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 

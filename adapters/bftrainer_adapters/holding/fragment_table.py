@@ -1,5 +1,7 @@
 """The fragments of a pilot: those that move, which are watched closely, and those at rest, whose marks are read in turn."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 

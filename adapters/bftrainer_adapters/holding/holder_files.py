@@ -10,6 +10,8 @@ A payload's marks, ``ready`` and ``leaving``, exist from the beginning and are e
 look again for up to a minute (docs/shared-files.md). The payload replaces them by rename.
 """
 
+from __future__ import annotations
+
 import os
 import secrets
 import shutil

@@ -1,5 +1,7 @@
 """The part of a scheduler in the common holder (job_holder.py): its commands, traits, settings and job script."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -7,6 +7,8 @@ ended jobs are listed as well, and the scheduler is asked by id for a job that i
 Facts are gathered and steps carried out here; :mod:`~bftrainer_adapters.holding.decisions` decides.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress

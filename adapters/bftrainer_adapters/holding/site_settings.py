@@ -1,5 +1,7 @@
 """Shared by both schedulers' sites: name the pilot, check its times, apply a configuration table that was read again."""
 
+from __future__ import annotations
+
 import re
 import zlib
 from collections.abc import Callable, Collection

@@ -4,6 +4,8 @@ The adapter was written without access to IBM's LSF, so its first run at a site 
 that of commands that failed, is saved with its command and exit status, for an issue.
 """
 
+from __future__ import annotations
+
 import re
 import time
 from collections.abc import Callable

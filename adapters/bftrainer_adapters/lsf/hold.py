@@ -4,6 +4,8 @@ No holder is submitted before ``bqueues -l`` has shown that: a suspended job kee
 job gets.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -5,6 +5,8 @@ Reasons for the options of :func:`submit_argv`: ``-W N/HOST``, because a plain `
 one. No job arrays, as with Slurm.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -6,6 +6,8 @@ one of our own holders is in no window either: it is held until the holder's run
 submission.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -6,6 +6,8 @@ file: ``pilot.lsf`` in the state directory, or the installed one. Name, queue an
 whatever the script says.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

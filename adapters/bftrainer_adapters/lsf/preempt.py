@@ -4,6 +4,8 @@ By default LSF *suspends* a preempted job: it keeps memory and GPUs, and the mai
 Holders may run only where preemption ends them (lsb.queues, lsb.applications and lsb.params references, LSF 10.1).
 """
 
+from __future__ import annotations
+
 import re
 
 from bftrainer_adapters.lsf.queue import DELAYS, PREEMPT_DELAY, AppFacts, ParamFacts, QueueFacts

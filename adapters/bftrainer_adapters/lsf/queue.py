@@ -4,6 +4,8 @@ Known from manuals, and ``bqueues -l`` from recordings of a descendant (tests/re
 not configured and uses several layouts (``NAME = value``, ``NAME: value``), so a setting is searched by its name.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

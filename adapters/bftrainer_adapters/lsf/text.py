@@ -5,6 +5,8 @@ Tried with recordings only (tests/lsf/samples names their sources); no LSF was a
 cluster. :func:`says_nothing` recognizes LSF's way to say "none".
 """
 
+from __future__ import annotations
+
 import json
 import re
 from typing import Any

@@ -5,6 +5,8 @@ one that lists it *with all its slots*. Recorded shapes: ``25 hours 42 minutes 5
 seconds`` with ``HOSTS:`` (COSMA), ``UNLIMITED``.
 """
 
+from __future__ import annotations
+
 import math
 import re
 import time

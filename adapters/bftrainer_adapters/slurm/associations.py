@@ -5,6 +5,8 @@ sacctmgr asks slurmdbd, not slurmctld.
 Tried with 22.05.8 on a real cluster with accounting.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -3,6 +3,8 @@
 Tried with the versions in ``TRIALS``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """``scontrol show config``: asked rarely, since it costs slurmctld two calls and changes with a reconfiguration only."""
 
+from __future__ import annotations
+
 import re
 import time
 from collections.abc import Callable, Mapping

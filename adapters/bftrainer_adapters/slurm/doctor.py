@@ -1,5 +1,7 @@
 """``bftrainer doctor`` on a Slurm site: its commands, its configuration, and whether it would accept a holder. Reads only."""
 
+from __future__ import annotations
+
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -1,5 +1,7 @@
 """Holders on Slurm: the payload is a job step (payload.py), workers are other steps, and scancel ends both."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -5,6 +5,8 @@ list stands for is counted before a name of it is made (:func:`bftrainer.config.
 can: a name is kept once, and equal lists are one set.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
 

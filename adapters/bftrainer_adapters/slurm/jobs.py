@@ -7,6 +7,8 @@ default memory, 800 of 2,000 MB) nor any GPU (``--gres``). ``--no-requeue``: a p
 arrays: a task cannot be canceled by its raw id. No ``-c`` and no ``--exact``: steps would see only a part of the node.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

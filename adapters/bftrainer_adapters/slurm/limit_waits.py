@@ -3,6 +3,8 @@
 ``squeue`` says that a job waits for a limit, and not for which one of several. All that could be meant count.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping

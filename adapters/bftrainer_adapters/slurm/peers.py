@@ -6,6 +6,8 @@ come from Slurm; comments are free text of users, so comments that are not under
 has nodes, and a pending holder only if it may start: a job that is held costs its user nothing.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

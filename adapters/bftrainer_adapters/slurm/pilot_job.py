@@ -6,6 +6,8 @@ directory: a successor must not wait for other pilots of its user. Options of sb
 as far as squeue shows them.
 """
 
+from __future__ import annotations
+
 import shutil
 import zlib
 from dataclasses import dataclass

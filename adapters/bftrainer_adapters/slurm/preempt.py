@@ -1,5 +1,7 @@
 """Whether holders may run on a Slurm site, and whether the main queue may end them. Pure; reasons in docs/site-setup.md."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 
 from bftrainer.domain.checks import Check, CheckStatus

@@ -5,6 +5,8 @@ which cannot be caught. So the import is first tried in a process of its own, an
 Written for pyslurm 22.5 and later (``Nodes.load()``, ``Jobs.load()``); with slurmctld down a call takes about 9 s.
 """
 
+from __future__ import annotations
+
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping

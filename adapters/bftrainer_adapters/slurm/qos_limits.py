@@ -1,5 +1,7 @@
 """Limits on holders as findings: what makes main jobs wait, what keeps holders from starting, and what caps the pilot. Pure."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping
 

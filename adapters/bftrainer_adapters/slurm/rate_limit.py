@@ -1,5 +1,7 @@
 """Slurm's own limit on calls (``SlurmctldParameters=rl_enable``, 23.02 and later), and one user's calls by sdiag. Pure."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -7,6 +7,8 @@ call: only Slurm can end a record, and an answer without the last mark is trunca
 fields without bars.
 """
 
+from __future__ import annotations
+
 import secrets
 
 from bftrainer.errors import SchedulerError

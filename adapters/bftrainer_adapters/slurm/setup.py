@@ -3,6 +3,8 @@
 Tried with 22.05.8, 24.11.5 and 26.05.5 on real clusters with accounting.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """Holders of several nodes: where the settings forbid them, and what doctor says of them. Pure, but for the site's script."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 
 from bftrainer.domain.checks import Check

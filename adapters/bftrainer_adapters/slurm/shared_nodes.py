@@ -1,5 +1,7 @@
 """What doctor says of a pilot that holds GPUs of shared nodes (``nodes.unit = "gpu"``). Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 
 from bftrainer.domain.checks import Check

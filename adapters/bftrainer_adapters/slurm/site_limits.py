@@ -4,6 +4,8 @@ A limit that counts holders only caps the pilot. One that counts main-queue jobs
 nodes, not for limits (seen with 22.05.8: AssocGrpNodeLimit, AssocMaxJobsLimit and QOSGrpNodeLimit beside held nodes).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

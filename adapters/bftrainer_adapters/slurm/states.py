@@ -3,6 +3,8 @@
 Rule: a state that is not known here raises with its text. Unknown is not idle.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import replace
 from enum import Enum

@@ -5,6 +5,8 @@ Tried with 22.05.8 on a real cluster, and with recordings of 24.11.7, 25.11.2 an
 cluster.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 

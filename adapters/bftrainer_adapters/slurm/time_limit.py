@@ -1,5 +1,7 @@
 """The longest time limit that holders may have here: a QOS, an account or a partition may allow less than slurm.longest_s."""
 
+from __future__ import annotations
+
 import math
 import re
 import time

@@ -1,5 +1,7 @@
 """Shared by all checks of doctor: a guard around each, and its output."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 from collections.abc import Callable, Sequence

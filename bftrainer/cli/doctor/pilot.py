@@ -1,5 +1,7 @@
 """``bftrainer doctor --state``: a pilot's directory, configuration, user and site, and what its drivers need."""
 
+from __future__ import annotations
+
 import ipaddress
 import json
 import os

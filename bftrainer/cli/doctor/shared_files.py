@@ -1,5 +1,7 @@
 """The state directory's file system: whether hosts see each other's files in time, and whether locks work."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import secrets

@@ -1,5 +1,7 @@
 """The terminal screen of ``bftrainer top``: keys and layout (textual). Its content comes from ``board`` and ``text``."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 from rich.text import Text

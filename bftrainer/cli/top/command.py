@@ -1,5 +1,7 @@
 """``bftrainer top``: a pilot on a terminal screen, or once as text."""
 
+from __future__ import annotations
+
 import locale
 import shutil
 import time

@@ -1,5 +1,7 @@
 """Reads a state directory for ``bftrainer top``: short queries by row number, for new rows only."""
 
+from __future__ import annotations
+
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """Rows and lines of ``bftrainer top`` as text of a given width, for the terminal screen and for ``--once``. Pure."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 

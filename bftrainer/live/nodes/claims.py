@@ -5,6 +5,8 @@ numbers, and our nodes are looked up in it. The work is counted, for each user a
 out, so that no other user decides how long a poll takes or how much memory it needs.
 """
 
+from __future__ import annotations
+
 import re
 from bisect import bisect_left
 from collections import Counter

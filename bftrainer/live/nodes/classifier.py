@@ -4,6 +4,8 @@ A class is a table of the configuration, ``[classes.NAME]``. A node belongs to t
 matches none belongs to the class of all nodes with the same hardware, such as ``4 a100`` or ``32 cpus``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ A node goes in three steps, so that no trainer is cut off: it leaves the pool (:
 runs out of time, its holder ends (:class:`Release`).
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

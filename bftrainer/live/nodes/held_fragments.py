@@ -5,6 +5,8 @@ minutes, so it ends up to a minute before the window; and a site or a QOS may li
 scheduler ends at the limit costs a trainer its work since the last commit, as a preemption does.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

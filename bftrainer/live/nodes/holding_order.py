@@ -7,6 +7,8 @@ saving, above a limit, or its holder has not started. Release goes in the revers
 held within two looks ends the parts of its partitions, unused ones first.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

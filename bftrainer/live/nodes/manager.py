@@ -1,5 +1,7 @@
 """The pilot's nodes: read what scheduler and holders show, decide (:mod:`.decisions`), carry the steps out."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

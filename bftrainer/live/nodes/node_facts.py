@@ -1,5 +1,7 @@
 """The input of a decision about nodes. Frozen."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field, replace
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Polls of the scheduler: asked for in the background when one is due; their answers make the :mod:`.cluster_view`."""
 
+from __future__ import annotations
+
 import math
 import random
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
 """Which nodes of an observation the configuration lets the pilot request, and for how long. Pure."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable
 

@@ -1,5 +1,7 @@
 """The process of one trainer's driver: started in its own session so that it survives the pilot, and found again by its pid."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess

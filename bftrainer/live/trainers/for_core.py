@@ -1,5 +1,7 @@
 """Registered trainers as the core sees them, with the settings for learning their curves. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType

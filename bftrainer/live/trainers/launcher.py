@@ -1,5 +1,7 @@
 """The port ``Launcher`` over trainer directories: all that a driver is told is in files (docs/trainer-directory.md)."""
 
+from __future__ import annotations
+
 import errno
 import os
 import time

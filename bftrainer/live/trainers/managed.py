@@ -1,5 +1,7 @@
 """One trainer of the pilot: its row of the registry, its driver, its meter and usage; and which fragments trainers occupy."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -4,6 +4,8 @@ The registry holds the target of every trainer, and each step leads its driver t
 the same: read the registry, look at the drivers, take the next step.
 """
 
+from __future__ import annotations
+
 import errno
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Ports of the manager of trainers: a launcher, and the classes of fragments."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Protocol
 

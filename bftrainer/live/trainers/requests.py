@@ -1,5 +1,7 @@
 """Requests from the spool, carried out in the registry. Each is carried out once, however often the pilot dies meanwhile."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 from bftrainer.domain.model import Trainer

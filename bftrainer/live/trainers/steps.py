@@ -5,6 +5,8 @@ runs without the node, then it enters the hosts file of the second. So a growing
 are free. It waits for all of them for ``GATHER_S``, since two rescales cost more than one; then it uses those that are free.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from enum import Enum
 

@@ -1,5 +1,7 @@
 """Ends trainers by the rules of their ``stop_when``. What a trainer had at each rung is in the database."""
 
+from __future__ import annotations
+
 from bftrainer.domain.stopping import ASHA, parse_rule
 from bftrainer.live.recorder import Recorder
 from bftrainer.persistence.registry import Rung, TrainerRecord

@@ -1,5 +1,7 @@
 """``trainer.json`` of a trainer file, and the site's part of ``driver.json``. Pure."""
 
+from __future__ import annotations
+
 from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.protocol.environment import FRAGMENT, PART, TRAINER_DIR

@@ -1,5 +1,7 @@
 """Jobs by account or QOS: who uses the cluster, whose jobs wait, and whose could have used the idle nodes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 

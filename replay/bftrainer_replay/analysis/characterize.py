@@ -1,5 +1,7 @@
 """The idle nodes of a log in numbers: those of the paper's section 2.1 and Table 1, for one window."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

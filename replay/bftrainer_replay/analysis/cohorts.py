@@ -4,6 +4,8 @@ A hit is an instant at which nodes of a cohort leave. Cohorts that were in the p
 their age is unknown. All times are in seconds.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections import Counter

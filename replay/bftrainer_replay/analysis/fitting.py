@@ -1,5 +1,7 @@
 """Which waiting jobs fit on the idle nodes of a moment, condition by condition. The moments must be asked for in order."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,6 +5,8 @@ its start or end, the part inside counts. The node-time of all fragments is ther
 node that is always idle is one fragment as long as the window.
 """
 
+from __future__ import annotations
+
 from array import array
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Where the idle GPU-hours of a log are: on idle nodes, on partly used nodes, and on these without cores beside them."""
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import asdict, dataclass
 

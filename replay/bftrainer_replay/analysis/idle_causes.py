@@ -7,6 +7,8 @@ but no more than these jobs ask for, are fillable. For the others, conditions ar
 :class:`IdleCause`: the first one without which more nodes could be taken is their cause.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Idle nodes by partition and device type: how much lies idle in each, and what its own waiting jobs could have used."""
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import dataclass
 

@@ -5,6 +5,8 @@ any other idle node; every start costs R seconds. Which of the idle nodes run a 
 n nodes leaving, l min(K, n) / n of the jobs are expected to lose theirs. From K = max n on, nothing is left to chance.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Cores and devices that lie idle: on nodes without a job, which a pilot can hold, and on nodes that jobs share."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Options of several commands. The lists of names are checked against the code by tests/replay/cli/test_choices.py."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

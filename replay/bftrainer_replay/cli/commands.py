@@ -1,5 +1,7 @@
 """The commands that this package brings to ``bftrainer`` (entry point ``bftrainer.commands``)."""
 
+from __future__ import annotations
+
 from bftrainer.cli.command_table import CommandEntry as Command
 
 _HERE = "bftrainer_replay.cli"

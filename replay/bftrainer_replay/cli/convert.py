@@ -1,5 +1,7 @@
 """``bftrainer replay convert``: a job log as an event log, converted once for many replays."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

@@ -1,5 +1,7 @@
 """``bftrainer replay generate``: a synthetic log with Summit's statistics."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

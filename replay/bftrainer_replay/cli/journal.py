@@ -1,5 +1,7 @@
 """``bftrainer replay journal``: a live pilot's decisions, replayed from its journal."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from pathlib import Path

@@ -8,6 +8,8 @@ Use::
         window = window_of(choice)
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import re

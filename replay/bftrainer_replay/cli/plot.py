@@ -1,5 +1,7 @@
 """``bftrainer plot``: pictures of one trainer, and a page with all of them."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

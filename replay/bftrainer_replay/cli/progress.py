@@ -1,5 +1,7 @@
 """A progress bar, shown on a terminal only."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -3,6 +3,8 @@
 Outcomes are compared in samples if all trainers are of one model, and otherwise in one-node hours, which favor no model.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,7 @@
 """Policies on one log and workload, with the same denominator of U."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,5 +1,7 @@
 """The requirements of every policy, one function each. They build policies and raise AssertionError with the violation."""
 
+from __future__ import annotations
+
 import random
 import time
 from collections.abc import Callable

@@ -4,6 +4,8 @@ A plugin, as ``--pyargs`` reads no conftest in time (pytest 9). Every pytest of 
 option is named after bftrainer.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 

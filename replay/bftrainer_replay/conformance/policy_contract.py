@@ -5,6 +5,8 @@
 NAME is an installed policy, or ``module:name`` of a class without arguments or of a function that takes the settings.
 """
 
+from __future__ import annotations
+
 import pytest
 
 from bftrainer.allocation.exact import Exact

@@ -1,5 +1,7 @@
 """The paper's Fig. 1: lengths of fragments, by number and weighted by node-time."""
 
+from __future__ import annotations
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter

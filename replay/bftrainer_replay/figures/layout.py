@@ -1,5 +1,7 @@
 """A figure of ``style.sheet`` for a page: without its title and caption, once for a wide screen and once for a narrow one."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes

@@ -1,5 +1,7 @@
 """From idle to training: the seconds of each stage as stacked spans, in the middle and at the 95th percentile."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from statistics import median
 

@@ -1,5 +1,7 @@
 """One replay: nodes over time."""
 
+from __future__ import annotations
+
 import numpy as np
 from matplotlib.figure import Figure
 

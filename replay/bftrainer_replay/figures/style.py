@@ -7,6 +7,8 @@ Figures use matplotlib's classes and never pyplot: no window, no global state, t
     data = png(figure)
 """
 
+from __future__ import annotations
+
 import io
 import textwrap
 from collections.abc import Iterable, Sequence

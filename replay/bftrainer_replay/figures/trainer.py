@@ -1,5 +1,7 @@
 """One trainer's course: loss, nodes and speed, over time and over samples."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -21,6 +21,8 @@ Random numbers come from ``Generator.random`` of PCG64 only, and all values are 
 are compared or summed, so the result does not depend on the platform.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from statistics import NormalDist

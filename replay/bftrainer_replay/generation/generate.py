@@ -17,6 +17,8 @@ hold for 64 nodes and two days or more; smaller logs are generated in the same w
 The log has no queue of jobs, so it shows nothing about the cluster's own scheduling.
 """
 
+from __future__ import annotations
+
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace

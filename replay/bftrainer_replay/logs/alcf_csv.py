@@ -4,6 +4,8 @@ Lumos (Theta, 2023): submit_time (epoch), wait_time, run_time (s), node_num. Pub
 QUEUED_TIMESTAMP, START_TIMESTAMP, END_TIMESTAMP, NODES_USED, and LOCATION with Mira's blocks or Theta's node ranges.
 """
 
+from __future__ import annotations
+
 import csv
 import math
 from collections.abc import Callable, Sequence

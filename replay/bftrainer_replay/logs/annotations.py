@@ -1,5 +1,7 @@
 """The annotations of a recorded event log: gaps, the number of nodes, the smallest waiting job."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The last step of every job importer: the collected jobs become an event log with its queue, and remarks."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

@@ -5,6 +5,8 @@ unless the order of a job's times or its elapsed time asks for the later one. Th
 forward does not exist: such a time means that the zone is wrong, so it is rejected.
 """
 
+from __future__ import annotations
+
 import difflib
 import itertools
 import math

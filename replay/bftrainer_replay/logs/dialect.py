@@ -1,5 +1,7 @@
 """The words of a log's format, for sentences on what the log records: a PBS log has queues, and no column Reason."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

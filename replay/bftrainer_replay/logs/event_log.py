@@ -9,6 +9,8 @@ A log whose unit is a GPU begins with the comment ``# unit=gpu node:k node:k ...
 a list, they have the most that are idle at once. Its entries are ``node:k``, k GPUs of a node.
 """
 
+from __future__ import annotations
+
 import csv
 import gzip
 from collections import Counter

@@ -1,5 +1,7 @@
 """Fields that several log formats share: counts, node names, LSF's hosts with their slots."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from bftrainer_replay.logs.jobs import BadLineError

@@ -4,6 +4,8 @@ The number of idle nodes over time does not depend on the placement; which node 
 jobs at one end of the cluster, so fragments are longer than a real scheduler's.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import heapq
 

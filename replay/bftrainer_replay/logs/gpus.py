@@ -3,6 +3,8 @@
 A pilot holds the idle GPUs of a node as one part, and a main job that takes any of them takes the part: :func:`held_parts`.
 """
 
+from __future__ import annotations
+
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """From jobs on nodes to idle GPUs over time: the j-th GPU of a node is idle while its jobs leave more than j."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import replace
 

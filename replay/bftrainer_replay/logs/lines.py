@@ -1,5 +1,7 @@
 """A log file line by line, with limits that no damaged or hostile file exceeds."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path

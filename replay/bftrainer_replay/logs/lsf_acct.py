@@ -4,6 +4,8 @@ The number of execution hosts follows a list of asked hosts of any length, so it
 per slot ("h1" "h1") or, with SHORT_EVENTFILE=Y, once with a factor ("16*h1").
 """
 
+from __future__ import annotations
+
 import math
 import re
 

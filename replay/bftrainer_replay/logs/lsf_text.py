@@ -4,6 +4,8 @@ Therefore all blanks are removed before an event is parsed. Times have no year u
 latest one, not after the file's modification date, in which the weekday matches.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """What a waiting job needs to start, and what a running job uses: what a log knows about a job besides its times and size."""
 
+from __future__ import annotations
+
 import enum
 from dataclasses import dataclass
 

@@ -5,6 +5,8 @@ node are the cluster's own. ``scontrol`` shows reservations that have not ended,
 there is ``sacctmgr -P show reservation format=Name,TimeStart,TimeEnd,NodeNames``. Several outputs in one file are fine.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """What nodes have, from ``scontrol show node``: a log only shows the most that its jobs used at once."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import replace
 

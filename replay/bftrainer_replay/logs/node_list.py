@@ -1,5 +1,7 @@
 """Which nodes of a log to replay: a list from a file, or a sample of all nodes."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Opens a log of any format, recognized by its content. Every command that takes LOG calls :func:`open_log`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """One partition of a window: its nodes, and the jobs that wait for it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar

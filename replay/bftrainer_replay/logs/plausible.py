@@ -1,5 +1,7 @@
 """Records that would bend every figure: jobs dated years away from all others, and jobs without a recorded end."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Cores and devices in use over time, from what each job was allocated: on shared nodes, a busy node is not fully used."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Nodes that ran no job for so long that they may have been down: a job log alone cannot tell them from idle ones."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from bftrainer_replay.logs.idle import NodePeriods, length_of

@@ -3,6 +3,8 @@
 ``SACCT_COMMAND`` is the one command that the help, the messages and the documentation ask for.
 """
 
+from __future__ import annotations
+
 import csv
 import re
 from collections.abc import Sequence

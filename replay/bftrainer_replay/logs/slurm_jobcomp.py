@@ -3,6 +3,8 @@
 Job names may hold blanks and equals signs, so keys are searched from the right.
 """
 
+from __future__ import annotations
+
 import math
 
 from bftrainer.config.hosts import expand

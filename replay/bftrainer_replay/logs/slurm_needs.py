@@ -1,5 +1,7 @@
 """Slurm's words for what a job needs: TRES, time limits, reasons. The same in all its outputs, 20.11 to 26.05."""
 
+from __future__ import annotations
+
 import math
 import re
 

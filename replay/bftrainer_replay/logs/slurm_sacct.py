@@ -5,6 +5,8 @@ have no header. Steps (``123.batch``) repeat their job's nodes and are ignored. 
 and the tasks of an array (``123_4``) are separate jobs; ``123_[5-9]`` stands for five waiting jobs.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """Slurm's job states, 20.11 to 26.05; an unknown one is rejected with its text."""
 
+from __future__ import annotations
+
 import math
 
 from bftrainer_replay.logs.jobs import BadLineError

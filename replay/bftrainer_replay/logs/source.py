@@ -1,5 +1,7 @@
 """A job log during import: where it comes from, the user's options, and what has been collected from it."""
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 from collections import Counter

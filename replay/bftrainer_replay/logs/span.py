@@ -6,6 +6,8 @@ edge busy nodes look idle. Where far fewer nodes are busy at an edge than on ave
 percentile of the run times, at most by 24 h or a tenth of the log.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ Submit times count from the header's UnixStartTime; without one they are epochs.
 processors: nodes are processors divided by MaxProcs / MaxNodes of the header, or by --processors-per-node.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Sequence

@@ -4,6 +4,8 @@ A block ``MIR-abcde-fghij[-bits]-size`` is a box between two corners, with a hex
 8 x 12 x 16 x 16 x 2 nodes. In a dimension where the second corner is the lower one, the box wraps around.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import re

@@ -1,5 +1,7 @@
 """The waiting jobs of a job log: from when to when each waits, and what keeps it from starting."""
 
+from __future__ import annotations
+
 from collections.abc import Set
 from dataclasses import replace
 from typing import Any

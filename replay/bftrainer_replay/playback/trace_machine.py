@@ -7,6 +7,8 @@ a process of its own, so a pilot that is stopped or dead delays nothing. It ends
 Run as ``python -m bftrainer_replay.playback.trace_machine HOLDERS_DIR LEASE_S``.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal

@@ -4,6 +4,8 @@ This is the default, for a laptop and for trying out a configuration: nodes come
 and with as little notice.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os

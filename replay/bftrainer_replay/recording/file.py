@@ -1,5 +1,7 @@
 """An event log that grows row by row and is complete after every row, even if its writer crashes."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 from dataclasses import dataclass

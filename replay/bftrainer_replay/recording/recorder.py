@@ -5,6 +5,8 @@ the scheduler change nothing. After ``unknown_after_s`` without a sample, the ti
 idle nor busy.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Callable

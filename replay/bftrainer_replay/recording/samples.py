@@ -5,6 +5,8 @@ sample. Therefore a sample is debounced when the next one is there: a node count
 before or after. The pilot can offer a node only at its second sample; the record has the node from the first.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Assumptions of a report: every guess of the importer, and every choice of the replay, with the option that changes it."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping, Sequence
 

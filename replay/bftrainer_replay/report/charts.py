@@ -3,6 +3,8 @@
 Colors are classes of the template, so that one source serves screens, dark screens and paper.
 """
 
+from __future__ import annotations
+
 import html
 import math
 from collections.abc import Iterable, Sequence

@@ -1,5 +1,7 @@
 """The page of ``replay compare``: policies side by side on one log and workload."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 

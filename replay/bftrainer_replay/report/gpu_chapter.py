@@ -1,5 +1,7 @@
 """The chapter on GPUs: where they are idle, and what trainings would do with idle nodes, their GPUs, and all idle GPUs."""
 
+from __future__ import annotations
+
 import statistics
 from dataclasses import dataclass, replace
 

@@ -1,5 +1,7 @@
 """Facts of a job log besides idle nodes, as chapters of its report: waiting jobs, partitions, shared nodes."""
 
+from __future__ import annotations
+
 from bftrainer_replay.analysis.accounts import HEADINGS, READ, Payer, accounts_of
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, explained

@@ -1,5 +1,7 @@
 """The page of ``replay report``: its top, and what stands behind it as an appendix."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """The page of ``report`` and ``compare``: chapters of pictures and tables, one HTML file, and the same as files."""
 
+from __future__ import annotations
+
 import base64
 import html
 import json

@@ -1,5 +1,7 @@
 """The chapter on the pieces of a long log that were replayed."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from bftrainer_replay.report.page import Chapter, PageTable

@@ -1,5 +1,7 @@
 """The files of a replay, written when it is complete: summary.json, trainers.csv, decisions.csv.gz and a figure."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from collections.abc import Iterable, Sequence

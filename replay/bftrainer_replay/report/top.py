@@ -4,6 +4,8 @@ Every figure says whether it is measured, simulated or calculated. All shares of
 log, and work is in one-node hours, so that elastic trainings and plain jobs compare.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

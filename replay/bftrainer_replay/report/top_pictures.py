@@ -1,5 +1,7 @@
 """The two pictures at the top of a report: idle nodes over time, and work over the number of trainings or plain jobs."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,5 +1,7 @@
 """The page of ``bftrainer plot``: one trainer's course in pictures, and what is known of it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from bftrainer.client.history import History

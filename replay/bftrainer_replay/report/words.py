@@ -1,5 +1,7 @@
 """Figures in words, rounded as far as they are known."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from datetime import datetime, timezone

@@ -9,6 +9,8 @@
   counts these nodes only. Under ``paper`` costs nothing takes time to start, and there is no such bound.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

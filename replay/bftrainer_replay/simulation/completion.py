@@ -1,5 +1,7 @@
 """Metrics for users: completion times, queueing times and fairness, from a replay's runs and the workload's submissions."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Trainers whose curves the policy does not know and measures during the replay."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

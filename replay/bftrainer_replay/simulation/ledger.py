@@ -1,5 +1,7 @@
 """The journal of a replay: a row per decision, kept in memory, and the time that each decision took."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -6,6 +6,8 @@ simplest shape with one parameter to fit. MNIST and LSTM are not in that figure;
 workloads say so.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,5 +1,7 @@
 """Simulated measurements of a replayed trainer: its steady rates and stalls, with an error like that of real ones."""
 
+from __future__ import annotations
+
 import math
 import random
 from collections.abc import Mapping

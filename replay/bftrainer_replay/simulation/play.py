@@ -3,6 +3,8 @@
 The static run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without rescale costs.
 """
 
+from __future__ import annotations
+
 import gc
 import math
 import time

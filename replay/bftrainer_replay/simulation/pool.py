@@ -1,5 +1,7 @@
 """A pool of independent workers in a replay: each node works from S after it joined until it leaves, whatever the others do."""
 
+from __future__ import annotations
+
 from collections import deque
 from dataclasses import dataclass, field
 

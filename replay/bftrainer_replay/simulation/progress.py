@@ -20,6 +20,8 @@ a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there is none
 (one every ``checkpoint_s`` of training). A planned stop loses nothing.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

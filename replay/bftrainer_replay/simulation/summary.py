@@ -1,5 +1,7 @@
 """The figures of one replay, as in ``summary.json`` and the output of ``--json``."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
 
 import numpy as np

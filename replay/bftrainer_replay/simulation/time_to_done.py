@@ -6,6 +6,8 @@ first leaves the fewest trainers unfinished at any time: no policy has a smaller
 alone at its best size bounds its own completion as well.
 """
 
+from __future__ import annotations
+
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -16,6 +16,8 @@ maximizing sum s_j; the bound is the maximum over K. Every schedule satisfies th
 sizes into bins only adds up constraints that hold. The program has no rescale costs, no arrival times and no integers but K.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """ReplayWorld: nodes from a recorded log, trainers from a workload, and their progress from a cost model."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -3,6 +3,8 @@
 Tasks with the same content have the same key and are computed once.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,7 @@
 """Computes one task. The result is the same in every process, on every machine, in any order."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

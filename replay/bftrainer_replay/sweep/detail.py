@@ -1,5 +1,7 @@
 """The data for the figure of a single replay, small enough for a result file: means per step of time."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

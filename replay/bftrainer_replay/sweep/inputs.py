@@ -1,5 +1,7 @@
 """From logs and workloads to the inputs of cells. Generated trainers are submitted when the log begins and outlast it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

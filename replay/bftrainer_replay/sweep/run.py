@@ -4,6 +4,8 @@ Workers are forked from a server that has imported all modules once. They receiv
 themselves: the parent process only counts, and uses no core.
 """
 
+from __future__ import annotations
+
 import multiprocessing
 import os
 import threading

@@ -5,6 +5,8 @@ divided into strata of equal length, and one piece is drawn in each at random, w
 and no weekday or hour is preferred. Every piece begins with the whole queue of trainers and none of them running.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

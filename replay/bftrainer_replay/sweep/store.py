@@ -1,5 +1,7 @@
 """A result file per task, named by its content and written by atomic rename: it is complete, or it does not exist."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -3,6 +3,8 @@
 A curve file may have a column ``node_type``, which says on what nodes each model was measured.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from pathlib import Path

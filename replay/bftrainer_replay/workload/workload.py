@@ -1,5 +1,7 @@
 """The workload of a replay: the authors' trainer tables, and seeded generators of the paper's two scenarios."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

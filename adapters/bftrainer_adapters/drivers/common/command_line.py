@@ -1,5 +1,7 @@
 """Command line and environment of a worker. Pure."""
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Mapping, Sequence
 

@@ -5,6 +5,8 @@ unpacks it for a step and removes it with the step, or mounts it as well (``use_
 unpacked once, outlive the job by default.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """The workers of a trainer by member and slot: those that wait for their ranks, and those that have joined a group."""
 
+from __future__ import annotations
+
 import functools
 import json
 import threading

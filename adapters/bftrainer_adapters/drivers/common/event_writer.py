@@ -1,5 +1,7 @@
 """Writes ``events.jsonl``: each line by one ``write``."""
 
+from __future__ import annotations
+
 import os
 import threading
 import time

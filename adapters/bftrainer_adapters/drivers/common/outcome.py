@@ -1,5 +1,7 @@
 """How a trainer ended, from how its workers ended. Pure."""
 
+from __future__ import annotations
+
 import signal
 from dataclasses import dataclass
 from pathlib import Path

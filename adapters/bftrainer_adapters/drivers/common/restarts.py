@@ -1,5 +1,7 @@
 """Launchers that rescale by checkpoint, stop and start on the new nodes: ``restart`` and ``torchrun``."""
 
+from __future__ import annotations
+
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

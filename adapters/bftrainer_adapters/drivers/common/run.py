@@ -1,5 +1,7 @@
 """The one loop of all drivers: hear of files, processes and time, ask the core, and carry out its steps."""
 
+from __future__ import annotations
+
 import os
 import queue
 import signal

@@ -1,5 +1,7 @@
 """How long a script may report nothing before it counts as hung. Time is an argument."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 

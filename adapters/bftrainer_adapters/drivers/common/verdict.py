@@ -4,6 +4,8 @@ When a worker ends, its peers lose their connections and fail as well, some mill
 looks like the same moment. Their messages name a peer's address, and hide the worker whose own error it was.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Which commands can be started warm: they do their imports first and get their rank later."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A worker's output on disk, with a size limit: the newest half of the limit is always there."""
 
+from __future__ import annotations
+
 import os
 import threading
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Worker processes: started through the prefix, watched and killed."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess

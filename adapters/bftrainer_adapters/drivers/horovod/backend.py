@@ -1,5 +1,7 @@
 """Workers under Elastic Horovod: warm ones wait for the ranks that Horovod's driver gives to the announced members."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 Run as ``python -m bftrainer_adapters.drivers.horovod.elastic TRAINER_DIR``.
 """
 
+from __future__ import annotations
+
 from bftrainer_adapters.drivers.common.run import Backend, Run, drive
 
 

@@ -1,5 +1,7 @@
 """Horovod's ElasticDriver, adapted to nodes that leave without warning. Written against Horovod 0.28.1."""
 
+from __future__ import annotations
+
 import socket
 import threading
 import time

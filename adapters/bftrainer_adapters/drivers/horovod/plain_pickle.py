@@ -4,6 +4,8 @@ Horovod's workers register with ``base64(pickle((addresses, key)))``. Stock Horo
 ``cloudpickle.loads``: anyone who reaches the port runs code in the driver.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import io

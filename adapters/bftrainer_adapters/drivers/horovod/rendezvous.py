@@ -8,6 +8,8 @@ Horovod's clients build ``http://ADDRESS:PORT/SCOPE/KEY`` from two variables and
 ``IP:PORT/TOKEN``: the request is then ``/TOKEN:PORT/SCOPE/KEY``, for the C++ client and urllib alike.
 """
 
+from __future__ import annotations
+
 import secrets
 import threading
 from collections.abc import Callable, Sequence

@@ -1,5 +1,7 @@
 """Driver ``horovodrun``: ``python -m bftrainer_adapters.drivers.horovod.stock TRAINER_DIR``, if the site allows it."""
 
+from __future__ import annotations
+
 from bftrainer.errors import InvalidValueError
 from bftrainer_adapters.drivers.common.run import Backend, Run, drive
 

@@ -6,6 +6,8 @@ or not. So a change waits here until rank 0 has reported that it trains. If rank
 is withdrawn and made again: horovodrun sends a second notice in no other way.
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 import signal

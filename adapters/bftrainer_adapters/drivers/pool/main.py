@@ -4,6 +4,8 @@ A node that joins starts its workers; a node that leaves loses only them. On a p
 and are killed after ``stop_s``. Run as ``python -m bftrainer_adapters.drivers.pool.main TRAINER_DIR``.
 """
 
+from __future__ import annotations
+
 import math
 import signal
 import time

@@ -3,6 +3,8 @@
 A lease ends with the worker's process, of which the driver hears within a poll: locally, or by its step on a node.
 """
 
+from __future__ import annotations
+
 import json
 import secrets
 import threading

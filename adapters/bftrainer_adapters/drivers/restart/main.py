@@ -8,6 +8,8 @@ Workers get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MAST
 BFTRAINER_HOSTS (``node:slots,node:slots``). Run as ``python -m bftrainer_adapters.drivers.restart.main TRAINER_DIR``.
 """
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Sequence
 

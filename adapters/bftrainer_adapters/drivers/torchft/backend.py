@@ -1,5 +1,7 @@
 """Replicas under torchft: one for each host slot. They join and leave between two steps, as the lighthouse's quorum says."""
 
+from __future__ import annotations
+
 import asyncio
 import secrets
 import threading

@@ -4,6 +4,8 @@ A connection that does not prove that it knows the trainer's key is closed withi
 kept. A replica has two connections, one for its steps and one for keys; another of the same kind is refused while it lasts.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Sequence

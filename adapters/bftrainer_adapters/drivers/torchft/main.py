@@ -1,5 +1,7 @@
 """Driver ``torchft``: ``python -m bftrainer_adapters.drivers.torchft.main TRAINER_DIR``. It needs no package of torchft."""
 
+from __future__ import annotations
+
 from bftrainer_adapters.drivers.common.run import drive
 from bftrainer_adapters.drivers.torchft.backend import ReplicaBackend
 

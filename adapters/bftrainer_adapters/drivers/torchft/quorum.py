@@ -6,6 +6,8 @@ a step waits for no time-out: it begins when every living member has asked for i
 the group joins it there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

@@ -9,6 +9,8 @@ checkpoints, ends, and resumes from the checkpoint.
 Run as ``python -m bftrainer_adapters.drivers.torchrun.main TRAINER_DIR``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
