@@ -31,6 +31,10 @@ from bftrainer.system.json_tail import BadLine
 
 MAX_WORKERS_KNOWN = 100_000
 MAX_REFUSED = 40
+LATE = "it did not leave, and was killed after"
+"""Of the reason of a driver that could not wait for the final checkpoint."""
+NO_CHECKPOINT = 0.02
+"""Resuming at a smaller share of the lost samples is starting again."""
 
 
 class Ending(Enum):
@@ -54,7 +58,8 @@ class DriverView:
     ``refused`` says what was not used of the lines: (key, problem), the first problem of each key.
     ``ranks_disagree``: what rank 0 saw last of weights or learning rates that differ between ranks.
     ``metrics``: of all lines that were read here. ``times``: when its nodes came to train. ``repeated``: samples that were
-    processed again after a restart, in all.
+    processed again after a restart, in all. ``unloaded``: (samples, incarnation), where that incarnation began again without
+    these samples and none has resumed since.
     """
 
     alive: bool = False
@@ -78,6 +83,7 @@ class DriverView:
     metrics: tuple[Metric, ...] = ()
     times: TrainingTimes = field(default_factory=TrainingTimes)
     repeated: float = 0.0
+    unloaded: tuple[float, int] = (0.0, 0)
 
     @property
     def occupied(self) -> frozenset[str]:
@@ -89,7 +95,7 @@ def after_start(view: DriverView) -> DriverView:
     """The view when another driver is started: only what rank 0 has counted stays."""
     return DriverView(
         alive=True, incarnation=view.incarnation, samples=view.samples, loss=view.loss, refused=view.refused,
-        metrics=view.metrics, repeated=view.repeated,
+        metrics=view.metrics, repeated=view.repeated, unloaded=view.unloaded,
     )  # fmt: skip
 
 
@@ -173,7 +179,8 @@ def after_progress(
 ) -> DriverView:
     """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
     samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
-    disagree, times, before, repeated = view.ranks_disagree, view.times, view.before, view.repeated
+    disagree, times, before = view.ranks_disagree, view.times, view.before
+    repeated, unloaded = view.repeated, view.unloaded
     measured: list[tuple[float, Mapping[str, float]]] = []
     for found in lines:
         if isinstance(found, BadLine):
@@ -193,8 +200,13 @@ def after_progress(
                 view = after_refused(view, "progress samples", problem)
             else:
                 # A fall without a restart is a counter that starts again, as with every epoch: nothing is done twice.
-                if samples is not None and (not trains or line.formed or (line.incarnation or 0) > view.incarnation):
-                    repeated += max(samples - line.samples, 0.0)
+                incarnation = line.incarnation or 0
+                restarted = not trains or line.formed or incarnation > view.incarnation
+                if samples is not None and restarted and line.samples < samples:
+                    repeated += samples - line.samples
+                    unloaded = (samples, incarnation) if line.samples < NO_CHECKPOINT * samples else (0.0, 0)
+                elif incarnation > unloaded[1]:
+                    unloaded = (0.0, 0)
                 samples = line.samples
         heard_s = line.at_s or heard_s
         if samples is not None and heard_s < view.said_s and view.on:
@@ -215,7 +227,7 @@ def after_progress(
         )
     return replace(
         view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, before=before,
-        ranks_disagree=disagree, metrics=metrics, times=times, repeated=min(repeated, MAX_SAMPLES),
+        ranks_disagree=disagree, metrics=metrics, times=times, repeated=min(repeated, MAX_SAMPLES), unloaded=unloaded,
     )  # fmt: skip
 
 

@@ -16,46 +16,102 @@ from command_line import bftrainer
 from live_machine import Machine, eventually, machine
 from patience import PATIENCE
 
-from bftrainer.live.trainers.remarks import repeat_text
+REPORTS = "from bftrainer.progress import Reporter\nimport os, time\nreport = Reporter()\n"
+KILLED = (
+    f"{REPORTS}import pathlib\nfile = pathlib.Path('saved')\n{{}}\nfor step in range(1, 10**5):\n    time.sleep(0.01)\n"
+    "    report.step(step=step, samples=10 * step, force=True)\n"
+    "    if step == 100 and report.incarnation == 1:\n        os.kill(os.getpid(), 9)\n"
+)
 
-REPORTS = "from bftrainer.progress import Reporter\nimport time\nreport = Reporter()\n"
-AT_SUBMIT = {
-    "a key misspelt": ('comand = ["python"]\n', "a.toml: unknown key 'comand', did you mean 'command'? (and 1 more)"),
-    "no TOML": ("max_nodes = = 2\n", "a.toml: is not TOML: Invalid value (at line 2, column 13)"),
-    "an interpreter misspelt": (
-        'command = ["pyhton", "t.py"]\n',
-        "a.toml: command: 'pyhton' does not exist or cannot be run",
-    ),
-    "a string for a list": ('command = "python t.py"\n', """expected a list like ["python", "train.py"]"""),
-    "a string for a number": ('command = ["true"]\nmax_nodes = "4"\n', "a.toml: max_nodes: "),
-    "more than at most": ('command = ["true"]\nmin_nodes = 5\nmax_nodes = 4\n', "min_nodes"),
-    "no such script": ('command = ["python3", "nope.py"]\n', "note: {}/a.toml: command: nope.py does not exist in {}"),
-    "an unknown launcher": ('command = ["true"]\nlauncher = "torchrn"\n', "did you mean 'torchrun'"),
-    "torchrun in torchrun": (
-        'command = ["torchrun"]\nlauncher = "torchrun"\nsetup = ["true"]\n',
-        "starts the workers itself",
-    ),
-    "a space in the name": (
-        'command = ["true"]\nmodel = "my model"\n',
-        "model: expected up to 64 letters, digits, dots",
-    ),
-    "an image of a registry": (
-        'command = ["true"]\nimage = "docker://torch"\n',
-        "image: expected a .sif or .sqsh file",
-    ),
-    "a forgotten group": (
-        'command = ["python3", "alone.py"]\n',
-        "alone.py forms no process group that bftrainer knows",
-    ),
-    "no checkpoint": (
-        'command = ["python3", "alone.py"]\nmax_nodes = 1\n',
-        "alone.py names no checkpoint, so that all of its work is repeated when its nodes leave; `bftrainer adapt alone.py`",
-    ),
-    "another launcher": (
-        'command = ["python3", "hvd.py"]\n',
-        "hvd.py uses horovod; expected launcher = 'horovod', got 'restart'",
-    ),
-}
+
+class Mistake(NamedTuple):
+    """Its number in the list of common mistakes (0: not of it), the place where it is told, and the words of that line.
+
+    ``keys`` are of its trainer file, ``script`` is that of its workers, ``said`` the command where there is no file.
+    """
+
+    number: int
+    place: str
+    words: str
+    keys: str = ""
+    script: str = ""
+    said: str = ""
+
+
+def _at_submit(number: int, keys: str, words: str) -> Mistake:
+    return Mistake(number, "submit", words, keys)
+
+
+def _in_list(number: int, script: str, words: str, keys: str = "") -> Mistake:
+    return Mistake(number, "list", words, keys, script)
+
+
+MISTAKES = {
+    "a key misspelt": _at_submit(1, 'comand = ["python"]\n',
+        "a.toml: unknown key 'comand', did you mean 'command'? (and 1 more)"),
+    "no TOML": _at_submit(2, "max_nodes = = 2\n", "a.toml: is not TOML: Invalid value (at line 2, column 13)"),
+    "an interpreter misspelt": _at_submit(3, 'command = ["pyhton", "t.py"]\n',
+        "a.toml: command: 'pyhton' does not exist or cannot be run"),
+    "no-bftrainer": _in_list(4, REPORTS, "No module named 'bftrainer'",
+        f'command = ["{sys.executable}", "-S", "no-bftrainer.py"]\n'),
+    "no-module": _in_list(5, "import torch_of_another_venv\n", "No module named 'torch_of_another_venv'"),
+    "no such script": _at_submit(6, 'command = ["python3", "nope.py"]\n',
+        "note: {}/a.toml: command: nope.py does not exist in {}"),
+    "no-script": _in_list(6, "", "no-script.py': [Errno 2] No such file or directory"),
+    "no checkpoint": _at_submit(7, 'command = ["python3", "alone.py"]\nmax_nodes = 1\n',
+        "alone.py names no checkpoint, so that all of its work is repeated when its nodes leave; `bftrainer adapt alone.py`"),
+    "no-checkpoint": _in_list(7, KILLED.format(""),
+        "restarted: all 1,000 samples are repeated; it has loaded no checkpoint (docs/recipes.md)"),
+    "never-leaves": _in_list(8, f"{REPORTS}for n in range(10**6):\n    report.step(step=n, samples=n)\n    time.sleep(0.1)\n",
+        "canceled by its user; it did not leave, and was killed after 1 s (stop_s)", "stop_s = 1.0\n"),
+    "no-place": _in_list(9, "open('/proc/nothing/ckpt', 'w')\n", "No such file or directory: '/proc/nothing/ckpt'"),
+    "full-disk": _in_list(10, "open('/dev/full', 'w').write('x' * 1000000)\n",
+        "OSError: [Errno 28] No space left on device"),
+    "nan": _in_list(11, f"{REPORTS}report.step(step=1, samples=10, loss=float('nan'))\n",
+        "the loss is NaN at step 1: training has"),
+    "too-large": _in_list(12, f"{REPORTS}\n", "needs 64 nodes; the pilot has ", "min_nodes = 64\nmax_nodes = 64\n"),
+    "a string for a list": _at_submit(13, 'command = "python t.py"\n', """expected a list like ["python", "train.py"]"""),
+    "a string for a number": _at_submit(13, 'command = ["true"]\nmax_nodes = "4"\n', "a.toml: max_nodes: "),
+    "more than at most": _at_submit(13, 'command = ["true"]\nmin_nodes = 5\nmax_nodes = 4\n', "min_nodes"),
+    "a space in a name": _at_submit(14, 'command = ["true"]\nmodel = "my model"\n',
+        "model: expected up to 64 letters, digits, dots"),
+    "an unknown launcher": _at_submit(15, 'command = ["true"]\nlauncher = "torchrn"\n', "did you mean 'torchrun'"),
+    "torchrun in torchrun": _at_submit(15, 'command = ["torchrun"]\nlauncher = "torchrun"\nsetup = ["true"]\n',
+        "starts the workers itself"),
+    "a forgotten group": _at_submit(16, 'command = ["python3", "alone.py"]\n',
+        "alone.py forms no process group that bftrainer knows"),
+    "alone": _in_list(16, f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(60)\n",
+        "2 workers were started, but this one trains", "min_nodes = 2\nmax_nodes = 2\n"),
+    "another launcher": _at_submit(16, 'command = ["python3", "hvd.py"]\n',
+        "hvd.py uses horovod; expected launcher = 'horovod', got 'restart'"),
+    "port-in-use": _in_list(17,
+        "import socket\na, b = socket.socket(), socket.socket()\na.bind(('127.0.0.1', 0))\nb.bind(a.getsockname())\n",
+        "OSError: [Errno 98] Address already in use"),
+    "slow-imports": _in_list(18, f"import time\ntime.sleep(4)\n{REPORTS}report.step(step=1, samples=1)\n",
+        "", "hang_s = 2.0\n"),
+    "deletes-it": _in_list(19, KILLED.format("file.unlink(missing_ok=True)\nfile.write_text('100')"),
+        "restarted: all 1,000 samples are repeated; it has loaded no checkpoint (docs/recipes.md)"),
+    "hangs": _in_list(20, f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(600)\n", "hung: no report for 2 s (hang_s)",
+        "hang_s = 2.0\n"),
+    "early": _in_list(21, f"{REPORTS}report.step(step=0, samples=0)\n", "ended with status 0 after 0 of 100,000 samples",
+        "samples_total = 100000.0\n"),
+    "no nodes": Mistake(23, "submit", "--max-nodes is missing; expected for example: ", said="submit {}/alone.py"),
+    "a name twice": Mistake(24, "submit", "'alone' is taken; expected a name", said="submit {}/alone.py --max-nodes 1"),
+    "an unknown name": Mistake(25, "show", "no trainer named 'nope'; see `bftrainer list --all`", said="show nope"),
+    "broken-horovod": _in_list(26, "import time; time.sleep(60)\n", "libtorch.so: cannot open shared object file",
+        'launcher = "horovod"\n'),
+    "an image of a registry": _at_submit(0, 'command = ["true"]\nimage = "docker://torch"\n',
+        "image: expected a .sif or .sqsh file"),
+    "gpu-memory": _in_list(0, "raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')\n",
+        "GPU out of memory on n"),
+    "host-memory": _in_list(0, "raise MemoryError\n", "host out of memory on n"),
+    "silent": _in_list(22, "import time\ntime.sleep(600)\n", "has run for a minute without reporting"),  # last
+}  # fmt: skip
+RUN = [name for name, mistake in MISTAKES.items() if mistake.place == "list"]
+
+
+def test_all_26_are_here() -> None:
+    assert {mistake.number for mistake in MISTAKES.values()} - {0} == {*range(1, 27)}
 
 
 @pytest.fixture
@@ -67,15 +123,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("mistake", AT_SUBMIT)
-def test_it_is_told_at_submit(folder: Path, mistake: str) -> None:
-    text, words = AT_SUBMIT[mistake]
-    most = "" if "max_nodes" in text else "max_nodes = 2\n"
-    (folder / "a.toml").write_text(f'name = "a"\n{most}{text}')
-    ended = bftrainer("submit", folder / "a.toml", "--state", folder / "state")
-    (line,) = ended.err.splitlines()
-    assert words.format(folder, folder) in line
-    assert (ended.status == 0) == line.startswith("note: ")
+@pytest.mark.parametrize("name", [name for name, mistake in MISTAKES.items() if mistake.place == "submit"])
+def test_it_is_told_at_the_command(folder: Path, name: str) -> None:
+    mistake, state = MISTAKES[name], ("--state", folder / "state")
+    said = mistake.said.format(folder).split() or ["submit", folder / "a.toml"]
+    most = "" if "max_nodes" in mistake.keys else "max_nodes = 2\n"
+    (folder / "a.toml").write_text(f'name = "a"\n{most}{mistake.keys}')
+    if mistake.number == 24:
+        bftrainer(*said, *state)
+    ended = bftrainer(*said, *state)
+    lines = [line for line in ended.err.splitlines() if mistake.number != 24 or not line.startswith("note: ")]
+    assert mistake.words.format(folder, folder) in lines[0]
+    assert (len(lines), ended.status == 0) == (1, lines[0].startswith("note: "))
 
 
 def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,47 +160,6 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     assert request["spec"]["command"][1:] == ["ddp.py", "--lr", "0.1"]
     (folder / "hf.py").write_text("from transformers import Trainer\nconstant_batch(8)\n")
     assert submit("hf.py", "--max-nodes", "5")[1].startswith("submitted hf: 1, 2 or 4 nodes, launcher torchrun")
-    for command in ("show", "plot", "explain", "logs"):
-        ended = bftrainer(command, "nope", "--state", "state")
-        assert (ended.status, ended.err.count("\n"), "()" in ended.err) == (2, 1, False)
-
-
-def test_a_checkpoint_that_is_not_loaded_is_told_at_the_first_loss() -> None:
-    assert "all 900 samples are repeated; it has loaded no checkpoint" in repeat_text(900.0, 2, 1.0)
-    assert repeat_text(900.0, 0, 1.0).startswith("restarted: all 900 samples are repeated; it has loaded no checkpoint")
-    assert repeat_text(900.0, 1, 300.0) == "lost 1 node: 900 samples since the last checkpoint are repeated"
-
-
-class Ran(NamedTuple):
-    """A script of one worker per node, the words of its remark in `list --all`, and keys of its trainer file."""
-
-    script: str
-    words: str
-    keys: str = ""
-
-
-RUN = {
-    "no-bftrainer": Ran("import bftrainer_of_another_venv\n", "No module named 'bftrainer_of_another_venv'"),
-    "no-script": Ran("", "No such file or directory"),
-    "no-place": Ran("open('/proc/nothing/ckpt', 'w')\n", "No such file or directory: '/proc/nothing/ckpt'"),
-    "full-disk": Ran("open('/dev/full', 'w').write('x' * 1000000)\n", "OSError: [Errno 28] No space left on device"),
-    "nan": Ran(f"{REPORTS}report.step(step=1, samples=10, loss=float('nan'))\n", "the loss is NaN at step 1: training has"),
-    "early": Ran(f"{REPORTS}report.step(step=0, samples=0)\n", "ended with status 0 after 0 of 100,000 samples",
-                 "samples_total = 100000.0\n"),
-    "alone": Ran(f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(60)\n", "2 workers were started, but this one trains",
-                 "min_nodes = 2\nmax_nodes = 2\n"),
-    "port-in-use": Ran(
-        "import socket\na, b = socket.socket(), socket.socket()\na.bind(('127.0.0.1', 0))\nb.bind(a.getsockname())\n",
-        "OSError: [Errno 98] Address already in use",
-    ),
-    "gpu-memory": Ran("raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')\n", "GPU out of memory on n"),
-    "host-memory": Ran("raise MemoryError\n", "host out of memory on n"),
-    "hangs": Ran(f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(600)\n", "hung: no report for 2 s (hang_s)",
-                 "hang_s = 2.0\n"),
-    "broken-horovod": Ran("import time; time.sleep(60)\n", "libtorch.so: cannot open shared object file",
-                          'launcher = "horovod"\n'),
-    "too-large": Ran(f"{REPORTS}\n", "needs 64 nodes; the pilot has ", "min_nodes = 64\nmax_nodes = 64\n"),
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -150,14 +168,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     nodes = " ".join(f"n{i}" for i in range(2 * len(RUN) + 3))
     on = machine(tmp_path_factory.mktemp("mistakes"), [(0, nodes, ""), (3600, "", "n1")])
     try:
-        for name, ran in RUN.items():
-            if ran.script:
-                (on.work / f"{name}.py").write_text(ran.script)
-            most = "" if "max_nodes" in ran.keys else "max_nodes = 1\n"
-            command = json.dumps([sys.executable, f"{name}.py"])
-            (on.work / f"{name}.toml").write_text(
-                f'name = "{name}"\ncommand = {command}\nsamples_per_s = 10.0\n{most}{ran.keys}'
-            )
+        for name in RUN:
+            keys = MISTAKES[name].keys
+            if script := MISTAKES[name].script:
+                (on.work / f"{name}.py").write_text(script)
+            most = "" if "max_nodes" in keys else "max_nodes = 1\n"
+            command = "" if "command" in keys else f"command = {json.dumps([sys.executable, f'{name}.py'])}\n"
+            (on.work / f"{name}.toml").write_text(f'name = "{name}"\nsamples_per_s = 10.0\n{command}{most}{keys}')
             on.bftrainer("submit", on.work / f"{name}.toml")
         stub = on.work / "stubs/horovod"
         stub.mkdir(parents=True)
@@ -218,9 +235,25 @@ def test_a_script_is_rehearsed_first_and_submitted_only_if_it_passes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", RUN)
-def test_it_is_told_in_list(told: Machine, mistake: str) -> None:
-    def remark() -> str:
-        return next((str(row["remark"]) for row in told.rows("list", "--all") if row["name"] == mistake), "")
+def test_an_unknown_name_is_told_where_a_pilot_runs(told: Machine) -> None:
+    for command in ("show", "plot", "explain", "logs"):
+        ended = told.bftrainer(command, "nope", check=False)
+        assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+        assert MISTAKES["an unknown name"].words in ended.stderr.replace(f" in {told.state}", "")
 
-    eventually(lambda: RUN[mistake].words in remark(), 30)
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUN)
+def test_it_is_told_in_list(told: Machine, name: str) -> None:
+    mistake = MISTAKES[name]
+
+    def row() -> dict[str, object]:
+        return next((row for row in told.rows("list", "--all") if row["name"] == name), {"remark": "", "status": ""})
+
+    if mistake.number == 8:
+        eventually(lambda: row()["status"] == "running", 30)
+        told.bftrainer("cancel", name)
+    if not mistake.words:  # no mistake
+        eventually(lambda: row()["status"] == "done", 30)
+        assert row()["remark"] == ""
+    eventually(lambda: mistake.words in str(row()["remark"]), 30)

@@ -223,7 +223,7 @@ class TrainerManager:
         self._note_refused(it, len(was.refused))
         if (samples := view.repeated - was.repeated) > 0:
             it.repeated_samples += samples
-            self._recorder.note("repeat", it.name, repeat_text(samples, len(state.lost), view.samples or 0.0))
+            self._recorder.note("repeat", it.name, repeat_text(samples, len(state.lost), loaded=not view.unloaded[0]))
         if not it.record.status.is_final and (why := self._early_stops.hear(it.record, view)):
             self._recorder.note("stop", it.name, why)
             self.change(it.name, TrainerChange(status=TrainerStatus.CANCELLED, reason=why))

@@ -16,7 +16,7 @@ from bftrainer.live.trainers.steps import TargetState
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.protocol.log_tail import out_of_memory
-from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.protocol.reports import LATE, DriverView, Ending
 from bftrainer.protocol.task_board import PUT_ASIDE
 
 MAX_FAILURES = 4
@@ -94,7 +94,9 @@ def _after_end(
                 reason = f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
             return Outcome(replace(change, status=TrainerStatus.DONE, reason=reason, finished=True), is_over=True)
         case _ if record.status.is_final:
-            return Outcome(replace(change, finished=True), is_over=True)
+            _, late, how = view.reason.partition(LATE)
+            told = f"{record.reason}; {late}{how}" if late else None
+            return Outcome(replace(change, finished=True, reason=told), is_over=True)
         case _ if fault:
             return after_failure(record, samples, fault, (), change)
         case Ending.FAILED | Ending.KILLED as how if target is TargetState.RUN and (

@@ -13,8 +13,6 @@ from bftrainer.protocol.reports import DriverView, Ending
 REPORTS_WITHIN_S = 60.0
 COMPLETE = 0.99
 """A trainer that is done has processed this share of ``samples_total``: the last batches may have been dropped."""
-NO_CHECKPOINT = 0.02
-"""Resuming at a smaller share of the lost samples is starting again."""
 NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/recipes.md)"
 _NOTICE = "srun: cluster configuration lacks support for cpu binding"
 """Of every step, where slurmd binds no tasks."""
@@ -31,9 +29,8 @@ def remark(view: DriverView, now_s: HostS) -> str:
         return view.reason
     if view.ranks_disagree:
         return disagreement_text(view.ranks_disagree)
-    for key, problem in view.refused:
-        return refused_text(key, problem)
-    return ""
+    again = repeat_text(view.unloaded[0], 0, loaded=False) if view.unloaded[0] else ""
+    return "; ".join(filter(None, [again, *(refused_text(*each) for each in view.refused[:1])]))
 
 
 def closing_remark(view: DriverView, samples_total: float | None) -> str:
@@ -58,10 +55,10 @@ def refused_text(key: str, problem: str) -> str:
     return f"report not used: {key}: {problem}"
 
 
-def repeat_text(samples: float, lost_nodes: int, resumed_at: float) -> str:
+def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
     """Work that was not in the checkpoint from which a trainer resumes, in samples."""
     cause = f"lost {lost_nodes} node{'s' * (lost_nodes != 1)}" if lost_nodes else "restarted"
-    if resumed_at < NO_CHECKPOINT * samples:
+    if not loaded:
         return f"{cause}: all {samples:,.0f} samples are repeated; it has loaded no checkpoint (docs/recipes.md)"
     return f"{cause}: {samples:,.0f} samples since the last checkpoint are repeated"
 

@@ -140,7 +140,9 @@ def test_who_does_not_leave_within_stop_s_is_killed(terms: Terms) -> None:
     told.hear(StopRequested())
     assert told.hear(TimePassed(), at_s=29.9) == []
     told.hear(TimePassed(), at_s=30.0)
-    assert told.state.outcome == DriverOutcome(Ending.STOPPED, "stop requested; killed after 30 s")
+    assert told.state.outcome == DriverOutcome(
+        Ending.STOPPED, "stop requested; it did not leave, and was killed after 30 s (stop_s)"
+    )
     assert not told.state.checkpointed
 
 

@@ -14,7 +14,7 @@ from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.events import Event, Hung, Running, Warm, WarmingCanceled, Withheld
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.progress_line import Phase, ProgressLine
-from bftrainer.protocol.reports import Ending
+from bftrainer.protocol.reports import LATE, Ending
 from bftrainer_adapters.drivers.common.membership import Action, Announce, Drop, Leave, Member, Membership, StartWarming
 from bftrainer_adapters.drivers.common.outcome import (
     CANNOT_START,
@@ -471,7 +471,7 @@ def _passed(it: RunState, now_s: float) -> list[Step]:
         steps += [Retry(member, slot) for member, slot in it.retries.due(now_s) if member in here]
     if leaving is not None and now_s - leaving.since_s >= terms.stop_s:
         if leaving.is_final:
-            reason = f"{leaving.reason}; killed after {terms.stop_s:g} s"
+            reason = f"{leaving.reason}; {LATE} {terms.stop_s:g} s (stop_s)"
             it.outcome = DriverOutcome(Ending.STOPPED, reason)
         else:
             steps += _kill(it)
