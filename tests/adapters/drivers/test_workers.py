@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -98,6 +99,27 @@ def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> No
         timeout=180,
     )
     assert echoed.stdout.decode().strip() == repr(arguments)
+
+
+def test_setup_begins_with_the_environment_of_the_trainer_whatever_profiles_do(
+    directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings, tmp_path: Path
+) -> None:
+    (tmp_path / ".bash_profile").write_text("export PATH=/usr/bin:/bin CONDA_PREFIX=/base SITE=1\n")
+    own = {
+        "HOME": str(tmp_path),
+        "PATH": "/venv/bin:/bin",
+        "CONDA_PREFIX": "/my 'env",
+        "VIRTUAL_ENV": "/venv",
+        "a b": "c",
+    }
+    events = EventWriter(directory.events, 1)
+    trainer = dataclasses.replace(order, setup=("PATH=/module/bin:$PATH",), environment=own)
+    starter = WorkerStarter(directory, trainer, settings, events)
+    worker = starter.start(HOST, 0, ["sh", "-c", 'echo "$PATH|$CONDA_PREFIX|$VIRTUAL_ENV|$SITE|$BFTRAINER_GIVEN"'], {})
+    assert starter.wait(worker) == 0
+    assert worker.log.read_text() == "/module/bin:/venv/bin:/bin:/usr/bin:/bin|/my 'env|/venv|1|\n"
+    starter.close()
+    events.close()
 
 
 def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:

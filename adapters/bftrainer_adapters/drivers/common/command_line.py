@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bftrainer.domain.fragments import job_of
 from bftrainer.protocol.hosts import HostSlots
@@ -32,18 +32,30 @@ def visible_gpus(part: Sequence[HostSlots], own: HostSlots | None = None) -> dic
     return {VISIBLE: ",".join(str(host.gpu) for host in gpus)} if gpus else {}
 
 
+GIVEN = "BFTRAINER_GIVEN"
+
+
+def given(environment: Mapping[str, str], names: Iterable[str]) -> str:
+    """Shell lines that set these variables, and PATH before that of the profiles, as they were."""
+    kept = [(name, environment[name]) for name in names if name.isidentifier() and name != "PATH"]
+    path = [f'export PATH={shlex.quote(environment["PATH"])}"${{PATH:+:$PATH}}"'] if environment.get("PATH") else []
+    return "\n".join([*(f"export {name}={shlex.quote(value)}" for name, value in kept), *path])
+
+
 def inside_step(setup: Sequence[str], command: Sequence[str], gpus: str = "", runtime: str = "") -> list[str]:
     """``command``, by a container runtime, after the user's setup lines, without core files.
 
     The limit is set here because the driver's limits do not apply to a Slurm step. One core file of an aborted worker was
-    594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda activate`` are functions of a login shell. ``gpus``
-    are set here because Slurm sets CUDA_VISIBLE_DEVICES of a step to all GPUs of its job, whatever srun's environment says.
+    594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda activate`` are functions of a login shell, whose
+    profiles set PATH and may activate another environment: then GIVEN is evaluated. ``gpus`` are set here because Slurm sets
+    CUDA_VISIBLE_DEVICES of a step to all GPUs of its job, whatever srun's environment says.
     """
     shell = ["/bin/bash", "-l"] if setup else ["/bin/bash"]
     visible = [f"export {VISIBLE}={shlex.quote(gpus)}"] if gpus else []
     lines = [
         "ulimit -c 0",
         f"trap '' {NOTICE}",
+        *([f'eval "${GIVEN}"', f"unset {GIVEN}"] if setup else []),
         *visible,
         *(f"{line} || exit" for line in setup),
         f'exec {runtime}"$@"',

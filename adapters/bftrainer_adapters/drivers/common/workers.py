@@ -18,7 +18,14 @@ from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import end_all, identify
-from bftrainer_adapters.drivers.common.command_line import VISIBLE, filled_prefix, inside_step, worker_environment
+from bftrainer_adapters.drivers.common.command_line import (
+    GIVEN,
+    VISIBLE,
+    filled_prefix,
+    given,
+    inside_step,
+    worker_environment,
+)
 from bftrainer_adapters.drivers.common.container import container
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
@@ -139,11 +146,14 @@ class WorkerStarter:
         gpus = environment.get(VISIBLE, "") if host.is_gpu else ""
         all_variables = worker_environment(os.environ, self._settings, self._trainer, variables)
         box = container(self._trainer.image, self._trainer.cwd, self._directory.path, all_variables)
+        all_variables |= box.variables
+        if self._trainer.setup and not box.of_step:  # in pyxis, the image's environment is to win
+            all_variables[GIVEN] = given(all_variables, self._trainer.environment)
         inside = inside_step(self._trainer.setup, [*box.arguments, *command], gpus, box.runtime)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *box.of_step, *inside],
             cwd=self._trainer.cwd,
-            env={**all_variables, **box.variables},
+            env=all_variables,
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
