@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import tempfile
@@ -71,6 +72,17 @@ settings.load_profile("patient")
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+# Databases sync at each write: on a disk, tests wait for that a third of their time.
+_MEMORY = Path("/dev/shm")
+if (
+    "TMPDIR" not in os.environ
+    and os.access(_MEMORY, os.W_OK)
+    and not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC
+    and shutil.disk_usage(_MEMORY).free > 4e9
+):
+    os.environ["TMPDIR"] = str(_MEMORY)
+    tempfile.tempdir = None
 
 DAEMONS = frozenset({"slurm_version", "elastic_horovod", "browser"})
 """Fixtures of real Slurm clusters, groups of workers and browsers: see ``slow`` in pyproject.toml."""

@@ -27,7 +27,8 @@ EVERY_STEP = {"BFTRAINER_REPORT_EVERY_S": "0"}
 
 def sharded(folder: Path) -> Trainer:
     need_package("torch")
-    return Trainer(folder, COMMAND, driver="torchrun", environment=EVERY_STEP)
+    command = [*COMMAND, "--step-s=0"]  # a checkpoint takes several of such steps
+    return Trainer(folder, command, driver="torchrun", environment=EVERY_STEP)
 
 
 def lines_of(*files: Path) -> list[Line]:
