@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from itertools import pairwise
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from fakes_live import FakeClock
 from live_house import House, spec
+from live_machine import eventually
 
 from bftrainer.cli.doctor.pilot import examine_hints
 from bftrainer.config.pilot import HintsConfig, WorkersConfig
@@ -121,25 +124,6 @@ def test_looks_without_hints_become_rarer_and_then_not(tmp_path: Path) -> None:
     assert it.reasons().count("the pilot ends") == 4, "the scheduler was not taken for silent meanwhile"
 
 
-def test_a_hint_waits_for_the_budget_of_calls(tmp_path: Path) -> None:
-    it = house(tmp_path)
-    it.cluster.looks_every_s = 25.0
-    for at_s in range(1, 100):
-        it.at(float(at_s), lambda: send(it.path))
-    looks: list[float] = []
-    observe = it.cluster.observe
-
-    def counted() -> object:
-        found = observe()
-        looks.append(it.clock.elapsed_s())
-        return found
-
-    it.cluster.observe = counted  # type: ignore[assignment, method-assign]
-    it.pilot(100.0)
-    assert len(looks) >= 3
-    assert min(b - a for a, b in pairwise(looks)) >= 25.0
-
-
 def test_a_flood_of_another_user_costs_a_tick_a_few_reads_and_the_scheduler_a_few_looks(tmp_path: Path) -> None:
     it = house(tmp_path, looks_per_minute=12.0)
     with_flood: list[int] = []
@@ -244,3 +228,58 @@ def test_doctor_tells_whether_hints_arrive(tmp_path: Path) -> None:
     gone = examine_hints(tmp_path, config)
     assert gone.state is CheckStatus.WARNING
     assert "a test from this host did not arrive" in gone.detail
+
+
+# --- The lines of an Epilog that send hints: jobscripts/hint.sh
+
+SCRIPT = Path(__file__).parents[2] / "jobscripts" / "hint.sh"
+_SLOW_NAMES = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (node && strstr(node, "slow")) sleep(60);
+    return real(node, service, hints, found);
+}
+"""
+
+
+def test_the_script_for_nodes_sends_a_hint_and_never_fails(listener: HintListener) -> None:
+    there = f"{listener.counts.address}/{listener.counts.port}"
+    for pilots, wanted in ((f"127.0.0.1/9 {there}", 1), ("no.such.host.invalid/7717", 0), ("", 0)):
+        done = subprocess.run(
+            ["bash", str(SCRIPT)], env={"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": pilots}, timeout=60, check=False,
+            capture_output=True,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        if wanted:
+            eventually(listener.take)
+    without = subprocess.run(
+        ["/bin/bash", str(SCRIPT)], env={"PATH": "/nowhere"}, timeout=60, check=False, capture_output=True
+    )
+    assert (without.returncode, without.stderr) == (0, b""), "no program of its own there"
+
+
+def test_a_hint_outlives_the_process_group_of_its_epilog(listener: HintListener) -> None:
+    """slurmd kills the group as soon as the Epilog has ended."""
+    environment = {"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": f"{listener.counts.address}/{listener.counts.port}"}
+    for _ in range(20):
+        epilog = subprocess.Popen(["bash", str(SCRIPT)], env=environment, process_group=0)
+        assert epilog.wait(60) == 0
+        with suppress(ProcessLookupError):
+            os.killpg(epilog.pid, signal.SIGKILL)
+        eventually(listener.take)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for a slow DNS")
+def test_a_name_that_dns_is_slow_to_find_costs_no_other_pilot_its_hint(listener: HintListener, tmp_path: Path) -> None:
+    (tmp_path / "names.c").write_text(_SLOW_NAMES)
+    library = tmp_path / "names.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "names.c", "-ldl"], check=True, timeout=60)
+    pilots = f"slow.invalid/7717 127.0.0.1/{listener.counts.port}"
+    env = {"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": pilots, "LD_PRELOAD": str(library)}
+    subprocess.run(["bash", str(SCRIPT)], env=env, timeout=60, check=True)
+    eventually(listener.take)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 from contextlib import closing
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from fakes_live import START_S, FakeClock
+from fakes_live import FakeClock
 from live_house import House, house, spec
 from live_machine import eventually, machine
 
@@ -89,21 +88,6 @@ def test_what_is_excluded_is_given_back(home: House, nodes: dict[str, list[str]]
     home.pilot(55)
     assert seen == [["n3", "n4"], ["n1", "n2", "n3", "n4"]]
     reloads(home)
-
-
-def test_quiet_hours_keep_what_is_held_and_take_nothing_more(home: House) -> None:
-    now = datetime.fromtimestamp(START_S).astimezone()
-    span = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M}"
-    home.submit(spec("a", max_nodes=4))
-    home.at(10, lambda: home.reload(nodes={"quiet_hours": [span]}))
-    home.at(15, lambda: home.cluster.take("n1"))
-    home.at(16, lambda: home.cluster.give("n1"))
-    seen: list[list[str]] = []
-    home.at(40, lambda: seen.append(held(home)))
-    home.at(41, lambda: home.reload(nodes={"quiet_hours": []}))
-    home.at(60, lambda: seen.append(held(home)))
-    home.pilot(65)
-    assert seen == [["n2", "n3", "n4"], ["n1", "n2", "n3", "n4"]]
 
 
 def test_what_holders_were_started_with_stays_and_is_named(home: House) -> None:

@@ -21,7 +21,6 @@ from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import DriverView, Ending
-from bftrainer.system.processes import identify
 
 TWO = (HostSlots("n1", 1, "f1"), HostSlots("n2", 1, "f2"))
 
@@ -85,38 +84,6 @@ def stepper(path: Path, steps: int = 10_000) -> list[str]:
     return [sys.executable, str(STEPPER), str(path / "c.json"), str(path / "steps"), str(steps), "0.02"]
 
 
-def test_children_of_a_worker_end_with_it(driven: Driven) -> None:
-    """A data loader that nobody has joined would hold the node's memory, and its files, for ever."""
-    driven.start(
-        "import os, subprocess\n"
-        "child = subprocess.Popen(['sleep', '1000'])\n"
-        "open(os.environ['RANK'] + '.child', 'w').write(str(child.pid))\n"
-        "os._exit(0)"
-    )
-    driven.ends(Ending.DONE)
-    children = [int((driven.path / f"{rank}.child").read_text()) for rank in range(2)]
-    eventually(lambda: [identify(pid) for pid in children] == [None, None])
-
-
-def test_a_crash_fails_with_its_last_lines_although_its_peer_was_killed_for_it(driven: Driven) -> None:
-    driven.start("import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no data set')\ntime.sleep(3600)")
-    view = driven.ends(Ending.FAILED)
-    assert view.tail == ("no data set",)
-    assert view.reason == "status 1, node n2, slot 0"
-    assert driven.events("withheld") == []
-
-
-def test_a_killed_worker_was_taken_and_the_rest_goes_on_without_it(driven: Driven) -> None:
-    driven.start(stepper(driven.path))
-    eventually(lambda: len(driven.pids()) == 2 and (driven.path / "steps").exists())
-    os.kill(driven.pids()[1], signal.SIGKILL)
-    eventually(lambda: len(driven.events("running")) == 2)
-    assert driven.events("running")[-1]["fragments"] == ["f1"]
-    assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
-    driven.launcher.order("t", (*TWO, HostSlots("n3", 1, "f3")))
-    eventually(lambda: driven.events("running")[-1]["fragments"] == ["f1", "f3"])
-
-
 def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: Driven) -> None:
     """As NCCL's watchdog does: the abort is the worker's own."""
     driven.start(
@@ -133,15 +100,6 @@ def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: 
     eventually(lambda: len(driven.events("running")) == 2)
     assert driven.events("running")[-1]["fragments"] == ["f1"]
     assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
-
-
-def test_no_hosts_is_checkpoint_and_stop(driven: Driven) -> None:
-    driven.start(stepper(driven.path))
-    eventually(lambda: (driven.path / "steps").exists())
-    driven.launcher.order("t", ())
-    driven.ends(Ending.STOPPED)
-    last = int((driven.path / "steps").read_text().split()[-2])
-    assert json.loads((driven.path / "c.json").read_text()) >= last - 1
 
 
 def test_a_signal_asks_programs_that_do_not_read_the_control_file(driven: Driven) -> None:
@@ -173,7 +131,7 @@ import sys, time
 from bftrainer.progress import Reporter
 report = Reporter()
 report.step(step=1, samples=1, world_size=1)
-for _ in range(60):
+for _ in range(40):
     time.sleep(0.1)
     if sys.argv[1] == "busy":
         report.busy()
@@ -187,10 +145,10 @@ time.sleep(0.1)
 
 @pytest.mark.parametrize(("calls", "ending"), [("busy", Ending.DONE), ("metrics", Ending.DONE), ("", Ending.FAILED)])
 def test_a_long_evaluation_that_gives_signs_of_life_is_no_hang(driven: Driven, calls: str, ending: Ending) -> None:
-    """Of 6 s, with ``hang_s = 3`` in the trainer file; the site's is 120."""
-    driven.start([sys.executable, "-c", EVALUATES, calls], TWO[:1], hang_s=3.0)
+    """Of 4 s, with ``hang_s = 2`` in the trainer file; the site's is 120."""
+    driven.start([sys.executable, "-c", EVALUATES, calls], TWO[:1], hang_s=2.0)
     view = driven.ends(ending)
-    assert view.reason == ("" if calls else "hung: no report for 3 s (hang_s)")
+    assert view.reason == ("" if calls else "hung: no report for 2 s (hang_s)")
     assert view.samples == (2 if calls else 1), "the last report is not lost"
 
 
@@ -205,14 +163,6 @@ def test_once_per_trainer_for_programs_that_start_their_own_workers(driven: Driv
     driven.ends(Ending.DONE)
     (log,) = (driven.path / "trainers/t/logs/1").glob("*.log")
     assert log.read_text() == "2 n1:1,n2:1\n"
-
-
-def test_stage_in_runs_once_per_fragment_before_its_workers(driven: Driven) -> None:
-    hosts = (HostSlots("n1", 3, "f1"),)
-    stage = ["sleep 0.2; echo $BFTRAINER_FRAGMENT >> staged"]
-    driven.start("import pathlib; print(pathlib.Path('staged').read_text())", hosts, stage_in=stage)
-    driven.ends(Ending.DONE)
-    assert (driven.path / "staged").read_text() == "f1\n"
 
 
 def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Driven) -> None:

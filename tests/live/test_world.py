@@ -103,27 +103,6 @@ def test_cancel_asks_for_a_checkpoint_and_is_final(home: House) -> None:
     assert any("no such trainer" in n for n in home.notes())
 
 
-def test_a_trainer_that_does_not_stop_is_killed(home: House) -> None:
-    home.cluster.give("n1")
-    home.launcher.behaviour["a"] = "deaf"
-    home.submit(spec("a", max_nodes=1))
-    home.at(5, lambda: home.ask(RequestKind.CANCEL, "a"))
-    home.pilot(30)
-    assert ("kill", "a", frozenset()) in home.launcher.orders
-
-
-def test_done_frees_the_nodes_for_the_next(home: House) -> None:
-    home.cluster.give("n1")
-    home.submit(spec("a", max_nodes=1), spec("b", max_nodes=1))
-    home.tables["decisions"] = {"max_parallel": 1}
-    home.__post_init__()
-    home.cluster.give("n1")
-    home.at(6, lambda: home.launcher.finish("a"))
-    home.pilot(20)
-    assert home.status("a") == "done"
-    assert [(w, n) for w, n, _ in home.launcher.orders] == [("start", "a"), ("start", "b"), ("stop", "b")]
-
-
 def test_a_script_that_fails_at_once_backs_off_then_fails_with_its_last_lines(home: House) -> None:
     home.cluster.give("n1")
     home.launcher.behaviour["a"] = "fails"
@@ -188,17 +167,6 @@ def test_refused_nodes_are_left_alone_and_noted(home: House) -> None:
     assert 1 <= sum("refused n1" in n for n in home.notes()) <= 2
 
 
-def test_unused_nodes_are_released_and_not_taken_again(home: House) -> None:
-    home.cluster.give("n1", "n2", "n3", "n4")
-    falling = {"nodes": [1, 2, 4], "samples_per_s": [10.0, 20.0, 1.0]}
-    home.submit(spec("a", max_nodes=4, samples_per_s=None, curve=falling))
-    home.pilot(60)
-    assert len(home.cluster.acquired) == 4
-    assert sum(name in home.cluster.released for name in home.cluster.acquired) == 4
-    with closing(home.store()) as store:
-        assert sum(f.reason == "unused" for f in Registry(store).fragments()) == 2
-
-
 def test_nodes_that_were_too_few_are_taken_again_once_there_are_more(home: House) -> None:
     """One node was of no use to a trainer of two: that says nothing of the day when others are idle, too."""
     home.cluster.give("n1")
@@ -207,14 +175,6 @@ def test_nodes_that_were_too_few_are_taken_again_once_there_are_more(home: House
     state = home.pilot(40)
     assert home.cluster.released, "unused at first"
     assert {a.trainer.id: len(a.nodes) for a in state.active} == {"a": 3}
-
-
-def test_caps(tmp_path: Path) -> None:
-    home = house(tmp_path / "s", nodes={"max_nodes": 2, "hosts": ["n[1-3]", "m*"], "exclude": ["n1"]})
-    home.cluster.give("n1", "n2", "n3", "n4", "m1")
-    home.submit(spec("a", max_nodes=4))
-    home.pilot(10)
-    assert sorted(home.cluster.acquired) == ["m1#1", "n2#2"]
 
 
 def test_a_pilot_that_comes_back_takes_over_what_is_there(home: House) -> None:

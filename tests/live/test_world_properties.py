@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from live_house import House, house, spec
+from random_faults import KINDS, Night, nights
 
 from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
 from bftrainer.domain.fragments import node_of
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.persistence.spool import RequestKind
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
@@ -57,8 +61,7 @@ def happen(home: House, what: str, node: str, name: str) -> None:
 def test_any_order_of_happenings(
     happenings: list[tuple[float, str, str, str]], sizes: dict[str, tuple[int, int]], places: int, gpus: set[str]
 ) -> None:
-    # In memory where there is such a place: every commit waits for the disk.
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         home = house(Path(folder) / "state", decisions={"solver": "exact", "max_parallel": places})
         home.cluster.hardware = {node: NodeView(node, Availability.FREE, devices=(Device("", 2),)) for node in gpus}
         home.cluster.give(*NODES[:3])
@@ -99,3 +102,28 @@ def test_any_order_of_happenings(
             for fragment in Registry(store).fragments():
                 assert fragment.released_s is not None, fragment
         assert home.spool.pending() == ()
+
+
+# --- A short ``make faults``: nothing is lost, nothing is done twice, and the journal decides the same again
+
+
+@pytest.mark.slow
+def test_two_hundred_random_faults() -> None:
+    (night,) = nights(200, seed=1)
+    assert [*night.lost, *night.doubled, *night.wrong] == []
+    assert set(night.struck) == set(KINDS)
+    assert night.decisions > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lost", "doubled"])
+def test_the_tool_reports_what_it_should(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pilot that forgets a submission, and one whose node-hours are booked twice."""
+    night = Night(tmp_path / "state", random.Random(1), 20)
+    if kind == "lost":
+        night.wanted["forgotten"] = 1.0
+    else:
+        add = RegistryWriter.add_usage
+        monkeypatch.setattr(RegistryWriter, "add_usage", lambda *given: [add(*given), add(*given)])
+    night.run()
+    assert getattr(night, kind)
