@@ -268,23 +268,8 @@ def test_without_an_answer_about_the_queue_nothing_is_submitted(lsf: StandInLsf)
     assert "LSF is down. Please wait ..." in refusal.reason
 
 
-def test_a_bsub_that_fails_is_a_refusal_and_the_node_is_left_alone(lsf: StandInLsf) -> None:
-    holder = lsf.holder()
-    holder.poll()
-    lsf.lab.fault("bsub", "down-at-once", times=1)
-    first, second = holder.acquire((NodeRequest("node01"), NodeRequest("node02"))).refusals
-    assert "LSF is down" in first.reason
-    assert "not tried" in second.reason
-    (again,) = holder.acquire((NodeRequest("node01"),)).refusals
-    assert "backing off" in again.reason
 
 
-def test_a_holder_that_does_not_start_is_killed(lsf: StandInLsf) -> None:
-    lsf.main_job(3, minutes=30)
-    holder = lsf.holder(start_within_s=1.0)
-    holder.poll()
-    assert holder.acquire((NodeRequest("node01"),)).fragments
-    assert "not running within 1 s" in gone(lsf, holder)
 
 
 def test_release_works_while_mbatchd_is_down(lsf: StandInLsf) -> None:

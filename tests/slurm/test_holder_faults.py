@@ -78,14 +78,6 @@ def test_a_squeue_that_cannot_be_trusted_takes_nothing_away(cluster: RealSlurm, 
     wait_until(lambda: not holder.poll(), "holders to end", 40)
 
 
-def test_a_squeue_that_lists_nobody_is_asked_twice_and_scontrol_has_the_last_word(cluster: RealSlurm) -> None:
-    holder, held = hold(cluster, 1)
-    header = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT"
-    cluster.lab.put_fake("squeue", f"#!/bin/sh\necho '{header}'\n")
-    for _ in range(4):
-        time.sleep(1.1)
-        assert [f.phase for f in holder.poll()] == [FragmentPhase.READY]
-    assert held
 
 
 @pytest.mark.every_slurm
@@ -194,12 +186,6 @@ def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind
     wait_until(ended, "the holder that nobody knows to be cancelled", 40)
 
 
-def test_no_more_wait_at_once_than_allowed(cluster: RealSlurm) -> None:
-    holder = cluster.holder(max_pending=3)
-    holder.poll()
-    acquired = holder.acquire(tuple(NodeRequest(node) for node in cluster.nodes))
-    assert (len(acquired.fragments), len(acquired.refusals)) == (3, 5)
-    assert "max_pending" in acquired.refusals[0].reason
 
 
 def test_a_payload_that_cannot_start_says_why(cluster: RealSlurm) -> None:

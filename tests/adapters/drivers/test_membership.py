@@ -27,18 +27,6 @@ def hosts(members: tuple[Member, ...]) -> list[HostSlots]:
     return sorted(member.host for member in members)
 
 
-def test_a_joining_node_is_announced_when_its_worker_is_warm() -> None:
-    membership = started(A)
-    (action,) = membership.order([A, B], 1.0)
-    assert isinstance(action, StartWarming)
-    assert action.member.host == B
-    assert membership.tick(2.0) == []
-    membership.warmed(action.member, 3.0)
-    (announce,) = membership.tick(3.0)
-    assert isinstance(announce, Announce)
-    assert hosts(announce.members) == [A, B]
-
-
 def test_nodes_that_join_are_announced_together_but_not_for_ever() -> None:
     membership = started(A)
     first, second = membership.order([A, B, C], 1.0)

@@ -29,21 +29,6 @@ def test_a_mark_that_is_younger_than_the_answer_is_no_second_queueing(house: Hou
     assert house.jobs.ended == []
 
 
-@pytest.mark.parametrize(("phase", "why"), [(JobPhase.WAITS, "requeued"), (JobPhase.SUSPENDED, "suspended")])
-def test_one_that_waits_again_or_is_suspended_is_ended_until_it_is_over(
-    house: House, phase: JobPhase, why: str
-) -> None:
-    fragment = house.ready()
-    house.jobs.jobs[fragment.id].phase = phase
-    (left,) = house.poll()
-    assert (left.phase, why in left.why) == (FragmentPhase.LEAVING, True)
-    house.poll()
-    assert house.jobs.ended.count(fragment.id) >= 2
-    house.jobs.jobs[fragment.id].phase = JobPhase.OVER
-    assert [f.phase for f in house.poll()] == [FragmentPhase.GONE]
-    assert house.poll() == []
-
-
 def test_a_job_of_ours_that_nobody_knows_is_ended_and_shown_to_nobody(house: House) -> None:
     house.ready()
     house.jobs.jobs["99"] = Job("99", "n2", JobPhase.RUNS)
@@ -93,16 +78,6 @@ def test_a_successor_is_not_always_waiting_for_a_scheduler_that_hangs(house: Hou
         house.clock.sleep(1.0)
     assert len(failed) >= 5
     assert min(after - before for before, after in pairwise(failed)) >= 20.0
-
-
-def test_one_that_is_not_listed_is_gone_only_when_its_id_is_unknown_too(house: House) -> None:
-    fragment = house.ready()
-    hidden = house.jobs.jobs
-    house.jobs.listed = dict  # type: ignore[method-assign]
-    assert [[f.phase for f in house.poll()] for _ in range(3)] == [[FragmentPhase.READY]] * 3
-    del hidden[fragment.id]
-    (gone,) = house.poll()
-    assert (gone.phase, gone.why) == (FragmentPhase.GONE, "unknown to Fake")
 
 
 def test_a_round_of_slow_submissions_ends_early_and_the_rest_follows_later(house: House) -> None:
@@ -193,26 +168,6 @@ def test_a_waiting_one_that_a_successor_finds_goes_on_waiting(house: House, tmp_
     house.mark_ready(fragment)
     house.clock.sleep(10.0)
     assert [f.phase for f in successor.poll()] == [FragmentPhase.READY]
-
-
-def test_two_claims_for_one_node_are_one_holder(house: House) -> None:
-    acquired = house.holder.acquire((NodeRequest("n1"), NodeRequest("n1")))
-    assert [f.node for f in acquired.fragments] == ["n1"]
-    assert [r.reason for r in acquired.refusals] == ["already held"]
-
-
-def test_a_holder_waits_for_the_schedulers_turn_but_not_for_a_limit(house: House) -> None:
-    """While a main job of the same nodes waits, Slurm starts holders in backfill only, every bf_interval."""
-    turn, limit = house.holder.acquire((NodeRequest("n1"), NodeRequest("n2"))).fragments
-    house.jobs.jobs[turn.id].reason = "Priority"
-    house.jobs.jobs[limit.id].reason = "limit"
-    house.poll()
-    for _ in range(4):
-        house.poll()
-    assert set(house.jobs.ended) == {limit.id}
-    house.jobs.jobs[turn.id].phase = JobPhase.RUNS
-    house.mark_ready(turn)
-    assert FragmentPhase.READY in {f.phase for f in house.poll()}
 
 
 def test_a_slow_prolog_and_epilog_are_measured_and_count_in_windows(house: House) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from bftrainer.config.pilot import read_config
 from bftrainer.domain.checks import CheckStatus
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.node_stages import NodeStage
+from bftrainer.errors import InputFileError
+from bftrainer.live.site import build_site, find_site
+from bftrainer.system.clock import SystemClock
+from bftrainer_adapters.holding.holder_fragment import HolderFragment, OwnSubmission, left_at, ready_since
+from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.holding.node_times import FILE, NodeTimes, read_times, save_times
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.doctor import measured
@@ -70,3 +78,79 @@ def test_doctor_tells_what_an_epilog_costs_main_jobs(tmp_path: Path) -> None:
     )
     assert '[ "$SLURM_JOB_PARTITION" = scavenge ] && exit 0' in slow.remedy
     assert not list(measured(SlurmSettings(partition="scavenge"), tmp_path / "new"))
+
+
+# --- Time-outs of commands that could let leases lapse are refused, on every site and with the remedy
+
+TABLES = {"slurm": 'partition = "scavenge"', "lsf": 'queue = "idle"\nslots_per_node = 4'}
+
+
+def built(tmp_path: Path, site: str, timeout_s: float | None, lease_s: float) -> None:
+    path = tmp_path / "bftrainer.toml"
+    timeout = "" if timeout_s is None else f"timeout_s = {timeout_s}"
+    path.write_text(
+        f'[nodes]\nholder = "{site}"\n[times]\nlease_s = {lease_s}\n[{site}]\n{TABLES[site]}\n{timeout}\n',
+        encoding="utf-8",
+    )
+    build_site(read_config(path), tmp_path, SystemClock())
+
+
+@pytest.mark.parametrize("site", TABLES)
+def test_a_lease_holds_four_commands_without_an_answer(tmp_path: Path, site: str) -> None:
+    built(tmp_path, site, None, 60.0)
+    built(tmp_path, site, 20.0, 80.0)
+    with pytest.raises(InputFileError) as refused:
+        built(tmp_path, site, 20.0, 60.0)
+    assert str(refused.value) == (
+        f"configuration: {site}.timeout_s: is 20 s, but times.lease_s is only 60 s: a few commands without an answer would let "
+        f"every holder end; set {site}.timeout_s to 15 or less, or times.lease_s to 80 or more"
+    )
+    assert find_site(site).table
+
+
+# --- What a holder knows of a fragment's start: the payload's mark, and the scheduler's list
+
+
+@dataclass(frozen=True)
+class Listed:
+    ends_s: float | None
+    id: str = "7"
+    fragments: tuple[str, ...] = ("n1#7",)
+    phase: JobPhase = JobPhase.RUNS
+    state: str = "RUNNING"
+    reason: str = "None"
+
+
+def test_a_job_began_its_limit_before_its_end() -> None:
+    held = HolderFragment(Fragment("n1#7", FragmentPhase.PENDING), 0.0, OwnSubmission(0.0, 600.0, ""))
+    held = held.listed_as(Listed(None), 1.0)
+    assert held.fragment.reached == ()
+    held = held.listed_as(Listed(1_700_000_600.0), 2.0)
+    held = held.listed_as(Listed(1_700_000_900.0), 3.0)  # prolonged
+    assert held.fragment.reached == ((NodeStage.JOB_STARTED, 1_700_000_000.0),)
+    predecessors = HolderFragment.found("n1#7", 0.0)
+    assert predecessors.listed_as(Listed(1_700_000_600.0), 2.0).fragment.reached == ()
+
+
+def test_a_mark_that_is_no_time_is_no_instant() -> None:
+    assert ready_since("1700000000.123456\n") == ((NodeStage.PAYLOAD_READY, 1_700_000_000.123456),)
+    for mark in ("", "ready", "1e400", "nan", "17", "1700000000.1 x"):
+        assert ready_since(mark) == ()
+
+
+def test_a_payload_s_last_mark_is_the_instant_at_which_it_left_once() -> None:
+    """The pilot hears of the end of a job only when it lists its jobs, seconds later."""
+    left = (NodeStage.LEFT, 1_700_000_000.75)
+    held = HolderFragment(Fragment("n1#7", FragmentPhase.READY), 0.0)
+    for _ in range(2):  # it is read again until the job is over
+        held = held.left("1700000000.500000 notice killed=3 took_s=0.250000", 5.0)
+    assert held.fragment.reached == (left,)
+    assert held.fragment.phase is FragmentPhase.LEAVING
+    assert held.fragment.why == "preempted; 3 processes ended in 0.25 s"
+    for mark in (
+        "released",
+        "1e400 notice killed=3 took_s=0.25",
+        "1700000000.5 notice killed=3 took_s=1.2.3",
+        "\u0661 x killed=1 took_s=1",
+    ):
+        assert left_at(mark) == ()

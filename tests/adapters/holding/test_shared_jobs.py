@@ -58,14 +58,6 @@ def test_nodes_share_a_job_if_they_are_alike(house: House) -> None:
     assert found == [["a1", "a2", "a5"], ["a6"], ["b1"], ["a3"], ["a4"]]
 
 
-def test_caps_count_jobs_and_not_nodes(house: House, tmp_path: Path) -> None:
-    settings = SlurmSettings(partition="p", submissions_per_hour=2, max_pending=2)
-    capped = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "capped"), house.clock, poll_s=10.0)
-    capped.poll()
-    acquired = capped.acquire(tuple(NodeRequest(f"n{i}") for i in range(8)))
-    assert (len(acquired.fragments), len(acquired.refusals)) == (6, 2)
-
-
 def test_nodes_of_a_job_that_was_refused_are_held_one_by_one(house: House) -> None:
     """One node that Slurm does not give delays a job for all: the next try finds out which it is."""
     house.jobs.fails = True
@@ -74,17 +66,6 @@ def test_nodes_of_a_job_that_was_refused_are_held_one_by_one(house: House) -> No
     house.jobs.fails = False
     house.clock.sleep(20.0)
     assert jobs_of(house, *requests) == [["n1"], ["n2"]]
-
-
-def test_a_notice_to_one_node_is_that_of_all_nodes_of_the_job_at_once(house: House) -> None:
-    fragments = hold(house, "n1", "n2", "n3", "m1")
-    leave(house, fragments[1], "notice")
-    found = {f.node: f for f in house.holder.poll()}
-    while found["n2"].phase is READY:  # marks at rest are read in turn
-        found = {f.node: f for f in house.holder.poll()}
-    assert {node: f.phase for node, f in found.items()} == {"n1": LEAVING, "n2": LEAVING, "n3": LEAVING, "m1": READY}
-    assert found["n1"].why == "preempted, with n2 of the same job"
-    assert house.jobs.shrunk == []
 
 
 def test_a_released_node_is_given_back_once_its_payload_has_ended(house: House) -> None:
