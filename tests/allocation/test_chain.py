@@ -106,12 +106,6 @@ def test_when_every_solver_fails_the_current_map_is_kept() -> None:
     assert len(answer.fallbacks) == 2
 
 
-def test_a_kept_map_has_trainers_below_their_minimum_at_0() -> None:
-    lame = TrainerDemand("lame", Curve((4, 8), (4.0, 8.0)), 4, 8, 1.0, 1.0, current=3)
-    answer = Chain((failing("a", Reason.NUMERICAL),)).solve(Problem(7, 120.0, (lame, TWO.demands[0])))
-    assert answer.counts == (0, 3)
-
-
 def test_without_a_legal_current_map_the_failure_is_told() -> None:
     with pytest.raises(
         SolverError, match=r"a: time limit: a made this up; b: numerical trouble: b made this up"

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import random
+from dataclasses import replace
 from itertools import product
 
 import brute_force
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from random_problems import mixed
 from strategies import problems
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gains import gain, gains, objective_value
+from bftrainer.allocation.what_if import next_sizes, what_if
 from bftrainer.domain.model import Curve
 from bftrainer.domain.problem import Problem, TrainerDemand
-from bftrainer.errors import NoFeasibleCountsError
-
-LINEAR = Curve((1, 8), (1.0, 8.0))
-
-
-def alike(count: int, *, current: tuple[int, ...] = (), cost_s: float = 0.0) -> tuple[TrainerDemand, ...]:
-    held = (*current, *([0] * count))
-    return tuple(TrainerDemand(f"t{j}", LINEAR, 1, 8, cost_s, cost_s, current=held[j]) for j in range(count))
+from bftrainer.errors import InvalidValueError, NoFeasibleCountsError
 
 
 def by_the_tie_rule(problem: Problem) -> tuple[int, ...] | None:
@@ -62,56 +60,6 @@ def test_ties_are_broken_by_rule(problem: Problem) -> None:
     assert Exact().solve(problem).counts == by_the_tie_rule(problem)
 
 
-def test_no_change_is_preferred_to_an_equal_change() -> None:
-    assert Exact().solve(Problem(8, 60.0, alike(2, current=(3, 5)))).counts == (3, 5)
-
-
-def test_of_equal_changes_the_fewest_rescales() -> None:
-    # Two free nodes could go one each; giving both to one trainer rescales one trainer less.
-    assert Exact().solve(Problem(8, 60.0, alike(2, current=(3, 3)))).counts == (5, 3)
-
-
-def test_of_equal_totals_the_first_trainer_gets_most() -> None:
-    # (0, 2, 0) and (1, 0, 1) are worth the same, take as many nodes and rescale as many trainers.
-    first = TrainerDemand("a", Curve((1, 2), (2.0, 2.0)), 1, 2, 0.0, 1.0, current=2)
-    second = TrainerDemand("b", Curve((1, 2), (3.0, 4.0)), 2, 2, 2.0, 3.0)
-    third = TrainerDemand("c", Curve((1, 2), (2.0, 1.0)), 1, 2, 3.0, 1.0)
-    problem = Problem(2, 3.0, (first, second, third))
-    assert objective_value(problem, (0, 2, 0)) == objective_value(problem, (1, 0, 1))
-    assert Exact().solve(problem).counts == by_the_tie_rule(problem) == (1, 0, 1)
-
-
-def test_nodes_that_bring_nothing_are_left_in_the_pool() -> None:
-    flat = TrainerDemand("t", Curve((1, 8), (5.0, 5.0)), 1, 8, 1.0, 1.0)
-    assert Exact().solve(Problem(8, 60.0, (flat,))).counts == (1,)
-
-
-def test_rescaling_must_pay_within_the_forward_looking_time() -> None:
-    # From 4 to 5 nodes: +1 sample/s for T_fwd against 4 samples/s * 20 s.
-    held = alike(1, current=(4,), cost_s=20.0)
-    assert Exact().solve(Problem(5, 79.0, held)).counts == (4,)
-    assert Exact().solve(Problem(5, 81.0, held)).counts == (5,)
-
-
-def test_a_trainer_below_its_minimum_counts_as_one_at_0() -> None:
-    curve = Curve((4, 8), (4.0, 8.0))
-    hit = TrainerDemand("hit", curve, 4, 8, 1e6, 1e6, current=3)
-    assert hit.standing == 0
-    # It cannot stay at 3; starting again costs O(0) * R_up = 0, however large R_up.
-    assert Exact().solve(Problem(4, 60.0, (hit,))).counts == (4,)
-    assert Exact().solve(Problem(3, 60.0, (hit,))).counts == (0,)
-
-
-def test_no_trainers_need_no_nodes() -> None:
-    assert Exact().solve(Problem(5, 60.0, ())).counts == ()
-
-
-def test_sizes_that_do_not_fit_are_refused_with_what_they_need() -> None:
-    forced = TrainerDemand("t", LINEAR, 1, 8, 0.0, 0.0, sizes=(6, 8))
-    with pytest.raises(NoFeasibleCountsError, match="add up to 6 nodes, but the pool has 5"):
-        Exact().solve(Problem(5, 60.0, (forced,)))
-
-
 @settings(max_examples=200, deadline=None)
 @given(problems(max_trainers=6, max_pool=20))
 def test_equal_problems_have_equal_answers_and_gains_agree_with_the_plain_formula(problem: Problem) -> None:
@@ -124,3 +72,86 @@ def test_equal_problems_have_equal_answers_and_gains_agree_with_the_plain_formul
     except NoFeasibleCountsError:
         return
     assert Exact().solve(problem) == first
+
+
+# --- What one node more or less would bring is what a solver says when that count is the only legal size
+
+
+def feasible(rng: random.Random) -> Problem:
+    while True:
+        problem = replace(mixed(rng), weights=())
+        try:
+            Exact().solve(problem)
+        except NoFeasibleCountsError:
+            continue
+        return problem
+
+
+def forced(problem: Problem, j: int, count: int) -> Problem:
+    demands = list(problem.demands)
+    demands[j] = replace(demands[j], sizes=(count,))
+    return replace(problem, demands=tuple(demands))
+
+
+def test_200_random_states_agree_with_the_solver() -> None:
+    rng = random.Random(20_261_121)
+    compared = impossible = 0
+    for _ in range(200):
+        problem = feasible(rng)
+        answer = Exact().solve(problem)
+        j = rng.randrange(len(problem.demands))
+        for count in next_sizes(problem.demands[j], answer.counts[j]):
+            if count is None:
+                continue
+            found = what_if(problem, answer.counts, j, count)
+            try:
+                best = Exact().solve(forced(problem, j, count))
+            except (InvalidValueError, NoFeasibleCountsError):
+                assert found is None
+                impossible += 1
+                continue
+            assert found is not None
+            assert best.counts[j] == count
+            scale = max(abs(answer.objective_value), abs(best.objective_value), 1.0)
+            assert math.isclose(found.change, best.objective_value - answer.objective_value, abs_tol=1e-9 * scale)
+            compared += 1
+    assert compared >= 200, (compared, impossible)
+
+
+COSTLY = TrainerDemand("t2", Curve((1,), (6_861_000.0,)), 1, 1, 0.0, 313.0, current=1)
+
+
+@settings(deadline=None)
+@given(problems())
+@example(
+    Problem(
+        2, 0.03125, (*(TrainerDemand(f"t{j}", Curve((1,), (1.0 + j,)), 1, 1, 0.0, 0.0, 1 - j) for j in (0, 1)), COSTLY)
+    )
+)
+def test_no_forced_count_beats_the_optimum_and_the_parts_add_up(problem: Problem) -> None:
+    try:
+        answer = Exact().solve(problem)
+    except NoFeasibleCountsError:
+        return
+    # The exact solver compares to 1e-10 of the largest gain or loss, which may cancel or be in no optimum.
+    scale = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.demands)
+    for j, demand in enumerate(problem.demands):
+        for count in next_sizes(demand, answer.counts[j]):
+            found = None if count is None else what_if(problem, answer.counts, j, count)
+            if found is None:
+                continue
+            assert found.change <= 1e-9 * scale
+            total = found.own + sum(s.gain for s in found.others)
+            assert math.isclose(found.change, total, rel_tol=1e-9, abs_tol=1e-9 * scale)
+            counts = list(answer.counts)
+            counts[j] = found.count
+            for shift in found.others:
+                i = next(i for i, c in enumerate(problem.demands) if c.id == shift.id)
+                assert counts[i] == shift.before
+                counts[i] = shift.after
+            assert math.isclose(
+                objective_value(problem, counts) - answer.objective_value,
+                found.change,
+                rel_tol=1e-9,
+                abs_tol=1e-9 * scale,
+            )

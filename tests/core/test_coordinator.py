@@ -12,7 +12,6 @@ from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, Traine
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, Decision, Rescale, State
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
-from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.shares import equal_shares
 
 CURVE = Curve((1, 8), (1.0, 8.0))
@@ -53,18 +52,6 @@ def test_nodes_that_left_are_gone_from_pool_and_trainer() -> None:
     assert [a.nodes for a in state.active] == [frozenset("a"), frozenset("c")]
     assert state.at_s == 10.0
     assert rescales(HELD, state, forced=True) == (Rescale("t1", frozenset("ab"), frozenset("a"), True),)
-
-
-def test_who_finished_makes_room_for_the_next_in_the_queue() -> None:
-    state = observe(HELD, event(TrainerFinished("t1")))
-    assert [a.trainer.id for a in state.active] == ["t2", "t3"]
-    assert state.queue == ()
-
-
-def test_first_come_first_served_up_to_max_parallel() -> None:
-    state = observe(State(max_parallel=2), event(*(TrainerSubmitted(trainer(f"t{i}")) for i in range(4))))
-    assert [a.trainer.id for a in state.active] == ["t0", "t1"]
-    assert [t.id for t in state.queue] == ["t2", "t3"]
 
 
 def test_a_trainer_can_be_submitted_and_ended_in_one_event_and_its_id_used_again() -> None:
@@ -176,8 +163,3 @@ def test_a_policy_that_breaks_a_rule_is_refused(counts: tuple[int, ...], complai
 )
 def test_equal_shares(trainers: list[Trainer], nodes: int, counts: tuple[int, ...]) -> None:
     assert equal_shares(trainers, nodes) == counts
-
-
-def test_equal_share_follows_the_state() -> None:
-    decision, memory = EqualShare().decide(HELD, event(TimerDue()))
-    assert (decision.counts, memory) == ((2, 2), None)

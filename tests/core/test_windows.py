@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import EndKind, PilotJobs, free_nodes, may_be_taken_at_once, window_ends
 from bftrainer.domain.cluster import Availability, Device, Hidden, NodeView, Observation, PendingJob, Reservation
 from bftrainer.errors import WindowsUnknownError
@@ -154,3 +155,36 @@ def test_a_node_may_be_between_two_main_jobs_while_one_waits_or_may_be_hidden() 
     assert may_be_taken_at_once(seen(FREE, hidden=frozenset({Hidden.JOBS})), ours)
     assert may_be_taken_at_once(seen(FREE, lists_pending=False), ours), "unknown is not none"
     assert may_be_taken_at_once(seen(FREE, pending=holders), replace(ours, shares_partitions=True))
+
+
+# --- Debounce: a node idle in one record only is between two jobs (paper 2.1)
+
+NODES = ("a", "b", "c")
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.0, 3.0), st.none() | st.sets(st.sampled_from(NODES)))),
+    st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_against_a_node_by_node_reading(observations: list[tuple[float, set[str] | None]], confirm_s: float) -> None:
+    seen, now_s = DebounceState(), 0.0
+    shown: list[tuple[float, set[str]]] = []
+    pool: set[str] = set()
+    for wait_s, idle in observations:
+        now_s += wait_s
+        if idle is not None:
+            shown.append((now_s, idle))
+        seen, change = debounce(seen, None if idle is None else frozenset(idle), now_s, confirm_s)
+        if change is not None:
+            pool = (pool - change.left) | change.joined
+        expected = set()
+        for node in NODES:
+            run: list[float] = []
+            for at_s, there in reversed(shown):
+                if node not in there:
+                    break
+                run.append(at_s)
+            if run and run[0] - run[-1] >= confirm_s:
+                expected.add(node)
+        assert pool == seen.offered == expected

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from core.test_loop_properties import POOL_POLICIES, SETTINGS, Watching, scenarios
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import curves
@@ -14,6 +15,7 @@ from strategies import curves
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
 from bftrainer.core.coordinator import adopt, decide, observe
+from bftrainer.core.loop import run
 from bftrainer.domain.events import Event, PoolChanged, RateSeen, StallSeen, TimerDue, TrainerSubmitted
 from bftrainer.domain.measurements import WINDOWS, Measurements, middle
 from bftrainer.domain.model import Curve, Learning, Trainer
@@ -21,7 +23,12 @@ from bftrainer.domain.rescaling import Rescaling, rescaled
 from bftrainer.domain.state import State
 from bftrainer.estimation.estimates import estimate
 from bftrainer.estimation.update import MAX_KEPT, lessons
+from bftrainer.plugins import build_policy
 from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer_replay.simulation.learned_curves import without_curves
+from bftrainer_replay.simulation.meter import Meter
+from bftrainer_replay.simulation.play import Scenario
+from bftrainer_replay.simulation.world import ReplayWorld
 
 POLICY = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
 LAST = 12
@@ -324,3 +331,28 @@ def test_a_requested_size_stays_legal_while_another_is_tried() -> None:
     tried = state.active[0].trainer
     assert tried.sizes is not None
     assert tried.requested_nodes in tried.sizes
+
+
+# --- The invariants of the loop for every policy while it learns: estimates may be wrong, decisions must be legal
+
+QUICK = Learning(share=0.5, window_s=5.0, explore_after_s=10.0)
+
+
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@settings(max_examples=40, deadline=None)
+@given(scenarios(), st.booleans(), st.booleans(), st.sampled_from((0.0, 0.5)))
+def test_invariants_hold_while_learning(
+    policy: str, scenario: Scenario, learns: bool, by_model: bool, noise: float
+) -> None:
+    named = tuple(replace(a, trainer=replace(a.trainer, model="m")) for a in scenario.arrivals)
+    arrivals = without_curves(named, by_model=by_model, learning=QUICK) if learns else named
+    world = ReplayWorld(scenario.window, arrivals, scenario.cost_model, scenario.decide_on, meter=Meter(noise, 1))
+    journal = Watching(scenario.max_parallel, world)
+    state = run(world, State(scenario.max_parallel), build_policy(policy, SETTINGS), journal)
+    assert journal.plans
+    for active in state.active:
+        if active.submitted is not None:
+            assert active.trainer.max_nodes == active.submitted.max_nodes
+            assert all(active.submitted.is_legal(n) for n in active.trainer.sizes or ())
+    if not learns:
+        assert state.measurements == ()

@@ -23,12 +23,6 @@ def test_strong_scaling_by_hand() -> None:
     assert shared.weight(0, 3) == pytest.approx(86 * 3 / 256)
 
 
-def test_weak_scaling_by_hand() -> None:
-    """64 on each worker: 256 on four."""
-    grows = Batches(Scaling.WEAK, 64)
-    assert [grows.of(rank, 4) for rank in range(4)] == [64] * 4
-    assert grows.total(4) == 256
-    assert grows.weight(2, 4) == 1.0
 
 
 @settings(deadline=None)
