@@ -136,17 +136,6 @@ def test_a_pool_gets_what_each_policy_leaves(inputs: list[str], capfd: pytest.Ca
     assert max(row["pool_share"] for row in rows) > 0.1
 
 
-def test_trainers_of_another_year_are_told(
-    inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    late = str(tmp_path / "late.csv")
-    assert run(["replay", "workload", "hpo", "--count", "2", "--start", "2031-01-01T00:00:00", "--out", late]) == 0
-    told = "note: no trainer is submitted in the window 2021-01-01"
-    capfd.readouterr()
-    assert run(["replay", "compare", *inputs[:2], "--trainers", late, "--policies", "bftrainer"]) == 0
-    assert capfd.readouterr().err.count(told) == 1
-
-
 def test_a_policy_asked_for_by_name_must_be_there(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "compare", *inputs, "--policies", "specon"]) == 2
     assert "a pool allocates whole nodes" in capfd.readouterr().err

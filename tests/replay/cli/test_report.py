@@ -401,8 +401,6 @@ def test_paper_and_no_script_get_the_pictures(made: tuple[Path, Ended], browser:
     [
         (("--workload", "nas"), "'--workload': 'nas' is not one of"),
         (("--jobs", "0"), "--jobs 0: expected 1 or more"),
-        (("--max-parallel", "0"), "--max-parallel 0"),
-        (("--forward-s", "nan"), "--forward-s nan"),
         (("--model", "gpt", "--workload", "hpo"), "unknown model 'gpt'"),
     ],
 )

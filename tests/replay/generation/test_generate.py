@@ -104,12 +104,6 @@ def test_every_log_keeps_the_rules(
     assert all(event.change.joined or event.change.left for event in log.events[1:])
 
 
-def test_names_sort_as_the_machine_does() -> None:
-    assert node_names(20)[:2] == ["r01n01", "r01n02"]
-    assert node_names(20)[17:] == ["r01n18", "r02n01", "r02n02"]
-    assert node_names(1801)[-1] == "r101n01"
-
-
 @pytest.mark.parametrize(
     ("nodes", "days", "seed", "problem"),
     [

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
+import lzma
 import re
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
+from command_line import bftrainer
+from fuzz.attacks import gzip_bomb, pax_header
 from log_examples import EXAMPLES, SACCT
 from reading_logs import read, totals
 
 from bftrainer.errors import InputFileError, UserError
+from bftrainer_papers.traces.archives import members
+from bftrainer_replay.logs.jobs import PLACE_BYTES, JobRows
 from bftrainer_replay.logs.open import open_log
 from bftrainer_replay.logs.source import FORMAT_NAMES, ImportOptions
+from bftrainer_replay.text_files import open_bytes, read_bytes
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -99,3 +110,127 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
         read(tmp_path, "hello\n")
     with pytest.raises(UserError, match="unknown format 'slurm'"):
         read(tmp_path, SACCT, format="slurm")
+
+
+# --- Limits of what a log may decompress to, and of the memory that its lines may ask for
+
+MB = 1 << 20
+PACKERS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_compressed_content_is_read_whole(tmp_path: Path, name: str) -> None:
+    pack = PACKERS[name]
+    content = bytes(range(256)) * 4000
+    path = tmp_path / "file"
+    for data, expected in (
+        (pack(content), content),
+        (pack(content) + pack(b"more") + pack(b""), content + b"more"),
+        (pack(b""), b""),
+        (pack(content) + bytes(1000), content),
+        (pack(b"a") + bytes(4), b"a"),
+    ):
+        path.write_bytes(data)
+        with open_bytes(path) as file:
+            assert file.read() == expected
+        assert read_bytes(path, 10) == expected[:10]
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_damage_is_told(tmp_path: Path, name: str) -> None:
+    packed = PACKERS[name](bytes(range(256)) * 4000)
+    path = tmp_path / "file"
+    for data in (
+        packed[:-1],
+        packed[:-30],
+        packed[:40],
+        packed + b"something else",
+        packed[: len(packed) // 2] + b"damage" * 5 + packed[len(packed) // 2 + 30 :],
+    ):
+        path.write_bytes(data)
+        with pytest.raises(InputFileError, match="is damaged or truncated"):
+            read_bytes(path, 10 * MB)
+
+
+@pytest.mark.parametrize("name", ["events", "sacct"])
+def test_a_bomb_is_refused_long_before_its_end(tmp_path: Path, name: str) -> None:
+    start = {"events": b"time,joined,left\n", "sacct": SACCT}
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip_bomb(start[name], b"# a comment of the log\n", 120 * MB))
+    with pytest.raises(InputFileError) as refusal:
+        open_log(path, ImportOptions(format=name))
+    assert str(path) in str(refusal.value)
+    if name != "events":  # whose second line is not one of its rows
+        assert "more than 200 times as large when decompressed" in str(refusal.value)
+
+
+def test_the_users_limit_replaces_both(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip_bomb(SACCT, b"# a comment of the log\n", 80 * MB))
+    with pytest.raises(InputFileError, match="more than 200 times as large"):
+        open_log(path)
+    assert open_log(path, ImportOptions(max_bytes=100 * MB)).log.events
+    with pytest.raises(InputFileError, match=r"has more than 1,000,000 bytes when decompressed; --max-bytes sets"):
+        open_log(path, ImportOptions(max_bytes=1_000_000))
+    plain = tmp_path / "log"
+    for name, content in EXAMPLES.items():
+        plain.write_bytes(content)
+        with pytest.raises(InputFileError, match=r"more than 100 bytes; --max-bytes sets another limit"):
+            open_log(plain, ImportOptions(format=name, max_bytes=100))
+
+
+def test_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(SACCT)
+    for given, expected in (("100", "has more than 100 bytes"), ("0", "--max-bytes 0: expected a number of bytes")):
+        ended = bftrainer("replay", "characterize", path, "--max-bytes", given)
+        assert ended.status == 2
+        assert expected in ended.err
+
+
+def test_what_jobs_hold_is_counted_before_it_is_kept() -> None:
+    rows = JobRows("log", 1000 * PLACE_BYTES)
+    nodes = rows.ids(f"n{number}" for number in range(300))
+    for _ in range(3):
+        rows.add(0, 0, 0, 1, 300, nodes)
+    with pytest.raises(
+        InputFileError, match=r"log: the nodes of its jobs take more than 128,000 bytes; --max-bytes sets"
+    ):
+        rows.add(0, 0, 0, 1, 300, nodes)
+    with pytest.raises(InputFileError, match="names more than 1,000,000 nodes"):
+        rows.ids(f"m{number}" for number in range(1_000_001))
+
+
+def test_headers_of_an_archive_have_a_limit_and_its_members_are_read_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in (("a" * 300, b"1" * 3000), ("b", b""), ("c", b"2" * (3 * MB))):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    with open_bytes(path) as file:
+        found = [(member.name, member.read(10)) for member in members(path, file)]
+    assert found == [("a" * 300, b"1" * 10), ("b", b""), ("c", b"2" * 10)]
+    for kind in (b"x", b"g", b"L", b"K"):
+        path.write_bytes(pax_header(20 * MB, kind, plain=True))
+        with open_bytes(path) as file, pytest.raises(InputFileError, match="has headers of more than 16,777,216 bytes"):
+            list(members(path, file))
+
+
+def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
+    """A limit of 200 MB more than the program itself takes; the log's cluster has two million nodes."""
+    path = tmp_path / "log"
+    path.write_bytes(EXAMPLES["swf"])
+    program = (
+        "import resource, sys\n"
+        "import bftrainer_replay.logs.open\n"
+        "from bftrainer.cli.main import run\n"
+        "most = resource.getpagesize() * int(open('/proc/self/statm').read().split()[0]) + 200 * 2**20\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
+        "sys.exit(run(sys.argv[1:]))\n"
+    )
+    command = [sys.executable, "-c", program, "replay", "characterize", str(path), "--machine-nodes", "2000000"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1, ended
+    assert ended.stderr.splitlines()[-1].startswith("bftrainer: not enough memory for this input")
+    assert "Traceback" not in ended.stderr

@@ -70,14 +70,6 @@ def test_the_repeated_hour_follows_the_order_of_a_job() -> None:
     assert clock.repeated == 2
 
 
-def test_the_elapsed_time_decides_where_order_does_not() -> None:
-    texts = ("2026-10-25T01:00:00", "2026-10-25T01:00:00", "2026-10-25T02:10:00", "2026-10-25T03:10:00")
-    clock = LogClock(zone_of(ZURICH))
-    assert clock.in_order(texts)[2] == utc(2026, 10, 25, 0, 10)  # the earlier, without a hint
-    assert clock.in_order(texts, elapsed_s=3600.0)[2] == utc(2026, 10, 25, 1, 10)
-    assert clock.in_order(texts, elapsed_s=7200.0)[2] == utc(2026, 10, 25, 0, 10)
-
-
 def test_a_thousand_jobs_across_both_changes_come_back_as_they_were() -> None:
     zone, draw = ZoneInfo(ZURICH), random.Random(4)
     clock = LogClock(zone)

@@ -37,29 +37,6 @@ def seen(events: tuple[PoolEvent, ...]) -> list[tuple[float, str, str]]:
     return [(e.at_s, "".join(sorted(e.change.joined)), "".join(sorted(e.change.left))) for e in events]
 
 
-def test_gaps_between_jobs_are_idle() -> None:
-    table = table_of([(0, 10, ["a"]), (20, 30, ["a"]), (5, 25, ["b"])])
-    expected = [(0, "b", ""), (5, "", "b"), (10, "a", ""), (20, "", "a"), (25, "b", ""), (30, "", "")]
-    assert seen(events_of(table, TrustedSpan(0, 30, ()), 0)) == expected
-
-
-def test_back_to_back_jobs_leave_no_gap_and_overlaps_count_once() -> None:
-    table = table_of([(0, 10, ["a"]), (10, 20, ["a"]), (15, 18, ["a"]), (19, 30, ["a"])])
-    assert seen(events_of(table, TrustedSpan(0, 40, ()), 0)) == [(0, "", ""), (30, "a", ""), (40, "", "")]
-
-
-def test_gaps_under_the_debounce_are_transitions_but_not_at_the_edges() -> None:
-    table = table_of([(3, 10, ["a"]), (15, 20, ["a"]), (30, 38, ["a"])])
-    found = seen(events_of(table, TrustedSpan(0, 40, ()), 6))
-    assert found == [(0, "a", ""), (3, "", "a"), (20, "a", ""), (30, "", "a"), (38, "a", ""), (40, "", "")]
-
-
-def test_an_outage_takes_all_nodes_out() -> None:
-    table = table_of([(0, 10, ["a"]), (50, 60, ["b"])])
-    found = seen(events_of(table, TrustedSpan(0, 60, ((20, 40),)), 0))
-    assert found == [(0, "b", ""), (10, "a", ""), (20, "", "ab"), (40, "ab", ""), (50, "", "b"), (60, "", "")]
-
-
 def test_a_job_that_still_runs_holds_its_nodes_to_the_end() -> None:
     table = table_of([(5, math.inf, ["a"])], "b")
     assert seen(events_of(table, TrustedSpan(0, 60, ()), 0)) == [(0, "ab", ""), (5, "", "a"), (60, "", "")]

@@ -157,15 +157,6 @@ def test_the_zone_of_the_log(tmp_path: Path) -> None:
     assert read(tmp_path, epochs, timezone="Europe/Zurich").log.events == utc.log.events
 
 
-def test_without_a_header_the_columns_can_be_given(tmp_path: Path) -> None:
-    text = with_end(*THREE)
-    body = text.split("\n", 1)[1]
-    given = read(tmp_path, body, format="sacct", columns=HEADER.replace("|", ","))
-    assert given.log.events == read(tmp_path, text).log.events
-    with pytest.raises(UserError, match="lack start"):
-        read(tmp_path, body, format="sacct", columns="JobID,Submit,End,NNodes")
-
-
 JOBCOMP = (
     "JobId={id} UserId=u(1) GroupId=g(1) Name={name} JobState=COMPLETED Partition=main TimeLimit=6 StartTime={start} "
     "EndTime={end} NodeList={nodes} NodeCnt={count} ProcCnt=2 WorkDir=/h ReservationName= Tres=cpu=1 Account= QOS= "
