@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE
 
+from bftrainer.cli.doctor.shared_files import judge_mount
+from bftrainer.domain.checks import CheckStatus
+from bftrainer.errors import InvalidValueError
 from bftrainer.system.files import write_atomically
+from bftrainer.system.mounts import Mount, find_mount, mount_of
 from bftrainer.system.regular import stamp_of
 
 
@@ -101,3 +105,74 @@ def test_a_stamp_changes_with_a_file_that_is_replaced_by_one_of_its_size(tmp_pat
     os.mkfifo(path)
     assert seen[0] is stamp_of(path) is None
     assert len(set(seen)) == 4
+
+
+# --- Which file system holds a path. Lines as proc(5) and the clients' kernels write them
+
+INFO = r"""
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
+40 22 0:45 / /home rw,relatime shared:2 - nfs4 nas:/home rw,vers=4.2,rsize=1048576,hard,proto=tcp,sec=sys,local_lock=none
+41 22 0:46 / /my\040data rw,relatime - nfs nas:/data rw,vers=3,nolock,acregmin=1,acdirmax=20,lookupcache=positive
+42 22 0:47 / /scratch rw - lustre 10.0.0.1@o2ib:/scratch rw,flock,user_xattr
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "device", "kind", "point"),
+    [
+        ("/home/ann/.bftrainer", "0:45", "nfs4", "/home"),
+        ("/homeless", "8:1", "ext4", "/"),
+        ("/my data/x", "0:46", "nfs", "/my data"),
+        ("/scratch", "0:47", "lustre", "/scratch"),
+        ("/scratch/x", "9:9", "lustre", "/scratch"),
+    ],
+)
+def test_the_longest_mount_point_counts(path: str, device: str, kind: str, point: str) -> None:
+    found = find_mount(INFO, path, device)
+    assert (found.kind, found.point) == (kind, point)
+
+
+def test_options_of_the_mount_and_of_the_super_block() -> None:
+    found = find_mount(INFO, "/my data", "0:46")
+    assert found.source == "nas:/data"
+    assert found.options.items() >= {"relatime": "", "nolock": "", "acdirmax": "20", "lookupcache": "positive"}.items()
+
+
+def test_nothing_is_found_in_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="lists no mount above /x"):
+        find_mount("garbage\n1 2 3 - x\n", "/x", "1:1")
+    assert mount_of(tmp_path).point == "/" or str(tmp_path).startswith(mount_of(tmp_path).point)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "here", "status", "words"),
+    [
+        (
+            "nfs4",
+            "vers=4.2",
+            False,
+            CheckStatus.OK,
+            "acdirmax=60, vers=4.2; requests from other hosts are seen within 60 s",
+        ),
+        ("nfs", "acdirmax=20", False, CheckStatus.OK, "seen within 20 s"),
+        ("nfs", "nocto", False, CheckStatus.BROKEN, "nocto hides the writes of other hosts"),
+        ("nfs", "nolock", False, CheckStatus.WARNING, "locks hold on this host only"),
+        ("nfs4", "local_lock=all", False, CheckStatus.WARNING, "locks hold on this host only"),
+        ("nfs4", "local_lock=none", False, CheckStatus.OK, "local_lock=none"),
+        ("lustre", "flock", False, CheckStatus.OK, "keeps hosts coherent"),
+        ("lustre", "localflock", False, CheckStatus.WARNING, "localflock"),
+        ("gpfs", "", False, CheckStatus.OK, "keeps hosts coherent"),
+        ("ext4", "", False, CheckStatus.WARNING, "a file system of this host only"),
+        ("ext4", "", True, CheckStatus.OK, "on this host"),
+        ("fuse.sshfs", "", False, CheckStatus.WARNING, "unknown caches"),
+        ("fuse.sshfs", "", True, CheckStatus.OK, "fuse.sshfs"),
+    ],
+)
+def test_what_doctor_says_of_a_file_system(
+    kind: str, options: str, here: bool, status: CheckStatus, words: str
+) -> None:
+    given = {name: value for name, _, value in (word.partition("=") for word in options.split(","))}
+    check = judge_mount(Mount("/x", kind, "nas:/x", given), here)
+    assert check.state is status
+    assert words in check.detail
+    assert bool(check.remedy) is (status is not CheckStatus.OK)
