@@ -119,7 +119,7 @@ def test_two_hundred_random_faults() -> None:
 @pytest.mark.parametrize("kind", ["lost", "doubled"])
 def test_the_tool_reports_what_it_should(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pilot that forgets a submission, and one whose node-hours are booked twice."""
-    night = Night(tmp_path / "state", random.Random(1), 20)
+    night = Night(tmp_path / "state", random.Random(1), 6)
     if kind == "lost":
         night.wanted["forgotten"] = 1.0
     else:

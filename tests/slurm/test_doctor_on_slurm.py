@@ -60,7 +60,7 @@ def warned(checks: dict[str, dict[str, Any]]) -> set[str]:
     return {name for name, check in checks.items() if check["state"] == "WARNING"} - {"user", "interface", "files"}
 
 
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("installed", "sid")
 def test_both_settings(lab: Lab, plain_lab: Lab, slurm_version: SlurmVersion, tmp_path: Path) -> None:
     status, checks = doctor(lab, tmp_path)
     assert status == 0, checks

@@ -80,7 +80,7 @@ def test_a_squeue_that_cannot_be_trusted_takes_nothing_away(cluster: RealSlurm, 
 
 
 
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("installed", "sid")
 def test_a_holder_that_was_cancelled_by_hand_is_gone(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 2)
     first, second = held.values()
@@ -91,7 +91,7 @@ def test_a_holder_that_was_cancelled_by_hand_is_gone(cluster: RealSlurm) -> None
     assert [f.name for f in holder.poll()] == [second.name]
 
 
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("installed", "sid")
 def test_a_holder_on_a_node_that_goes_down_is_gone_and_says_so(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 2)
     node, other = cluster.nodes[:2]
@@ -101,7 +101,7 @@ def test_a_holder_on_a_node_that_goes_down_is_gone_and_says_so(cluster: RealSlur
     assert [f.node for f in holder.poll()] == [other]
 
 
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("installed", "sid")
 def test_release_leaves_nothing_on_the_node(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 1)
     fragment = held[cluster.nodes[0]]
@@ -238,7 +238,7 @@ def runs(title: str) -> bool:
     return False
 
 
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("installed", "sid")
 def test_a_worker_that_its_driver_ends_leaves_no_daemon_of_its_step(
     cluster: RealSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

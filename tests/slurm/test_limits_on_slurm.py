@@ -178,7 +178,7 @@ def test_a_holder_waits_for_backfill_while_a_main_job_is_pending(slurm_version: 
 
 
 @pytest.mark.slow
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("installed", "sid")
 @pytest.mark.parametrize("more", ["", "PrologFlags=Alloc"], ids=["at launch", "at allocation"])
 def test_a_prolog_longer_than_the_payload_may_take_is_waited_for(
     slurm_version: SlurmVersion, tmp_path: Path, more: str

@@ -1,6 +1,6 @@
-"""Every Slurm command takes 2 s, then 3 s, of a time limit of 4 s: no holder's lease lapses, and no node is released for it.
+"""Every Slurm command takes 1.5 s, then 2 s, of a time limit of 3 s: no holder's lease lapses, and no node is released for it.
 
-In CI 2 holders, taken at 2 s a command and kept at 3 s for longer than a lease; by hand, 64 holders for ten minutes each, with
+In CI 2 holders, taken at 1.5 s a command and kept at 2 s for longer than a lease; by hand, 64 holders for ten minutes each, with
 5 s and 9 s of 10 s::
 
     BFTRAINER_SLOW_NODES=64 BFTRAINER_SLOW_S=600 pytest tests/slurm/test_slow_commands.py
@@ -31,9 +31,9 @@ from bftrainer_adapters.slurm.jobs import HOLDER_NAME
 
 NODES = int(os.environ.get("BFTRAINER_SLOW_NODES", "2"))
 MANY = NODES >= 16
-TIMEOUT_S, LEASE_S = (10, 60) if MANY else (4, 16)  # the defaults, and the least lease for that time limit
-SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", limit_s(LEASE_S) + 10))  # a lapse and its end come within
-SLOW = {5: SECONDS, 9: SECONDS} if MANY else {2: 0.0, 3: SECONDS}
+TIMEOUT_S, LEASE_S = (10, 60) if MANY else (3, 12)  # the defaults, and the least lease for that time limit
+SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", limit_s(LEASE_S) + 5))  # a lapse and its end come within
+SLOW = {5: SECONDS, 9: SECONDS} if MANY else {1.5: 0.0, 2: SECONDS}
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sdiag", "sinfo")
 CONFIG = """
 [decisions]
