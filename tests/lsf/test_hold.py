@@ -268,10 +268,6 @@ def test_without_an_answer_about_the_queue_nothing_is_submitted(lsf: StandInLsf)
     assert "LSF is down. Please wait ..." in refusal.reason
 
 
-
-
-
-
 def test_release_works_while_mbatchd_is_down(lsf: StandInLsf) -> None:
     holder, fragment = held(lsf)
     lsf.start_worker(fragment)

@@ -23,8 +23,6 @@ def test_strong_scaling_by_hand() -> None:
     assert shared.weight(0, 3) == pytest.approx(86 * 3 / 256)
 
 
-
-
 @settings(deadline=None)
 @given(st.sampled_from(Scaling), st.integers(1, 5000), st.integers(1, 300))
 def test_the_workers_batches_sum_to_the_global_batch(scaling: Scaling, global_batch: int, size: int) -> None:

@@ -78,8 +78,6 @@ def test_a_squeue_that_cannot_be_trusted_takes_nothing_away(cluster: RealSlurm, 
     wait_until(lambda: not holder.poll(), "holders to end", 40)
 
 
-
-
 @pytest.mark.every_slurm("installed", "sid")
 def test_a_holder_that_was_cancelled_by_hand_is_gone(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 2)
@@ -184,8 +182,6 @@ def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind
         return "bftrainer-holder" not in cluster.lab.run("squeue", "-h", "-o", "%j")
 
     wait_until(ended, "the holder that nobody knows to be cancelled", 40)
-
-
 
 
 def test_a_payload_that_cannot_start_says_why(cluster: RealSlurm) -> None:

@@ -1,7 +1,7 @@
-"""Every Slurm command takes 1.5 s, then 2 s, of a time limit of 3 s: no holder's lease lapses, and no node is released for it.
+"""Every Slurm command takes 1.5 s, then 2 s, of a time limit of 3 s: no lease lapses, and no node is released for it.
 
-In CI 2 holders, taken at 1.5 s a command and kept at 2 s for longer than a lease; by hand, 64 holders for ten minutes each, with
-5 s and 9 s of 10 s::
+In CI 2 holders, taken at 1.5 s a command and kept at 2 s for longer than a lease; by hand, 64 holders for ten minutes each,
+with 5 s and 9 s of 10 s::
 
     BFTRAINER_SLOW_NODES=64 BFTRAINER_SLOW_S=600 pytest tests/slurm/test_slow_commands.py
 """
