@@ -46,7 +46,7 @@ def track(
     """
     kept = tuple(keep)
     if isinstance(checkpoint, (str, Path)):
-        checkpoint = _CheckpointFile(Path(checkpoint), state, kept)
+        checkpoint = CheckpointFile(Path(checkpoint), state, kept)
         checkpoint.load()
     tracker = _Tracker(state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, kept, on_rescale, further)
     tracker.install()
@@ -62,7 +62,9 @@ class Kept(Protocol):
 
 
 @dataclass(frozen=True)
-class _CheckpointFile:
+class CheckpointFile:
+    """A file of the model, optimizer and numbers of a ``TorchState``, and of what is kept."""
+
     path: Path
     state: Any
     kept: tuple[Kept, ...]
@@ -212,14 +214,8 @@ class _Tracker:
         )  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
-        state = self.state
-        return {
-            "at_s": self.clock(),
-            "world_size": self.size,
-            "step": getattr(state, "step", None),
-            "samples": getattr(state, "samples", None),
-            "loss": getattr(state, "loss", None),
-        }
+        found = {name: getattr(self.state, name, None) for name in ("step", "samples", "loss")}
+        return {"at_s": self.clock(), "world_size": self.size, **found}
 
     def own(self) -> Mapping[str, Any]:
         return {} if self.further is None else self.further()

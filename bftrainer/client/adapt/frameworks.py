@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from bftrainer.client.adapt.loop import adapt_loop
 from bftrainer.client.adapt.source import ScriptSource, name_of
 
 _OURS = [
-    "max_epochs",
-    "min_epochs",
-    "devices",
-    "num_nodes",
-    "use_distributed_sampler",
-    "enable_checkpointing",
-    "callbacks",
-]
+    "max_epochs", "min_epochs", "devices", "num_nodes", "use_distributed_sampler", "enable_checkpointing", "callbacks",
+]  # fmt: skip
 """Arguments of Lightning's Trainer that ``OnIdleNodes.arguments`` has."""
 _DATA = ("train_dataloaders", "datamodule", "model", "ckpt_path")
 _BATCH = "per_device_train_batch_size"
@@ -87,18 +82,26 @@ def adapt_transformers(source: ScriptSource) -> str:
 
 
 def adapt_horovod(source: ScriptSource) -> str:
-    """``progress.track`` around the elastic state."""
+    """``ElasticTraining``; around the state of another framework than torch, ``progress.track``."""
     states = source.calls("TorchState", "KerasState", "TensorFlowKerasState")
     statement = source.statement(states[0]) if len(states) == 1 else None
     if not isinstance(statement, ast.Assign):
         raise source.missing(None, "found no `state = hvd.elastic.TorchState(...)`", "horovod.md#adapt-the-script")
-    state = source.of(statement.targets[0])
-    source.after(statement, f"{state} = progress.track({state}, hvd)")
+    state, hvd = source.of(statement.targets[0]), source.of(states[0].func).partition(".")[0]
+    if name_of(states[0].func) == "TorchState":
+        for it in (it for it in ast.walk(source.tree) if isinstance(it, ast.keyword) and it.arg == "lr"):
+            if isinstance(it.value, ast.BinOp) and source.of(it.value.right) == f"{hvd}.size()":
+                source.replace(it.value, source.of(it.value.left))
+        source.notes.append(
+            f"the optimizer's rate is that of one worker: no factor {hvd}.size(), no callback that sets it"
+        )
+        return f".progress.horovod import {adapt_loop(source, accelerate=False)}"
+    source.after(statement, f"{state} = progress.track({state}, {hvd})")
     what = (
         "until the data's order, the learning rate and the checkpoint file are those of docs/examples/horovod_digits.py"
     )
     source.notes.append(f"samples are repeated after a rescale {what}: copy its lines with sampler, rate and save()")
-    return "progress"
+    return " import progress"
 
 
 def _keywords(call: ast.Call) -> dict[str, ast.expr]:

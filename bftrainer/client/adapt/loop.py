@@ -64,12 +64,18 @@ class _Loop:
         """Epochs around batches of a loader."""
         source, batches, epochs = self.source, self.inner.loop, self.outer.loop
         assert isinstance(batches, ast.For)
-        loader, name = batches.iter, "AcceleratedTraining" if accelerate else "Training"
+        loader = batches.iter
         while isinstance(loader, ast.Call) and isinstance(loader.func, ast.Name) and loader.args:
             loader = loader.args[0]  # enumerate(tqdm(loader))
         data = self.outside(source.of(loader), self.calls[len(self.inner.calls) :])
-        arguments = f"{'accelerator, ' * accelerate}{self.first}, {data}, {self.checkpoint}"
-        source.before(epochs, *["global training"] * self.scope, f"training = {name}({arguments})")
+        name, first = ("AcceleratedTraining", f"accelerator, {self.first}") if accelerate else ("Training", self.first)
+        insert, scope = source.before, self.scope
+        at: ast.stmt = epochs
+        if states := source.calls("TorchState"):  # of Horovod, which knows model and optimizer
+            insert, at = source.after, source.statement(states[0])
+            hvd, scope = source.of(states[0].func).partition(".")[0], source.function(at) is not None
+            name, first = "ElasticTraining", f"{hvd}, {source.of(at).partition('=')[0].strip()}"
+        insert(at, *["global training"] * scope, f"training = {name}({first}, {data}, {self.checkpoint})")
         self.count(epochs, "training.epochs")
         source.replace(loader, "training.loader")
         source.replace(self.backward, f"training.backward({source.of(self.loss)})")
@@ -112,6 +118,8 @@ class _Loop:
         assert isinstance(loop.iter, ast.Call)
         (*begins, end) = loop.iter.args[:2]
         first, text = self.source.of(begins[0]) if begins else "0", self.source.of(end)
+        for it in (it for call in self.source.calls("TorchState") for it in call.keywords):
+            first = self.source.of(it.value) if first.endswith(f".{it.arg}") else first
         new = f"{method}({text})"
         if first.isdecimal() and first != "0":
             count = text.removesuffix(f" + {first}") if text.endswith(f" + {first}") else f"{text} - {first}"
