@@ -1,8 +1,9 @@
 """The equal split of idle nodes among users, which every pilot computes alike from what all show: no service, no set-up. Pure.
 
-Each user gets the same number of nodes, and no user more than the user's pilots want (water-filling). A pilot requests no more
-than its part. It releases the nodes above its part while another pilot is well below its own and finds no idle node: soon
-if that one is new or had none, else after a while, so that small differences move no node.
+Each user gets the same number of nodes, and no user more than the user's pilots want (water-filling). Odd nodes stay where they
+are; idle ones go to the user who has had the least of its part so far. A pilot requests no more than its part. It releases the
+nodes above its part while another pilot is well below its own and finds no idle node: soon if that one is new or had none, else
+after a while, so that small differences move no node.
 
 What others show is not always so. A pilot that leaves nodes idle below its part counts with what it holds, for longer each time
 in a row. A pilot that keeps what is above its part is told, and the others divide the rest: so neither can stop the split.
@@ -14,9 +15,10 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from zlib import crc32
 
-SOON_S, LATER_S = 1.0, 120.0
+SOON_S, LATER_S = 1.0, 300.0
 """Patience before nodes are released: for a pilot that is new or had none, for another one."""
 TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""
@@ -29,6 +31,8 @@ _GOLDEN = (5**0.5 - 1) / 2
 """Its multiples, less whole numbers, are spread evenly, and so are turns."""
 FORGOTTEN_S, LONGEST_S = 300.0, 3600.0
 """At least so long it counts with what it holds; twice as long each time in a row, up to the longest."""
+HALF_LIFE_S = 86400.0
+"""After so long, half of what is owed is forgotten."""
 ALONE, EQUAL_PART = "no other user's pilot wants nodes", "an equal part of"
 TOLD_S = 120.0
 """A pilot that keeps nodes above its part for so long, longer than its patience, does not give them back."""
@@ -87,7 +91,8 @@ class Passive:
 class ShareMemory:
     """The most nodes lately and when that was; since when this pilot holds what others lack; of other pilots, since when they
     leave nodes idle (and what they held), which are passive, since when they keep what others lack, which do for
-    too long, which are new or had none and lack some, and when each was first seen.
+    too long, which are new or had none and lack some, and when each was first seen. Of users, the node-seconds below the part
+    so far (``owed``) and the nodes below it (``lacks``) at ``seen_s``, negative above it.
     """
 
     nodes: int = 0
@@ -100,6 +105,9 @@ class ShareMemory:
     late: frozenset[Key] = frozenset()
     first_s: Mapping[Key, float] = field(default_factory=dict)
     users: int = 0
+    seen_s: float = math.inf
+    lacks: Mapping[str, float] = field(default_factory=dict)
+    owed: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +128,30 @@ class Split:
     memory: ShareMemory = field(default_factory=ShareMemory)
 
 
-def equal_parts(nodes: int, wants: Mapping[str, int], holds: Mapping[str, int] | None = None) -> dict[str, int]:
-    """``nodes`` divided evenly, no user above its demand. Odd nodes stay with who holds more, else go by name. The sum is the
-    smaller of both sums. Cost: O(U log U).
+def mean_parts(nodes: float, wants: Mapping[str, int]) -> dict[str, float]:
+    """``nodes`` divided evenly, no user above its demand: what each should have on average. Cost: O(U log U)."""
+    parts, left = dict[str, float](), max(nodes, 0)
+    for name in sorted(wants, key=wants.__getitem__):
+        parts[name] = min(wants[name], left / (len(wants) - len(parts)))
+        left -= parts[name]
+    return parts
+
+
+def equal_parts(
+    nodes: int, wants: Mapping[str, int], holds: Mapping[str, int] | None = None,
+    owed: Mapping[str, float] | None = None,
+) -> dict[str, int]:  # fmt: skip
+    """The same in whole nodes. Odd ones stay with who holds more, then go to whom most is owed, else by name: pilots that
+    know of different debts differ in idle nodes only. The sum is the smaller of both sums. Cost: O(U log U).
     """
-    level, left = 0, max(nodes, 0)
-    for count, most in enumerate(sorted(wants.values())):
-        level = left // (len(wants) - count)
-        if most > level:
-            break
-        left -= most
-    parts = {name: min(most, level) for name, most in wants.items()}
-    left = max(nodes, 0) - sum(parts.values())
-    for name in sorted(parts, key=lambda name: ((holds or {}).get(name, 0) <= parts[name], name)):
+    parts = {name: int(part) for name, part in mean_parts(nodes, wants).items()}
+    left, holds, owed = max(nodes, 0) - sum(parts.values()), holds or {}, owed or {}
+
+    def place(name: str) -> tuple[bool, float, str]:
+        is_below = holds.get(name, 0) <= parts[name]
+        return is_below, -owed.get(name, 0.0) * is_below, name
+
+    for name in sorted(parts, key=place):
         more = int(left > 0 and parts[name] < wants[name])
         parts[name] += more
         left -= more
@@ -153,7 +172,10 @@ def turns(nodes: int, pilots: Mapping[str, Sequence[Sharer]], keep: Collection[K
     return found
 
 
-def parts_of(nodes: int, claims: Iterable[Sharer], keep: Collection[Key] = (), now_s: float = 0.0) -> dict[Key, int]:
+def parts_of(
+    nodes: int, claims: Iterable[Sharer], keep: Collection[Key] = (), now_s: float = 0.0,
+    owed: Mapping[str, float] | None = None,
+) -> dict[Key, int]:  # fmt: skip
     """The part of each pilot: evenly among users, and of a user's part evenly among the user's pilots. Those that ``keep`` what
     they hold have that, as a part of their user's or beyond it; the others divide the rest.
     """
@@ -165,7 +187,7 @@ def parts_of(nodes: int, claims: Iterable[Sharer], keep: Collection[Key] = (), n
     nodes, open_ = nodes - sum(of_user.values()), pilots.keys() - of_user
     while open_:
         wants = {user: kept[user] + sum(_wants(c) for c in pilots[user] if c.key not in keep) for user in open_}
-        found = equal_parts(nodes, wants, {user: sum(c.holds for c in pilots[user]) for user in open_})
+        found = equal_parts(nodes, wants, {user: sum(c.holds for c in pilots[user]) for user in open_}, owed)
         beyond = {user for user in open_ if kept[user] > found[user]}
         if not beyond:
             of_user |= found
@@ -197,71 +219,88 @@ def split(
         return Split(tells=(ALONE,) if was.users else ())
     there = min(own.holds + leaves + len(idle) + sum(c.holds for c in others), most)
     settles = there < was.nodes <= most and now_s - was.nodes_s < SETTLES_S
-    memory = was if settles else replace(was, nodes=int(there), nodes_s=now_s)
     passive = {
         c.key: p for c in others if (p := was.passive.get(c.key)) and c.holds <= p.holds and now_s < p.until_s + p.for_s
     }
     claims = [own, *(_counted(c, passive, now_s) for c in others)]
-    first_s = {c.key: was.first_s.get(c.key, now_s) for c in others}
+    memory = was if settles else replace(was, nodes=int(there), nodes_s=now_s)
+    memory = _with_owed(memory, claims, now_s)
+    parts = partial(parts_of, memory.nodes, claims, now_s=now_s, owed=memory.owed)
+    silent = frozenset(c.key for c in others if c.wants is None)
+    late = frozenset(c.key for c in claims if c.holds == 0 or c.key in was.late or _is_new(c, memory, now_s))
+    memory, again_s = _with_keepers(memory, claims, parts(silent), parts(), silent, late, idle, now_s)
+    due, fair = parts(silent | memory.keep), parts()
+    tells = [
+        f"a pilot of {c.user} has kept {c.holds} nodes for {TOLD_S:g} s or more although its equal part is {fair[c.key]}"
+        for c in others
+        if c.key in memory.keep - was.keep
+    ]
+    part, users = due[own.key], len({c.user for c in claims})
+    in_vain_s = max(IN_VAIN_S, 3 * poll_s)
+    idle_since, passive, tried_s = _in_vain(claims, due, idle, was.idle_since, passive, now_s, in_vain_s)
+    lacking = [c for c in claims[1:] if c.holds < TOLERATED * due[c.key]]
+    lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
+    gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
+    above_s = min(was.above_s, now_s) if gives > 0 else math.inf
+    late = late.intersection(c.key for c in lacking)
+    due_s = above_s + (SOON_S if late else LATER_S)
+    again_s += [due_s, *tried_s]
+    again_s += [memory.nodes_s + SETTLES_S] if settles else []
+    again_s += [(now_s // TURN_S + 1) * TURN_S] if any(c.least > 1 for c in claims) else []
+    said = f"{EQUAL_PART} {memory.nodes} nodes for {users} users is {part}"
+    said += f", fewer than a trainer's {own.least}: it has turns" if part == 0 < own.least - 1 else ""
+    if part < _wants(own):
+        tells += [said] if users != was.users else []
+        memory = replace(memory, users=users)
+    return Split(
+        part,
+        sum(max(due[c.key] - c.holds, 0) for c in claims[1:] if c.key < own.key),
+        gives if now_s >= due_s else 0,
+        None if any(c.nodes is None for c in lacking) else frozenset().union(*(c.nodes or () for c in lacking)),
+        f"for {', '.join(sorted({c.user for c in lacking})[:3])}: {said}",
+        own.holds < min(part, _wants(own)) and not idle,
+        min(again_s),
+        tuple(tells),
+        replace(memory, above_s=above_s, idle_since=idle_since, passive=passive, late=late),
+    )
 
-    def is_late(claim: Sharer) -> bool:
-        is_new = claim is not own and now_s - first_s[claim.key] < LATER_S
-        return is_new or claim.holds == 0 or claim.key in was.late
 
-    silent = {c.key for c in others if c.wants is None}
-    due, fair = parts_of(memory.nodes, claims, silent, now_s), parts_of(memory.nodes, claims, (), now_s)
+def _with_owed(was: ShareMemory, claims: Sequence[Sharer], now_s: float) -> ShareMemory:
+    """What users have had since the last time, beside their mean parts, and when this pilot first saw the others."""
+    for_s = max(now_s - was.seen_s, 0.0)
+    owed = {user: n * 0.5 ** (for_s / HALF_LIFE_S) + was.lacks.get(user, 0.0) * for_s for user, n in was.owed.items()}
+    wants, holds = defaultdict[str, int](int), defaultdict[str, int](int)
+    for c in claims:
+        wants[c.user] += _wants(c)
+        holds[c.user] += c.holds
+    lacks = {user: part - holds[user] for user, part in mean_parts(was.nodes, wants).items()}
+    first_s = {c.key: was.first_s.get(c.key, now_s) for c in claims[1:]}
+    return replace(was, first_s=first_s, seen_s=now_s, lacks=lacks, owed=dict.fromkeys(lacks, 0.0) | owed)
+
+
+def _is_new(claim: Sharer, memory: ShareMemory, now_s: float) -> bool:
+    return now_s - memory.first_s.get(claim.key, -math.inf) < LATER_S
+
+
+def _with_keepers(
+    was: ShareMemory, claims: Sequence[Sharer], due: Mapping[Key, int], fair: Mapping[Key, int], silent: Collection[Key],
+    late: Collection[Key], idle: Collection[str], now_s: float,
+) -> tuple[ShareMemory, list[float]]:  # fmt: skip
+    """Since when other pilots keep what others lack, which do for too long, and when that may change. ``silent`` pilots show no
+    demand: what they hold is ``due`` to them, not ``fair``.
+    """
 
     def waiting(parts: Mapping[Key, int]) -> list[Sharer]:
         return [c for c in claims if c.holds < TOLERATED * parts[c.key] and not c.finds(idle)]
 
-    soon_s = TOLD_S if any(map(is_late, waiting(due))) else TOLD_S + LATER_S
-    told_s = {c.key: TOLD_S if c.key in silent else soon_s for c in others}
-    above = [c.key for c in others if c.holds > (it := fair if c.key in silent else due)[c.key] and waiting(it)]
-    keeps_since = {key: min(was.keeps_since.get(key, now_s), now_s) for key in above}
-    keep = frozenset(key for key, since_s in keeps_since.items() if now_s - since_s >= told_s[key])
-    tells = [
-        f"a pilot of {c.user} has kept {c.holds} nodes for {told_s[c.key]:g} s although its equal part is {fair[c.key]}"
-        for c in others
-        if c.key in keep - was.keep
-    ]
-    if keep:
-        due = parts_of(memory.nodes, claims, silent | keep, now_s)
-    part = due[own.key]
-    idle_since, passive, again_s = _in_vain(
-        claims, due, idle, was.idle_since, passive, now_s, max(IN_VAIN_S, 3 * poll_s)
-    )
-    lacking = [c for c in claims[1:] if c.holds < TOLERATED * due[c.key]]
-    before = sum(max(due[c.key] - c.holds, 0) for c in claims[1:] if c.key < own.key)
-    lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
-    gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
-    above_s = min(was.above_s, now_s) if gives > 0 else math.inf
-    late = frozenset(c.key for c in lacking if is_late(c))
-    patience_s = SOON_S if late else LATER_S
-    again_s += [since_s + told_s[key] for key, since_s in keeps_since.items() if key not in keep]
-    again_s += [memory.nodes_s + SETTLES_S] if settles else []
-    again_s += [(now_s // TURN_S + 1) * TURN_S] if any(c.least > 1 for c in claims) else []
-    again_s += [above_s + patience_s] if gives > 0 else []
-    gives_now = gives if gives > 0 and now_s - above_s >= patience_s else 0
-    users = len({c.user for c in claims})
-    whom = ", ".join(sorted({c.user for c in lacking})[:3])
-    said = f"{EQUAL_PART} {memory.nodes} nodes for {users} users is {part}"
-    said += f", fewer than a trainer's {own.least}: it has turns" if part == 0 < own.least - 1 else ""
-    if part < _wants(own) and users != was.users:
-        tells.append(said)
-    return Split(
-        part,
-        before,
-        gives_now,
-        None if any(c.nodes is None for c in lacking) else frozenset().union(*(c.nodes or () for c in lacking)),
-        f"for {whom}: {said}",
-        own.holds < min(part, _wants(own)) and not idle,
-        min(again_s, default=math.inf),
-        tuple(tells),
-        replace(
-            memory, above_s=above_s, idle_since=idle_since, passive=passive, keeps_since=keeps_since,
-            keep=keep, late=late, first_s=first_s, users=users if part < _wants(own) else was.users,
-        ),
-    )  # fmt: skip
+    lack = {True: bool(waiting(fair)), False: bool(waits := waiting(due))}
+    patience_s = TOLD_S if any(c.key in late for c in waits) else TOLD_S + LATER_S
+    told_s = {c.key: TOLD_S if c.key in silent else patience_s for c in claims}
+    above = [c.key for c in claims[1:] if c.holds > (fair if c.key in silent else due)[c.key] and lack[c.key in silent]]
+    since = {key: min(was.keeps_since.get(key, now_s), now_s) for key in above}
+    keep = frozenset(key for key, since_s in since.items() if now_s - since_s >= told_s[key])
+    again_s = [since_s + told_s[key] for key, since_s in since.items() if key not in keep]
+    return replace(was, keeps_since=since, keep=keep), again_s
 
 
 def _counted(claim: Sharer, passive: Mapping[Key, Passive], now_s: float) -> Sharer:
