@@ -49,18 +49,14 @@ class Cluster(Protocol):
     def run(self, *argv: str) -> str: ...
 
 
-_PAGE = Path(__file__).resolve().parents[1] / "docs" / "site-setup.md"
+_ACCOUNTS = Path(__file__).resolve().parents[1] / "docs" / "examples" / "site" / "accounts.sh"
 
 
 def preemptible_qos(cluster: Cluster) -> None:
-    """The commands of the page on site setup, as they are there, for this user, who has an account for jobs already."""
-    section = _PAGE.read_text().partition("## Preemption by QOS\n")[2].partition("\n## ")[0]
-    found = [line.split()[1:] for line in section.splitlines() if line.startswith("sacctmgr ")]
-    assert found, f"no commands in {_PAGE}"
+    """The script of the documentation, as it is, for this user, who has an account for jobs already."""
     sacctmgr(cluster, "add account users")
     sacctmgr(cluster, f"add user {getpass.getuser()} account=users")
-    for words in found:
-        sacctmgr(cluster, " ".join(getpass.getuser() if word == "ann" else word for word in words))
+    cluster.run("sh", str(_ACCOUNTS), getpass.getuser())
 
 
 def sacctmgr(cluster: Cluster, words: str) -> None:

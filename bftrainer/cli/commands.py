@@ -13,6 +13,7 @@ TABLE = (
     Command("nodes", f"{_HERE}.nodes:nodes", "List the held nodes and their audit trail.", "Pilot"),
     Command("events", f"{_HERE}.events:events", "List the pilot's latest decisions and messages.", "Pilot"),
     Command("usage", f"{_HERE}.usage:usage", "Sum node-hours by trainer or by user.", "Pilot"),
+    Command("users", f"{_HERE}.users:users", "List the users whose pilots share nodes, and their parts.", "Pilot"),
     Command("adapt", f"{_HERE}.adapt:adapt", "Print the lines that a training script needs.", "Trainers"),
     Command(
         "rehearse",
@@ -32,7 +33,7 @@ TABLE = (
         "Trainers",
     ),
     Command("results", f"{_HERE}.results:results", "Show the parameters and metrics of trainers.", "Trainers"),
-    Command("explain", f"{_HERE}.explain:explain", "Explain why a trainer has the number of nodes it has.", "Trainers"),
+    Command("explain", f"{_HERE}.explain:explain", "Explain why a trainer or a user has so many nodes.", "Trainers"),
     Command("logs", f"{_HERE}.logs:logs", "Print the output of a trainer's workers.", "Trainers"),
     Command("pause", f"{_HERE}.requests:pause", "Checkpoint trainers and release their nodes.", "Trainers"),
     Command("resume", f"{_HERE}.requests:resume", "Resume paused trainers from their checkpoints.", "Trainers"),

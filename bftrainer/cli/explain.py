@@ -17,12 +17,13 @@ from bftrainer.errors import UserError
 
 
 @click.command()
-@click.argument("trainer", metavar="NAME")
+@click.argument("trainer", metavar="[NAME]", required=False)
 @click.option("--at", metavar="TIME", help="A past time: 14:05, 2026-03-01T14:05 (local time), or epoch seconds.")
+@click.option("--user", help="Explain a user's nodes beside other users' instead, as squeue shows them now.")
 @state_option
 @json_option
-def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
-    """Explain why a trainer has the number of nodes it has.
+def explain(trainer: str | None, at: str | None, user: str | None, state: Path, as_json: bool) -> None:
+    """Explain why a trainer has the number of nodes it has; with --user, why a user has.
 
     Using the journal, the command shows what the trainer's nodes are worth, what changing their number costs, how the next
     larger or smaller number would affect all trainers, and which trainers outbid this one. The pilot need not be running.
@@ -31,7 +32,13 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
     Example:
       bftrainer explain digits
       bftrainer explain digits --at 14:05
+      bftrainer explain --user ann
     """
+    if (trainer is None) == (user is None) or (user is not None and at is not None):
+        raise UserError("expected the NAME of a trainer, or --user without --at")
+    if trainer is None:
+        _explain_user(str(user), state, as_json)
+        return
     from bftrainer.cli.explanation import as_dict, headline, idle_reason, rows
     from bftrainer.client.state_dir import read
     from bftrainer.live import explain as live
@@ -54,6 +61,16 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
     else:
         say(headline(found, has_ended=has_ended))
         show_rows(("", ""), rows(found))
+
+
+def _explain_user(user: str, state: Path, as_json: bool) -> None:
+    from bftrainer.cli.users import shares_now, why
+
+    said = why(shares_now(state), user)
+    if as_json:
+        show_json([{"user": user, "why": said}])
+    else:
+        say(said)
 
 
 def _seconds(text: str) -> float:

@@ -228,8 +228,10 @@ def split(
     parts = partial(parts_of, memory.nodes, claims, now_s=now_s, owed=memory.owed)
     silent = frozenset(c.key for c in others if c.wants is None)
     late = frozenset(c.key for c in claims if c.holds == 0 or c.key in was.late or _is_new(c, memory, now_s))
-    memory, again_s = _with_keepers(memory, claims, parts(silent), parts(), silent, late, idle, now_s)
-    due, fair = parts(silent | memory.keep), parts()
+    fair = parts()
+    due = parts(silent) if silent else fair
+    memory, again_s = _with_keepers(memory, claims, due, fair, silent, late, idle, now_s)
+    due = parts(silent | memory.keep) if memory.keep else due
     tells = [
         f"a pilot of {c.user} has kept {c.holds} nodes for {TOLD_S:g} s or more although its equal part is {fair[c.key]}"
         for c in others

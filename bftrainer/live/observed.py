@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import NodeView
+from bftrainer.domain.cluster import NodeView, PeerPilot
 from bftrainer.domain.ports import Scheduler
 from bftrainer.live.nodes.classifier import class_of
 from bftrainer.live.nodes.selection import may_be_held
@@ -15,13 +15,16 @@ from bftrainer.live.nodes.selection import may_be_held
 
 @dataclass(frozen=True, slots=True)
 class ObservedSite:
-    """The scheduler, and which nodes count. ``remarks`` are assumptions that the user should know of."""
+    """The scheduler, and which nodes count. ``remarks`` are assumptions that the user should know of; ``pilots`` asks for all
+    users' pilots, where the scheduler shows them.
+    """
 
     scheduler: Scheduler
     ours: PilotJobs
     nodes: NodesConfig = field(default_factory=NodesConfig)
     remarks: tuple[str, ...] = ()
     classes: Mapping[str, NodeClassConfig] = field(default_factory=dict)
+    pilots: Callable[[], tuple[PeerPilot, ...]] | None = None
 
     def chosen(self, views: Iterable[NodeView]) -> frozenset[str]:
         """The names of the nodes that the configuration allows: partitions, hosts, exclude, node_class."""

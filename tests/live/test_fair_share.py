@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -102,7 +103,7 @@ def test_a_user_whose_part_is_too_small_for_its_trainers_takes_turns_for_as_much
     assert alone.again_s <= TURN_S
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(4, 24), st.lists(st.integers(1, 30), min_size=2, max_size=6), st.integers(0, 1000))
 def test_pilots_that_poll_at_their_own_times_agree_and_then_move_nothing(
     nodes: int, wants: list[int], seed: int
@@ -121,6 +122,18 @@ def test_pilots_that_poll_at_their_own_times_agree_and_then_move_nothing(
     assert given_back <= 2 * nodes
     it.run(600)
     assert sum(p.given for p in it.pilots.values()) == given_back
+
+
+def test_idle_odd_nodes_go_to_the_user_who_has_had_the_least_of_its_part() -> None:
+    it, had = SharedCluster(8, *(Pilot(user, 8) for user in ("ann", "bea", "cal"))), Counter[str]()
+    for _ in range(30):
+        it.main_job(8)
+        it.run(15)
+        it.end_main_jobs()
+        it.run(45)
+        assert sorted(it.holds().values()) == [2, 3, 3]
+        had.update(it.holds())
+    assert min(had.values()) >= 0.95 * 30 * 8 / 3
 
 
 def test_a_pilot_that_keeps_its_nodes_is_told_and_the_others_divide_the_rest() -> None:

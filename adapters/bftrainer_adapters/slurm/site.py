@@ -29,7 +29,7 @@ from bftrainer_adapters.slurm.doctor import examine_slurm, measured
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.observe import SlurmScheduler
-from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
+from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts, of_jobs
 from bftrainer_adapters.slurm.published import NotPublishedError, Published
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 from bftrainer_adapters.slurm.several_nodes import check_settings
@@ -37,6 +37,7 @@ from bftrainer_adapters.slurm.several_nodes import check_settings
 NAME = "slurm"
 _JOB_ID = "SLURM_JOB_ID"
 _HOLDERS = "holders"
+_TIMEOUT_S = 10.0
 ENDS_BY = int(signal.SIGTERM)
 """srun then has the step's tasks killed and hears of their ends: no daemon of the step is left after 0.06 s. After a SIGKILL of
 srun the daemon tries to reach it for 2.4 s (22.05, 24.11; 26.05: 1.6 s), and the node's next job waits for it."""
@@ -134,15 +135,23 @@ class SlurmBatch:
     def observe(self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None) -> ObservedSite:
         if slots_per_node is not None:
             raise UserError(f"--slots-per-node {slots_per_node}: Slurm reports the size of a node; remove the option")
+        calls = SlurmCalls()
         if config is None:
-            return ObservedSite(SlurmScheduler(), PilotJobs(assume_window_s=math.inf))
+            scheduler, ours = SlurmScheduler(calls=calls), PilotJobs(assume_window_s=math.inf)
+            return ObservedSite(scheduler, ours, pilots=lambda: of_jobs(calls.jobs(_TIMEOUT_S)))
         by_gpu, has_table = config.nodes.unit == "gpu", bool(config.site_table(NAME))
         settings = _settings(config, where) if has_table else SlurmSettings(partition="any")
-        scheduler = SlurmScheduler(settings.timeout_s, by_gpu=by_gpu)
+        scheduler = SlurmScheduler(settings.timeout_s, calls=calls, by_gpu=by_gpu)
         ours = replace(_pilot_jobs(settings, math.inf), cpus_per_gpu=settings.cpus_per_gpu)
         if not has_table:
             ours = replace(ours, partitions=frozenset())
-        return ObservedSite(scheduler, ours, config.nodes, classes=config.classes)
+        return ObservedSite(
+            scheduler,
+            ours,
+            config.nodes,
+            classes=config.classes,
+            pilots=lambda: of_jobs(calls.jobs(settings.timeout_s)),
+        )
 
 
 def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> PilotJobs:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from adapters.slurm.test_calls import programs
 from command_line import bftrainer, complaint
-from live.test_cluster_view import Lookup
+from live.test_poll_schedule import Lookup
 from live_house import configuration
 from recorded_slurm import recorded
 from slurm_lab import wait_until
