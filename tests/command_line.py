@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
 import matplotlib.font_manager  # noqa: F401  # on a new machine it makes its cache, and says so on stderr where that takes long
+import pytest
 
 from bftrainer.cli.main import run
 
@@ -19,12 +21,17 @@ class Ended:
     err: str
 
 
-def bftrainer(*arguments: object, stdin: str = "") -> Ended:
-    """``bftrainer ARGUMENTS``; a traceback is an exception here, so no test takes one for an error line."""
+def bftrainer(*arguments: object, stdin: str = "", env: Mapping[str, str] | None = None) -> Ended:
+    """``bftrainer ARGUMENTS``, with ``env`` beside the variables of the tests.
+
+    A traceback is an exception here, so no test takes one for an error line.
+    """
     out, err, before = io.StringIO(), io.StringIO(), sys.stdin
     sys.stdin = io.StringIO(stdin)
     try:
-        with redirect_stdout(out), redirect_stderr(err):
+        with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
             status = run([str(argument) for argument in arguments])
     finally:
         sys.stdin = before

@@ -15,7 +15,6 @@ from patience import PATIENCE
 
 from bftrainer.allocation.gurobi import find_license
 from bftrainer.cli.doctor.command import doctor
-from bftrainer.cli.main import run
 from bftrainer.system.installed import Installed, installed_folder
 
 ROOT = Path(__file__).parents[2]
@@ -61,11 +60,6 @@ def test_all_that_is_required_works_here() -> None:
     for name in ("python", "bftrainer", "numpy", "rich", "jinja2", "matplotlib", "exact", "highs"):
         assert any(line.split()[:2] == ["OK", name] for line in lines), f"{name} in\n{result.output}"
     assert f"highspy {importlib.metadata.version('highspy')}, works" in result.output
-
-
-def test_the_command_line_has_it_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor"]) == 0
-    assert "highs" in capsys.readouterr().out
 
 
 def test_json_tells_the_same() -> None:

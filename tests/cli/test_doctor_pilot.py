@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import bftrainer, complaint
-from patience import PATIENCE
 
 from bftrainer.persistence.store import DB_NAME, open_store
 from bftrainer.system.processes import this_process
@@ -33,18 +30,14 @@ def doctor(path: Path, config: str = CONFIG, changed: dict[str, str] | None = No
     for name, text in (GOOD | (changed or {})).items():
         (path / "stub" / name).parent.mkdir(parents=True, exist_ok=True)
         (path / "stub" / name).write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "bftrainer", "doctor", "--json", "--state", str(state)],
-        env={**os.environ, "PYTHONPATH": str(path / "stub")}, capture_output=True, text=True, check=False,
-        timeout=60 * PATIENCE,
-    )  # fmt: skip
-    assert done.stderr == ""
-    report = json.loads(done.stdout)
-    assert report["ok"] is (done.returncode == 0)
+    done = bftrainer("doctor", "--json", "--state", state, env={"PYTHONPATH": str(path / "stub")})
+    assert done.err == ""
+    report = json.loads(done.out)
+    assert report["ok"] is (done.status == 0)
     for check in report["checks"]:
         assert "\n" not in check["detail"] + check["remedy"]
         assert check["state"] == "OK" or check["remedy"], f"no remedy: {check}"
-    return done.returncode, {check["name"]: check for check in report["checks"]}
+    return done.status, {check["name"]: check for check in report["checks"]}
 
 
 @pytest.fixture

@@ -148,9 +148,8 @@ def test_a_finished_program_is_done(kind: Kind, make: Make) -> None:
     [
         ([sys.executable, "-c", "print('as far as this'); raise SystemExit(3)"], "as far as this"),
         (["no-such-program", "train.py"], "no-such-program"),
-        ([sys.executable, "no_such_script.py"], "no_such_script.py"),
     ],
-    ids=["exits", "no program", "no script"],
+    ids=["exits", "no program"],
 )
 def test_a_program_that_fails_at_once_shows_its_last_lines(make: Make, command: list[str], words: str) -> None:
     trainer = make(command)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_line import bftrainer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from lab import Lab
-from patience import PATIENCE
 
 CONFIG = '[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "none"\n'
 
@@ -27,11 +25,8 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 def doctor(lab: Lab, config: str = CONFIG) -> tuple[int, str]:
     path = lab.root / "bftrainer.toml"
     path.write_text(config)
-    done = subprocess.run(
-        [sys.executable, "-m", "bftrainer", "doctor", "--lsf", str(path), "--keep", str(lab.root / "kept")],
-        env={**os.environ, **lab.env}, capture_output=True, text=True, timeout=60 * PATIENCE, check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
+    done = bftrainer("doctor", "--lsf", path, "--keep", lab.root / "kept", env=lab.env)
+    return done.status, done.out + done.err
 
 
 def test_a_site_that_is_ready(lab: Lab) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,15 +41,13 @@ def doctor(lab: Lab, path: Path, config: str = CONFIG, *arguments: str) -> tuple
         folder.mkdir(mode=0o700, exist_ok=True)
     (state / "bftrainer.toml").write_text(config)
     (stub / "torch.py").write_text("raise ModuleNotFoundError('left out')")
-    done = subprocess.run(
-        [sys.executable, "-m", "bftrainer", "doctor", "--json", *(arguments or ("--state", str(state)))],
-        env={**os.environ, **lab.env, "PYTHONPATH": str(stub)}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    report = json.loads(done.stdout)
-    assert report["ok"] is (done.returncode == 0), done.stdout
+    words = arguments or ("--state", str(state))
+    done = bftrainer("doctor", "--json", *words, env={**lab.env, "PYTHONPATH": str(stub)})
+    report = json.loads(done.out)
+    assert report["ok"] is (done.status == 0), done
     for check in report["checks"]:
         assert check["state"] == "OK" or check["remedy"], f"no remedy: {check}"
-    return done.returncode, {check["name"]: check for check in report["checks"]}
+    return done.status, {check["name"]: check for check in report["checks"]}
 
 
 def warned(checks: dict[str, dict[str, Any]]) -> set[str]:

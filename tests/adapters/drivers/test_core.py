@@ -289,6 +289,16 @@ def test_a_waiting_worker_that_is_killed_costs_its_node_and_one_that_fails_start
         assert told.reports(Withheld) == withheld
 
 
+def test_three_groups_in_succession_that_the_script_ends_fail_the_trainer() -> None:
+    told = training(HOROVOD, A, B, C)
+    for host in (A, B, C):
+        told.ended(host, 1, "ValueError: boom")
+        if told.state.outcome is None:
+            told.hear(GroupFormed(tuple(member.label for member in told.state.membership.announced)))
+    assert told.state.outcome is not None
+    assert told.state.outcome.reason.startswith("workers of 3 groups in succession failed")
+
+
 def test_a_node_that_joins_or_leaves_a_pool_concerns_no_other() -> None:
     told = training(POOL, A, B)
     told.hear(HostsListed((C,)), TimePassed())

@@ -147,14 +147,6 @@ def test_a_missing_or_one_row_log_is_one_line(tmp_path: Path, capsys: Capture) -
     assert "has only one row" in refused(capsys, "characterize", path)
 
 
-def test_the_table_has_rates_and_the_integral(log: Path, capsys: Capture) -> None:
-    assert run(["replay", "characterize", str(log)]) == 0
-    out = capsys.readouterr().out
-    lines = {" ".join(line.split()) for line in out.splitlines()}
-    assert "idle share of 4 nodes in service 50.00%" in lines
-    assert "resource integral (Eqn 17) 20 node-h" in lines
-
-
 def test_out_gets_the_numbers_and_both_pictures(log: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "new" / "week"
     printed = as_json(capsys, log, "--out", out)
@@ -184,16 +176,3 @@ def test_generate_writes_a_log_that_characterize_reads(tmp_path: Path, capsys: C
     found = as_json(capsys, out, "--hours", 48, "--machine-nodes", 64)
     assert found["span_h"] == 48
     assert f"{found['idle_share']:.1%} idle" in line
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "problem"),
-    [
-        ("--days", "0", "0 days: expected one hour"),
-        ("--nodes", "many", "'many' is not a valid integer"),
-    ],
-)
-def test_generate_refuses_nonsense(tmp_path: Path, capsys: Capture, option: str, value: str, problem: str) -> None:
-    arguments = {"--nodes": "64", "--days": "2", "--seed": "1", "--out": str(tmp_path / "x.csv"), option: value}
-    assert problem in refused(capsys, "generate", *(word for pair in arguments.items() for word in pair))
-    assert not list(tmp_path.iterdir())
