@@ -58,7 +58,7 @@ class LabUser:
     def folder(self, name: str) -> Path:
         """An empty one of the user's."""
         path = self.home / name
-        self.run("mkdir", "-m", "700", str(path))
+        self.run("mkdir", "-p", "-m", "700", str(path))
         return path
 
     def job(self, script: str, *options: str) -> str:

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from live_house import configuration
 
+from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PeerPilot
 from bftrainer.errors import BFTrainerError, PostponedError, SchedulerError
@@ -148,9 +149,11 @@ class Lookup:
         return 0
 
 
-def polled(view: ClusterView, at_s: float, answer: PollAnswer | BFTrainerError) -> ClusterView:
+def polled(
+    view: ClusterView, at_s: float, answer: PollAnswer | BFTrainerError, config: PilotConfig = CONFIG
+) -> ClusterView:
     return after_poll(
-        view, EndedPoll(at_s, at_s, 1000.0 + at_s, 0.5, answer), CONFIG, PilotJobs(), Lookup(), frozenset()
+        view, EndedPoll(at_s, at_s, 1000.0 + at_s, 0.5, answer), config, PilotJobs(), Lookup(), frozenset()
     )
 
 

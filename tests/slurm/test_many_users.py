@@ -13,8 +13,17 @@ import pytest
 from conftest import need
 from pilot_config import pilot_config
 from pilot_job import CHECKOUT, PILOT_SCRIPT
+from slurm_accounting import sacctmgr
 from slurm_lab import Lab, wait_until
 from slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
+
+from bftrainer_adapters.holding.call_budget import CallKind
+from bftrainer_adapters.slurm import job_list
+from bftrainer_adapters.slurm.broker import Guard
+from bftrainer_adapters.slurm.calls import SlurmCalls
+from bftrainer_adapters.slurm.job_list import HOLDER_NAME, PILOT_NAME
+from bftrainer_adapters.slurm.observe import NODES_ARGV
+from bftrainer_adapters.slurm.text import parse_nodes
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
@@ -55,6 +64,7 @@ def bftrainer(user: LabUser, command: str, *words: str) -> str:
 def broker(user: LabUser, *options: str) -> Iterator[dict[str, object]]:
     """A broker of this user; what pilots have to know of it."""
     folder = user.folder("published")
+    (folder / "squeue").unlink(missing_ok=True)
     user.run("chmod", "755", str(user.home), str(folder))
     argv = (sys.executable, "-m", "bftrainer", "broker", str(folder), "--partition", "scavenge", *options)
     process = user.spawn(*argv, out=user.lab.root / "broker.out")
@@ -62,7 +72,7 @@ def broker(user: LabUser, *options: str) -> Iterator[dict[str, object]]:
         wait_until(lambda: (folder / "squeue").exists(), "the broker")
         yield {"broker": str(folder), "broker_user": user.name}
     finally:
-        process.terminate()
+        process.kill()
         process.wait(10)
 
 
@@ -73,7 +83,7 @@ def pilot(user: LabUser) -> str:
 
 
 def held(lab: Lab) -> Counter[str]:
-    return Counter(lab.run("squeue", "-h", "-t", "R", "-n", "bftrainer-holder", "-o", "%u").split())
+    return Counter(lab.run("squeue", "-h", "-t", "R", "-n", HOLDER_NAME, "-o", "%u").split())
 
 
 @pytest.mark.every_slurm
@@ -98,3 +108,54 @@ def test_a_late_comer_has_half_of_the_nodes_and_each_user_sees_why(
 
     site_lab.run("scancel", "--batch", "--signal=TERM", theirs)
     wait_until(lambda: held(site_lab) == {ann.name: 8}, "ann to hold what bea left", 120)
+
+
+def test_a_broker_that_is_killed_and_comes_back_changes_no_holder(
+    site_lab: Lab, users: tuple[LabUser, LabUser]
+) -> None:
+    ann, bea = users
+    with lab_user(site_lab, name=f"{NAME}-k") as its:
+        with broker(its) as known:
+            for user in users:
+                house(user, 1, 8, **known)
+                pilot(user)
+            wait_until(lambda: held(site_lab) == {ann.name: 4, bea.name: 4}, "both to hold half of the nodes", 120)
+            before = site_lab.run("squeue", "-h", "-n", HOLDER_NAME, "-o", "%A %T")
+        words = "the pilot polls the scheduler itself"
+        wait_until(lambda: all(words in bftrainer(user, "events") for user in users), "the pilots to notice", 60)
+        with broker(its):
+            assert site_lab.run("squeue", "-h", "-n", HOLDER_NAME, "-o", "%A %T") == before
+
+
+@pytest.mark.every_slurm
+def test_a_coordinator_ends_the_latest_holder_above_a_part_and_can_end_no_other_job(qos_lab: Lab) -> None:
+    names = [f"{NAME}-{n}" for n in "abk"]
+    with (
+        lab_user(qos_lab, ("pilots", "users"), names[0]) as ann, lab_user(qos_lab, ("users",), names[1]) as bea,
+        lab_user(qos_lab, ("users",), names[2]) as its,
+    ):  # fmt: skip
+        sacctmgr(qos_lab, f"modify user {ann.name} set qos+=scavenger")
+        sacctmgr(qos_lab, f"add coordinator account=pilots names={its.name}")
+        holds = ("-N1", "-t9", f"-J{HOLDER_NAME}", "-Apilots", "-qscavenger", "-pscavenge")
+        claims = (
+            "-N1",
+            "-t9",
+            f"-J{PILOT_NAME}",
+            "-Ausers",
+            f"--comment=bftrainer: pilot b of {bea.name}; wants 4 short",
+        )
+        jobs = [bea.job("sleep 500", *claims), ann.job("sleep 500", "-N1", "-t9", f"-J{HOLDER_NAME}", "-Ausers")]
+        jobs += [ann.job("sleep 500", *holds) for _ in range(2)]
+        wait_until(lambda: len(qos_lab.run("squeue", "-h", "-tR").splitlines()) == 4, "all to run")
+        cancel = qos_lab.real("scancel")
+        qos_lab.put_fake("scancel", "#!/bin/sh\nexec " + " ".join([*its.argv(cancel), '"$@"']))
+        calls, told = SlurmCalls(qos_lab.env), list[str]()
+        guard = Guard(calls, frozenset(), "pilots", told.append)
+        for at_s in (0.0, 125.0):
+            text = calls.run(job_list.argv("m"), CallKind.LOOK, 10.0)
+            nodes = parse_nodes(calls.run(NODES_ARGV, CallKind.LOOK, 10.0))
+            guard.look(job_list.parse_jobs(text, "m"), nodes, at_s)
+        (qos_lab.root / "bin" / "scancel").unlink()
+        assert told[-1] == f"ended 1 holders of {ann.name}, whose equal part is 2: {jobs[3]}"
+        wait_until(lambda: sorted(qos_lab.run("squeue", "-h", "-tR", "-o%A").split()) == sorted(jobs[:3]), "its end")
+        assert "denied" in its.run(cancel, jobs[1], check=False).stderr

@@ -120,7 +120,8 @@ def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) 
 def released(fragments: Fragments, names: Collection[str], now_s: float) -> HoldingSteps:
     """The pilot no longer wants the nodes of ``names``: workers end, then holders. A preempted one needs no command."""
     draft = _Draft(fragments, now_s)
-    ending = [it for name in sorted(names) if not (it := draft.release(fragments[name])).ends_itself]
+    ending = [draft.release(fragments[name]) for name in sorted(names)]
+    ending = [it for it in ending if not it.payload_left or is_one_of_several(it.name)]
     draft.end(ending)
     return draft.steps(tuple(held.name for held in ending if not held.is_pending))
 

@@ -100,18 +100,14 @@ class HolderFragment:
         return self.runs or not self.is_pending
 
     @property
-    def ends_itself(self) -> bool:
-        """Whether its payload has ended all processes of its job, and the job ends with it."""
-        return self._payload_left and not is_one_of_several(self.name)
-
-    @property
-    def _payload_left(self) -> bool:
+    def payload_left(self) -> bool:
+        """Whether its payload has ended all processes, and itself."""
         return any(stage is NodeStage.LEFT for stage, _ in self.fragment.reached)
 
     @property
     def has_left(self) -> bool:
         """Whether its payload, one of several of its job, has ended because the fragment was released."""
-        return self._payload_left and self.fragment.why.startswith(RELEASED) and is_one_of_several(self.name)
+        return self.payload_left and self.fragment.why.startswith(RELEASED) and is_one_of_several(self.name)
 
     def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HolderFragment:
         """In another phase; the first reason is kept."""

@@ -1,7 +1,7 @@
 """Asks Slurm for all pilots and publishes the answers; on request it ends holders of those who keep nodes above their part.
 
 It holds no node, hears of no user but through Slurm, and no pilot needs it. Jobs are asked for every few seconds, and twice a
-second for a moment after a change, then less and less often; nodes after a change of jobs.
+second for a moment after a change of pilots or holders, then less and less often; nodes after a job has started or ended.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, pack
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv
 
-NODES_S, RESERVATIONS_S = 20.0, 45.0
+NODES_S, RESERVATIONS_S = 40.0, 45.0
 EVERY_S, SOON_S, SLOWS = 4.0, 0.5, 3.0
-_BURST = 60.0
+_BURST = 120.0
 _TIMEOUT_S = 10.0
 _Parsed = TypeVar("_Parsed")
 
@@ -126,16 +126,16 @@ class Broker:
         mark, at_s = new_mark(), time.time()
         argv = job_list.argv(mark, ended=True)
         jobs = command.parsed(argv, self._ask(argv), lambda text: job_list.parse_jobs(text, mark))
-        now_s, states = self.calls.elapsed_s(), zlib.crc32(repr([*map(_state, filter(_lasts, jobs.jobs))]).encode())
+        now_s, lasting = self.calls.elapsed_s(), [job for job in jobs.jobs if _lasts(job)]
+        states = _sum([_state(job) for job in lasting if not (job["%j"] and job_list.waits(job))])
         if now_s - self._reservations_s >= RESERVATIONS_S:
             self._publish(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)
             self._reservations_s = now_s
         if states != self._states or now_s - self._nodes_s >= NODES_S:
             self._nodes = self._publish(NODES_ARGV, slurm_text.parse_nodes, NODES_S + 3 * EVERY_S)
             self._nodes_s = now_s
-        kept = [job for job in jobs.jobs if _is_shown(job) and _lasts(job)]  # that an old one is forgotten is no news
-        news = zlib.crc32(repr([(_state(job), job["%k"]) for job in kept]).encode())
-        if states != self._states or news != self._news:
+        news = _sum([(_state(job), job["%k"]) for job in lasting if job["%j"]])
+        if news != self._news:
             self._changed_s = now_s
         self._states, self._news = states, news
         body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
@@ -166,6 +166,10 @@ class Broker:
     def _ask(self, argv: Sequence[str]) -> str:
         self._bucket = self._bucket.take(cost(argv), self.calls.elapsed_s())
         return self.calls.run(argv, CallKind.LOOK, _TIMEOUT_S)
+
+
+def _sum(what: list[object]) -> int:
+    return zlib.crc32(repr(what).encode())
 
 
 def _is_shown(job: Job) -> bool:

@@ -21,8 +21,8 @@ from bftrainer.live.nodes.holding_order import looked, must_stay, parts_to_end, 
 from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
 from bftrainer.live.nodes.sharing import cheapest, own_split, room_beside, surplus
 
-LEFT_S = 5.0
-"""So long an idle node is left to another pilot that lacks some: all see it at once, and only one gets it."""
+LEFT_S, MOST_LEFT_S = 4.0, 20.0
+"""So long an idle node is left to each other pilot that comes first and lacks some: all see it at once, and one gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,8 @@ def _requests(
     room_of = {name: known.demand_of(name, at.now_s) - mine[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
     order = _by_worth(free, share.before)
-    left_s = {node: free[node].since_s + LEFT_S for node in order[max(len(order) - share.before, 0) :]}
+    wait_s = min(LEFT_S * (1 + share.before // len(order)), MOST_LEFT_S)
+    left_s = {node: free[node].since_s + wait_s for node in order[max(len(order) - share.before, 0) :]}
     draft.due_s += [until_s for until_s in left_s.values() if until_s > at.now_s]
     for node in order:
         if (

@@ -13,15 +13,14 @@ from pathlib import Path
 import pytest
 from adapters.slurm.test_calls import programs
 from command_line import bftrainer, complaint
-from live.test_poll_schedule import Lookup
+from live.test_poll_schedule import polled
 from live_house import configuration
 from recorded_slurm import recorded
 from slurm_lab import wait_until
 
-from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.times import ElapsedS, PilotS
+from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
-from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll
+from bftrainer.live.nodes.cluster_view import ClusterView, PollAnswer
 from bftrainer.live.nodes.poll_schedule import PollSchedule
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import peers
@@ -93,18 +92,13 @@ def test_pilots_read_what_was_published_and_ask_nothing(broker: Broker, tmp_path
 def test_an_idle_node_is_confirmed_by_two_lists_and_not_by_one_that_is_read_twice(
     broker: Broker, tmp_path: Path
 ) -> None:
-    times = "sdiag output at Wed Nov 25 12:00:00 2026 (1795608000)"
-    env = broker.calls.env | programs(tmp_path, sdiag=f'echo "{times}"')
-    calls = SlurmCalls(env, published=Published(broker.folder, os.getuid()))
-    config = configuration({"nodes": {"confirm_s": 1e-3}})
-    view = ClusterView(PollSchedule(0.0))
+    env = broker.calls.env | programs(tmp_path, sdiag="echo 'sdiag output at Wed Nov 25 12:00:00 2026 (1795608000)'")
+    scheduler = SlurmScheduler(calls=SlurmCalls(env, published=Published(broker.folder, os.getuid())))
+    config, view = configuration({"nodes": {"confirm_s": 1e-3}}), ClusterView(PollSchedule(0.0))
 
     def confirmed() -> bool:
         nonlocal view
-        begun_s = time.monotonic()
-        answer = PollAnswer(SlurmScheduler(calls=calls).observe(), PilotS(begun_s), ())
-        poll = EndedPoll(ElapsedS(begun_s), ElapsedS(begun_s), PilotS(begun_s), 0.0, answer)
-        view = after_poll(view, poll, config, PilotJobs(), Lookup(), frozenset())
+        view = polled(view, time.monotonic(), PollAnswer(scheduler.observe(), PilotS(0.0), ()), config)
         return "node08" in {it.request.node for it in view.candidates}
 
     broker.publish()
@@ -125,10 +119,10 @@ def test_nodes_are_asked_again_after_a_change_of_jobs(broker: Broker, tmp_path: 
 
 def test_the_budget_slows_the_broker_down(broker: Broker) -> None:
     broker.calls.elapsed_s = lambda: 100.0
-    waits = [broker.publish() for _ in range(30)]
+    waits = [broker.publish() for _ in range(60)]
     assert waits[:2] == [SOON_S, SOON_S]
     assert waits[-1] == pytest.approx(7 / 50 * 60), (
-        "60 at once, then 50 a minute; 63 are made, and the next look costs 4"
+        "120 at once, then 50 a minute; 123 are made, and the next look costs 4"
     )
 
 
