@@ -43,6 +43,8 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[i
 
 
 def test_an_outsider_runs_no_code_reads_no_key_and_ends_nothing(trainer: Trainer, tmp_path: Path) -> None:
+    import psutil
+
     trainer.start("a:1:1 b:1:2")
     trainer.steps(2)
     assert trainer.process is not None
@@ -63,6 +65,10 @@ def test_an_outsider_runs_no_code_reads_no_key_and_ends_nothing(trainer: Trainer
     for method, path, body in attempts:
         assert ask(port, method, path, body) == (403, b""), (method, path)
     assert not (tmp_path / "pwned").exists()
+    for process in (trainer.worker("1"), trainer.process.pid):
+        assert "GLOO_RENDEZVOUS" not in " ".join(psutil.Process(process).cmdline()), "it has the token"
+    for log in ("logs/1/a.1.0.log", "driver.log", "events.jsonl", "progress.jsonl"):
+        assert f":{port}/" not in (trainer.path / log).read_text(), "before the token"
     asked_s = trainer.hosts("a:1:1")
     trainer.event("running", asked_s, fragments=["1"])
     asked_s = trainer.hosts("a:1:1 b:1:2")
@@ -91,18 +97,3 @@ def test_a_crowd_of_strangers_neither_ends_the_driver_nor_delays_a_rescale(train
         assert driver.num_threads() < threads + 30
         assert strangers.is_there()
     trainer.check_continuity()
-
-
-def test_the_token_is_in_no_log_and_on_no_command_line(trainer: Trainer) -> None:
-    trainer.start("a:1:1 b:1:2")
-    trainer.steps(2)
-    import psutil
-
-    worker = psutil.Process(trainer.worker("1"))
-    assert trainer.process is not None
-    for process in (worker, psutil.Process(trainer.process.pid)):
-        assert "GLOO_RENDEZVOUS" not in " ".join(process.cmdline())
-    address = trainer.path / "logs/1/a.1.0.log"
-    (_, port), *_ = listening(trainer.process.pid)
-    for log in [address, trainer.path / "driver.log", trainer.path / "events.jsonl", trainer.path / "progress.jsonl"]:
-        assert f":{port}/" not in log.read_text()
