@@ -139,14 +139,10 @@ class SlurmCalls:
 
     def published_jobs(self) -> JobList | None:
         """The list that a broker has published, if there is one."""
-        if self.published is None:
-            return None
         try:
-            found = self.published.jobs()
+            found, self.unpublished = self.published.jobs() if self.published else None, ""
         except (NotPublishedError, SchedulerError) as error:
-            self.unpublished = str(error)
-            return None
-        self.unpublished = ""
+            found, self.unpublished = None, str(error)
         return found
 
     def new_jobs(self) -> JobList | None:
@@ -163,8 +159,7 @@ class SlurmCalls:
     def _has_news(self) -> bool | None:
         """Whether the list that a broker has published is newer than this pilot's latest command; None: there is none."""
         with suppress(NotPublishedError):
-            if self.published is not None:
-                return self.published.head().at_s >= self._changed_s + CLOCKS_S
+            return self.published.head().at_s >= self._changed_s + CLOCKS_S if self.published else None
         return None
 
     def look(self, argv: Sequence[str], timeout_s: float, beside: JobList | None = None) -> str:
