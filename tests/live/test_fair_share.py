@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,6 @@ from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.system.users import own_name
 
-WANTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 20), min_size=1)
 CLAIMS = st.lists(
     st.builds(
         Sharer, st.sampled_from("abc"), st.sampled_from("pqr"), st.none() | st.integers(0, 12), st.integers(0, 12)
@@ -49,15 +50,22 @@ CLAIMS = st.lists(
 )
 
 
-@given(st.integers(0, 60), WANTS, WANTS)
-def test_nobody_has_less_than_another_who_does_not_want_less(
-    nodes: int, wants: dict[str, int], holds: dict[str, int]
-) -> None:
-    parts = equal_parts(nodes, wants, holds)
-    assert sum(parts.values()) == min(nodes, sum(wants.values()))
-    for one, part in parts.items():
-        assert 0 <= part <= wants[one]
-        assert all(part >= other - 1 for other in parts.values()) or part == wants[one]
+def test_a_thousand_random_splits_equal_brute_force() -> None:
+    """Of all ways to give out the nodes, those in which who has least has most, who has second least has most, and so on; of
+    these, odd nodes are with who holds more, then with whom most is owed.
+    """
+    chance = random.Random(0)
+    for _ in range(1000):
+        users = "abcd"[: chance.randint(1, 4)]
+        wants, holds = ({u: chance.randint(0, 6) for u in users} for _ in range(2))
+        owed, nodes = {u: chance.choice((-5.0, 0.0, 5.0)) for u in users}, chance.randint(0, 20)
+        ways = [dict(zip(users, n, strict=True)) for n in product(*(range(wants[u] + 1) for u in users))]
+        ways = [it for it in ways if sum(it.values()) == min(nodes, sum(wants.values()))]
+        fairest = max(sorted(it.values()) for it in ways)
+        ways = [it for it in ways if sorted(it.values()) == fairest]
+        low = {u: min(it[u] for it in ways) for u in users}
+        order = sorted(users, key=lambda u: (holds[u] <= low[u], -owed[u] if holds[u] <= low[u] else 0.0, u))
+        assert equal_parts(nodes, wants, holds, owed) == max(ways, key=lambda it: [it[u] for u in order])
 
 
 @given(st.integers(0, 40), CLAIMS)
