@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PENDING = "submitted"
 """The status of a submission that no pilot has read yet."""
 PENDING_REMARK = "not read by a pilot yet"
+NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
 _COLUMNS = ("name", "status", "nodes", "min-max", "samples", "left", "node-hours", "submitted", "remark")
 
 
@@ -42,6 +43,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     folder = open_state_dir(state)
     now = allocation(folder)
     nodes = now.nodes
+    unread = PENDING_REMARK if now.runs else NO_PILOT
     pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
     found = [t for t in _records(folder) if group in (None, t.spec.group)]
     records = [t for t in found if everything or not t.status.is_final]
@@ -56,7 +58,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
                 for t in records
             ]
         )
-        show_json([{"name": request.trainer, "status": PENDING, "remark": PENDING_REMARK} for request in pending])
+        show_json([{"name": request.trainer, "status": PENDING, "remark": unread} for request in pending])
         return
     rows = [
         (
@@ -67,7 +69,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         for t in records
     ]  # fmt: skip
     rows += [
-        (request.trainer, PENDING, "0", f"{spec.min_nodes}-{spec.max_nodes}", "", "", "", "", PENDING_REMARK)
+        (request.trainer, PENDING, "0", f"{spec.min_nodes}-{spec.max_nodes}", "", "", "", "", unread)
         for request in pending
         if (spec := request.spec) is not None
     ]
@@ -193,6 +195,8 @@ class PresentAllocation(NamedTuple):
     nodes: Mapping[str, tuple[str, ...]] = {}
     speeds: Mapping[str, float] = {}
     pool: int | None = None
+    runs: bool = False
+    """Whether a pilot does."""
 
     def left_h(self, record: TrainerRecord) -> float | None:
         """Hours until a trainer has its ``samples_total``, at its present speed; None: not known."""
@@ -209,9 +213,10 @@ def allocation(state: Path) -> PresentAllocation:
     if not has_registry(state):
         return PresentAllocation()
     with opened_registry(state) as registry:
-        found = None if pilot_has_ended(registry.store, time.time()) else last_state(registry.store)
+        runs = not pilot_has_ended(registry.store, time.time())
+        found = last_state(registry.store) if runs else None
     if found is None:
-        return PresentAllocation()
+        return PresentAllocation(runs=runs)
     measured = {key for key, _ in found.measurements}
     speeds = {
         a.trainer.id: a.trainer.curve.at(len(a.nodes))
@@ -219,7 +224,7 @@ def allocation(state: Path) -> PresentAllocation:
         if a.nodes and not ((rule := a.trainer.learning) and rule.blank and key_of(a.trainer) not in measured)
     }
     return PresentAllocation(
-        {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, speeds, len(found.pool)
+        {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, speeds, len(found.pool), runs
     )
 
 

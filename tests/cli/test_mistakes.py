@@ -152,6 +152,7 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
         submit("hvd.py", "--max-nodes", "1", "--name", "x")[1]
         == "submitted x: 1 node, launcher horovod (hvd.py uses horovod)\n"
     )
+    assert "waits for a pilot, and none runs here (bftrainer pilot)" in bftrainer("list", "--state", "state").out
     assert submit("nope.py", "--max-nodes", "4")[0] == 2
     assert "'ddp' is taken" in submit("ddp.py", "--max-nodes", "4")[1]
     (request,) = (

@@ -8,8 +8,8 @@ Meier).
 *Widening.* The same forecast is made at every past moment from those before it. Its error there is log(true / median) in
 units of the distance from the median to the end of its 80 % interval on that side. All distances are multiplied by the
 80 % quantile of these errors (split conformal prediction with a normalized score), at least by 1, and then by 1 + 1.16 / n:
-what Student's distribution adds to an 80 % interval from n times. n is the number of days with a past moment, less if the
-queue takes longer than a day.
+what Student's distribution adds to an 80 % interval from n times. n is the number of days of these errors, which are fewer than
+all past days, and still less if the queue takes longer than a day: of two weeks, three to five days have errors.
 """
 
 from __future__ import annotations
@@ -91,17 +91,20 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
     known = _plain(runs.before(len(runs.start_s), now_s), now_s, pool)
     if known is None or not np.isfinite(known.median_s):
         return None
-    errors = []
+    errors, of = [], []
     for k in range(int(_WARM * len(runs.start_s)), len(runs.start_s)):
         at_s = float(runs.start_s[k])
         past = _plain(runs.before(k, at_s), at_s, float(runs.pool[k]))
         if past is not None and at_s + runs.took_s[k] <= now_s:
             errors.append(_error(past, float(runs.took_s[k])))
-    found = [error for error in errors if np.isfinite(error)]
-    widened = float(np.quantile(found, LEVEL)) if len(found) >= FEWEST else 1.0
-    days = len(np.unique(runs.start_s // _DAY_S))
-    few = 1 + _STUDENT * max(1.0, known.median_s / _DAY_S) / days
-    return Forecast(known.seconds, known.share, few * min(max(widened, 1.0), _WIDEST), len(found))
+            of.append(at_s)
+    found = np.isfinite(errors)
+    widened, behind = 1.0, runs.start_s
+    if found.sum() >= FEWEST:
+        widened, behind = float(np.quantile(np.array(errors)[found], LEVEL)), np.array(of)[found]
+    days = len(np.unique(behind // _DAY_S)) / max(1.0, known.median_s / _DAY_S)
+    few = 1 + _STUDENT / max(days, 1.0)
+    return Forecast(known.seconds, known.share, few * min(max(widened, 1.0), _WIDEST), int(found.sum()))
 
 
 def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
