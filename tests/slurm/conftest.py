@@ -27,7 +27,7 @@ def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.T
     if report.failed:
         for lab in {id(lab): lab for lab in item.funcargs.values() if isinstance(lab, Lab)}.values():
             for log in sorted((lab.root / "log").glob("slurm*.log")):
-                report.sections.append((log.name, "".join(log.open(errors="replace").readlines()[-LOG_LINES:])))
+                report.sections.append((log.name, "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])))
     return report
 
 

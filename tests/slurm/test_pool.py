@@ -32,8 +32,8 @@ def square(n, begun):
     return n * n
 if __name__ == "__main__":
     client = Client(sys.argv[1])
-    tasks = client.map(square, range(700), begun=sys.argv[2])
-    print(sorted(n for _, n in as_completed(tasks, with_results=True)) == [n * n for n in range(700)])
+    tasks = client.map(square, range(1000), begun=sys.argv[2])
+    print(sorted(n for _, n in as_completed(tasks, with_results=True)) == [n * n for n in range(1000)])
     client.shutdown()
 """
 
@@ -123,7 +123,7 @@ def test_dask_workers_come_and_go_and_every_result_is_right(beside: Machine, lab
     try:
         with beside_a_client(beside, lab, tmp_path, DASK, f"tcp://127.0.0.1:{port}", 8, (2, 5, 3)) as begun:
             eventually(lambda: beside.status("dask") == "done", 60)
-            print(f"{len(begun.read_text().splitlines())} starts of 700 tasks")
+            print(f"{len(begun.read_text().splitlines())} starts of 1000 tasks")
     finally:
         scheduler.kill()
         scheduler.wait()
