@@ -103,6 +103,15 @@ def test_cancel_asks_for_a_checkpoint_and_is_final(home: House) -> None:
     assert any("no such trainer" in n for n in home.notes())
 
 
+def test_a_trainer_that_does_not_stop_is_killed(home: House) -> None:
+    home.cluster.give("n1")
+    home.launcher.behaviour["a"] = "deaf"
+    home.submit(spec("a", max_nodes=1))
+    home.at(5, lambda: home.ask(RequestKind.CANCEL, "a"))
+    home.pilot(30)
+    assert ("kill", "a", frozenset()) in home.launcher.orders
+
+
 def test_a_script_that_fails_at_once_backs_off_then_fails_with_its_last_lines(home: House) -> None:
     home.cluster.give("n1")
     home.launcher.behaviour["a"] = "fails"
