@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import fragment_name, id_in_job
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer_adapters.holding import decisions
 from bftrainer_adapters.holding.batches import alike_together, next_batch
 from bftrainer_adapters.holding.decisions import HoldingSteps, ListAnswer, Shrink
@@ -68,6 +69,14 @@ def test_one_that_must_not_go_on_is_released_and_ended_in_the_same_step(phase: J
     steps = decisions.after_list(of(held("n1#1")), listed(Job("1", "n1", phase)), RULES, 50.0)
     assert (steps.mark_released, steps.end) == (("n1#1",), ("1",))
     assert [(it.phase, it.fragment.why) for it in steps.changed.values()] == [(LEAVING, why)]
+
+
+@pytest.mark.parametrize(("ends_s", "ended"), [(1031.0, ("1",)), (4601.0, ()), (1901.0, ())])
+def test_one_that_was_preempted_before_its_payload_could_hear_of_it_is_ended(ends_s: float, ended: tuple[str]) -> None:
+    """A main job came between the holder's start and its payload's: it would wait for all of GraceTime."""
+    new = held("n1#1", PENDING, submission=OwnSubmission(0.0, 3600.0, "a")).reaching((NodeStage.SUBMITTED, 1000.0))
+    steps = decisions.after_list(of(new), listed(Job("1", "n1", JobPhase.RUNS, ends_s)), RULES, 1.0)
+    assert (steps.mark_released, steps.end) == (("n1#1",) if ended else (), ended)
 
 
 def test_a_late_one_is_given_up_and_one_whose_turn_may_come_is_not() -> None:
