@@ -198,3 +198,13 @@ def test_an_outage_is_noted_at_its_begin_and_at_its_end() -> None:
     told = [["the pilot polls the scheduler itself: squeue: is 13.0 s old"], []]
     assert found[-2:] == told, "of a broker"
     assert found[:-2] == [[], ["no answer"], [], ["refused"], ["the scheduler responds again after 3 failed polls"], []]
+
+
+def test_a_partition_without_nodes_is_told_once() -> None:
+    config = configuration({"nodes": {"partitions": ["nope"], "confirm_s": 0.0}})
+    views = [ClusterView(PollSchedule(0.0))]
+    for at_s in (0.0, 10.0):
+        views.append(polled(views[-1], at_s, PollAnswer(SEEN, 1000.0 + at_s, ()), config))
+    ((said,), again) = (list(notes(before, after)) for before, after in pairwise(views))
+    assert said[1].startswith("none of the 3 nodes may be held: check the partition of the holders, and [nodes]")
+    assert again == []

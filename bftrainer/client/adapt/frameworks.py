@@ -82,26 +82,16 @@ def adapt_transformers(source: ScriptSource) -> str:
 
 
 def adapt_horovod(source: ScriptSource) -> str:
-    """``ElasticTraining``; around the state of another framework than torch, ``progress.track``."""
-    states = source.calls("TorchState", "KerasState", "TensorFlowKerasState")
-    statement = source.statement(states[0]) if len(states) == 1 else None
-    if not isinstance(statement, ast.Assign):
+    """``ElasticTraining``, for a loop over epochs."""
+    states = source.calls("TorchState")
+    if len(states) != 1 or not isinstance(source.statement(states[0]), ast.Assign):
         raise source.missing(None, "found no `state = hvd.elastic.TorchState(...)`", "horovod.md#adapt-the-script")
-    state, hvd = source.of(statement.targets[0]), source.of(states[0].func).partition(".")[0]
-    if name_of(states[0].func) == "TorchState":
-        for it in (it for it in ast.walk(source.tree) if isinstance(it, ast.keyword) and it.arg == "lr"):
-            if isinstance(it.value, ast.BinOp) and source.of(it.value.right) == f"{hvd}.size()":
-                source.replace(it.value, source.of(it.value.left))
-        source.notes.append(
-            f"the optimizer's rate is that of one worker: no factor {hvd}.size(), no callback that sets it"
-        )
-        return f".progress.horovod import {adapt_loop(source, accelerate=False)}"
-    source.after(statement, f"{state} = progress.track({state}, {hvd})")
-    what = (
-        "until the data's order, the learning rate and the checkpoint file are those of docs/examples/horovod_digits.py"
-    )
-    source.notes.append(f"samples are repeated after a rescale {what}: copy its lines with sampler, rate and save()")
-    return " import progress"
+    hvd = source.of(states[0].func).partition(".")[0]
+    for it in (it for it in ast.walk(source.tree) if isinstance(it, ast.keyword) and it.arg == "lr"):
+        if isinstance(it.value, ast.BinOp) and source.of(it.value.right) == f"{hvd}.size()":
+            source.replace(it.value, source.of(it.value.left))
+    source.notes.append(f"the optimizer's rate is that of one worker: no factor {hvd}.size(), no callback that sets it")
+    return adapt_loop(source, accelerate=False)
 
 
 def _keywords(call: ast.Call) -> dict[str, ast.expr]:

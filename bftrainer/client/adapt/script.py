@@ -71,7 +71,7 @@ def _edited(source: ScriptSource) -> str:
     if "transformers" in modules and source.calls("Trainer", "Seq2SeqTrainer"):
         return f"from bftrainer.progress.transformers import {adapt_transformers(source)}"
     if "horovod" in modules:
-        return f"from bftrainer{adapt_horovod(source)}"
+        return f"from bftrainer.progress.horovod import {adapt_horovod(source)}"
     if not modules & {"torch", "accelerate"}:
         page = "recipes.md#any-other-script, or of pools.md for tasks that do not talk to each other"
         raise source.missing(None, "uses no framework that adapt knows", page)

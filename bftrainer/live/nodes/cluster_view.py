@@ -50,6 +50,11 @@ class NodeLookup(Protocol):
     def gpus(self, node: str) -> int: ...
 
 
+_NONE_USABLE = (
+    "none of the {} nodes may be held: check the partition of the holders, and [nodes] (bftrainer doctor --state DIR)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
     """An observation, when it was complete, and the peer pilots if they matter."""
@@ -77,7 +82,7 @@ class ClusterView:
 
     ``held`` are all fragments since the last poll: their jobs end no window. ``first_s``: the first success. ``silent_s``:
     seconds without an answer. ``error``: of the last failure, empty since a success. ``budget``: the limit of calls that first
-    postponed a poll for long. ``complaint``: what was last said of peer pilots; ``remark``: of a broker.
+    postponed a poll for long. ``complaint``: what was last said of peer pilots, or of nodes; ``remark``: of a broker.
     ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration
     allows. ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, held nodes included.
     ``clock_offset_s``: what this host's clock is ahead of the scheduler's. ``part_gpus``: GPUs of parts in the last look: where
@@ -217,7 +222,8 @@ def _observed(
         failures=0,
         error="",
         is_postponed=False,
-        complaint=overlap(config.nodes.hosts, answer.peers or (), (node.name for node in seen.nodes)),
+        complaint=overlap(config.nodes.hosts, answer.peers or (), (node.name for node in seen.nodes))
+        or (_NONE_USABLE.format(len(seen.nodes)) if seen.nodes and not usable else ""),
         remark=seen.remark,
         silent_s=0.0,
         idle=idle,
