@@ -22,7 +22,7 @@ SOON_S, LATER_S = 1.0, 300.0
 """Patience before nodes are released: for a pilot that is new or had none, for another one."""
 TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""
-IN_VAIN_S = 45.0
+IN_VAIN_S = 120.0
 """A pilot that lacks nodes and leaves some idle for so long cannot use them (and three polls, if those are longer)."""
 ASKING = 4.0
 """So many times longer while it has a pending holder: of many pilots that request the same node, one gets it."""
