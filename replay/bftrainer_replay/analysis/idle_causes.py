@@ -92,6 +92,14 @@ class IdleCauses:
         whole = self.node_hours or 1.0
         return {cause: hours / whole for cause, hours in zip(_CAUSES, self.node_h, strict=True)}
 
+    def rows(self) -> tuple[tuple[str, str, str], ...]:
+        """Cause, node-hours and share as text; causes without any are left out, but for jobs that fit and no job."""
+        return tuple(
+            (self.text(cause), f"{self.of(cause):,.0f}", f"{share:.1%}")
+            for cause, share in self.shares().items()
+            if share or cause in (IdleCause.FITS, IdleCause.NO_JOB)
+        )
+
 
 def explained(found: IdleCauses, debounce_s: float) -> tuple[str, ...]:
     """Sentences on how the causes were found, for the reader of a table of them."""

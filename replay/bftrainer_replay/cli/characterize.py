@@ -78,13 +78,8 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         rows = [(name, f"{hours:,.0f}", f"{hours / idle_h:.1%}") for name, hours in gpus.rows()]
         _show("Idle GPU-hours", ("", "GPU-h", "share"), rows, gpus.sentence())
     if (causes := found.idle_while) is not None:
-        rows = [
-            (causes.text(cause), f"{causes.of(cause):,.0f}", f"{share:.1%}")
-            for cause, share in causes.shares().items()
-            if share or cause.name in ("FITS", "NO_JOB")
-        ]
         told = " ".join(explained(causes, window.debounce_s))
-        _show("Waiting jobs while nodes were idle", ("idle node-time while", "node-h", "share"), rows, told)
+        _show("Waiting jobs while nodes were idle", ("idle node-time while", "node-h", "share"), causes.rows(), told)
     word, account = words_of(window)
     if len(parts := partitions_of(window)) > 1:
         told = f"A node in several {word}s counts in each. --partition NAME shows one of them in full."

@@ -1,19 +1,15 @@
 """The options for job logs, which every command with LOG has in addition to those of the window."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import Any
 
 import click
 
 from bftrainer.cli.choices import FILE
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import FORMAT
-
-if TYPE_CHECKING:
-    from bftrainer_replay.logs.source import ImportOptions
-
+from bftrainer_replay.logs.source import ImportOptions
 
 # In the order of the help. The names are those of ImportOptions, except machine_nodes, which event logs have too.
 OPTIONS = (
@@ -100,11 +96,7 @@ OPTIONS = (
         "size of a compressed file]",
     ),
 )  # fmt: skip
-NAMES = (
-    "format", "timezone", "skip_bad", "most_bad", "cluster", "columns", "processors_per_node", "debounce_s", "warm_up_h",
-    "cool_down_h", "outages", "node_events", "reservations", "node_info", "outliers", "runaways", "unit",
-    "gpus_per_node", "part_cpus", "back_s", "max_bytes",
-)  # fmt: skip
+NAMES = tuple(it.name for it in fields(ImportOptions) if it.name not in ("machine_nodes", "more_files"))
 
 
 def with_import_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,8 +108,6 @@ def with_import_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def import_options(machine_nodes: int | None, given: dict[str, Any]) -> ImportOptions:
     """The options' values, checked; raises :class:`UserError`."""
-    from bftrainer_replay.logs.source import ImportOptions
-
     for name, least in (("processors_per_node", 1), ("debounce_s", 0), ("warm_up_h", 0), ("cool_down_h", 0)):
         value = given[name]
         if value is not None and not least <= value < 1e9:

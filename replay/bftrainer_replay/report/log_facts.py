@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bftrainer_replay.analysis.accounts import HEADINGS, READ, Payer, accounts_of
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, explained
+from bftrainer_replay.analysis.idle_causes import IdleCauses, explained
 from bftrainer_replay.analysis.partitions import headings, partitions_of, words_of
 from bftrainer_replay.analysis.shared_nodes import shared_nodes
 from bftrainer_replay.logs.model import LogWindow
@@ -21,17 +21,12 @@ def _queue_text(causes: IdleCauses) -> str:
 
 
 def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
-    rows = [
-        (causes.text(cause), f"{causes.of(cause):,.0f}", f"{share:.1%}")
-        for cause, share in causes.shares().items()
-        if share or cause in (IdleCause.FITS, IdleCause.NO_JOB)
-    ]
     return PageTable(
         "idle-while",
         "Jobs that waited while nodes were idle",
         f"Read: {' '.join(explained(causes, window.debounce_s))}",
         ("idle node-time while", "node-hours", "share"),
-        tuple(rows),
+        causes.rows(),
         main=1,
         prose=True,
     )
