@@ -24,8 +24,8 @@ from bftrainer.live.reload import ConfigCell, changed, described, merged
 from bftrainer.live.signals import Signals
 from bftrainer.live.site import BatchJob, Site, reconfigure
 from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.live.trainers.launcher import Launcher
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.live.trainers.ports import Launcher
 from bftrainer.live.world import LiveWorld
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.spool import Spool

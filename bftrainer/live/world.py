@@ -24,6 +24,7 @@ from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError
 from bftrainer.estimation.update import lessons
+from bftrainer.live.decision_maker import DecisionMaker
 from bftrainer.live.facts import TickStage
 from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.memo import Memoized
@@ -44,17 +45,6 @@ REQUESTS_S = 0.05
 QUEUED_TOLD = 100
 """Trainers of the queue that the core is told beyond the ones that it may admit (if all: two for each node of the pool): its
 state is written at every decision."""
-
-
-class Admission(Protocol):
-    """What the decisions in force say of trainers that come (live/decision_maker.py)."""
-
-    @property
-    def max_parallel(self) -> int | None:
-        """How many trainers are admitted at once; None: all."""
-
-    def refusal(self, trainer: Trainer) -> str | None:
-        """Why the policy cannot serve a trainer."""
 
 
 class Control(Protocol):
@@ -124,7 +114,7 @@ class LiveWorld:
         told: State,
         control: Control,
         heartbeat: Heartbeat,
-        admission: Admission,
+        admission: DecisionMaker,
     ) -> None:
         self._config = config
         self._recorder = recorder

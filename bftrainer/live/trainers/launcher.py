@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
@@ -65,6 +65,25 @@ class _Driver:
     def request(self, request: ControlRequest) -> None:
         self.requests += 1
         write_json(self.directory.control, ControlMessage(request, self.requests))
+
+
+class Launcher(Protocol):
+    """Starts, rescales and stops trainers, and reports what their drivers say."""
+
+    def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
+        """Start a driver on these hosts. ``interface``: of their node class, where it has its own."""
+
+    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
+        """Tell a running driver its new hosts."""
+
+    def ask_to_stop(self, name: str) -> None:
+        """Request a checkpoint and the end of the driver."""
+
+    def kill(self, name: str) -> None:
+        """Kill the driver."""
+
+    def look(self, name: str) -> DriverView:
+        """The driver as of now. A driver that runs already is adopted."""
 
 
 class DirectoryLauncher:

@@ -16,13 +16,14 @@ from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
 from bftrainer.live.memo import Memoized
+from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.for_core import due, least_of, wanted_nodes
+from bftrainer.live.trainers.launcher import Launcher
 from bftrainer.live.trainers.managed import ManagedTrainer, Occupancy
 from bftrainer.live.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
-from bftrainer.live.trainers.ports import ClassLookup, Launcher
 from bftrainer.live.trainers.remarks import disagreement_text, refused_text, repeat_text
 from bftrainer.live.trainers.steps import (
     AskToStop,
@@ -55,7 +56,7 @@ class TrainerManager:
         config: ConfigCell,
         recorder: Recorder,
         launcher: Launcher,
-        classes: ClassLookup,
+        classes: NodeClassifier,
         clock: SteadyClock,
     ) -> None:
         self._config = config
