@@ -13,135 +13,73 @@ The entry points for plug-ins are the groups ``bftrainer.policies``, ``bftrainer
 ``bftrainer.sites`` and ``bftrainer.commands``.
 """
 
-from __future__ import annotations
-
-from bftrainer.allocation.objectives import Objective
-from bftrainer.cli.command_table import CommandEntry
-from bftrainer.config.pilot import PilotConfig
-from bftrainer.config.trainer_file import TrainerSpec, read_trainer_file
-from bftrainer.config.validation import ConfigTable
-from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.checks import Check, CheckStatus
-from bftrainer.domain.cluster import (
-    Acquired,
-    Availability,
-    Device,
-    Fragment,
-    FragmentPhase,
-    Hidden,
-    NodeRequest,
-    NodeView,
-    Observation,
-    PeerPilot,
-    PendingJob,
-    Refusal,
-    Reservation,
-)
-from bftrainer.domain.events import (
-    Change,
-    Event,
-    ParallelChanged,
-    PoolChanged,
-    TimerDue,
-    TrainerFinished,
-    TrainerSubmitted,
-)
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.ports import Allocator, Clock, NodeHolder, PeerPilots, Policy, Scheduler
-from bftrainer.domain.problem import Answer, Problem, Status, TrainerDemand
-from bftrainer.domain.sizes import largest_legal
-from bftrainer.domain.state import Active, Decision, Losses, Nodes, State
-from bftrainer.errors import (
-    BFTrainerError,
-    CommandError,
-    InputFileError,
-    InvalidValueError,
-    SchedulerError,
-    SolverError,
-    UnknownNameError,
-    UnknownStateError,
-    UserError,
-    WindowsUnknownError,
-)
-from bftrainer.live.job_chaining import OwnJob
-from bftrainer.live.observed import ObservedSite
-from bftrainer.live.site import BatchSystem, JobNodes, Site, SitePlugin
-from bftrainer.plugins import build_policy, find_objective
-from bftrainer.policies.needs import Need
-from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.shares import equal_shares
-from bftrainer.protocol.messages import StartedPer
-from bftrainer.scaling import Scaling
-
-__all__ = [
-    "Acquired",
-    "Active",
-    "Allocator",
-    "Answer",
-    "Availability",
-    "BFTrainerError",
-    "BatchSystem",
-    "Change",
-    "Check",
-    "CheckStatus",
-    "Clock",
-    "CommandEntry",
-    "CommandError",
-    "ConfigTable",
-    "Curve",
-    "Decision",
-    "Device",
-    "Event",
-    "Fragment",
-    "FragmentPhase",
-    "Hidden",
-    "InputFileError",
-    "InvalidValueError",
-    "JobNodes",
-    "Losses",
-    "Need",
-    "NodeHolder",
-    "NodeRequest",
-    "NodeView",
-    "Nodes",
-    "Objective",
-    "Observation",
-    "ObservedSite",
-    "OwnJob",
-    "ParallelChanged",
-    "PeerPilot",
-    "PeerPilots",
-    "PendingJob",
-    "PilotConfig",
-    "PilotJobs",
-    "Policy",
-    "PolicySettings",
-    "PoolChanged",
-    "Problem",
-    "Refusal",
-    "Reservation",
-    "Scaling",
-    "Scheduler",
-    "SchedulerError",
-    "Site",
-    "SitePlugin",
-    "SolverError",
-    "StartedPer",
-    "State",
-    "Status",
-    "TimerDue",
-    "Trainer",
-    "TrainerDemand",
-    "TrainerFinished",
-    "TrainerSpec",
-    "TrainerSubmitted",
-    "UnknownNameError",
-    "UnknownStateError",
-    "UserError",
-    "WindowsUnknownError",
-    "build_policy",
-    "equal_shares",
-    "find_objective",
-    "largest_legal",
-    "read_trainer_file",
-]
+from bftrainer.allocation.objectives import Objective as Objective
+from bftrainer.cli.command_table import CommandEntry as CommandEntry
+from bftrainer.config.pilot import PilotConfig as PilotConfig
+from bftrainer.config.trainer_file import TrainerSpec as TrainerSpec
+from bftrainer.config.trainer_file import read_trainer_file as read_trainer_file
+from bftrainer.config.validation import ConfigTable as ConfigTable
+from bftrainer.core.windows import PilotJobs as PilotJobs
+from bftrainer.domain.checks import Check as Check
+from bftrainer.domain.checks import CheckStatus as CheckStatus
+from bftrainer.domain.cluster import Acquired as Acquired
+from bftrainer.domain.cluster import Availability as Availability
+from bftrainer.domain.cluster import Device as Device
+from bftrainer.domain.cluster import Fragment as Fragment
+from bftrainer.domain.cluster import FragmentPhase as FragmentPhase
+from bftrainer.domain.cluster import Hidden as Hidden
+from bftrainer.domain.cluster import NodeRequest as NodeRequest
+from bftrainer.domain.cluster import NodeView as NodeView
+from bftrainer.domain.cluster import Observation as Observation
+from bftrainer.domain.cluster import PeerPilot as PeerPilot
+from bftrainer.domain.cluster import PendingJob as PendingJob
+from bftrainer.domain.cluster import Refusal as Refusal
+from bftrainer.domain.cluster import Reservation as Reservation
+from bftrainer.domain.events import Change as Change
+from bftrainer.domain.events import Event as Event
+from bftrainer.domain.events import ParallelChanged as ParallelChanged
+from bftrainer.domain.events import PoolChanged as PoolChanged
+from bftrainer.domain.events import TimerDue as TimerDue
+from bftrainer.domain.events import TrainerFinished as TrainerFinished
+from bftrainer.domain.events import TrainerSubmitted as TrainerSubmitted
+from bftrainer.domain.model import Curve as Curve
+from bftrainer.domain.model import Trainer as Trainer
+from bftrainer.domain.ports import Allocator as Allocator
+from bftrainer.domain.ports import Clock as Clock
+from bftrainer.domain.ports import NodeHolder as NodeHolder
+from bftrainer.domain.ports import PeerPilots as PeerPilots
+from bftrainer.domain.ports import Policy as Policy
+from bftrainer.domain.ports import Scheduler as Scheduler
+from bftrainer.domain.problem import Answer as Answer
+from bftrainer.domain.problem import Problem as Problem
+from bftrainer.domain.problem import Status as Status
+from bftrainer.domain.problem import TrainerDemand as TrainerDemand
+from bftrainer.domain.sizes import largest_legal as largest_legal
+from bftrainer.domain.state import Active as Active
+from bftrainer.domain.state import Decision as Decision
+from bftrainer.domain.state import Losses as Losses
+from bftrainer.domain.state import Nodes as Nodes
+from bftrainer.domain.state import State as State
+from bftrainer.errors import BFTrainerError as BFTrainerError
+from bftrainer.errors import CommandError as CommandError
+from bftrainer.errors import InputFileError as InputFileError
+from bftrainer.errors import InvalidValueError as InvalidValueError
+from bftrainer.errors import SchedulerError as SchedulerError
+from bftrainer.errors import SolverError as SolverError
+from bftrainer.errors import UnknownNameError as UnknownNameError
+from bftrainer.errors import UnknownStateError as UnknownStateError
+from bftrainer.errors import UserError as UserError
+from bftrainer.errors import WindowsUnknownError as WindowsUnknownError
+from bftrainer.live.job_chaining import OwnJob as OwnJob
+from bftrainer.live.observed import ObservedSite as ObservedSite
+from bftrainer.live.site import BatchSystem as BatchSystem
+from bftrainer.live.site import JobNodes as JobNodes
+from bftrainer.live.site import Site as Site
+from bftrainer.live.site import SitePlugin as SitePlugin
+from bftrainer.plugins import build_policy as build_policy
+from bftrainer.plugins import find_objective as find_objective
+from bftrainer.policies.needs import Need as Need
+from bftrainer.policies.settings import PolicySettings as PolicySettings
+from bftrainer.policies.shares import equal_shares as equal_shares
+from bftrainer.protocol.messages import StartedPer as StartedPer
+from bftrainer.scaling import Scaling as Scaling

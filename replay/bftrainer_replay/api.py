@@ -12,55 +12,33 @@ and a policy plays it::
     outcome = play(Scenario(window, arrivals), policy)
 """
 
-from __future__ import annotations
-
-from bftrainer_replay.conformance.checks import CHECKS
-from bftrainer_replay.logs.event_log import read_event_log, write_event_log
-from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
-from bftrainer_replay.logs.open import LogFormat, OpenedLog, open_log
-from bftrainer_replay.logs.source import ImportOptions, Source
-from bftrainer_replay.simulation.bounds import no_cost_bound
-from bftrainer_replay.simulation.play import (
-    ReplayOutcome,
-    Scenario,
-    equivalent_nodes,
-    play,
-    static_outcome,
-)
-from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals
-from bftrainer_replay.workload.curves import TABLE_2, read_curves
-from bftrainer_replay.workload.workload import Workload, diverse, hpo, read_workload, submissions
-
-__all__ = [
-    "CHECKS",
-    "TABLE_2",
-    "Arrival",
-    "CostModel",
-    "DecideOn",
-    "EventLog",
-    "ImportOptions",
-    "LogFormat",
-    "LogWindow",
-    "OpenedLog",
-    "PoolEvent",
-    "ReplayOutcome",
-    "ReplayTotals",
-    "ReplayedTrainer",
-    "Scenario",
-    "Source",
-    "Workload",
-    "cut",
-    "diverse",
-    "equivalent_nodes",
-    "hpo",
-    "no_cost_bound",
-    "open_log",
-    "play",
-    "read_curves",
-    "read_event_log",
-    "read_workload",
-    "static_outcome",
-    "submissions",
-    "write_event_log",
-]
+from bftrainer_replay.conformance.checks import CHECKS as CHECKS
+from bftrainer_replay.logs.event_log import read_event_log as read_event_log
+from bftrainer_replay.logs.event_log import write_event_log as write_event_log
+from bftrainer_replay.logs.model import EventLog as EventLog
+from bftrainer_replay.logs.model import LogWindow as LogWindow
+from bftrainer_replay.logs.model import PoolEvent as PoolEvent
+from bftrainer_replay.logs.model import cut as cut
+from bftrainer_replay.logs.open import LogFormat as LogFormat
+from bftrainer_replay.logs.open import OpenedLog as OpenedLog
+from bftrainer_replay.logs.open import open_log as open_log
+from bftrainer_replay.logs.source import ImportOptions as ImportOptions
+from bftrainer_replay.logs.source import Source as Source
+from bftrainer_replay.simulation.bounds import no_cost_bound as no_cost_bound
+from bftrainer_replay.simulation.play import ReplayOutcome as ReplayOutcome
+from bftrainer_replay.simulation.play import Scenario as Scenario
+from bftrainer_replay.simulation.play import equivalent_nodes as equivalent_nodes
+from bftrainer_replay.simulation.play import play as play
+from bftrainer_replay.simulation.play import static_outcome as static_outcome
+from bftrainer_replay.simulation.progress import CostModel as CostModel
+from bftrainer_replay.simulation.progress import ReplayedTrainer as ReplayedTrainer
+from bftrainer_replay.simulation.world import Arrival as Arrival
+from bftrainer_replay.simulation.world import DecideOn as DecideOn
+from bftrainer_replay.simulation.world import ReplayTotals as ReplayTotals
+from bftrainer_replay.workload.curves import TABLE_2 as TABLE_2
+from bftrainer_replay.workload.curves import read_curves as read_curves
+from bftrainer_replay.workload.workload import Workload as Workload
+from bftrainer_replay.workload.workload import diverse as diverse
+from bftrainer_replay.workload.workload import hpo as hpo
+from bftrainer_replay.workload.workload import read_workload as read_workload
+from bftrainer_replay.workload.workload import submissions as submissions
