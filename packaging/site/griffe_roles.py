@@ -1,4 +1,4 @@
-"""Docstrings use the roles and double backquotes of reStructuredText; the site's pages are Markdown."""
+"""Docstrings use the roles and double backquotes of reStructuredText; the site's pages are Markdown. Imports are re-exports."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ class Roles(griffe.Extension):
         if obj.docstring is not None:
             text = _ROLE.sub(lambda role: f"`{role[1].rpartition('.')[2]}`", obj.docstring.value)
             obj.docstring.value = re.sub(r"::$", ":", text.replace("``", "`"), flags=re.MULTILINE)
+
+    def on_module_members(self, *, mod: griffe.Module, **_: Any) -> None:
+        """Called for every module: those of the page re-export all that they import."""
+        if mod.name in ("api", "public"):
+            mod.exports = [name for name, member in mod.members.items() if member.is_alias]
