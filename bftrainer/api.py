@@ -44,6 +44,7 @@ from bftrainer.domain.events import TrainerFinished as TrainerFinished
 from bftrainer.domain.events import TrainerSubmitted as TrainerSubmitted
 from bftrainer.domain.model import Curve as Curve
 from bftrainer.domain.model import Trainer as Trainer
+from bftrainer.domain.needs import Need as Need
 from bftrainer.domain.ports import Allocator as Allocator
 from bftrainer.domain.ports import Clock as Clock
 from bftrainer.domain.ports import NodeHolder as NodeHolder
@@ -78,7 +79,6 @@ from bftrainer.live.site import Site as Site
 from bftrainer.live.site import SitePlugin as SitePlugin
 from bftrainer.plugins import build_policy as build_policy
 from bftrainer.plugins import find_objective as find_objective
-from bftrainer.policies.needs import Need as Need
 from bftrainer.policies.settings import PolicySettings as PolicySettings
 from bftrainer.policies.shares import equal_shares as equal_shares
 from bftrainer.protocol.messages import StartedPer as StartedPer

@@ -18,8 +18,8 @@ def list_policies() -> None:
     """
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
+    from bftrainer.domain.needs import Need
     from bftrainer.plugins import build_policy, find_objective, policy_names
-    from bftrainer.policies.needs import Need
     from bftrainer.policies.settings import PolicySettings
 
     settings = PolicySettings(build_allocator("exact", 10.0), find_objective(DEFAULT_OBJECTIVE))

@@ -5,22 +5,13 @@ all trainers before a pilot starts or applies a new configuration.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from bftrainer.allocation.two_costs import is_limited
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
 from bftrainer.errors import InvalidValueError
-
-__all__ = [
-    "Need",
-    "check_needs",
-    "check_needs_of_all",
-    "forward_of",
-    "is_rigid",
-    "is_unlimited",
-    "refusal",
-]
 
 
 def _lacks(trainer: Trainer, need: Need) -> bool:
@@ -51,9 +42,7 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
 
 def _who(policy: Policy, need: Need) -> str:
     """The policy, or its objective if that is where the need comes from."""
-    inner: object = policy
-    while (objective := getattr(inner, "objective", None)) is None and (inner := getattr(inner, "policy", None)):
-        pass  # the guard and the gathering of arrivals have a policy inside
+    objective = _of_inner(policy, "objective")
     if objective is not None and need in objective.needs:
         return f"objective {objective.name}"
     return f"policy {policy.name}"
@@ -77,9 +66,7 @@ def check_needs(policy: Policy, trainer: Trainer) -> None:
 
 def forward_of(policy: Policy) -> float | None:
     """T_fwd of a policy that solves Eqn 16, also within other policies; None for others."""
-    inner: object = policy
-    while (forward_s := getattr(inner, "forward_s", None)) is None and (inner := getattr(inner, "policy", None)):
-        pass
+    forward_s = _of_inner(policy, "forward_s")
     return None if forward_s is None else float(forward_s)
 
 
@@ -95,7 +82,12 @@ def is_unlimited(policy: Policy) -> bool:
 
 def has_line(policy: Policy) -> bool:
     """Whether the policy decides how many trainers train: then P_jmax may be None. Also within other policies."""
+    return getattr(_of_inner(policy, "objective"), "kappa", None) is not None
+
+
+def _of_inner(policy: Policy, name: str) -> Any:
+    """An attribute of the policy, or else of the policy that a guard or the gathering of arrivals has inside."""
     inner: object = policy
-    while (objective := getattr(inner, "objective", None)) is None and (inner := getattr(inner, "policy", None)):
+    while (found := getattr(inner, name, None)) is None and (inner := getattr(inner, "policy", None)):
         pass
-    return getattr(objective, "kappa", None) is not None
+    return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
-from bftrainer.policies.needs import Need
 
 
 @dataclass(frozen=True, slots=True)

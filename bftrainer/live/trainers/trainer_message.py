@@ -7,6 +7,8 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.protocol.environment import FRAGMENT, PART, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
 
+_OF_DRIVERS = {"interface", "allow_from", "hang_s", "notice_s", "warm", "log_bytes", "allow_stock_horovodrun"}
+
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:
     """What the driver and the training script are told of a trainer."""
@@ -33,16 +35,7 @@ def trainer_message(spec: TrainerSpec) -> TrainerMessage:
 
 def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
     """The keys of ``driver.json`` that the configuration sets, for pilots and rehearsals alike."""
-    return {
-        "interface": workers.interface,
-        "allow_from": list(workers.allow_from),
-        "poll_s": poll_s,
-        "hang_s": workers.hang_s,
-        "notice_s": workers.notice_s,
-        "warm": workers.warm,
-        "log_bytes": workers.log_bytes,
-        "allow_stock_horovodrun": workers.allow_stock_horovodrun,
-    }
+    return {**workers.model_dump(include=_OF_DRIVERS), "poll_s": poll_s}
 
 
 def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import rates
+from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_papers.policies import splitmix
 from bftrainer_papers.policies.lengths import remaining

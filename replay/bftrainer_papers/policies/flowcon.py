@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bftrainer.domain.events import Event
+from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_papers.policies.shares import by_weight
 

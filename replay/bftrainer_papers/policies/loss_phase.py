@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import rates
+from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.policies.shares import equal_shares
 from bftrainer_papers.policies.shares import by_weight

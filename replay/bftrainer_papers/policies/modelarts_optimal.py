@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import rates
+from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_papers.policies.horizon import HorizonJob, solve
 from bftrainer_papers.policies.lengths import remaining
