@@ -215,12 +215,7 @@ class Registry:
             f"SELECT * FROM (SELECT * FROM fragments {where} ORDER BY number DESC LIMIT ?) ORDER BY number",  # noqa: S608
             last,
         )
-        return tuple(
-            FragmentRecord(
-                r["name"], r["node"], r["asked_s"], r["taken_s"], r["asked_back_s"], r["released_s"], r["reason"]
-            )
-            for r in rows
-        )
+        return tuple(FragmentRecord(**{name: r[name] for name in FragmentRecord.__dataclass_fields__}) for r in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""

@@ -11,26 +11,11 @@ _OF_DRIVERS = {"interface", "allow_from", "hang_s", "notice_s", "warm", "log_byt
 
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:
-    """What the driver and the training script are told of a trainer."""
-    return TrainerMessage(
-        id=spec.name,
-        command=spec.command,
-        cwd=spec.cwd,
-        min_nodes=spec.min_nodes,
-        max_nodes=spec.max_nodes,
-        environment=spec.env,
-        setup=(*_staging(spec.stage_in), *spec.setup),
-        image=spec.image,
-        started_per=spec.started_per,
-        scaling=spec.scaling,
-        global_batch=spec.global_batch,
-        samples_total=spec.samples_total,
-        stop_s=spec.stop_s,
-        stop_signal=spec.stop_signal,
-        trackers=spec.trackers,
-        group=spec.group or "",
-        parameters=spec.parameters,
-    )
+    """What the driver and the training script are told of a trainer: keys of one name in both have one value."""
+    same = {key: getattr(spec, key) for key in TrainerMessage.__dataclass_fields__ if key in TrainerSpec.model_fields}
+    setup = (*_staging(spec.stage_in), *spec.setup)
+    own = {"id": spec.name, "environment": spec.env, "setup": setup, "group": spec.group or ""}
+    return TrainerMessage(**same | own)
 
 
 def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:

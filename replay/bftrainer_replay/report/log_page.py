@@ -18,11 +18,10 @@ from bftrainer_replay.report.assumptions import assumptions_chapter
 from bftrainer_replay.report.figures import Origin, ReportFigures, figures_of
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
-from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.top import Trainings, as_text, top_of
 from bftrainer_replay.report.top_pictures import idle_picture, number_picture
-from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, work_share
+from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, usable_shares, work_share
 from bftrainer_replay.report.words import dates
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import Detail, read_detail
@@ -145,3 +144,34 @@ def nodes_picture(detail: Detail, policy: str, window: LogWindow, shown: str) ->
     series = step_series(edges_s, {"idle": idle, "in training": used}, window)
     figure = nodes_figure(detail, policy, window, shown)
     return Picture("timeline", figure, ("time", "idle", "in_training"), rows, series)
+
+
+def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]) -> tuple[Chapter, ...]:
+    """The pieces of the log that were replayed, if not all of it was."""
+    if sample.is_whole:
+        return ()
+    base = rows[plan.base]
+    parts = []
+    for (_, begin, end), row, usable in zip(sample.spans(), base.parts, usable_shares(base), strict=True):
+        nodes = UsedNodes.of(row)
+        idle = nodes.idle_node_h / (float(row.result["span_h"]) or 1.0)
+        used = (f"{nodes.share:.1%}", f"{usable:.1%}") if nodes.idle_node_h else ("", "")  # nothing to use
+        parts.append((begin, end, f"{idle:,.0f}", *used))
+    shares = [UsedNodes.of(row).share for row in base.parts if UsedNodes.of(row).idle_node_h] or [0.0]
+    whole = UsedNodes.of(base)
+    table = PageTable(
+        "pieces",
+        "Pieces of the log that were replayed",
+        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece, and "
+        f"{whole.replayed_share:.0%} of those of all pieces. For the whole log, {whole.share:.0%} is estimated: so "
+        'many trainings can use only so many nodes at a time, and column "used of usable" leaves out nodes beyond that. The '
+        "figures at the top multiply what is used of usable nodes, in all pieces, by the usable part of the whole log. "
+        "A piece without idle nodes has empty cells.",
+        ("from", "to", "mean idle nodes", "used", "used of usable"),
+        tuple(parts),
+    )
+    text = (
+        f"To save time, the replays cover {sample.text} (--full: all of it); all figures on idle nodes cover the whole log. "
+        "Every piece begins without running trainers, so effects that take longer than a piece are missing."
+    )
+    return (Chapter("Replayed pieces", text, (table,)),)
