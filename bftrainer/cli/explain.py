@@ -12,7 +12,7 @@ import click
 
 from bftrainer.cli.output import json_option, say, show_json, show_rows
 from bftrainer.cli.state import state_option
-from bftrainer.client.state_dir import opened_registry, pilot_has_ended
+from bftrainer.client.state_dir import opened_registry, pilot_has_ended, read
 from bftrainer.errors import UserError
 
 
@@ -40,7 +40,6 @@ def explain(trainer: str | None, at: str | None, user: str | None, state: Path, 
         _explain_user(str(user), state, as_json)
         return
     from bftrainer.cli.explanation import as_dict, headline, idle_reason, rows
-    from bftrainer.client.state_dir import read
     from bftrainer.live import explain as live
 
     at_s, now_s = math.inf if at is None else _seconds(at), time.time()

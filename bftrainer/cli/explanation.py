@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bftrainer.allocation.placement import in_name_order
 from bftrainer.allocation.two_costs import is_limited
+from bftrainer.allocation.what_if import WhatIf
 from bftrainer.cli.decision_text import describe_decision
 from bftrainer.cli.output import clock_time, counted
 from bftrainer.client.state_dir import pilot_has_ended
+from bftrainer.domain.model import Trainer
 from bftrainer.errors import Reason
 from bftrainer.live.explain import Explanation, explain, quantity
-from bftrainer.persistence.registry import TrainerStatus
-
-if TYPE_CHECKING:
-    from bftrainer.allocation.what_if import WhatIf
-    from bftrainer.domain.model import Trainer
-    from bftrainer.persistence.registry import Registry, TrainerRecord
+from bftrainer.persistence.registry import Registry, TrainerRecord, TrainerStatus
 
 
 def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:

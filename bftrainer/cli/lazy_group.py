@@ -32,7 +32,6 @@ class Commands:
         return self._all
 
     def find(self, path: str) -> CommandEntry | None:
-        """The entry of a path."""
         for entry in self._own:
             if entry.path == path:
                 return entry

@@ -96,7 +96,6 @@ class Metrics:
         self._count_fragments()
 
     def hear(self, fact: Fact) -> None:
-        """Count a fact."""
         with self._lock:
             match fact:
                 case DecisionMade():

@@ -41,7 +41,6 @@ class Settings:
 
     @classmethod
     def of_row(cls, row: Row) -> Settings:
-        """A row of the table."""
         name, _, text = row["policy"].partition("?")
         own = [one for one in text.split("&") if one.startswith("gather_s=")]
         others = "&".join(one for one in text.split("&") if one not in own)
@@ -60,7 +59,6 @@ class Settings:
         )
 
     def values(self) -> tuple[object, ...]:
-        """The columns of its row."""
         policy = self.policy
         if self.gather_s and "gather_s=" not in policy:
             policy += f"{'&' if '?' in policy else '?'}gather_s={self.gather_s:g}"

@@ -107,11 +107,9 @@ class LsfPilotJob:
         return parse_submitted(command.run(argv, timeout_s=_TIMEOUT_S, stdin=script))
 
     def withdraw(self, successor: str) -> None:
-        """Cancel a pending successor."""
         command.run(["bkill", successor], timeout_s=_TIMEOUT_S)
 
     def script(self) -> Path:
-        """The script of the successor."""
         own = self.state_dir / SCRIPT
         return holder_script(own if own.exists() else None, SCRIPT)
 

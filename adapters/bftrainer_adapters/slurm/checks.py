@@ -76,20 +76,22 @@ def judge(
     ``qos`` is None where sacctmgr does not answer. ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu".
     """
     config, has_cgroups = parse_config(config_text), parse_has_cgroups(config_text)
+    of_holders: tuple[Check, ...] = ()
+    grace_s = 0
+    if settings is not None:
+        at = holders_of(settings, config, partitions, qos or {}, associations)
+        of_holders = (
+            *holders(settings, config, partitions, qos),
+            *qos_limits.limits(settings, config, at, max_nodes),
+            *several_nodes(settings, config),
+            *(shared_nodes(settings, config, partitions) if by_gpu else ()),
+        )
+        grace_s = qos_limits.grace_s(config, partitions.get(settings.partition), (qos or {}).get(settings.qos))
     return (
         version(config),
         hidden(config_text, user, settings),
-        *(holders(settings, config, partitions, qos) if settings is not None else ()),
-        *(
-            qos_limits.limits(
-                settings, config, holders_of(settings, config, partitions, qos or {}, associations), max_nodes
-            )
-            if settings is not None
-            else ()
-        ),
-        *(several_nodes(settings, config) if settings is not None else ()),
-        *(shared_nodes(settings, config, partitions) if settings is not None and by_gpu else ()),
-        killing(config, _grace_s(settings, config, partitions, qos)),
+        *of_holders,
+        killing(config, grace_s),
         user_signal(config, settings, has_cgroups),
         epilog(config_text, has_cgroups),
         scheduler(config),
@@ -130,17 +132,6 @@ def hidden(config_text: str, user: str, settings: SlurmSettings | None) -> Check
     return Check.broken("privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot")
 
 
-def _grace_s(
-    settings: SlurmSettings | None,
-    config: Mapping[str, str],
-    partitions: Mapping[str, Partition],
-    qos: Mapping[str, Qos] | None,
-) -> int:
-    if settings is None:
-        return 0
-    return qos_limits.grace_s(config, partitions.get(settings.partition), (qos or {}).get(settings.qos))
-
-
 def killing(config: Mapping[str, str], grace_s: int) -> Check:
     """KillWait and GraceTime: how long a holder without its payload keeps its node."""
     kill_s = seconds(config.get("KillWait", "30"))
@@ -177,17 +168,10 @@ def epilog(config_text: str, has_cgroups: bool) -> Check:
     """With an Epilog, the message that tells slurmctld of a holder's end also makes it start jobs at once."""
     if parse_has_epilog(config_text):
         return Check.ok("epilog", "configured: slurmctld starts jobs as soon as a holder ends")
+    how = "none: holders end their script first, which delays main jobs by about 0.1 s"
     if has_cgroups:
-        return Check.warning(
-            "epilog",
-            "none: a main job starts in slurmctld's next cycle after a holder's end, up to batch_sched_delay (3 s) later",
-            "configure any Epilog, such as Epilog=/bin/true",
-        )
-    return Check.warning(
-        "epilog",
-        "none: holders end their script first, which delays main jobs by about 0.1 s",
-        "configure any Epilog, such as Epilog=/bin/true",
-    )
+        how = "none: a main job starts in slurmctld's next cycle after a holder's end, up to batch_sched_delay (3 s) later"
+    return Check.warning("epilog", how, "configure any Epilog, such as Epilog=/bin/true")
 
 
 def scheduler(config: Mapping[str, str]) -> Check:

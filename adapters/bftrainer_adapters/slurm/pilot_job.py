@@ -94,7 +94,6 @@ class SlurmPilotJob:
         return parse_submitted(self._run(successor_argv(found, self.job, name, self.script)))
 
     def withdraw(self, successor: str) -> None:
-        """Cancel a pending successor."""
         self._run(["scancel", successor])
 
     def _run(self, argv: list[str]) -> str:

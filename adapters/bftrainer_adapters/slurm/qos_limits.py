@@ -15,13 +15,10 @@ _SHORT_S = 3600.0
 
 def limits(settings: SlurmSettings, config: Mapping[str, str], at: Holders, max_nodes: int) -> Iterator[Check]:
     """``max_nodes``: the most nodes that the pilot holds (nodes.max_nodes)."""
-    exempt, whose = exempt_s(config), ""
+    exempt, whose, remedy = exempt_s(config), "", "PreemptExemptTime=0"
     if at.qos is not None and at.qos.exempt_s is not None:
         exempt, whose = at.qos.exempt_s, f"QOS {at.qos.name} has "
-    if exempt and at.qos is not None:
-        remedy = f"sacctmgr modify qos {at.qos.name} set PreemptExemptTime=0" if whose else "PreemptExemptTime=0"
-    else:
-        remedy = "PreemptExemptTime=0"
+        remedy = f"sacctmgr modify qos {at.qos.name} set PreemptExemptTime=0"
     if exempt:
         yield Check.broken(
             "exempt time",

@@ -74,7 +74,6 @@ class Board:
     _pool: int = 0
 
     def add(self, look: Snapshot) -> None:
-        """Add a snapshot."""
         self.last = look
         happened = [(d.at_s, "decision", d.text) for d in look.decisions]
         happened += [(n.at_s, n.kind, n.line) for n in look.notes]

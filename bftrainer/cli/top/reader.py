@@ -91,7 +91,6 @@ class Reader:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Close the database."""
         if self._store is not None:
             self._store.close()
             self._store = None

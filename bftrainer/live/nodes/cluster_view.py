@@ -119,7 +119,6 @@ class ClusterView:
 
     @property
     def answers(self) -> bool:
-        """Whether the last poll succeeded."""
         return self.failures == 0
 
     def expects_more(self, now_s: ElapsedS) -> bool:

@@ -277,7 +277,6 @@ class NodeManager:
                 self.give_back(orphaned, f"leftover processes of a predecessor cannot be ended: {error}")
 
     def renew(self) -> None:
-        """Renew the holders' leases."""
         self._holder.renew()
 
     def apply_config(self) -> None:

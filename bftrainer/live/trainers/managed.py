@@ -39,7 +39,6 @@ class ManagedTrainer:
 
     @property
     def samples(self) -> float:
-        """Samples done."""
         return samples_of(self.record, self.state.view)
 
     def account(self, passed_s: float) -> None:

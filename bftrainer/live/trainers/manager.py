@@ -305,7 +305,6 @@ class TrainerManager:
         return self._occupancy.used(now_s)
 
     def anybody_alive(self) -> bool:
-        """Whether any driver runs."""
         return any(it.state.view.alive for it in self._trainers.values())
 
     def drain(self) -> None:

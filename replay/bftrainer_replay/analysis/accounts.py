@@ -38,7 +38,6 @@ class AccountFigures:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """A row of text."""
         return (
             self.name, f"{self.jobs:,}", f"{self.node_h:,.0f}", f"{self.share:.1%}", f"{self.wait_h:,.1f} h",
             f"{self.waiting:,.1f}", f"{self.fillable_share:.1%}",

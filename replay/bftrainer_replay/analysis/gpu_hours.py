@@ -57,7 +57,6 @@ class GpuHours:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
         return {**asdict(self), "idle_h": self.idle_h, "part_h": self.part_h}
 
 

@@ -74,12 +74,10 @@ class IdleCauses:
         return self.dialect.translated(cause.value)
 
     def of(self, cause: IdleCause) -> float:
-        """Node-hours of a cause."""
         return self.node_h[_CAUSES.index(cause)]
 
     @property
     def node_hours(self) -> float:
-        """The sum."""
         return sum(self.node_h)
 
     @property

@@ -68,7 +68,6 @@ class SharedNodes:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
         return {
             "jobs_per_busy_node": self.jobs_per_busy_node,
             **{

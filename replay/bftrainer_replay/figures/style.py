@@ -75,7 +75,6 @@ class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates ha
     _ticks: Sequence[float] = ()
 
     def format_ticks(self, values: Sequence[float]) -> list[str]:
-        """The labels."""
         self._ticks = values
         found: list[str] = super().format_ticks(values)
         return found

@@ -24,7 +24,6 @@ class Times:
 
     @classmethod
     def of(cls, times: NDArray[np.float64]) -> Times:
-        """The times of an array."""
         return cls(_packed(times))
 
     @classmethod
@@ -47,7 +46,6 @@ class Times:
         return times
 
     def only(self, which: Any) -> Times:
-        """These times."""
         return Times(self.kept[which])
 
     def changed(self, which: NDArray[np.int64], times: NDArray[np.float64]) -> Times:

@@ -53,7 +53,6 @@ class RecordFile:
             raise
 
     def close(self) -> None:
-        """Close and unlock the file."""
         os.close(self._handle)
 
     def write(self, now: DebouncedSample) -> None:

@@ -52,7 +52,6 @@ class Chart:
         self.shapes.append(f'<path class="{kind}" d="{"".join(told)}"/>')
 
     def line(self, points: Iterable[tuple[float, float]], kind: str) -> None:
-        """A line through points."""
         told = " L".join(f"{x:.3f} {self._level(y):.1f}" for x, y in points)
         self.shapes.append(f'<path class="{kind}" d="M{told}"/>')
 

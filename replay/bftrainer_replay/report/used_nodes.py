@@ -53,15 +53,11 @@ def work_share(row: SweepRow) -> float:
     return one_node_hours(row) / (UsedNodes.of(row).idle_node_h or 1.0)
 
 
-def times_larger(row: SweepRow, idle_node_h: float) -> float:
-    """How many times the idle node-hours of the pieces the whole log has, which are ``idle_node_h``; 1 if all was replayed."""
-    replayed = UsedNodes.of(row).idle_node_h
-    return idle_node_h / replayed if row.parts and replayed else 1.0
-
-
 def preemptions(row: SweepRow, idle_node_h: float) -> float:
     """How often a job takes a node from training over the whole log, with this number of idle node-hours."""
-    return float(row.result["preemptions"]) * times_larger(row, idle_node_h) * UsedNodes.of(row).correction
+    used = UsedNodes.of(row)
+    times_larger = idle_node_h / used.idle_node_h if row.parts and used.idle_node_h else 1.0
+    return float(row.result["preemptions"]) * times_larger * used.correction
 
 
 def used_spread(row: SweepRow) -> float:

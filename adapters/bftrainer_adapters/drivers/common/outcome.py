@@ -129,5 +129,4 @@ class DriverOutcome:
 
     @property
     def exit_status(self) -> int:
-        """The driver's exit status."""
         return {Ending.DONE: 0, Ending.STOPPED: STOPPED_STATUS}.get(self.ending, 1)
