@@ -38,9 +38,12 @@ class PoolSizes:
     duration_s: NDArray[np.float64]
     nodes: NDArray[np.int64]
 
+    def node_s(self) -> float:
+        """The resource integral (Eqn 17), in node-seconds."""
+        return float(np.dot(self.nodes, self.duration_s))
+
     def node_hours(self) -> float:
-        """The resource integral (Eqn 17)."""
-        return float(np.dot(self.nodes, self.duration_s)) / 3600
+        return self.node_s() / 3600
 
 
 def fragments_of(window: LogWindow) -> Fragments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -71,13 +71,7 @@ class SharedNodes:
         return {
             "jobs_per_busy_node": self.jobs_per_busy_node,
             **{
-                each.kind: {
-                    "idle_h": each.idle_h,
-                    "whole_nodes_h": each.whole_nodes_h,
-                    "parts_h": each.parts_h,
-                    "used_h": each.used_h,
-                    "down_h": each.down_h,
-                }
+                each.kind: {"idle_h": each.idle_h, **{k: h for k, h in asdict(each).items() if k != "kind"}}
                 for each in self.kinds
             },
         }

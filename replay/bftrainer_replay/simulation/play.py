@@ -18,6 +18,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.needs import check_needs, has_line, is_rigid, is_unlimited
+from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
 from bftrainer_replay.simulation.meter import Meter
@@ -152,12 +153,7 @@ def _rarely_collected() -> Iterator[None]:
 
 def resource_integral_node_s(window: LogWindow) -> float:
     """The resource integral (Eqn 17), in node-seconds."""
-    nodes, since_s, total = len(window.initial), window.start_s, 0.0
-    for event in window.events:
-        total += nodes * (event.at_s - since_s)
-        nodes += len(event.change.joined) - len(event.change.left)
-        since_s = event.at_s
-    return total + nodes * (window.end_s - since_s)
+    return pool_sizes_of(window).node_s()
 
 
 def equivalent_nodes(window: LogWindow) -> float:
