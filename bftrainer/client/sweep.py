@@ -14,6 +14,7 @@ from typing import Any
 from bftrainer.client.gate import Draft
 from bftrainer.config.parameters import PARAMETER, as_text, filled, problem_with
 from bftrainer.config.trainer_file import NAME
+from bftrainer.config.validation import read_text
 from bftrainer.errors import InputFileError, InvalidValueError
 
 MOST_TRIALS = 20_000
@@ -78,16 +79,7 @@ def _text(value: object, key: str) -> str:
 
 def read_trials(path: Path) -> tuple[Trial, ...]:
     """The rows of a CSV file whose first row names the parameters. Raises :class:`InputFileError` with file and line."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_CSV_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputFileError(str(path), f"is not text in UTF-8 ({error.reason} at byte {error.start})") from error
-    if len(data) > MOST_CSV_BYTES:
-        raise InputFileError(str(path), f"has more than {MOST_CSV_BYTES:,} bytes, expected a smaller file")
+    text = read_text(path, MOST_CSV_BYTES).removeprefix("\ufeff")  # of spreadsheets
     rows = csv.reader(text.splitlines(), strict=True)
     trials: list[Trial] = []
     try:

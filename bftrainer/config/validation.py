@@ -69,17 +69,22 @@ def read_toml(path: Path, model: type[_Model]) -> _Model:
 
 def load_toml(path: Path) -> dict[str, Any]:
     """A TOML file, not yet validated. Raises :class:`InputFileError` with the file and line."""
+    return parse_toml(read_text(path, MOST_BYTES), str(path))
+
+
+def read_text(path: Path, most_bytes: int) -> str:
+    """A file in UTF-8. Raises :class:`InputFileError`, also for a larger one."""
     try:
         if path.is_fifo() and not path.is_relative_to("/dev"):  # those of a shell are: <(...), /dev/stdin
             raise InputFileError(str(path), "is a named pipe, expected a file")
         with path.open("rb") as file:  # a bounded part, also of a file that has no end
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except OSError as error:
         raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
-    if len(data) > MOST_BYTES:
-        raise InputFileError(str(path), f"has more than {MOST_BYTES:,} bytes, expected a smaller file")
+    if len(data) > most_bytes:
+        raise InputFileError(str(path), f"has more than {most_bytes:,} bytes, expected a smaller file")
     try:
-        return parse_toml(data.decode(), str(path))
+        return data.decode()
     except UnicodeDecodeError as error:
         raise InputFileError(str(path), f"is not text in UTF-8 ({error.reason} at byte {error.start})") from error
 
