@@ -137,9 +137,9 @@ def trainers(
     """Handles of all trainers, those that have ended included, whose name matches a pattern."""
     folder = open_state_dir(_state(state))
     return tuple(
-        TrainerHandle(folder, it.name)
-        for it in known_trainers(folder).values()
-        if fnmatchcase(it.name, pattern) and group in (None, it.group)
+        TrainerHandle(folder, name)
+        for name, it in known_trainers(folder).items()
+        if fnmatchcase(name, pattern) and group in (None, it.spec.group)
     )
 
 

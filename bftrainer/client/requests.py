@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions
+from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import UserError
 from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
 
@@ -16,22 +17,21 @@ from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_
 class KnownTrainer:
     """A trainer of the registry, or a pending submission. ``ended``: its final status; empty if it has not ended."""
 
-    name: str
-    group: str | None
-    ended: str
+    spec: TrainerSpec
+    ended: str = ""
 
 
 def known_trainers(folder: Path) -> dict[str, KnownTrainer]:
     """All trainers of a state directory, pending submissions last."""
-    pending = pending_submissions(folder)
+    pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
     found: dict[str, KnownTrainer] = {}
     if has_registry(folder):
         with opened_registry(folder) as registry:
             for it in registry.trainers():
-                found[it.name] = KnownTrainer(it.name, it.spec.group, it.status.value if it.status.is_final else "")
+                found[it.name] = KnownTrainer(it.spec, it.status.value if it.status.is_final else "")
     for one in pending:
         if one.spec is not None:
-            found.setdefault(one.trainer, KnownTrainer(one.trainer, one.spec.group, ""))
+            found.setdefault(one.trainer, KnownTrainer(one.spec))
     return found
 
 
@@ -46,7 +46,7 @@ def select(state: Path, names: Sequence[str], group: str | None = None) -> tuple
     Raises :class:`~bftrainer.errors.UserError` for a name that does not exist or has ended, and where nothing matches.
     """
     known = known_trainers(open_state_dir(state))
-    there = [it.name for it in known.values() if not it.ended and group in (None, it.group)]
+    there = [name for name, it in known.items() if not it.ended and group in (None, it.spec.group)]
     within = "" if group is None else f" of group {group!r}"
     chosen: dict[str, None] = {}
     for text in names or ("*",):
@@ -57,7 +57,7 @@ def select(state: Path, names: Sequence[str], group: str | None = None) -> tuple
                 raise UserError(f"no trainer{within} that has not ended{matching}; see `bftrainer list --all`")
             chosen |= dict.fromkeys(found)
             continue
-        if (one := known.get(text)) is None or group not in (None, one.group):
+        if (one := known.get(text)) is None or group not in (None, one.spec.group):
             raise UserError(f"no trainer{within} named {text!r}; see `bftrainer list --all`")
         if one.ended:
             raise UserError(f"trainer {text!r} is already {one.ended}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.client.gate import Draft, Gate
-from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions
+from bftrainer.client.requests import known_trainers
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
 from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
@@ -30,7 +30,7 @@ def submit_one(
     """Submit one trainer: the state directory's true path, and what was submitted. Its name must be new."""
     folder = open_state_dir(state, create=True)
     (spec,) = Gate(folder, note, environment).passed((draft,))
-    if spec.name in _known(folder):
+    if spec.name in known_trainers(folder):
         raise InputFileError(
             f"{draft.where}: name",
             f"{spec.name!r} is taken; expected a name that no trainer of this state directory has had",
@@ -48,9 +48,9 @@ def submit_sweep(
     """
     folder = open_state_dir(state, create=True)
     specs = Gate(folder, note, environment).passed(drafts)
-    known = _known(folder)
+    known = known_trainers(folder)
     for spec, draft in zip(specs, drafts, strict=True):
-        if (there := known.get(spec.name)) is not None and (differs := _difference(spec, there)):
+        if (there := known.get(spec.name)) is not None and (differs := _difference(spec, there.spec)):
             raise InputFileError(
                 f"{draft.where}: name",
                 f"{spec.name!r} is taken by a trainer with another {differs}; expected the same sweep, or another name",
@@ -68,12 +68,3 @@ def _difference(spec: TrainerSpec, there: TrainerSpec) -> str:
     """The first key in which two submissions differ; empty for the same one."""
     mine, theirs = spec.model_dump(exclude=_ENVIRONMENT), there.model_dump(exclude=_ENVIRONMENT)
     return next((key for key, value in mine.items() if theirs.get(key) != value), "")
-
-
-def _known(folder: Path) -> dict[str, TrainerSpec]:
-    """All trainers that were ever submitted. Pending ones first: a pilot that takes one registers it before it is gone."""
-    pending = {request.trainer: request.spec for request in pending_submissions(folder) if request.spec is not None}
-    if not has_registry(folder):
-        return pending
-    with opened_registry(folder) as registry:
-        return pending | {trainer.name: trainer.spec for trainer in registry.trainers()}
