@@ -7,6 +7,7 @@ node that is always idle is one fragment as long as the window.
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass
 
@@ -38,9 +39,9 @@ class PoolSizes:
     duration_s: NDArray[np.float64]
     nodes: NDArray[np.int64]
 
-    def node_s(self) -> float:
-        """The resource integral (Eqn 17), in node-seconds."""
-        return float(np.dot(self.nodes, self.duration_s))
+    def node_s(self, most: float = math.inf) -> float:
+        """The resource integral (Eqn 17), in node-seconds, of at most so many nodes at a time."""
+        return float(np.dot(np.minimum(self.nodes, most), self.duration_s))
 
     def node_hours(self) -> float:
         return self.node_s() / 3600

@@ -55,8 +55,7 @@ def log_page(
     sizes = pool_sizes_of(window)
 
     def usable(number: int) -> float:
-        most = np.minimum(sizes.nodes, number * trainings.nodes_each)
-        return float(np.dot(most, sizes.duration_s)) / 3600 / (found.node_hours or 1.0)
+        return sizes.node_s(number * trainings.nodes_each) / (sizes.node_s() or 1.0)
 
     pictures = (
         idle_picture(window, figures, detail if sample.is_whole else None),

@@ -91,21 +91,15 @@ class LogSample:
         """The pieces may have more or fewer idle nodes than the log, and places for trainers limit how many can be used."""
         arrivals = inputs.arrivals_of(self.cells(row.cell)[0])
         most = row.cell.max_parallel * max(arrival.trainer.max_nodes for arrival in arrivals)
-        usable = [_usable_node_h(piece, most) for piece in self.pieces]
+        usable = [pool_sizes_of(piece).node_s(most) / 3600 for piece in self.pieces]
         parts = tuple(replace(p, usable_node_h=u) for p, u in zip(row.parts, usable, strict=True))
-        idle = pool_sizes_of(self.log).node_hours()
-        share = _usable_node_h(self.log, most) / idle if idle else 0.0
+        sizes = pool_sizes_of(self.log)
+        share = sizes.node_s(most) / (sizes.node_s() or 1.0)
         return replace(row, parts=parts, usable_node_h=sum(usable), log_usable_share=share)
 
     def spans(self) -> list[tuple[str, str, str]]:
         """Name, beginning and end of each piece."""
         return [(n, format_time(w.start_s, w.zone), format_time(w.end_s, w.zone)) for n, w in self.windows.items()]
-
-
-def _usable_node_h(window: LogWindow, most: int) -> float:
-    """Idle node-hours without what is more than ``most`` nodes at a time."""
-    sizes = pool_sizes_of(window)
-    return float(np.dot(np.minimum(sizes.nodes, most), sizes.duration_s)) / 3600
 
 
 def whole(log: LogWindow) -> LogSample:
@@ -159,15 +153,13 @@ def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: i
 
     ``trainers`` may be a few of the workload, of every model.
     """
-    sizes = pool_sizes_of(window)
-    usable = np.minimum(sizes.nodes, max_parallel * max(trainer.max_nodes for trainer in trainers))
+    usable_s = pool_sizes_of(window).node_s(max_parallel * max(trainer.max_nodes for trainer in trainers))
     node_s = [
         t.samples_total / max(v / n for n, v in zip(t.curve.nodes, t.curve.per_s, strict=True))
         for t in trainers
         if t.samples_total
     ]
-    ended = float(np.dot(usable, sizes.duration_s)) / float(np.mean(node_s)) if node_s else 0.0
-    return 1 + len(window.events) + ended
+    return 1 + len(window.events) + (usable_s / float(np.mean(node_s)) if node_s else 0.0)
 
 
 def cost_s(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
