@@ -143,6 +143,11 @@ class Trainer:
             raise InvalidValueError(f"requested_nodes must be a legal size above 0, got {self.requested_nodes}")
 
     @property
+    def sizes_with_zero(self) -> tuple[int, ...] | None:
+        """The list, if there is one, with 0 (waiting), as :class:`~bftrainer.domain.problem.TrainerDemand` has it."""
+        return self.sizes if self.sizes is None or self.sizes[0] == 0 else (0, *self.sizes)
+
+    @property
     def growth_s(self) -> float:
         """Seconds from a decision until new nodes train: the start and the switch; R_j^up if they are one."""
         return self.scale_up_s if self.start_s is None else self.start_s + self.scale_up_s

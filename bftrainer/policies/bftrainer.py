@@ -124,7 +124,6 @@ def _settled(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> Tr
 
 @lru_cache(maxsize=_MOST)
 def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
-    sizes = trainer.sizes
     return TrainerDemand(
         id=trainer.id,
         value=value,
@@ -133,7 +132,7 @@ def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
         scale_up_s=trainer.scale_up_s,
         scale_down_s=trainer.scale_down_s,
         current=current,
-        sizes=sizes if sizes is None or sizes[0] == 0 else (0, *sizes),
+        sizes=trainer.sizes_with_zero,
     )
 
 

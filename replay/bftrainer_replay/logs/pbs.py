@@ -30,11 +30,12 @@ _VNODE = re.compile(r"\[\d+\]$")  # the part of a host that a vnode is: node[0],
 
 
 class _Run(NamedTuple):
-    """A run as its S or E record has it; the fields are the arguments of :meth:`JobRows.add`, without the end."""
+    """A run as its S or E record has it; the fields are the arguments of :meth:`JobRows.add`."""
 
     submit_s: float
     eligible_s: float
     start_s: float
+    end_s: float
     asked: int
     nodes: Sequence[int] | None
     limit_s: float
@@ -42,17 +43,7 @@ class _Run(NamedTuple):
     use: int
 
     def add(self, source: Source, end_s: float) -> None:
-        source.rows.add(
-            self.submit_s,
-            self.eligible_s,
-            self.start_s,
-            end_s,
-            self.asked,
-            self.nodes,
-            self.limit_s,
-            self.needs,
-            self.use,
-        )
+        source.rows.add(*self._replace(end_s=end_s))
 
 
 def recognizes(head: str) -> bool:
@@ -117,7 +108,7 @@ class _Reader:
             at_s = self._source.clock.seconds(f"{year}-{month}-{day}T{clock}")
             run.add(self._source, max(at_s, run.start_s))
             return None
-        values = dict(_pairs(message))
+        values = dict(piece.split("=", 1) for piece in message.split(" ") if "=" in piece)
         run = self._run(values, kind)
         if kind == "S":
             if math.isnan(run.start_s):
@@ -153,7 +144,7 @@ class _Reader:
             # PBS Pro counts chunks, of which a host may have several. An S record has the same as its E record.
             self.others += kind != "S" and place.count("+") + 1 != asked
             asked = len(nodes)
-        return _Run(submit_s, eligible_s, start_s, asked, nodes, *self._needs(values, asked))
+        return _Run(submit_s, eligible_s, start_s, math.inf, asked, nodes, *self._needs(values, asked))
 
     def _needs(self, values: dict[str, str], asked: int) -> tuple[float, int, int]:
         """Time limit, needs and use."""
@@ -194,16 +185,6 @@ def nodes_of(source: Source, place: str) -> Sequence[int]:
 def _count(values: dict[str, str], key: str) -> int:
     text = values.get(key, "")
     return int(text) if text.isdecimal() and len(text) <= 9 else 0
-
-
-def _pairs(message: str) -> list[tuple[str, str]]:
-    """All key=value, separated by blanks."""
-    pairs = []
-    for piece in message.split(" "):
-        key, equals, value = piece.partition("=")
-        if equals:
-            pairs.append((key, value))
-    return pairs
 
 
 def _hosts(place: str) -> dict[str, None]:

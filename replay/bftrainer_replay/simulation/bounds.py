@@ -80,16 +80,12 @@ def start_bound(scenario: Scenario) -> float | None:
 def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
     """The integral of the largest rate of ``places`` trainers like this one."""
     demand = TrainerDemand(
-        trainer.id, trainer.curve, trainer.min_nodes, trainer.max_nodes, 0.0, 0.0, sizes=_with_zero(trainer.sizes)
+        trainer.id, trainer.curve, trainer.min_nodes, trainer.max_nodes, 0.0, 0.0, sizes=trainer.sizes_with_zero
     )
     usable, which = np.unique(np.minimum(sizes.nodes, places * trainer.max_nodes), return_inverse=True)
     solve = Exact().solve
     best = [solve(Problem(int(nodes), 1.0, (demand,) * places)).objective_value for nodes in usable]
     return float(np.dot(np.array(best)[which], sizes.duration_s))
-
-
-def _with_zero(sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    return sizes if sizes is None or sizes[0] == 0 else (0, *sizes)
 
 
 def _places(scenario: Scenario) -> int:
