@@ -72,10 +72,15 @@ def load_toml(path: Path) -> dict[str, Any]:
     return parse_toml(read_text(path, MOST_BYTES), str(path))
 
 
+def _is_of_shell(path: Path) -> bool:
+    """As of <(...), or standard input: somebody writes to it."""
+    return path.parent in (Path("/dev/fd"), Path("/proc/self/fd")) or path == Path("/dev/stdin")
+
+
 def read_text(path: Path, most_bytes: int) -> str:
     """A file in UTF-8. Raises :class:`InputFileError`, also for a larger one."""
     try:
-        if path.is_fifo() and not path.is_relative_to("/dev"):  # those of a shell are: <(...), /dev/stdin
+        if path.is_fifo() and not _is_of_shell(path):
             raise InputFileError(str(path), "is a named pipe, expected a file")
         with path.open("rb") as file:  # a bounded part, also of a file that has no end
             data = file.read(most_bytes + 1)

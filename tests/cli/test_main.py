@@ -65,7 +65,7 @@ def test_version() -> None:
         (("replay", "advise", "x.csv"), "Did you mean `bftrainer advise`?"),
         (("policy", "nwe"), "No such command 'nwe'"),
         (("xyzzy",), "No such command 'xyzzy'. See `bftrainer --help`."),
-        (("explain",), "Missing argument"),
+        (("explain",), "expected the NAME of a trainer, or --user"),
         (("explain", "x", "--att", "14:05"), "No such option"),
         (("replay", "run", "--log", "x.csv", "--out", "y"), "Missing option '--trainers'"),
         (("replay", "generate", "--days", "soon"), "not a valid float"),
