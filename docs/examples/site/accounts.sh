@@ -1,4 +1,8 @@
 #!/bin/sh
+# Many users on one Slurm cluster. Create the user `bftrainer` and its folder /shared/bftrainer (mode 0755), run this script, and
+# install bftrainer-broker.service on any host with Slurm's commands. Give site.toml to your users, then check with
+# `bftrainer doctor` and `bftrainer users`.
+#
 # accounts.sh USER...: the account and the QOS of holders, and these users in it. Run it once as Slurm's administrator.
 set -eu
 sacctmgr -i add qos scavenger
