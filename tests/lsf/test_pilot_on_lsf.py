@@ -191,7 +191,7 @@ def test_a_pilot_hands_over_before_its_run_limit(site: Site) -> None:
     no limit that bjobs tells, and is told."""
     lab, on = site.lab, site.on
     on.submit("a", 10**6)
-    first = site.start_pilot("-W", "60")
+    first = site.start_pilot("-W", "10")
     eventually(lambda: len(on.steps("a")) > 5, 60)
     now_s = time.time()
     lab.edit(lambda state: state["jobs"][first].update(limit_s=now_s + 65 - state["jobs"][first]["started_s"]))
