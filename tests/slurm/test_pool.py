@@ -56,8 +56,9 @@ def recipe(name: str) -> list[str]:
     return re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
 
 
-def preempted(beside: Machine) -> int:
-    return sum(str(row["reason"]).startswith("preempted") for row in beside.rows("nodes", "--all"))
+def taken_by_main_jobs(beside: Machine) -> int:
+    """Nodes; of a main job that the pilot sees planned, it has released them before."""
+    return sum(str(row["reason"]).startswith(("preempted", "planned")) for row in beside.rows("nodes", "--all"))
 
 
 @contextmanager
@@ -84,9 +85,9 @@ def beside_a_client(
         for nodes in taken:
             # With as many idle nodes as the main job wants, it would take those.
             eventually(lambda: len(beside.rows("nodes")) > most - nodes, 90)  # noqa: B023
-            lost = preempted(beside)
+            lost = taken_by_main_jobs(beside)
             lab.submit("sleep 3", "-p", "main", f"-N{nodes}", "-t", "5")
-            eventually(lambda: preempted(beside) > lost, 60)  # noqa: B023
+            eventually(lambda: taken_by_main_jobs(beside) > lost, 60)  # noqa: B023
         client.wait(120 * PATIENCE)
         assert "True" in (folder / "client.log").read_text()
         yield begun
