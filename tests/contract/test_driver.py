@@ -14,6 +14,7 @@ from horovod_trainer import CHECKOUT, Trainer, on_a_word
 from needs import need_package
 
 from bftrainer.progress import STOPPED_STATUS
+from bftrainer.protocol.reports import LATE
 from bftrainer.system.processes import identify
 
 pytestmark = pytest.mark.slow
@@ -129,7 +130,9 @@ def test_a_stop_request_of_the_pilot_on_two_nodes(make: Make) -> None:
     trainer.steps(3)
     trainer.control("stop")
     assert trainer.wait() == STOPPED_STATUS
-    assert trainer.event("stopped")["checkpointed"] is True
+    stopped = trainer.event("stopped")
+    assert stopped["checkpointed"] is True
+    assert LATE not in str(stopped), "it ends with its workers, whoever of them hears of the stop first"
     assert [event["status"] for event in trainer.events if event["event"] == "worker_exited"] == [STOPPED_STATUS] * 3
 
 
