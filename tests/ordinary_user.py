@@ -158,7 +158,7 @@ def uncovered() -> list[str]:
 
 
 def restart_uncovered() -> None:
-    """This program begins anew where nothing is hidden from the ordinary users whose jobs it starts."""
+    """This program starts again where the ordinary users whose jobs it starts can read its files."""
     if (hidden := uncovered()) and "BFTRAINER_UNCOVERED" not in os.environ:
         os.execvpe(hidden[0], [*hidden, sys.executable, *sys.argv], {**os.environ, "BFTRAINER_UNCOVERED": "1"})
 

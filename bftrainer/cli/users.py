@@ -95,6 +95,8 @@ def shares_now(state: Path) -> list[UserShare]:
 
 def why(found: list[UserShare], user: str) -> str:
     """Why this user holds so many nodes."""
+    from bftrainer.core.fair_share import LATER_S, TURN_S
+
     it = next((it for it in found if it.user == user), None)
     if it is None:
         raise UserError(f"--user {user}: no pilot of this user is visible; see `bftrainer users`")
@@ -108,12 +110,12 @@ def why(found: list[UserShare], user: str) -> str:
     if it.holds > it.part:
         return said + (
             f"Others lack nodes: {lacking}. Its pilot releases what is above the part: at once for a user who is new or has "
-            "none, else after 5 minutes."
+            f"none, else after {LATER_S / 60:g} minutes."
             if lacking
             else "It has more because no other user lacks nodes."
         )
     if it.part < it.least and it.wants:
-        return f"{said}Its trainers need at least {it.least}, so it has as many by turns of 15 minutes."
+        return f"{said}Its trainers need at least {it.least}, so it has as many by turns of {TURN_S / 60:g} minutes."
     if not it.lacks:
         return f"{said}It has its part."
     if it.idle:

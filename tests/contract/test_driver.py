@@ -132,7 +132,7 @@ def test_a_stop_request_of_the_pilot_on_two_nodes(make: Make) -> None:
     assert trainer.wait() == STOPPED_STATUS
     stopped = trainer.event("stopped")
     assert stopped["checkpointed"] is True
-    assert LATE not in str(stopped), "it ends with its workers, whoever of them hears of the stop first"
+    assert LATE not in str(stopped), "it ends with its workers, whichever of them hears of the stop first"
     assert [event["status"] for event in trainer.events if event["event"] == "worker_exited"] == [STOPPED_STATUS] * 3
 
 

@@ -325,6 +325,15 @@ def test_a_worker_of_a_pool_that_fails_starts_again_after_a_pause_that_doubles(s
         assert told.hear(TimePassed()) == []
 
 
+def test_no_worker_of_a_pool_starts_again_that_hears_of_a_stop_before_its_driver() -> None:
+    told = training(POOL, A, B)
+    told.ended(A, 83)
+    assert told.state.retries.waiting
+    told.hear(StopRequested())
+    assert not told.state.retries.waiting
+    assert told.of(Retry) == []
+
+
 @pytest.mark.parametrize(("status", "finishes", "fails"), [(1, False, True), (1, True, False), (-9, False, False)])
 def test_three_failures_without_a_finished_task_fail_a_pool(status: int, finishes: bool, fails: bool) -> None:
     told = training(POOL, A)

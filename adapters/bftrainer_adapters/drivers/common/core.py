@@ -347,6 +347,7 @@ def _leave(it: RunState, reason: str, now_s: float, *, is_final: bool = True) ->
             it.leaving = replace(it.leaving, reason=reason, is_final=True)
         return []
     it.leaving = Leaving(reason, now_s, is_final)
+    it.retries.waiting.clear()  # a worker may hear of a stop before this driver does
     it.membership.leaving = is_final
     if not it.joined:
         it.outcome = DriverOutcome(Ending.STOPPED, reason)
@@ -466,9 +467,8 @@ def _verdict(it: RunState) -> DriverOutcome | None:
 def _passed(it: RunState, now_s: float) -> list[Step]:
     steps = _ordered(it, it.membership.tick(now_s), now_s) if it.membership.group or it.terms.elastic else []
     leaving, terms = it.leaving, it.terms
-    if leaving is None:
-        here = {*it.membership.announced, *it.membership.group}
-        steps += [Retry(member, slot) for member, slot in it.retries.due(now_s) if member in here]
+    here = {*it.membership.announced, *it.membership.group}
+    steps += [Retry(member, slot) for member, slot in it.retries.due(now_s) if member in here]
     if leaving is not None and now_s - leaving.since_s >= terms.stop_s:
         if leaving.is_final:
             reason = f"{leaving.reason}; {LATE} {terms.stop_s:g} s (stop_s)"

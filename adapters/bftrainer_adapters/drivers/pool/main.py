@@ -171,9 +171,7 @@ class PoolBackend(Backend):
 
     def is_over(self) -> bool:
         again = any(map(self._is_wanted_again, self._asked_s))
-        # A worker may hear of a stop before its driver does; it is not started again.
-        retried = self.run.state.leaving is None and self.run.state.retries.waiting
-        return self._started > 0 and not (self._workers or retried or again)
+        return self._started > 0 and not (self._workers or self.run.state.retries.waiting or again)
 
     def _is_wanted_again(self, member: Member) -> bool:
         """Whether a member whose workers were asked to leave is announced, in the same stay."""
