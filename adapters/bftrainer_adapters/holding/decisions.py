@@ -144,11 +144,14 @@ def to_ask_for(fragments: Fragments, listed: Mapping[str, ListedJob]) -> list[st
 
 @dataclass(frozen=True, slots=True)
 class ListAnswer:
-    """A list of the pilot's jobs, those of the missing ones that are ``unknown``, and marks that were read after it."""
+    """A list of the pilot's jobs, those of the missing ones that are ``unknown``, and marks that were read after it. The list
+    shows the jobs as of ``at_s`` or later (elapsed seconds).
+    """
 
     listed: Mapping[str, ListedJob]
     unknown: frozenset[str]
     marks: Mapping[str, Marks]
+    at_s: float
 
 
 def after_list(fragments: Fragments, answer: ListAnswer, rules: HolderRules, now_s: float) -> HoldingSteps:
@@ -181,7 +184,8 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
     else:
         held = held.listed_as(job, now_s)
         # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
-        requeued = "preempted and requeued" if job.phase is JobPhase.WAITS and before.has_run else ""
+        waits_again = job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
+        requeued = "preempted and requeued" if waits_again else ""
         requeued = requeued or (PREEMPTED if held.is_cut_short else "")
         if why := requeued or (f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""):
             held = draft.release(held.with_why(held.fragment.why or why))
@@ -192,7 +196,7 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
         draft.outcomes.append(HolderFailed(held.node, ""))
         held = held.with_why(held.fragment.why + (f": {marks.log}" if marks.log else ""))
     draft.put(held)
-    if held.is_late(rules.settings, now_s, rules.turn_s(held.reason)):
+    if held.is_late(rules.settings, answer.at_s, rules.turn_s(held.reason)):
         _give_up(draft, held, marks, rules)
 
 

@@ -184,6 +184,11 @@ class HolderJobs(Protocol[SettingsT_contra]):
     def listed(self) -> Mapping[str, ListedJob]:
         """This pilot's holders by job id, recently ended ones included."""
 
+    @property
+    def list_age_s(self) -> float:
+        """How long ago the scheduler said at the latest what :meth:`listed` has just returned: a broker's answer is older."""
+        return 0.0
+
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """Those of one or more jobs of which the scheduler says that there are none, in one command. No answer does not mean
         that.

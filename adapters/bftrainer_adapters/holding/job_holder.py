@@ -224,7 +224,7 @@ class JobHolder(Generic[SettingsT]):
         if missing:
             with suppress(CommandError, SchedulerError):
                 unknown = self._jobs.unknown(missing)
-        answer = ListAnswer(listed, unknown, self._marks_after(listed))
+        answer = ListAnswer(listed, unknown, self._marks_after(listed), now_s - self._jobs.list_age_s)
         self._carry_out(decisions.after_list(self._table.by_name, answer, self._rules, now_s))
         if self._history.times != self._saved:
             self._saved = self._history.times

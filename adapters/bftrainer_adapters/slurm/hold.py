@@ -102,6 +102,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
     nodes_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The nodes that jobs for several nodes have or wait for, as far as this pilot knows."""
     shared: SharedLimits = field(default_factory=SharedLimits)
+    list_age_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.limit = TimeLimit(self._longest_s)
@@ -190,6 +191,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         else:
             mark = new_mark()
             found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
+        self.list_age_s = all_jobs.age_s() if all_jobs else 0.0
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.limit.noted(reason)
         self.limit.update_if_due()

@@ -16,15 +16,13 @@ from pathlib import Path
 
 from bftrainer.system.regular import open_regular
 from bftrainer.system.shared_files import while_replaced
-from bftrainer_adapters.slurm.job_list import JobList, parse_jobs
+from bftrainer_adapters.slurm.job_list import CLOCKS_S, JobList, parse_jobs
 
 JOBS = "squeue"
 """Its file is replaced last, and no other file counts without it."""
 MOST_BYTES = 64 << 20
 MOST_S = 60.0
 _HEAD_BYTES = 1000
-CLOCKS_S = 1.0
-"""By so much the clocks of two hosts may differ."""
 
 
 class NotPublishedError(ValueError):

@@ -43,8 +43,9 @@ def of(*fragments: HolderFragment) -> dict[str, HolderFragment]:
     return {it.name: it for it in fragments}
 
 
-def listed(*jobs: Job, unknown: frozenset[str] = frozenset(), **marks: Marks) -> ListAnswer:
-    return ListAnswer({job.id: job for job in jobs}, unknown, {f"{name}#{name[1:]}": it for name, it in marks.items()})
+def listed(*jobs: Job, unknown: frozenset[str] = frozenset(), at_s: float = 50.0, **marks: Marks) -> ListAnswer:
+    found = {f"{name}#{name[1:]}": it for name, it in marks.items()}
+    return ListAnswer({job.id: job for job in jobs}, unknown, found, at_s)
 
 
 def test_nothing_new_is_no_step() -> None:
@@ -69,6 +70,16 @@ def test_one_that_must_not_go_on_is_released_and_ended_in_the_same_step(phase: J
     steps = decisions.after_list(of(held("n1#1")), listed(Job("1", "n1", phase)), RULES, 50.0)
     assert (steps.mark_released, steps.end) == (("n1#1",), ("1",))
     assert [(it.phase, it.fragment.why) for it in steps.changed.values()] == [(LEAVING, why)]
+
+
+def test_a_broker_s_list_that_is_older_than_a_start_ends_no_holder() -> None:
+    """It shows the job as pending."""
+    starts = of(held("n1#1", since_s=49.0), held("n2#2", PENDING, since_s=19.0))
+    jobs = Job("1", "n1"), Job("2", "n2")
+    steps = decisions.after_list(starts, listed(*jobs, at_s=48.5), RULES, 50.0)
+    assert (steps.mark_released, steps.end) == ((), ())
+    steps = decisions.after_list(starts, listed(*jobs, at_s=50.0), RULES, 50.0)
+    assert (steps.mark_released, steps.end) == (("n1#1", "n2#2"), ("1", "2"))
 
 
 @pytest.mark.parametrize(("ends_s", "ended"), [(1031.0, ("1",)), (4601.0, ()), (1901.0, ())])
@@ -214,7 +225,7 @@ class World:
         asked = decisions.to_ask_for(self.fragments, shown)
         assert not self.gone & set(asked), "is not asked for again"
         before = dict(self.fragments)
-        answer = ListAnswer(shown, over & set(asked), {})
+        answer = ListAnswer(shown, over & set(asked), {}, self.now_s)
         steps = decisions.after_list(self.fragments, answer, RULES, self.now_s)
         for name, it in before.items():
             job = shown.get(it.job)
