@@ -36,11 +36,14 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True)
 class HoldingSteps:
-    """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments, workers, ``end`` of jobs."""
+    """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments, workers, jobs whose payloads
+    are told to ``leave``, ``end`` of jobs.
+    """
 
     changed: Fragments = field(default_factory=dict)
     mark_released: tuple[str, ...] = ()
     end_workers: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
     end: tuple[str, ...] = ()
     shrink: tuple[Shrink, ...] = ()
     outcomes: tuple[HolderOutcome, ...] = ()
@@ -53,6 +56,7 @@ class _Draft:
         self.before, self.now_s = fragments, now_s
         self.after = dict(fragments)
         self.marked: dict[str, None] = {}
+        self.told: dict[str, None] = {}
         self.ended: dict[str, None] = {}
         self.outcomes: list[HolderOutcome] = []
         self.jobs: dict[str, list[str]] = {}
@@ -77,6 +81,11 @@ class _Draft:
         for held in fragments:
             if held.is_released and all(other.is_released for other in self.members(held.job)):
                 self.ended[held.job] = None
+
+    def leave(self, fragments: Iterable[HolderFragment]) -> None:
+        """End jobs for one node that were released, by their payloads where these run."""
+        for held in fragments:
+            (self.ended if held.is_pending else self.told)[held.job] = None
 
     def end_whole(self, members: list[HolderFragment], why: str, cause: HolderFragment | None = None) -> None:
         with_whom = f" with {cause.node} of the same job" if cause else ""
@@ -104,9 +113,8 @@ class _Draft:
     def steps(self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()) -> HoldingSteps:
         before = self.before
         changed = {n: held for n, held in self.after.items() if held is not before.get(n) and held != before.get(n)}
-        return HoldingSteps(
-            changed, tuple(self.marked), end_workers, tuple(self.ended), shrink, tuple(self.outcomes)
-        )  # fmt: skip
+        jobs = tuple(self.told), tuple(self.ended)
+        return HoldingSteps(changed, tuple(self.marked), end_workers, *jobs, shrink, tuple(self.outcomes))
 
 
 def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) -> HoldingSteps:
@@ -118,12 +126,16 @@ def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) 
 
 
 def released(fragments: Fragments, names: Collection[str], now_s: float) -> HoldingSteps:
-    """The pilot no longer wants the nodes of ``names``: workers end, then holders. A preempted one needs no command."""
+    """The pilot no longer wants the nodes of ``names``. A payload ends the workers, and its job; it needs no command if it is
+    preempted. Of a job for several nodes, workers end, then the job, or the payloads that read their leases.
+    """
     draft = _Draft(fragments, now_s)
     ending = [draft.release(fragments[name]) for name in sorted(names)]
-    ending = [it for it in ending if not it.payload_left or is_one_of_several(it.name)]
-    draft.end(ending)
-    return draft.steps(tuple(held.name for held in ending if not held.is_pending))
+    several = [it for it in ending if is_one_of_several(it.name)]
+    alone = [it for it in ending if not it.payload_left and not is_one_of_several(it.name)]
+    draft.leave(alone)
+    draft.end(several)
+    return draft.steps(tuple(held.name for held in several if not held.is_pending))
 
 
 def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
@@ -186,10 +198,12 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
         # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
         waits_again = job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
         requeued = "preempted and requeued" if waits_again else ""
-        requeued = requeued or (PREEMPTED if held.is_cut_short else "")
         if why := requeued or (f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""):
             held = draft.release(held.with_why(held.fragment.why or why))
             draft.end([held])
+        elif held.is_cut_short:
+            held = draft.release(held.with_why(held.fragment.why or PREEMPTED))
+            (draft.end if is_one_of_several(name) else draft.leave)([held])
     if held.is_gone and left_s is not None:
         draft.outcomes.append(HolderEnded(held.node_class, now_s - left_s))
     if held.is_gone and not held.is_released and not marks.ready:

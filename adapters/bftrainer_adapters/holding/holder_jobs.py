@@ -194,6 +194,10 @@ class HolderJobs(Protocol[SettingsT_contra]):
         that.
         """
 
+    def leave(self, ids: list[str]) -> None:
+        """Tell the payloads of one or more jobs, which run, to end them, in whatever way frees their nodes soonest."""
+        self.end(ids)
+
     def end(self, ids: list[str]) -> None:
         """End one or more jobs. If the scheduler does not answer, nothing happens: the lease ends them as well."""
 

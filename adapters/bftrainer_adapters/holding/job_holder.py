@@ -189,7 +189,7 @@ class JobHolder(Generic[SettingsT]):
             self._lists = replace(self._lists, suspects=True)
 
     def release(self, names: frozenset[str]) -> None:
-        """End workers, then holders. The leases say it as well, in case the scheduler does not answer."""
+        """End workers and holders. The leases say it as well, in case the scheduler does not answer."""
         now_s, known = self._clock.elapsed_s(), self._table.by_name.keys() & names
         self._carry_out(decisions.released(self._table.whole_jobs(known), known, now_s))
         self._settle(now_s)
@@ -261,6 +261,8 @@ class JobHolder(Generic[SettingsT]):
         if steps.end_workers and not self._jobs.wait_s(CallKind.TIDY):
             with suppress(CommandError, SchedulerError):  # the payload's sweep ends them as well
                 self._jobs.end_workers(list(steps.end_workers))
+        if steps.leave:
+            self._jobs.leave(list(steps.leave))
         if steps.end:
             self._jobs.end(list(steps.end))
         for shrink in steps.shrink:

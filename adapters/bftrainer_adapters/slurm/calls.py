@@ -49,7 +49,7 @@ def cost(argv: Sequence[str]) -> int:
             return 2 if {"node", "nodes", "config"} & set(options) else 1
         case "scancel", ["-s", "KILL", *steps]:
             return 4 * len(steps)
-        case "scancel", jobs:
+        case "scancel", ["-s", _, *jobs] | jobs:
             return len(jobs)
     return 1
 

@@ -224,6 +224,11 @@ class _Slurm(HolderJobs[SlurmSettings]):
             raise
         return frozenset(ids) - known
 
+    def leave(self, ids: list[str]) -> None:
+        """Run scancel once for all."""
+        with suppress(CommandError):
+            self._run(jobs.leave_argv(ids), CallKind.RELEASE)
+
     def end(self, ids: list[str]) -> None:
         """Run scancel once for all."""
         with suppress(CommandError):

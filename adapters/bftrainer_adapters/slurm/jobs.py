@@ -228,6 +228,13 @@ def cancel_argv(jobs: Iterable[str]) -> list[str]:
     return ["scancel", *sorted(jobs)]
 
 
+def leave_argv(jobs: Iterable[str]) -> list[str]:
+    """The signal that payloads get when they are preempted. After a plain scancel, slurmd looks once a second whether all
+    processes have ended.
+    """
+    return ["scancel", "-s", str(NOTICE), *sorted(jobs)]
+
+
 def steps_argv(jobs: Iterable[str], mark: str) -> list[str]:
     """All steps of these jobs."""
     return ["squeue", "-a", "--local", "-s", "-j", ",".join(sorted(jobs)), "-o", marked(_STEP_FORMAT, mark)]

@@ -88,6 +88,20 @@ def test_one_that_was_preempted_before_its_payload_could_hear_of_it_is_ended(end
     new = held("n1#1", PENDING, submission=OwnSubmission(0.0, 3600.0, "a")).reaching((NodeStage.SUBMITTED, 1000.0))
     steps = decisions.after_list(of(new), listed(Job("1", "n1", JobPhase.RUNS, ends_s)), RULES, 1.0)
     assert (steps.mark_released, steps.end) == (("n1#1",) if ended else (), ended)
+    ready = of(new.become(READY, 0.0))
+    steps = decisions.after_list(ready, listed(Job("1", "n1", JobPhase.RUNS, ends_s)), RULES, 1.0)
+    assert (steps.leave, steps.end) == (ended, ()), "its payload runs by now, and is quicker"
+
+
+def test_a_payload_that_runs_is_told_to_leave_and_its_job_ends_if_it_does_not() -> None:
+    three = of(held("n1#1"), held("n2#2", PENDING), held("n3#3"))
+    three |= decisions.after_marks(three, {"n3#3": Marks(leaving=NOTICE_MARK)}, 49.0).changed
+    steps = decisions.released(three, {*three}, 50.0)
+    assert (steps.leave, steps.end, steps.end_workers) == (("1",), ("2",), ()), "the third is preempted"
+    jobs = [Job(id_, f"n{id_}", JobPhase.RUNS, 9e9) for id_ in "13"]
+    for now_s, ended in ((54.0, ("2",)), (56.0, ("1", "2", "3"))):
+        later = decisions.after_list(three | dict(steps.changed), listed(*jobs), RULES, now_s)
+        assert (later.leave, later.end) == ((), ended)
 
 
 def test_a_late_one_is_given_up_and_one_whose_turn_may_come_is_not() -> None:
