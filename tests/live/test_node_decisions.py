@@ -94,8 +94,18 @@ CASES: dict[str, tuple[NodeFacts, Moment, tuple[Ask | GiveBack, ...]]] = {
         ),
         at(), (back(LIMIT, 1, 4),),
     ),
-    "once for an observation": (
-        known(held(1), want=9, candidates=FREE, limit_waits=WAITS, memory=NodeMemory(limits_at_s=990.0)), at(), (),
+    "once, until the job may have started": (
+        known(held(1), want=9, candidates=FREE, limit_waits=WAITS, memory=NodeMemory(room=2, room_s=989.6)), at(), (),
+    ),
+    "again, as it has not": (
+        known(held(1), want=9, limit_waits=WAITS, memory=NodeMemory(room=2, room_s=989.0)), at(), (back(LIMIT, 1),),
+    ),
+    "more than are leaving, whatever else has left": (
+        known(
+            held(1), held(2), held(3, given_back_s=1.0), limit_waits=replace(WAITS, jobs=(replace(WAITS.jobs[0], size=4),)),
+            memory=NodeMemory(room=3),
+        ),
+        at(), (back(LIMIT, 2),),
     ),
     "not backed off": (known(want=9, candidates=(free(1, not_before_s=NOW_S + 1), free(2))), at(), (ask(2),)),
     "not while polls fail": (known(want=9, candidates=FREE, answers=False), at(), ()),

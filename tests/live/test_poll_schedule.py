@@ -14,7 +14,7 @@ from live_house import configuration
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PeerPilot
+from bftrainer.domain.cluster import Availability, Hidden, LimitWait, NodeView, Observation, PeerPilot
 from bftrainer.errors import BFTrainerError, PostponedError, SchedulerError
 from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
 from bftrainer.live.nodes.poll_schedule import BURST, REPEATS_S, TRUSTED_AFTER, PollOutcome, PollRules, PollSchedule
@@ -155,6 +155,11 @@ def polled(
     return after_poll(
         view, EndedPoll(at_s, at_s, 1000.0 + at_s, 0.5, answer), config, PilotJobs(), Lookup(), frozenset()
     )
+
+
+def test_jobs_that_wait_for_a_limit_did_so_when_a_broker_asked() -> None:
+    waits = replace(SEEN, limit_waits=(LimitWait("7", 1, "QOSGrpNodeLimit"),), evidence_s=13.0)
+    assert polled(ClusterView(PollSchedule(0.0)), 20.0, PollAnswer(waits, 1020.0, ())).limit_waits.at_s == 1013
 
 
 @pytest.mark.parametrize(

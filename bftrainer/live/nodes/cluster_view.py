@@ -231,7 +231,9 @@ def _observed(
         window_ends=tuple(window_ends_here(seen, ours, at_s).items()),
         asleep=asleep(seen, config.nodes),
         without_a_job=frozenset(n.name for n in seen.nodes if n.availability not in _WITH_JOBS),
-        limit_waits=LimitWaits(at_s, seen.limit_waits) if seen.limit_waits else LimitWaits(),
+        limit_waits=LimitWaits(PilotS(at_s - max(poll.begun_s - evidence_s, 0.0)), seen.limit_waits)
+        if seen.limit_waits
+        else LimitWaits(),
         peer_holders=holders,
         rivals=() if Hidden.JOBS in seen.hidden else rivals(answer.peers or (), usable),
         usable=len(usable),

@@ -148,12 +148,16 @@ def _share(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[Demand | None, 
 
 
 def _make_room(known: NodeFacts, at: Moment, draft: _Draft) -> NodeDecision:
-    """Once for each observation: the next one shows whether that was enough. Nothing is requested meanwhile."""
-    waits = known.limit_waits
-    if waits.at_s != known.memory.limits_at_s:
-        names = [h.name for h in in_the_way(known.fragments, draft.kept, known.used, waits)]
-        draft.give_back(names, limit_reason(waits))
-    memory = replace(known.memory, limits_at_s=waits.at_s)
+    """An observation half a poll after the last one has left shows whether that was enough. Nothing is requested meanwhile."""
+    waits, memory = known.limit_waits, known.memory
+    leaving = sum(h.given_back_s is not None for h in known.fragments)
+    if not leaving and waits.at_s >= memory.room_s + known.config.times.poll_s / 2:
+        memory = replace(memory, room=0)
+    names = [h.name for h in in_the_way(max(leaving, memory.room), draft.kept, known.used, waits)]
+    draft.give_back(names, limit_reason(waits))
+    if names or leaving:
+        memory = replace(memory, room=memory.room + len(names), room_s=at.now_s)
+        draft.due_s.append(at.now_s + 1.0)
     return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0))
 
 
@@ -310,11 +314,8 @@ def above(kept: Sequence[HeldFragment], used: Nodes, most: int) -> list[HeldFrag
     return order[: len(kept) - most]
 
 
-def in_the_way(
-    fragments: Iterable[HeldFragment], kept: Sequence[HeldFragment], used: Nodes, waits: LimitWaits
-) -> list[HeldFragment]:
+def in_the_way(leaving: int, kept: Sequence[HeldFragment], used: Nodes, waits: LimitWaits) -> list[HeldFragment]:
     """As many fragments as the jobs need, less those that are leaving; and all that have not started: they would be next."""
-    leaving = sum(h.given_back_s is not None for h in fragments)
     needed = max(sum(job.size for job in waits.jobs) - leaving, 0)
     ready = [h for h in kept if h.is_ready]
     return [*(h for h in kept if not h.is_ready), *above(ready, used, max(len(ready) - needed, 0))]

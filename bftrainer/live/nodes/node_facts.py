@@ -62,7 +62,7 @@ class LimitWaits:
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
     """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
-    nodes that were left idle to save power, the observation of limits for which fragments were released last, how the
+    nodes that were left idle to save power, how many fragments were released for a limit and when one was leaving last, how the
     split among users went, idle nodes that are not held (:mod:`.holding_order`), and since when as many
     GPUs are idle beside a part: ((part, GPUs), time).
     """
@@ -70,7 +70,8 @@ class NodeMemory:
     unused_since: tuple[tuple[str, float], ...] = ()
     caps: tuple[DemandCap, ...] = ()
     left_idle: tuple[str, ...] = ()
-    limits_at_s: float = 0.0
+    room: int = 0
+    room_s: float = -math.inf
     share: ShareMemory = field(default_factory=ShareMemory)
     unheld: UnheldNodes = field(default_factory=UnheldNodes)
     beside: tuple[tuple[tuple[str, int], float], ...] = ()
