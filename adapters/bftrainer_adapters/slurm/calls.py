@@ -71,7 +71,8 @@ class SlurmCalls:
     unpublished: str = ""
     """Why a broker's latest list did not count."""
     _config: KeptConfig = field(init=False)
-    _changed_s: float = -math.inf
+    _changed_s: float = field(default_factory=time.time)
+    """When this pilot's latest command ended; at first its start, as a predecessor's may be in no list that is older."""
     _unlisted_s: float = math.inf
     """Since when a command of this pilot is in no list that it has read."""
     _read: str = ""

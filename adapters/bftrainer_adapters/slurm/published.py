@@ -7,6 +7,7 @@ publisher.
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 import time
@@ -68,6 +69,8 @@ class Published:
     now_s: Callable[[], float] = time.time
     elapsed_s: Callable[[], float] = time.monotonic
     _jobs: tuple[Head, JobList] | None = None
+    _ahead_s: float = -math.inf
+    """When an answer came from the future last: then others may be older than they look."""
 
     def head(self, name: str = JOBS) -> Head:
         """Raises :class:`NotPublishedError`."""
@@ -95,8 +98,12 @@ class Published:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise NotPublishedError(why if isinstance(error, NotPublishedError) else f"{path}: {why}") from error
         age_s = self.now_s() - head.at_s
+        if age_s < -CLOCKS_S:
+            self._ahead_s = self.elapsed_s()
         if not -CLOCKS_S <= age_s <= min(head.for_s, MOST_S):
             raise NotPublishedError(f"{path}: is {age_s:.1f} s old, expected at most {min(head.for_s, MOST_S):.1f}")
+        if self.elapsed_s() - self._ahead_s < MOST_S:
+            raise NotPublishedError(f"{path}: the clock of its host is more than {CLOCKS_S:g} s ahead of this one's")
         if there != head.size:
             raise NotPublishedError(f"{path}: has {there:,} bytes of text, expected {head.size:,}")
         return head, rest.decode(errors="replace")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_pilots_read_what_was_published_and_ask_nothing(broker: Broker, tmp_path
     assert [(it.user, it.wants) for it in peers.of_jobs(found)] == [("ann", 8)]
     assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt")
     assert calls.look(RESERVATIONS_ARGV, 1.0, found).startswith("No reservations")
-    assert calls.new_jobs() is not None
+    assert calls.new_jobs() is None, "its predecessor may have submitted holders since"
     assert asked(tmp_path) == before
     calls.run(["scancel", "4"], CallKind.RELEASE, 1.0)
     assert calls.awaits_broker, "the list is older than what this pilot has done"
@@ -123,6 +124,15 @@ def test_the_budget_slows_the_broker_down(broker: Broker) -> None:
     assert waits[-1] == pytest.approx(7 / 50 * 60), (
         "120 at once, then 50 a minute; 123 are made, and the next look costs 4"
     )
+
+
+def test_the_guard_s_time_goes_on_evenly_whatever_the_clock_is_set_to(broker: Broker) -> None:
+    found = list[float]()
+    broker.guard.look = lambda jobs, nodes, now_s: found.append(now_s)  # type: ignore[method-assign]
+    for at_s in (100.0, 130.0):
+        broker.calls.elapsed_s = lambda at_s=at_s: at_s  # type: ignore[misc]
+        broker.publish()
+    assert found[1] - found[0] == 30
 
 
 def test_a_demand_is_news_and_another_look_is_not(broker: Broker, tmp_path: Path) -> None:
@@ -190,6 +200,16 @@ def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(ca
     assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt"), "no other file counts without it"
 
 
+def test_no_answer_counts_for_a_minute_after_one_of_the_future(broker: Broker) -> None:
+    """Its publisher's clock is 3 s ahead: what looks 2 s old is older than a command 4 s ago."""
+    at_s = 0.0
+    found = Published(broker.folder, os.getuid(), lambda: at_s, lambda: at_s)
+    for at_s, words in ((100.0, "is -3.0 s old"), (105.0, "more than 1 s ahead"), (161.0, "")):
+        (broker.folder / JOBS).write_bytes(whole(at_s=103.0 if at_s < 160 else 160.0))
+        with pytest.raises(NotPublishedError, match=words) if words else nullcontext():
+            found.jobs()
+
+
 def test_a_file_of_another_user_does_not_count(broker: Broker) -> None:
     broker.publish()
     with pytest.raises(NotPublishedError, match=f"belongs to uid {os.getuid()}, expected 12345"):
@@ -224,3 +244,38 @@ def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broke
         "a pilot of ann has kept 8 nodes for 120 s or more although its equal part is 4",
         "ended 4 holders of ann, whose equal part is 4: 16, 15, 14, 13",
     ]
+
+
+def guarded(broker: Broker, tmp_path: Path, rows: Callable[[float], tuple[str, ...]]) -> list[str]:
+    """Jobs that were ended within 200 s on eight busy nodes."""
+    guard = Guard(broker.calls, frozenset(), "pilots", lambda _: None)
+    nodes = tuple(node_view(f"n{n}", "ALLOCATED", ("p",), "", 2) for n in range(8))
+    for at_s in range(0, 200, 10):
+        guard.look(parse_jobs(printed(*rows(float(at_s))), "m"), nodes, float(at_s))
+    known = tmp_path / "calls"
+    return [it.rpartition(" ")[2] for it in known.read_text().splitlines()] if known.exists() else []
+
+
+CLAIM = "bftrainer: pilot {} of {}; wants 4 short; hosts {}"
+
+
+@pytest.mark.parametrize(("hosts", "ended"), [("n[0-3]", []), ("n[0-4]", ["13"])])
+def test_who_cannot_use_a_users_nodes_ends_no_holder_there(
+    broker: Broker, tmp_path: Path, hosts: str, ended: list[str]
+) -> None:
+    """A main job has the nodes of the other's list."""
+    ann = CLAIM.format("a", "ann", "n[4-7]")
+    rows = [line(n, "ann", "RUNNING", "bftrainer-holder", ann) for n in range(10, 14)]
+    rows.append(line(20, "bea", "RUNNING", "bftrainer-pilot", CLAIM.format("b", "bea", hosts)))
+    assert guarded(broker, tmp_path, lambda _: tuple(rows)) == ended
+
+
+def test_neither_a_large_holder_nor_ever_new_names_evade_it(broker: Broker, tmp_path: Path) -> None:
+    def rows(at_s: float) -> tuple[str, ...]:
+        words = f"bftrainer: idle node held by pilot {at_s} of eve; released at once when needed; wants 8"
+        return (
+            line(10, "eve", "RUNNING", "bftrainer-holder", words, nodes=8),
+            line(30, "bea", "RUNNING", "bftrainer-pilot", "bftrainer: pilot b of bea; wants 8 short"),
+        )
+
+    assert guarded(broker, tmp_path, rows) == ["10"]
