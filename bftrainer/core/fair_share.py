@@ -20,6 +20,8 @@ from zlib import crc32
 
 SOON_S, LATER_S = 1.0, 300.0
 """Patience before nodes are released: for a pilot that is new or had none, for another one."""
+RESTLESS = 3.0
+"""A user who came more often than that lately, and half of it is forgotten after :data:`LATER_S`, is given nothing."""
 TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""
 IN_VAIN_S = 120.0
@@ -92,7 +94,8 @@ class ShareMemory:
     """The most nodes lately and when that was; since when this pilot holds what others lack; of other pilots, since when they
     leave nodes idle (and what they held), which are passive, since when they keep what others lack, which do for
     too long, which are new or had none and lack some, and when each was first seen. Of users, the node-seconds below the part
-    so far (``owed``) and the nodes below it (``lacks``) at ``seen_s``, negative above it.
+    so far (``owed``) and the nodes below it (``lacks``) at ``seen_s``, negative above it; how often they ``came`` lately,
+    without nodes or new, and who of these is ``there``.
     """
 
     nodes: int = 0
@@ -108,6 +111,8 @@ class ShareMemory:
     seen_s: float = math.inf
     lacks: Mapping[str, float] = field(default_factory=dict)
     owed: Mapping[str, float] = field(default_factory=dict)
+    came: Mapping[str, float] = field(default_factory=dict)
+    there: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +235,7 @@ def split(
     late = frozenset(c.key for c in claims if c.holds == 0 or c.key in was.late or _is_new(c, memory, now_s))
     fair = parts()
     due = parts(silent) if silent else fair
+    memory = _with_came(memory, frozenset(c.user for c in claims[1:] if c.key in late and has_too_few(c, due)))
     memory, again_s = _with_keepers(memory, claims, due, fair, silent, late, idle, now_s)
     due = parts(silent | memory.keep) if memory.keep else due
     tells = [
@@ -240,7 +246,7 @@ def split(
     part, users = due[own.key], len({c.user for c in claims})
     in_vain_s = max(IN_VAIN_S, 3 * poll_s)
     idle_since, passive, tried_s = _in_vain(claims, due, idle, was.idle_since, passive, now_s, in_vain_s)
-    lacking = [c for c in claims[1:] if c.holds < TOLERATED * due[c.key]]
+    lacking = [c for c in claims[1:] if has_too_few(c, due) and memory.came.get(c.user, 0.0) <= RESTLESS]
     lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
     gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
     above_s = min(was.above_s, now_s) if gives > 0 else math.inf
@@ -277,7 +283,19 @@ def _with_owed(was: ShareMemory, claims: Sequence[Sharer], now_s: float) -> Shar
         holds[c.user] += c.holds
     lacks = {user: part - holds[user] for user, part in mean_parts(was.nodes, wants).items()}
     first_s = {c.key: was.first_s.get(c.key, now_s) for c in claims[1:]}
-    return replace(was, first_s=first_s, seen_s=now_s, lacks=lacks, owed=dict.fromkeys(lacks, 0.0) | owed)
+    came = {user: n * 0.5 ** (for_s / LATER_S) for user, n in was.came.items()}
+    return replace(was, first_s=first_s, seen_s=now_s, lacks=lacks, owed=dict.fromkeys(lacks, 0.0) | owed, came=came)
+
+
+def _with_came(was: ShareMemory, there: frozenset[str]) -> ShareMemory:
+    """Who comes and goes is soon known for it, and forgiven within :data:`LATER_S`."""
+    came = {user: min(was.came.get(user, 0.0) + 1, 2 * RESTLESS) for user in there - was.there}
+    return replace(was, came={**was.came, **came}, there=there)
+
+
+def has_too_few(claim: Sharer, due: Mapping[Key, int]) -> bool:
+    """Whether a pilot has well below what is due to it."""
+    return claim.holds < TOLERATED * due[claim.key]
 
 
 def _is_new(claim: Sharer, memory: ShareMemory, now_s: float) -> bool:
@@ -293,13 +311,20 @@ def _with_keepers(
     """
 
     def waiting(parts: Mapping[Key, int]) -> list[Sharer]:
-        return [c for c in claims if c.holds < TOLERATED * parts[c.key] and not c.finds(idle)]
+        calm = (c for c in claims if was.came.get(c.user, 0.0) <= RESTLESS)
+        return [c for c in calm if has_too_few(c, parts) and not c.finds(idle)]
 
     lack = {True: bool(waiting(fair)), False: bool(waits := waiting(due))}
     patience_s = TOLD_S if any(c.key in late for c in waits) else TOLD_S + LATER_S
     told_s = {c.key: TOLD_S if c.key in silent else patience_s for c in claims}
     above = [c.key for c in claims[1:] if c.holds > (fair if c.key in silent else due)[c.key] and lack[c.key in silent]]
-    since = {key: min(was.keeps_since.get(key, now_s), now_s) for key in above}
+    holds, dues, began = defaultdict[str, int](int), defaultdict[str, int](int), defaultdict[str, float](lambda: now_s)
+    for c in claims:
+        holds[c.user] += c.holds
+        dues[c.user] += due[c.key]
+    for (user, _), since_s in was.keeps_since.items():  # a pilot may call itself otherwise at any time
+        began[user] = min(began[user], since_s) if holds[user] > dues[user] else now_s
+    since = {key: min(was.keeps_since.get(key, now_s), began[key[0]], now_s) for key in above}
     keep = frozenset(key for key, since_s in since.items() if now_s - since_s >= told_s[key])
     again_s = [since_s + told_s[key] for key, since_s in since.items() if key not in keep]
     return replace(was, keeps_since=since, keep=keep), again_s

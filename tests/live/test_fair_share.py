@@ -213,6 +213,24 @@ def test_a_pilot_that_takes_nothing_costs_the_others_little_and_a_third_one_noth
     assert ann.given <= 16, "it is tried again ever more rarely"
 
 
+@pytest.mark.parametrize("period_s", [2, 20, 60, 240])
+def test_demands_that_come_and_go_move_few_nodes(period_s: int) -> None:
+    it = SharedCluster(8, Pilot("ann", 8), Pilot("bea", 8), eve := Pilot("eve", 8, idles=True))
+    for second in range(3600):
+        eve.wants = 8 if second % period_s < period_s // 2 else 0
+        it.run(1)
+    assert sum(p.given for p in it.pilots.values()) <= 30
+
+
+def test_a_pilot_that_keeps_its_nodes_is_told_whatever_it_calls_itself() -> None:
+    memory, told = ShareMemory(), list[str]()
+    for at_s in range(0, 130, 10):
+        eve = Sharer("eve", f"p{at_s}", 8, 8)
+        found = split(Sharer("ann", "p", 8), 0, [eve], (), math.inf, memory, float(at_s))
+        memory, told = found.memory, [*told, *found.tells]
+    assert "a pilot of eve has kept 8 nodes for 120 s or more although its equal part is 4" in told
+
+
 @pytest.mark.parametrize(("asks", "parts"), [(False, [4, 8, 8, 8]), (True, [4, 4, 4, 8])])
 def test_a_pilot_with_a_pending_holder_is_not_taken_for_one_that_cannot_use_nodes(asks: bool, parts: list[int]) -> None:
     """Of many pilots that request the same nodes, one may lose every race for a while."""

@@ -19,7 +19,7 @@ from typing import TypeVar
 import click
 
 from bftrainer.cli.choices import DIR
-from bftrainer.core.fair_share import ShareMemory, Sharer, parts_of, split
+from bftrainer.core.fair_share import ShareMemory, Sharer, has_too_few, parts_of, split
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.live.nodes.sharing import rivals
@@ -64,8 +64,8 @@ class Guard:
     tell: Callable[[str], None]
     _memory: ShareMemory = field(default_factory=ShareMemory)
     _ended: frozenset[str] = frozenset()
-    _warned: frozenset[tuple[str, str]] = frozenset()
-    """Pilots that have lost holders: they are not waited for again."""
+    _warned: frozenset[str] = frozenset()
+    """Users who have lost holders: they are not waited for again."""
 
     def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
         """All pilots' demands, and the nodes that are idle."""
@@ -77,21 +77,27 @@ class Guard:
         self._memory = found.memory
         for text in found.tells:
             self.tell(text)
-        parts = parts_of(self._memory.nodes, claims)
         holders = {(p.user, p.pilot): p.holders for p in pilots}
         by_id = {job["%A"]: job for job in jobs.jobs}
-        above = self._memory.keep | (self._warned & self._memory.keeps_since.keys())
-        for key in sorted(above if self.account else ()):
-            self._warned |= {key}
-            self._end([by_id[job] for job in holders.get(key, ())], parts.get(key, 0))
+        above = self._memory.keep | {key for key in self._memory.keeps_since if key[0] in self._warned}
+        for own in [c for c in claims if self.account and c.key in above]:
+            # As its pilot sees it: who cannot use its nodes lacks none of them.
+            seen = sorted(own.nodes or (n.name for n in ours))
+            others = [c for c in rivals(pilots, seen) if c.key != own.key]
+            there = own.holds + len({*seen} & {*idle}) + sum(c.holds for c in others)
+            parts = parts_of(there, [own, *others], (), now_s, self._memory.owed)
+            if any(has_too_few(c, parts) and not c.finds(idle) for c in others):
+                self._warned |= {own.user}
+                self._end([by_id[job] for job in holders[own.key]], parts[own.key])
 
     def _end(self, holders: list[Job], part: int) -> None:
-        """The latest ones of this account, as many as are above the part."""
+        """The latest ones of this account, as many as are above the part; or one that is too large for that."""
         there = [job for job in holders if job["%T"] == "RUNNING" and job["%A"] not in self._ended]
         above = sum(int(job["%D"]) for job in there) - part
-        chosen = []
-        for job in sorted(there, key=lambda job: -int(job["%A"])):
-            if job["%a"] == self.account and int(job["%D"]) <= above:
+        chosen = list[str]()
+        order = sorted(there, key=lambda job: (int(job["%D"]) > above, -int(job["%A"])))
+        for job in [job for job in order if job["%a"] == self.account]:
+            if int(job["%D"]) <= above or (above > 0 and not chosen):
                 above -= int(job["%D"])
                 chosen.append(job["%A"])
         if chosen:
@@ -120,6 +126,7 @@ class Broker:
 
     def __post_init__(self) -> None:
         self._bucket = Bucket.full(_BURST, self.per_minute / 60.0, self.calls.elapsed_s())
+        self._epoch_s = time.time() - self.calls.elapsed_s()
 
     def publish(self) -> float:
         """Ask and publish once; the seconds until the next time. Raises what a command or its answer does."""
@@ -141,7 +148,7 @@ class Broker:
         body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
         head = Head(at_s, 3 * EVERY_S, len(body), mark, f"{states:08x}{news:08x}")
         write_atomically(self.folder / JOBS, packed(head, body), 0o644)
-        self.guard.look(jobs, self._nodes, time.time())
+        self.guard.look(jobs, self._nodes, self._epoch_s + now_s)  # whatever the clock is set to, nobody waits less
         enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())
         return max(enough_s, SOON_S, min((now_s - self._changed_s) / SLOWS, EVERY_S))
 
