@@ -198,12 +198,11 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
         # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
         waits_again = job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
         requeued = "preempted and requeued" if waits_again else ""
+        if held.is_cut_short and now_s - held.since_s > PAYLOAD_ENDS_S:  # by then its payload ends it, which is quicker
+            requeued = requeued or PREEMPTED
         if why := requeued or (f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""):
             held = draft.release(held.with_why(held.fragment.why or why))
             draft.end([held])
-        elif held.is_cut_short:
-            held = draft.release(held.with_why(held.fragment.why or PREEMPTED))
-            (draft.end if is_one_of_several(name) else draft.leave)([held])
     if held.is_gone and left_s is not None:
         draft.outcomes.append(HolderEnded(held.node_class, now_s - left_s))
     if held.is_gone and not held.is_released and not marks.ready:

@@ -30,7 +30,9 @@ ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
 LOOK_CALLS = 5
 LIST_CALLS = 2
 STEP_CALLS = 2
-"""Of an srun in a job. Where the site limits calls, the payload's and the first worker's are reserved with a submission."""
+"""Of an srun in a job. Where the site limits calls, a submission reserves those of the payload and of the first worker, and
+the payload's own call.
+"""
 _AT_ONCE_S = 0.5
 _BROKER_S = 12.0
 """So long a pilot waits for a broker's list before it asks for its own."""
@@ -199,7 +201,7 @@ class SlurmCalls:
 
     @property
     def _submission(self) -> int:
-        return 1 + 2 * STEP_CALLS if self.is_limited else 1
+        return 2 + 2 * STEP_CALLS if self.is_limited else 1
 
     def _spend_config(self) -> None:
         self._spend(CallKind.LOOK, 2)

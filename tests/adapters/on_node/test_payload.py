@@ -67,7 +67,7 @@ def start_worker(
 def test_it_is_one_file_for_an_old_and_bare_python() -> None:
     tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 6))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported == {"_thread", "os", "signal", "sys", "time"}
+    assert imported == {"_thread", "os", "signal", "subprocess", "sys", "time"}
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
 
 
@@ -326,6 +326,33 @@ def test_released_by_its_lease(tmp_path: Path, started: list[subprocess.Popen[by
     files.mark_released(NAME)
     assert holder.wait(PATIENCE_S) == 0
     assert " released killed=0" in (files.leaving(NAME) or "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "leaves"),
+    [
+        ("echo JobState=RUNNING PreemptTime=2026-11-26T10:36:34 Comment=", True),
+        ("echo JobState=RUNNING PreemptTime=None Comment=", False),
+        ("exit 1", False),
+    ],
+)
+def test_it_asks_once_whether_a_notice_came_before_it(
+    answer: str, leaves: bool, tmp_path: Path, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm sends notices to the steps that exist, and kills the others at the end of GraceTime."""
+    folder, asked = tmp_path / "bin", tmp_path / "asked"
+    folder.mkdir()
+    (folder / "scontrol").write_text(f'#!/bin/sh\n{answer}\necho "$*" >{asked}\n')
+    (folder / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    holder = start_payload(tmp_path / "holders", started, MARK_S=PATIENCE_S)
+    if leaves:
+        assert holder.wait(PATIENCE_S) == 0
+        assert asked.read_text() == f"-o show job {JOB}\n"
+        assert " notice killed=" in (HolderFiles(tmp_path / "holders").leaving(NAME) or "")
+    else:
+        time.sleep(0.5)
+        assert holder.poll() is None
 
 
 SAVES = "trap 'echo saved >OUT; exit 83' USR1; UP; while :; do sleep 0.05; done"
