@@ -162,6 +162,17 @@ def test_jobs_that_wait_for_a_limit_did_so_when_a_broker_asked() -> None:
     assert polled(ClusterView(PollSchedule(0.0)), 20.0, PollAnswer(waits, 1020.0, ())).limit_waits.at_s == 1013
 
 
+@pytest.mark.parametrize(("unit", "cost"), [("node", 0.25), ("gpu", 1.0)])
+def test_a_poll_for_a_broker_s_news_costs_less_where_it_asks_nothing(unit: str, cost: float) -> None:
+    config, view = (
+        configuration({"nodes": {"unit": unit}, "hints": {"looks_per_minute": 1e-9}}),
+        ClusterView(PollSchedule(0.0)),
+    )
+    for at_s in (0.0, 0.5):
+        view = polled(view, at_s, PollAnswer(replace(SEEN, evidence_s=at_s), 1000.0 + at_s, ()), config)
+    assert view.schedule.allowance == pytest.approx(BURST - cost)
+
+
 @pytest.mark.parametrize(
     "bad",
     [

@@ -167,7 +167,8 @@ def after_poll(
         outcome = view.schedule.outcome(found_new=not after.were_idle <= known)
         end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
         next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
-        cost = 1.0 if poll.answer.observation.evidence_s is None else _PUBLISHED
+        is_published = poll.answer.observation.evidence_s is not None and config.nodes.unit == "node"
+        cost = _PUBLISHED if is_published else 1.0  # of single GPUs, no broker tells
         after = replace(after, held=held)
     slower = min(2.0 ** min(after.failures, 10), _SLOWEST_POLL)
     schedule = view.schedule.polled(poll.begun_s, outcome, rules, slower * poll.stretch, cost).expecting(next_s)
