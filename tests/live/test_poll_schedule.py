@@ -165,7 +165,7 @@ def test_jobs_that_wait_for_a_limit_did_so_when_a_broker_asked() -> None:
 @pytest.mark.parametrize(("unit", "cost"), [("node", 0.25), ("gpu", 1.0)])
 def test_a_poll_for_a_broker_s_news_costs_less_where_it_asks_nothing(unit: str, cost: float) -> None:
     config, view = (
-        configuration({"nodes": {"unit": unit}, "hints": {"looks_per_minute": 1e-9}}),
+        configuration({"nodes": {"unit": unit, "holder": "slurm"}, "hints": {"looks_per_minute": 1e-9}}),
         ClusterView(PollSchedule(0.0)),
     )
     for at_s in (0.0, 0.5):
