@@ -221,7 +221,9 @@ def split(
     """
     others = [c for c in others if c.holds or c.wants]
     if all(c.user == own.user for c in others):
-        return Split(tells=(ALONE,) if was.users else ())
+        calm = max(was.came.values(), default=0.0) <= RESTLESS
+        memory = ShareMemory(users=0 if calm else was.users, seen_s=was.seen_s, came=was.came)
+        return Split(tells=(ALONE,) if was.users and calm else (), memory=memory)
     there = min(own.holds + leaves + len(idle) + sum(c.holds for c in others), most)
     settles = there < was.nodes <= most and now_s - was.nodes_s < SETTLES_S
     passive = {
@@ -258,8 +260,9 @@ def split(
     said = f"{EQUAL_PART} {memory.nodes} nodes for {users} users is {part}"
     said += f", fewer than a trainer's {own.least}: it has turns" if part == 0 < own.least - 1 else ""
     if part < _wants(own):
-        tells += [said] if users != was.users else []
-        memory = replace(memory, users=users)
+        steady = len({c.user for c in claims if memory.came.get(c.user, 0.0) <= RESTLESS})
+        tells += [said] if steady != was.users else []
+        memory = replace(memory, users=steady)
     return Split(
         part,
         sum(max(due[c.key] - c.holds, 0) for c in claims[1:] if c.key < own.key),
