@@ -52,7 +52,7 @@ def logs(trainer: str | None, group: str | None, pattern: str | None, follow: bo
     from bftrainer.protocol.paths import TrainerDirectory
 
     folder = open_state_dir(state)
-    _wait_for_pilot(folder, trainer, follow)
+    wait_for_pilot(folder, trainer, follow)
     directory = TrainerDirectory.of(folder, trainer)
     offsets: dict[Path, int] = {}
     first = True
@@ -89,7 +89,7 @@ def _print_several(state: Path, trainer: str | None, group: str | None, pattern:
             print_new(path, {}, lines, named=True, within=f"{name} ", wanted=wanted)
 
 
-def _wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
+def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
     """A trainer whose submission no pilot has read has no logs yet: with ``follow``, wait for the pilot."""
 
     def is_pending() -> bool:

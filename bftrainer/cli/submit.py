@@ -111,6 +111,7 @@ def submit(
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
       bftrainer submit --name mnist --max-nodes 4 --grid lr=0.1,0.01 --grid seed=0..9 -- python train.py {lr} {seed}
     """
+    from bftrainer.cli.trainers import NO_PILOT, allocation
     from bftrainer.client.gate import draft, script_draft
     from bftrainer.client.submission import submit_one
 
@@ -139,6 +140,8 @@ def submit(
             _say_one(one, base)
     if deadline is not None:
         _forecast(done, deadline, state, as_json)
+    if not follows and not allocation(state).runs:
+        _note(f"{done[0].spec.name} {NO_PILOT}")
     if follows and not as_json:
         from bftrainer.cli.follow import follow
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from bftrainer.cli.logs import wait_for_pilot
 from bftrainer.cli.output import clock_time, counted, hours, json_option, length, say, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.remarks import remark_of
@@ -109,6 +110,7 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
     from bftrainer.persistence.journal import last_state
 
     with opened_registry(state) as registry:
+        wait_for_pilot(state, trainer, follow=False)
         record = registry.trainer(trainer)
         notes = registry.notes(10, trainer)
         estimated = estimates(record, last_state(registry.store))

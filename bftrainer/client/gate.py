@@ -105,13 +105,18 @@ class Gate:
         return spec
 
     def _note(self, text: str) -> None:
-        if text not in self._said:
+        if text and text not in self._said:
             self._said.add(text)
             self._tell(text)
 
     def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
         """Reject what can only fail once it has nodes."""
-        if found := own_launcher(spec):
+        if (found := own_launcher(spec)) and spec.launcher == "restart":
+            alone = (
+                "starts a group of its own on each node: expected --launcher and a worker's command, or max_nodes = 1"
+            )
+            self._note(f"{where}: command: {found} {alone}" if spec.max_nodes > 1 else "")
+        elif found:
             raise InputFileError(
                 f"{where}: command",
                 f"begins with {found}, but launcher = {spec.launcher!r} starts the workers itself; expected the command of "

@@ -307,7 +307,7 @@ def _image(name: str, home: Path, where: str, *, staged: bool) -> str:
 
 def own_launcher(spec: TrainerSpec) -> str:
     """Which launcher of its own the command begins with, under a launcher that starts the workers itself; empty for none."""
-    if spec.launcher not in ("torchrun", "horovod", "horovodrun") or spec.started_per is StartedPer.TRAINER:
+    if spec.launcher not in ("torchrun", "horovod", "horovodrun", "restart") or spec.started_per is StartedPer.TRAINER:
         return ""
     first, module = Path(spec.command[0]).name, spec.command[1:3]
     if first.startswith("python") and module in (("-m", "torch.distributed.run"), ("-m", "torch.distributed.launch")):

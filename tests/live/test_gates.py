@@ -66,6 +66,7 @@ CASES = {
     "no TOML": (GOOD + "name = = 1", "is not TOML:"),
     "nan": (GOOD.replace("10.0", "nan"), "samples_per_s"),
 }
+NO_PILOT = "note: {} waits for a pilot, and none runs here (bftrainer pilot)\n"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -95,9 +96,9 @@ def test_a_script_that_is_not_there_gets_a_note(tmp_path: Path) -> None:
     file = tmp_path / "t.toml"
     file.write_text(GOOD.replace('["true"]', '["python3", "train.py"]'))
     ended = bftrainer("submit", file, "--state", tmp_path / "s")
-    assert ended.err == f"note: {file}: command: train.py does not exist in {tmp_path}\n"
+    assert ended.err == f"note: {file}: command: train.py does not exist in {tmp_path}\n{NO_PILOT.format('a')}"
     (tmp_path / "train.py").write_text("init_process_group()  # saves")
-    assert bftrainer("submit", file, "--name", "c", "--state", tmp_path / "s").err == ""
+    assert bftrainer("submit", file, "--name", "c", "--state", tmp_path / "s").err == NO_PILOT.format("c")
 
 
 def test_a_node_class_that_nobody_configured_gets_a_note(tmp_path: Path) -> None:
@@ -108,10 +109,11 @@ def test_a_node_class_that_nobody_configured_gets_a_note(tmp_path: Path) -> None
     ended = bftrainer("submit", file, "--state", state)
     assert ended.err == (
         f"note: {file}: node_class: 'gpus' is not a class of the pilot's configuration (gpu, thin); "
-        "the trainer waits for a node with that hardware\n"
+        f"the trainer waits for a node with that hardware\n{NO_PILOT.format('a')}"
     )
     assert ended.status == 0
-    assert bftrainer("submit", file, "--name", "c", "--set", 'node_class = "gpu"', "--state", state).err == ""
+    ended = bftrainer("submit", file, "--name", "c", "--set", 'node_class = "gpu"', "--state", state)
+    assert ended.err == NO_PILOT.format("c")
 
 
 def test_logs_before_anything_was_written(tmp_path: Path) -> None:

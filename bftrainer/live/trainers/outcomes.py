@@ -11,7 +11,7 @@ from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import HostS
 from bftrainer.live.trainers.for_core import fits
-from bftrainer.live.trainers.remarks import closing_remark, last_words, remark
+from bftrainer.live.trainers.remarks import cause, closing_remark, last_words, remark
 from bftrainer.live.trainers.steps import TargetState
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
@@ -166,7 +166,7 @@ def after_failure(
             memory += f"; ran at {max(below)}"
         none_fits = not fits(trainer, (*record.unfit, unfit))
         notes += (("memory", f"{memory}; {unfit[0]} to {unfit[1]} nodes are not tried again"),)
-    text = ": ".join(filter(None, [memory, reason, last_words(tail)]))
+    text = cause(": ".join(filter(None, [memory, reason, last_words(tail)])), record.spec.cwd)
     if none_fits or failures >= MAX_FAILURES:
         return Outcome(replace(change, status=TrainerStatus.FAILED, reason=text, finished=True), notes, is_over=True)
     text = f"failed {failures} time{'s' * (failures != 1)}, will be retried: {text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from bftrainer.domain.times import HostS
 from bftrainer.protocol.progress_line import DIVERGED
@@ -19,6 +20,12 @@ _NOTICE = "srun: cluster configuration lacks support for cpu binding"
 _TRAILER = re.compile(r"(srun|slurmstepd): .*")
 """Follows the script's own last line."""
 _ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
+_CAUSES = {
+    "the working directory is {cwd}": re.compile(r"FileNotFoundError: .*'[^/'][^']*'$|Parent directory [^/]"),
+    "the disk or the quota is full": re.compile(r"inline_container\.cc:\d+\] \. unexpected pos"),  # torch.save, 2.13
+    "workers have no standard input": re.compile(r"EOFError: EOF when reading a line"),
+}
+"""What the line of an error does not say."""
 
 
 def remark(view: DriverView, now_s: HostS) -> str:
@@ -65,6 +72,12 @@ def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
 
 def last_words(tail: Sequence[str]) -> str:
     """The line of a log's end that says most: the last one that names an error, else the last one; empty without any."""
-    lines = [line.strip() for line in tail if line.strip() not in ("", _NOTICE)]
+    lines = [line.strip() for line in tail if re.search(r"\w", line) and line.strip() != _NOTICE]
     lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
     return next((line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else "")
+
+
+def cause(text: str, cwd: Path) -> str:
+    """The text of an error, with its likely cause where the error does not name it."""
+    told = (f"{text}; {what.format(cwd=cwd)}" for what, pattern in _CAUSES.items() if pattern.search(text))
+    return next(told, text)
