@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bftrainer.client.gate import Draft, Gate
 from bftrainer.client.requests import known_trainers
+from bftrainer.config.script import fixed_checkpoint, script_of, text_of
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
 from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
@@ -48,6 +49,10 @@ def submit_sweep(
     """
     folder = open_state_dir(state, create=True)
     specs = Gate(folder, note, environment).passed(drafts)
+    script = script_of(specs[0].command) if len(specs) > 1 else None
+    file = fixed_checkpoint(text_of(specs[0].cwd / script) or "") if script else ""
+    if file and not any("{name}" in word for word in drafts[0].table["command"]):
+        note(f"{script} saves to {file!r}, which all trials share; expected {{name}} in the command or the checkpoint")
     known = known_trainers(folder)
     for spec, draft in zip(specs, drafts, strict=True):
         if (there := known.get(spec.name)) is not None and (differs := _difference(spec, there.spec)):

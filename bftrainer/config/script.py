@@ -24,6 +24,9 @@ _CLUES = {
 _SAVES = re.compile(r"save|checkpoint|ckpt|progress\.tasks|Training\(|StepLoop\(", re.IGNORECASE)
 
 
+_FIXED_FILE = re.compile(r"""(?:save|checkpoint|ckpt)[^\n]*["']([^"'{}\s]+\.\w+)["']""", re.IGNORECASE)
+
+
 class Clue(NamedTuple):
     """A launcher, and the word of the script that asks for it."""
 
@@ -53,6 +56,11 @@ def clue(text: str) -> Clue | None:
         if found := pattern.search(text):
             return Clue(launcher, next(filter(None, found.groups())))
     return None
+
+
+def fixed_checkpoint(text: str) -> str:
+    """The file that a script saves to under the same name in every trial; empty if none is found."""
+    return found[1] if (found := _FIXED_FILE.search(text)) else ""
 
 
 def saves(text: str) -> bool:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from bftrainer.progress.agreement import Agreement
-from bftrainer.progress.reporter import Reporter
+from bftrainer.progress.reporter import Reporter, named
 from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.environment import run_in_worker
 from bftrainer.scaling import LearningRate
@@ -46,7 +46,7 @@ def track(
     """
     kept = tuple(keep)
     if isinstance(checkpoint, (str, Path)):
-        checkpoint = CheckpointFile(Path(checkpoint), state, kept)
+        checkpoint = CheckpointFile(named(checkpoint), state, kept)
         checkpoint.load()
     tracker = _Tracker(state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, kept, on_rescale, further)
     tracker.install()

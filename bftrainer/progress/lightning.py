@@ -18,7 +18,7 @@ import lightning
 
 from bftrainer.progress.agreement import Agreement
 from bftrainer.progress.loaders import parts
-from bftrainer.progress.reporter import Reporter, batches
+from bftrainer.progress.reporter import Reporter, batches, named
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
 
@@ -66,7 +66,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         self.rate: LearningRate | None = None
         self._rule = (found.batch, rule, warmup_steps)
         self._restored: dict[str, Any] | None = None
-        self._epochs, self._checkpoint, self._every = epochs, Path(checkpoint), checkpoint_every
+        self._epochs, self._checkpoint, self._every = epochs, named(checkpoint), checkpoint_every
 
     @property
     def arguments(self) -> dict[str, Any]:

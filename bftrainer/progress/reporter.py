@@ -49,6 +49,12 @@ def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] 
     return Batches(trainer.scaling or scaling, trainer.global_batch or global_batch)
 
 
+def named(path: str | Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """The path with the trainer's name for ``{name}``; outside bftrainer, the script's."""
+    own = environment.get(TRAINER_DIR)
+    return Path(str(path).replace("{name}", Path(own).name if own else Path(sys.argv[0]).stem))
+
+
 def _group_size() -> int:
     """The workers of the group that torch or Horovod has formed in this process; 1 without one."""
     dist = sys.modules.get("torch.distributed")

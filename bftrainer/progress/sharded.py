@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from bftrainer.progress.agreement import from_rank_0
 from bftrainer.progress.elastic import Kept
-from bftrainer.progress.reporter import Reporter
+from bftrainer.progress.reporter import Reporter, named
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ class Sharded:
     ) -> None:
         import torch.distributed as dist
 
-        self.folder, self.model, self.optimizer, self.report, self.keep = Path(folder), model, optimizer, report, keep
+        self.folder, self.model, self.optimizer, self.report, self.keep = named(folder), model, optimizer, report, keep
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self._group = dist.new_group(backend="gloo")  # its thread's own: training uses the other one meanwhile
         self._writing: Future[Any] | None = None

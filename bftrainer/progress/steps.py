@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress.agreement import Agreement, from_rank_0
 from bftrainer.progress.elastic import Kept
-from bftrainer.progress.reporter import Reporter
+from bftrainer.progress.reporter import Reporter, named
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +43,7 @@ class StepLoop:
         model: The model, bare or wrapped by DistributedDataParallel, which is loaded from ``checkpoint`` if that exists.
         optimizer: Its optimizer, loaded as well.
         batch: Samples per step of one worker.
-        checkpoint: File of the checkpoint.
+        checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that trials share none.
         checkpoint_every_s: Seconds between checkpoints.
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by name.
         reporter: Default: a new ``Reporter``.
@@ -78,7 +78,7 @@ class StepLoop:
         self, model: Any, optimizer: Any, checkpoint: str | Path, every_s: float, keep: Mapping[str, Kept] | None
     ) -> None:
         self.rank, self.size = self._place()
-        self.model, self.optimizer, self.checkpoint = model, optimizer, Path(checkpoint)
+        self.model, self.optimizer, self.checkpoint = model, optimizer, named(checkpoint)
         if any(hasattr(weight, "full_tensor") for weight in model.parameters()):
             raise InvalidValueError(
                 "the weights are sharded (fully_shard): expected a checkpoint of shards (docs/torchrun.md)"
@@ -88,16 +88,16 @@ class StepLoop:
         self.step_number = 0
         """Steps since training began."""
         self._every_s, self._keep = every_s, dict(keep or {})
-        self._stops = self._applies = False
-        self._unapplied = 1
-        """Batches since the latest ``optimizer.step()``, and one."""
-        getattr(optimizer, "optimizer", optimizer).register_step_post_hook(self._applied)
 
     def _report(self, reporter: Reporter | None) -> None:
         self.report = reporter or Reporter(rank=self.rank)
         self.report.watch(self._bare(), self.optimizer, **self._watched())
         self._agreement = Agreement(self.report, lambda value: from_rank_0(value, self.size))
         self._saved_at = time.monotonic()
+        self._stops = self._applies = False
+        self._unapplied = 1
+        """Batches since the latest ``optimizer.step()``, and one."""
+        getattr(self.optimizer, "optimizer", self.optimizer).register_step_post_hook(self._applied)
 
     def range(self, count: int) -> Iterator[int]:
         """The numbers of the steps that are left, from 0 to ``count`` - 1; then the checkpoint is written, the end reported."""

@@ -44,7 +44,7 @@ class Training(StepLoop):
             changed it, its ``initial_lr``.
         data: The data set, or a ``DataLoader``, whose data set, batch size and options are used.
         batch: Samples per step of one worker, and of all workers with ``Scaling.STRONG``; the trainer file may override it.
-        checkpoint: File of the checkpoint.
+        checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that trials share none.
         scaling: How the global batch follows the number of workers; the trainer file may override it.
         rule: How the learning rate follows the global batch.
         warmup_steps: Steps in which the rate rises to a new value.

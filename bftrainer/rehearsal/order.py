@@ -54,8 +54,10 @@ def judge(record: Record) -> RehearsalFinding:
                 return _CHECK.failed(f"{seen_there} on two workers", "give each worker its own share of the batch")
             return _CHECK.failed(f"{seen_there} that step {first.step} had used", _SAVE)
         kept.append(step)
-    # A worker that was killed after its part of a step, which the others have saved, has not reported that step.
+    # A worker that was killed after its part of a step, which the others have saved, has not reported that step. A script of
+    # Horovod reports the steps that it commits.
     complete = all(len(step.ranks) == step.line.world_size for step in kept)
+    complete = complete and kept[-1].line.step - kept[0].line.step < len(kept)
     unused = _never_used(record, seen) if complete else None
     return unused or _CHECK.passed(f"{len(seen):,} samples in {len(kept)} steps, none repeated")
 

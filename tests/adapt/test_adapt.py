@@ -31,6 +31,19 @@ NOTES = {
     "hf_trainer": "`submit` allows powers of two",
 }
 LOOP = "import torch\nfor i in range(3):\n    for x in data:\n        loss = model(x)\n        loss.backward()\n        {}\n"
+STEPS = """import torch
+sampler = DistributedSampler(data)
+model.train()
+while done < args.max_steps:
+    for i, batch in enumerate(DataLoader(data, args.train_batch_size)):
+        loss = model(batch)
+        loss.backward()
+        if i % 2:
+            optimizer.step()
+            scheduler.step()
+            done += 1
+"""
+CHECKPOINT = 'checkpoint="{name}-training.pt"'
 REFUSED = {
     "fsdp2": (None, "shards its weights"),
     "torchft_ddp": (None, "has a Manager of torchft"),
@@ -44,6 +57,10 @@ REFUSED = {
     "no-epochs": (
         "import torch\nfor x in loader:\n    loss.backward()\n    optimizer.step()\n",
         "line 2: found no `for epoch",
+    ),
+    "no-epochs-of-horovod": (
+        "import horovod.torch as hvd\nstate = hvd.elastic.TorchState()\nfor x in loader:\n    optimizer.step()\n",
+        "copy the lines of docs/horovod.md#adapt-the-script",
     ),
     "no-loop": ("import torch\noptimizer.step()\n", "line 2: found no loop around optimizer.step()"),
     "other": ("import jax\n", "uses no framework that adapt knows; copy the lines of docs/recipes.md#any-other-script"),
@@ -76,6 +93,21 @@ def test_few_lines_change_and_notes_say_what_is_left(name: str, tmp_path: Path) 
     compile(found.after, name, "exec")
     assert found.changed_lines == LINES[name], found.diff(name)
     assert NOTES.get(name, "") in " ".join(found.notes)
+
+
+def test_a_while_loop_counts_steps_or_epochs(tmp_path: Path) -> None:
+    found = adapted(script(tmp_path, "steps", STEPS))
+    made = f'steps = StepLoop(model, optimizer, batch=args.train_batch_size, {CHECKPOINT}, keep={{"scheduler": scheduler}})'
+    after = STEPS.replace("while", f"{made}\ndone = steps.step_number\nwhile")
+    after = after.replace("done += 1\n", "done += 1\n            steps.step(loss)\n") + "steps.end()\n"
+    assert found.after == after.replace("torch\n", "torch\nfrom bftrainer.progress.torch import StepLoop\n", 1)
+    assert "line 2: set_epoch(steps.step_number)" in found.notes[0]
+
+    text = (SHAPES / "horovod_mnist.txt").read_text().replace("state = hvd", "hvd.broadcast(seed, 0)\nstate = hvd")
+    loop = next(line for line in text.splitlines() if "for state.epoch in range(" in line)
+    found = adapted(script(tmp_path, "epochs", text.replace(loop, "    while (state.epoch < args.epochs):")))
+    assert "\n    for state.epoch in training.epochs(args.epochs):\n" in found.after
+    assert "hvd.broadcast is not run again by the workers that stay" in found.notes[1]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -114,6 +146,7 @@ def test_the_result_trains_on_each_sample_once_over_rescales(
     kind = Kind(driver, (str(path), *arguments))
     run = train(name, tmp_path / "trainer", 1, None, epochs, kind, samples)
     assert run.rescales >= 1
+    assert not [*tmp_path.rglob("*{name}*")]
     assert run.compared >= 10
 
 

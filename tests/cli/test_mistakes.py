@@ -100,6 +100,15 @@ MISTAKES = {
     "an unknown name": Mistake(25, "show", "no trainer named 'nope'; see `bftrainer list --all`", said="show nope"),
     "broken-horovod": _in_list(26, "import time; time.sleep(60)\n", "libtorch.so: cannot open shared object file",
         'launcher = "horovod"\n'),
+    "torchrun on each node": _at_submit(0, 'command = ["torchrun", "ddp.py"]\nsetup = ["true"]\n',
+        "torchrun starts a group of its own on each node: expected --launcher and a worker's command"),
+    "an option of the script": Mistake(0, "submit", "Options of a script follow after `--`.",
+        said="submit {}/alone.py --max-nodes 1 --lr 0.1"),
+    "relative-path": _in_list(0, "open('../data/train.bin')\n", "train.bin'; the working directory is /"),
+    "quota": _in_list(0, "raise RuntimeError('[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534')\n",
+        "576 vs 534; the disk or the quota is full"),
+    "prompts": _in_list(0, "input('Overwrite? ')\n", "EOF when reading a line; workers have no standard input"),
+    "rule": _in_list(0, "print('no data')\nprint('=' * 60)\nraise SystemExit(3)\n", "status 3: no data"),
     "an image of a registry": _at_submit(0, 'command = ["true"]\nimage = "docker://torch"\n',
         "image: expected a .sif or .sqsh file"),
     "gpu-memory": _in_list(0, "raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')\n",
@@ -132,7 +141,8 @@ def test_it_is_told_at_the_command(folder: Path, name: str) -> None:
     if mistake.number == 24:
         bftrainer(*said, *state)
     ended = bftrainer(*said, *state)
-    lines = [line for line in ended.err.splitlines() if mistake.number != 24 or not line.startswith("note: ")]
+    lines = [it for it in ended.err.splitlines() if mistake.number != 24 or not it.startswith("note: ")]
+    lines = [it for it in lines if not it.endswith(" waits for a pilot, and none runs here (bftrainer pilot)")]
     assert mistake.words.format(folder, folder) in lines[0]
     assert (len(lines), ended.status == 0) == (1, lines[0].startswith("note: "))
 
@@ -147,12 +157,13 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     status, said = submit("ddp.py")
     assert (status, "bftrainer submit ddp.py --max-nodes 4" in said) == (2, True)
     said = submit("ddp.py", "--max-nodes", "4", "--", "--lr", "0.1")[1]
-    assert said == "submitted ddp: 1 to 4 nodes, launcher torchrun (ddp.py uses torch.distributed)\n"
-    assert (
-        submit("hvd.py", "--max-nodes", "1", "--name", "x")[1]
-        == "submitted x: 1 node, launcher horovod (hvd.py uses horovod)\n"
+    waits = "waits for a pilot, and none runs here (bftrainer pilot)"
+    assert said == (
+        f"submitted ddp: 1 to 4 nodes, launcher torchrun (ddp.py uses torch.distributed)\nnote: ddp {waits}\n"
     )
-    assert "waits for a pilot, and none runs here (bftrainer pilot)" in bftrainer("list", "--state", "state").out
+    said = submit("hvd.py", "--max-nodes", "1", "--name", "x")[1]
+    assert said.startswith("submitted x: 1 node, launcher horovod (hvd.py uses horovod)\n")
+    assert waits in bftrainer("list", "--state", "state").out
     assert submit("nope.py", "--max-nodes", "4")[0] == 2
     assert "'ddp' is taken" in submit("ddp.py", "--max-nodes", "4")[1]
     (request,) = (
@@ -161,6 +172,17 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     assert request["spec"]["command"][1:] == ["ddp.py", "--lr", "0.1"]
     (folder / "hf.py").write_text("from transformers import Trainer\nconstant_batch(8)\n")
     assert submit("hf.py", "--max-nodes", "5")[1].startswith("submitted hf: 1, 2 or 4 nodes, launcher torchrun")
+
+
+def test_trials_that_would_share_a_checkpoint_get_a_note(folder: Path) -> None:
+    script, more = folder / "ddp.py", ("--max-nodes", 1, "--grid", "lr=1,2", "--state", folder / "state", "--", "{lr}")
+    script.write_text("init_process_group()\ntorch.save(model, 'model.pt')\n")
+    assert (
+        f"{script} saves to 'model.pt', which all trials share" in bftrainer("submit", script, "--name", "a", *more).err
+    )
+    assert "share" not in bftrainer("submit", script, "--name", "b", *more, "--out={name}").err
+    script.write_text("init_process_group()\nTraining(model, checkpoint='{name}.pt')\n")
+    assert "share" not in bftrainer("submit", script, "--name", "c", *more).err
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +236,28 @@ def test_a_trainer_is_followed_to_its_end_and_trains_on_after_ctrl_c(told: Machi
     assert left.returncode == 130
     assert "long trains on; `bftrainer logs -f long` follows it" in said
     assert told.status("long") == "running"
+
+
+@pytest.mark.slow
+def test_workers_have_the_interpreter_and_the_variables_of_an_active_conda_environment(
+    told: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bin_ = told.work / "envs/ml/bin"
+    bin_.mkdir(parents=True)
+    (bin_ / "python").symlink_to(sys.executable)
+    variables = {
+        "CONDA_PREFIX": f"{bin_.parent}",
+        "LD_LIBRARY_PATH": f"{bin_.parent}/lib",
+        "PATH": f"{bin_}:/usr/bin:/bin",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (told.work / "ml.py").write_text(
+        f"import os, sys  # saves\nprint(sys.executable, *map(os.getenv, {[*variables]}))\n"
+    )
+    assert told.bftrainer("submit", "ml.py", "--max-nodes", 1).stderr == "", "a pilot runs"
+    eventually(lambda: told.status("ml") == "done", 60)
+    assert told.bftrainer("logs", "ml").stdout.split() == [str(bin_ / "python"), *variables.values()]
 
 
 @pytest.mark.slow

@@ -16,6 +16,8 @@ from needs import need_package
 
 from bftrainer import progress
 from bftrainer.errors import UserError
+from bftrainer.progress.reporter import named
+from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.messages import StartedPer, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import parse_progress
@@ -199,6 +201,12 @@ def test_files_that_cannot_be_read_ask_for_nothing(folder: Path, clock: Clock, r
     (folder / "control").write_text("{")
     (folder / "leave").mkdir()
     assert not report.stop_requested()
+
+
+def test_a_checkpoint_has_the_name_of_the_trainer_or_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/home/ada/train.py"])
+    assert named("a/{name}.pt", {TRAINER_DIR: "/state/trainers/sweep-lr0.1"}) == Path("a/sweep-lr0.1.pt")
+    assert named("{name}.pt", {}) == Path("train.pt")
 
 
 def test_the_exit_status_is_the_known_one(report: progress.Reporter) -> None:

@@ -321,6 +321,8 @@ def test_samples_that_are_used_twice_fail_and_a_repeated_step_does_not() -> None
 
 def test_samples_that_a_whole_epoch_leaves_out_fail() -> None:
     lines = [ordered(n + 1, *range(6 - (epoch == 1)), epoch=epoch) for n, epoch in enumerate((0, 1, 2))]
+    sparse = [line._replace(step=20 * line.step) for line in lines]
+    assert judged("order", sparse).verdict is CheckVerdict.PASS, "the steps between commits are not reported"
     found = judged("order", lines)
     assert found.verdict is CheckVerdict.FAIL
     assert "1 of 6 samples of epoch 1 were never used" in found.seen

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,3 +152,20 @@ def test_saving_and_leaving_wait_for_the_step_that_applies_gradients_of_several_
     saved = torch.load(file)
     assert (saved["step"], saved["sampler"]["samples"]) == (3, 6)
     assert torch.equal(saved["model"]["weight"], model.weight)
+
+
+def test_elastic_training_hooks_nothing_into_the_optimizer(tmp_path: Path) -> None:
+    """Its steps are those of ``state.commit()``."""
+    need_package("torch")
+    import torch
+
+    from bftrainer.progress.horovod import ElasticTraining
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    calls = dict.fromkeys(("commit", "save", "restore", "sync", "register_reset_callbacks"), lambda *_: None)
+    state = SimpleNamespace(model=model, optimizer=optimizer, **calls)
+    hvd: Any = SimpleNamespace(rank=lambda: 0, size=lambda: 1)
+    data = torch.utils.data.TensorDataset(torch.ones(32, 2))
+    ElasticTraining(hvd, state, data, batch=2, checkpoint=tmp_path / "model.pt", reporter=Reporter({}))
+    assert not optimizer._optimizer_step_post_hooks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from bftrainer.client.adapt.loop import adapt_loop
 from bftrainer.client.adapt.source import ScriptSource, name_of
@@ -37,7 +38,7 @@ def adapt_lightning(source: ScriptSource) -> str:
         loader, ready = f"{loader}.train_dataloader()", [f'{loader}.setup("fit")']
         if any(it.name == "val_dataloader" for it in ast.walk(source.tree) if isinstance(it, ast.FunctionDef)):
             rest.append(f"{source.of(data)}.val_dataloader()")
-    arguments = f'{loader}, epochs={source.of(given["max_epochs"])}, checkpoint="{source.checkpoint}.ckpt"'
+    arguments = f'{loader}, epochs={source.of(given["max_epochs"])}, checkpoint="{{name}}-training.ckpt"'
     source.before(source.statement(trainer), *ready, f"idle = OnIdleNodes({arguments})")
     own = given.get("callbacks")
     kept = [it for it in (own.elts if isinstance(own, ast.List) else []) if "ModelCheckpoint" not in source.of(it)]
@@ -91,6 +92,13 @@ def adapt_horovod(source: ScriptSource) -> str:
         if isinstance(it.value, ast.BinOp) and source.of(it.value.right) == f"{hvd}.size()":
             source.replace(it.value, source.of(it.value.left))
     source.notes.append(f"the optimizer's rate is that of one worker: no factor {hvd}.size(), no callback that sets it")
+    for call in source.calls("allreduce", "broadcast", "broadcast_object", "DistributedSampler"):
+        once = source.function(call) is source.function(states[0]) and call.lineno < states[0].lineno
+        if once and re.search(
+            "broadcast|reduce|val|test", source.of(source.statement(call))
+        ):  # adapt replaces another sampler
+            what = "is not run again by the workers that stay when others join: move it into the training function"
+            source.notes.append(f"line {call.lineno}: {source.of(call.func)} {what}")
     return adapt_loop(source, accelerate=False)
 
 

@@ -34,10 +34,13 @@ def adapt_loop(source: ScriptSource, *, accelerate: bool) -> str:
         raise source.missing(step, f"found no loop around {source.of(step)}", _ANY)
     inner, outer = places[0], next(iter(places[1:]), None)
     if not (isinstance(inner.loop, ast.While) or _is_range(inner.loop)):
-        if outer is None or not _is_range(outer.loop):
-            raise source.missing(
-                inner.loop, "found no `for epoch in range(...)` around the loop over the data", _EPOCHS
-            )
+        of_steps = outer is not None and isinstance(outer.loop, ast.While) and _counter(source, outer.loop, inner.loop)
+        horovod = bool(source.calls("TorchState"))
+        if outer is None or not (of_steps or _is_range(outer.loop)) or (of_steps and (horovod or accelerate)):
+            page = "horovod.md#adapt-the-script" if horovod else _EPOCHS
+            raise source.missing(inner.loop, "found no `for epoch in range(...)` around the loop over the data", page)
+        if of_steps:
+            return _Loop(source, step, outer, outer).steps()
         return _Loop(source, step, inner, outer).epochs(accelerate)
     if accelerate or (outer is not None and isinstance(outer.loop, ast.For)):
         raise source.missing(inner.loop, "found no loop over a DataLoader", _ANY)
@@ -57,7 +60,8 @@ class _Loop:
         self.loss = self.backward.args[0] if self.backward.args else call.value
         self.first = f"{self.model()}, {self.outside(_optimizer(source, step), self.calls)}"
         scaler = source.of(step.func.value) if step.args and isinstance(step.func, ast.Attribute) else ""
-        self.keep = f', keep={{"scaler": {scaler}}}' if scaler else ""
+        self.keep = [f'"scaler": {scaler}'] if scaler else []
+        self.schedules = [it for it in source.calls("step") if _SCHEDULER.search(source.of(it.func))]
         self.scope = bool(self.calls) and source.function(outer.loop) is not None
 
     def epochs(self, accelerate: bool) -> str:
@@ -82,38 +86,43 @@ class _Loop:
         self.report("training")
         source.notes += [
             f"line {it.lineno}: {source.of(it)} has no effect: Training sets the rate; give it a schedule (docs/{_EPOCHS})"
-            for it in source.calls("step")
-            if isinstance(it.func, ast.Attribute) and _SCHEDULER.search(source.of(it.func.value))
+            for it in self.schedules
         ]
         return name
 
     def steps(self) -> str:
         """One loop over steps, with batches that have no order."""
         source, loop = self.source, self.inner.loop
-        sizes = [source.of(it) for it in ast.walk(source.tree) if name_of(it) == "batch_size"]
+        sizes = [source.of(it) for it in ast.walk(source.tree) if name_of(it).endswith("batch_size")]
+        schedulers = {source.of(it.func).removesuffix(".step") for it in self.schedules}
+        self.keep += [f'"{it}": {self.outside(it, self.calls)}' for it in sorted(schedulers)]
         batch = max(sizes, key=len, default="1")
         lines = [f"steps = StepLoop({self.first}, batch={batch}, {self.checkpoint})"]
+        counter = None
         if isinstance(loop, ast.For):
             self.count(loop, "steps.range")
         else:
-            counters = [source.of(it.target) for it in loop.body if isinstance(it, ast.AugAssign)]
-            ends = " ".join(source.of(it.test) for it in ast.walk(loop) if isinstance(it, ast.While | ast.If))
-            uses = {it: len(re.findall(rf"(?<![\w.]){re.escape(it)}\b", ends)) for it in counters}
-            if not any(uses.values()):
+            if (counter := _counter(source, loop, loop)) is None:
                 raise source.missing(loop, "found no counter of steps in the loop", _ANY)
-            lines.append(f"{max(uses, key=lambda it: uses[it])} = steps.step_number")
+            lines.append(f"{source.of(counter.target)} = steps.step_number")
             source.after(loop, "steps.end()")
         source.before(loop, *["global steps"] * self.scope, *lines)
-        self.report("steps")
-        source.notes.append(f"a step of one worker counts as {batch} samples; random batches have no order to keep")
+        self.report("steps", None if counter in loop.body else counter)
+        order = "random batches have no order to keep"
+        if places := source.calls("DistributedSampler"):
+            order = f"line {places[0].lineno}: set_epoch(steps.step_number) lets a restart begin with other samples"
+        source.notes.append(f"a step of one worker counts as {batch} samples; {order}")
         return "StepLoop"
 
     @property
     def checkpoint(self) -> str:
-        return f'checkpoint="{self.source.checkpoint}.pt"{self.keep}'
+        return 'checkpoint="{name}-training.pt"' + f", keep={{{', '.join(self.keep)}}}" * bool(self.keep)
 
     def count(self, loop: ast.For | ast.While, method: str) -> None:
         """The numbers of ``range(...)`` by ``method``. A first number that is no constant is where the script resumes."""
+        if isinstance(loop, ast.While) and isinstance(loop.test, ast.Compare):
+            self.source.head(loop, f"for {{}} in {method}({{}})", loop.test.left, loop.test.comparators[0])
+            return
         assert isinstance(loop, ast.For)
         assert isinstance(loop.iter, ast.Call)
         (*begins, end) = loop.iter.args[:2]
@@ -152,7 +161,7 @@ class _Loop:
                 raise self.source.missing(function, f"{root} is made in {function.name}(), which the loop calls", _ANY)
         return text
 
-    def report(self, name: str) -> None:
+    def report(self, name: str, counter: ast.stmt | None = None) -> None:
         """Below the statement of the loop, or of the function that it calls, which has the optimizer's step."""
         source, loss, top, nested = self.source, self.loss, self.source.statement(self.step), False
         for parent in source.above(top):
@@ -162,8 +171,8 @@ class _Loop:
                 top, nested = parent, nested or isinstance(parent, ast.If)
         if isinstance(loss, ast.Call) and name_of(loss.func) == "scale":
             loss = loss.args[0]
-        source.after(top, f"{name}.step({source.of(loss) if isinstance(loss, ast.Name) else ''})")
-        if nested:
+        source.after(counter or top, f"{name}.step({source.of(loss) if isinstance(loss, ast.Name) else ''})")
+        if nested and not counter:
             what = "does not follow every batch: checkpoints and leaving wait for it"
             source.notes.append(f"line {self.step.lineno}: {source.of(self.step)} {what}")
 
@@ -187,7 +196,19 @@ def _optimizer(source: ScriptSource, call: ast.Call) -> str:
     return text if _OPTIMIZER.search(text) and not _SCHEDULER.search(text) else ""
 
 
+def _counter(source: ScriptSource, loop: ast.While, within: ast.AST) -> ast.AugAssign | None:
+    """What counts on within a loop and is asked for in the condition of ``loop``; without one, most within it."""
+    asked = [loop] if isinstance(loop.test, ast.Compare) else ast.walk(loop)
+    ends = " ".join(source.of(it.test) for it in asked if isinstance(it, ast.While | ast.If))
+    counts = [it for it in ast.walk(within) if isinstance(it, ast.AugAssign)]
+    uses = {it: len(re.findall(rf"(?<![\w.]){re.escape(source.of(it.target))}\b", ends)) for it in counts}
+    return max(filter(uses.get, uses), key=lambda it: uses[it], default=None)
+
+
 def _is_range(loop: ast.AST) -> bool:
+    """Whether it counts: ``for epoch in range(EPOCHS)`` or ``while epoch < EPOCHS``."""
+    if isinstance(loop, ast.While):
+        return isinstance(loop.test, ast.Compare) and isinstance(loop.test.ops[0], ast.Lt)
     return (
         isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and name_of(loop.iter.func) in ("range", "trange")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def adapted(script: Path) -> Adapted:
     if (text := text_of(script)) is None:
         raise UserError(f"{script} does not exist, or cannot be read; expected a Python script")
     try:
-        source = ScriptSource(text, re.sub(r"[^\w-]+", "-", script.stem))
+        source = ScriptSource(text)
         imports = [it for it in source.tree.body if isinstance(it, ast.Import | ast.ImportFrom)]
         source.after(imports[-1], _edited(source))
     except (SyntaxError, ValueError, IndexError) as error:

@@ -17,10 +17,8 @@ class ScriptSource:
     Raises SyntaxError for a text that is not Python.
     """
 
-    def __init__(self, text: str, stem: str) -> None:
+    def __init__(self, text: str) -> None:
         self.tree, self.before_edits, self.notes = ast.parse(text), text, list[str]()
-        self.checkpoint = f"{stem}-training"
-        """Name of the checkpoint, without an ending."""
         self._bytes, self._starts = text.encode(), [0]
         for line in self._bytes.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
@@ -58,6 +56,12 @@ class ScriptSource:
     def replace(self, node: ast.AST, text: str) -> None:
         """Other text for a node."""
         self._edit(*self._span(node), text)
+
+    def head(self, loop: ast.While, text: str, *parts: ast.expr) -> None:
+        """Another first line for a loop, with the text of ``parts`` for {}."""
+        self._edit(
+            self._span(loop)[0], self._bytes.index(b":", self._span(loop.test)[1]), text.format(*map(self.of, parts))
+        )
 
     def set_arguments(self, call: ast.Call, arguments: list[str]) -> None:
         """Other arguments; they keep their own lines if they had one argument a line."""
