@@ -24,6 +24,7 @@ from bftrainer.errors import PostponedError, SchedulerError, UnknownNameError
 from bftrainer.protocol.events import Event, EventLine, Running, Started
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending, after_event, after_progress, after_start
+from bftrainer.system.users import own_name
 
 START_S = 1_700_000_000.0
 
@@ -170,6 +171,7 @@ class FakeNeighbours:
     wanted: list[tuple[int, bool]] = field(default_factory=list)
     silent: bool = False
     looks: int = 0
+    own: PeerPilot = field(default_factory=lambda: PeerPilot("mine", own_name()))
 
     def has_news(self) -> bool:
         return False

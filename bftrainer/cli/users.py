@@ -16,7 +16,7 @@ from bftrainer.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class UserShare:
-    """A user's pilots, their nodes, and the user's equal part of all ``nodes`` that pilots hold or that are ``idle``.
+    """A user's pilots, their nodes, and the user's part, by ``weight``, of all ``nodes`` that pilots hold or that are ``idle``.
 
     ``wants``: nodes that its trainers could use, at least ``least`` at a time; None if a pilot does not say.
     """
@@ -29,6 +29,7 @@ class UserShare:
     least: int
     nodes: int
     idle: int
+    weight: int = 1
 
     @property
     def lacks(self) -> int:
@@ -40,7 +41,7 @@ class UserShare:
 @state_option
 @json_option
 def users(state: Path, as_json: bool) -> None:
-    """List the users whose pilots share the idle nodes: how many nodes each wants, holds, and has as an equal part.
+    """List the users whose pilots share the idle nodes: how many nodes each wants, holds, and has as its part.
 
     Pilots show these numbers in squeue, and nothing else of their trainers. The configuration in the state directory, if there
     is one, says which nodes count. See `bftrainer explain --user` for the reasons.
@@ -53,8 +54,9 @@ def users(state: Path, as_json: bool) -> None:
     if as_json:
         show_json([{**asdict(it), "lacks": it.lacks} for it in found])
         return
-    columns = ("user", "pilots", "wants", "holds", "part", "lacks")
-    rows = [(it.user, *map(str, (it.pilots, _or_dash(it.wants), it.holds, it.part, it.lacks))) for it in found]
+    columns = ("user", "pilots", "wants", "holds", "part", "lacks", "weight")[: 6 + _differ(found)]
+    numbers = [(it.pilots, _or_dash(it.wants), it.holds, it.part, it.lacks, it.weight) for it in found]
+    rows = [(it.user, *map(str, of[: len(columns) - 1])) for it, of in zip(found, numbers, strict=True)]
     show_rows(columns, rows, right=columns[1:])
     say(f"{counted(found[0].nodes, 'node')}, {found[0].idle} idle" if found else "no pilot is visible")
 
@@ -76,7 +78,7 @@ def shares_now(state: Path) -> list[UserShare]:
     pilots, seen = site.pilots(), site.scheduler.observe()
     if Hidden.JOBS in seen.hidden:
         raise UserError("the site hides other users' jobs (PrivateData), so pilots do not share nodes; ask an operator")
-    chosen = site.chosen(seen.nodes)
+    chosen = site.chosen(node for node in seen.nodes if site.ours.may_have(node))
     idle = sum(node.name in chosen and node.availability is Availability.FREE for node in seen.nodes)
     claims = rivals(pilots, sorted(chosen))
     nodes = idle + sum(c.holds for c in claims)
@@ -88,6 +90,7 @@ def shares_now(state: Path) -> list[UserShare]:
         UserShare(
             user, len(its), None if any(c.wants is None for c in its) else sum(c.wants or 0 for c in its),
             sum(c.holds for c in its), sum(parts[c.key] for c in its), min(c.least for c in its), nodes, idle,
+            its[0].weight,
         )
         for user, its in sorted(of_user.items())
     ]  # fmt: skip
@@ -106,7 +109,8 @@ def why(found: list[UserShare], user: str) -> str:
     said = f"{user} holds {it.holds} of {counted(it.nodes, 'node')} that pilots hold or that are idle. "
     if it.wants is None:
         return f"{said}Its pilot shows no demand (nodes.share is off), so it keeps them and the others split the rest."
-    said += f"Its equal part is {it.part}: {counted(len(found), 'user')} share them, and its trainers could use {it.wants}. "
+    kind = f"part, by weight {it.weight} of {sum(other.weight for other in found)}," if _differ(found) else "equal part"
+    said += f"Its {kind} is {it.part}: {counted(len(found), 'user')} share them, its trainers could use {it.wants}. "
     if it.holds > it.part:
         return said + (
             f"Others lack nodes: {lacking}. Its pilot releases what is above the part: at once for a user who is new or has "
@@ -121,6 +125,10 @@ def why(found: list[UserShare], user: str) -> str:
     if it.idle:
         return f"{said}It lacks {it.lacks}, and {it.idle} are idle: its pilot requests them."
     return f"{said}It lacks {it.lacks}, and none is idle; above their parts: {above or 'nobody'}."
+
+
+def _differ(found: list[UserShare]) -> bool:
+    return len({it.weight for it in found}) > 1
 
 
 def _or_dash(number: int | None) -> object:

@@ -1,9 +1,9 @@
-"""The equal split of idle nodes among users, which every pilot computes alike from what all show: no service, no set-up. Pure.
+"""The split of idle nodes among users, which every pilot computes alike from what all show: no service, no set-up. Pure.
 
-Each user gets the same number of nodes, and no user more than the user's pilots want (water-filling). Odd nodes stay where they
-are; idle ones go to the user who has had the least of its part so far. A pilot requests no more than its part. It releases the
-nodes above its part while another pilot is well below its own and finds no idle node: soon if that one is new or had none, else
-after a while, so that small differences move no node.
+Each user gets the same number of nodes, or as many by weight, and no user more than the user's pilots want (water-filling). Odd
+nodes stay where they are; idle ones go to the user who has had the least of its part so far. A pilot requests no more than its
+part. It releases the nodes above its part while another pilot is well below its own and finds no idle node: soon if that one is
+new or had none, else after a while, so that small differences move no node.
 
 What others show is not always so. A pilot that leaves nodes idle below its part counts with what it holds, for longer each time
 in a row. A pilot that keeps what is above its part is told, and the others divide the rest: so neither can stop the split.
@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from zlib import crc32
 
 SOON_S, LATER_S = 1.0, 300.0
 """Patience before nodes are released: for a pilot that is new or had none, for another one."""
@@ -29,13 +28,13 @@ IN_VAIN_S = 120.0
 ASKING = 4.0
 """So many times longer while it has a pending holder: of many pilots that request the same node, one gets it."""
 TURN_S = 900.0
-_GOLDEN = (5**0.5 - 1) / 2
-"""Its multiples, less whole numbers, are spread evenly, and so are turns."""
+_OF_USERS, _OF_PILOTS = (5**0.5 - 1) / 2, 2**0.5
+"""Their multiples, less whole numbers, are spread evenly, and so are turns of users, and of a user's pilots in the user's."""
 FORGOTTEN_S, LONGEST_S = 300.0, 3600.0
 """At least so long it counts with what it holds; twice as long each time in a row, up to the longest."""
 HALF_LIFE_S = 86400.0
 """After so long, half of what is owed is forgotten."""
-ALONE, EQUAL_PART = "no other user's pilot wants nodes", "an equal part of"
+ALONE, EQUAL_PART, PART = "no other user's pilot wants nodes", "an equal part of", "a part of"
 TOLD_S = 120.0
 """A pilot that keeps nodes above its part for so long, longer than its patience, does not give them back."""
 SETTLES_S = 12.0
@@ -59,7 +58,7 @@ class Demand:
 class Sharer:
     """A pilot in the split. ``wants``: nodes that its trainers could use, None if it does not say (an older one has what it
     holds); ``holds``: those it has; ``is_short``: it finds none idle. ``nodes``: those of ours that its host list allows (None:
-    any). ``least``: the smallest number that they can use.
+    any). ``least``: the smallest number that they can use. ``weight``: of the user, 0 or more.
     """
 
     user: str
@@ -70,6 +69,7 @@ class Sharer:
     nodes: frozenset[str] | None = None
     asks: bool = False
     least: int = 1
+    weight: int = 1
 
     @property
     def key(self) -> Key:
@@ -95,7 +95,8 @@ class ShareMemory:
     leave nodes idle (and what they held), which are passive, since when they keep what others lack, which do for
     too long, which are new or had none and lack some, and when each was first seen. Of users, the node-seconds below the part
     so far (``owed``) and the nodes below it (``lacks``) at ``seen_s``, negative above it; how often they ``came`` lately,
-    without nodes or new, and who of these is ``there``.
+    without nodes or new, and who of these is ``there``. ``among``: how many users the last words
+    counted, and their weights.
     """
 
     nodes: int = 0
@@ -107,7 +108,7 @@ class ShareMemory:
     keep: frozenset[Key] = frozenset()
     late: frozenset[Key] = frozenset()
     first_s: Mapping[Key, float] = field(default_factory=dict)
-    users: int = 0
+    among: tuple[int, ...] = ()
     seen_s: float = math.inf
     lacks: Mapping[str, float] = field(default_factory=dict)
     owed: Mapping[str, float] = field(default_factory=dict)
@@ -133,47 +134,58 @@ class Split:
     memory: ShareMemory = field(default_factory=ShareMemory)
 
 
-def mean_parts(nodes: float, wants: Mapping[str, int]) -> dict[str, float]:
-    """``nodes`` divided evenly, no user above its demand: what each should have on average. Cost: O(U log U)."""
-    parts, left = dict[str, float](), max(nodes, 0)
-    for name in sorted(wants, key=wants.__getitem__):
-        parts[name] = min(wants[name], left / (len(wants) - len(parts)))
-        left -= parts[name]
-    return parts
-
-
-def equal_parts(
-    nodes: int, wants: Mapping[str, int], holds: Mapping[str, int] | None = None,
-    owed: Mapping[str, float] | None = None,
-) -> dict[str, int]:  # fmt: skip
-    """The same in whole nodes. Odd ones stay with who holds more, then go to whom most is owed, else by name: pilots that
-    know of different debts differ in idle nodes only. The sum is the smaller of both sums. Cost: O(U log U).
+def mean_parts(nodes: float, wants: Mapping[str, int], weights: Mapping[str, int] | None = None) -> dict[str, float]:
+    """``nodes`` divided by weight (None: evenly), no user above its demand: what each should have on average. Those of weight 0
+    divide what the others leave. Cost: O(U log U).
     """
-    parts = {name: int(part) for name, part in mean_parts(nodes, wants).items()}
+    weight = {name: 1 if weights is None else weights[name] for name in wants}
+    parts, left, total = dict.fromkeys(wants, 0.0), max(nodes, 0), sum(weight.values())
+    for name in sorted((name for name in wants if weight[name]), key=lambda name: wants[name] / weight[name]):
+        parts[name] = min(wants[name], left * weight[name] / total)
+        if parts[name] == wants[name]:
+            left, total = left - wants[name], total - weight[name]
+    rest = {name: n for name, n in wants.items() if not weight[name]}
+    return parts | mean_parts(0 if total else left, rest) if rest else parts
+
+
+def whole_parts(
+    nodes: int, wants: Mapping[str, int], holds: Mapping[str, int] | None = None,
+    owed: Mapping[str, float] | None = None, weights: Mapping[str, int] | None = None,
+) -> dict[str, int]:  # fmt: skip
+    """The same in whole nodes. Odd ones stay with who holds more, then go to whom most is owed, else to the largest fraction,
+    else by name: pilots that know of different debts differ in idle nodes only. The sum is the smaller of both sums.
+    Cost: O(U log U).
+    """
+    means = mean_parts(nodes, wants, weights)
+    parts = {name: int(mean) for name, mean in means.items()}
     left, holds, owed = max(nodes, 0) - sum(parts.values()), holds or {}, owed or {}
 
-    def place(name: str) -> tuple[bool, float, str]:
+    def place(name: str) -> tuple[bool, float, float, str]:
         is_below = holds.get(name, 0) <= parts[name]
-        return is_below, -owed.get(name, 0.0) * is_below, name
+        return is_below, -owed.get(name, 0.0) * is_below, parts[name] - means[name], name
 
     for name in sorted(parts, key=place):
-        more = int(left > 0 and parts[name] < wants[name])
+        more = int(left > 0 and parts[name] < means[name])
         parts[name] += more
         left -= more
     return parts
 
 
-def turns(nodes: int, pilots: Mapping[str, Sequence[Sharer]], keep: Collection[Key], now_s: float) -> dict[str, int]:
-    """The users whose part is below the smallest size of their trainers: each has that size for a share of the time, else
+def turns(
+    room: int, means: Mapping[str, float], least: Mapping[str, int], wants: Mapping[str, int], now_s: float, step: float
+) -> dict[str, int]:
+    """Those whose mean part is below the smallest size of their trainers: each has that size for a share of the time, else
     nothing. A part of 2 and a size of 8 give a quarter of all spans of :data:`TURN_S`, in an order that all compute.
     """
-    wants = {user: sum(map(_wants, its)) for user, its in pilots.items()}
-    least = {user: min((c.least for c in its if _wants(c)), default=1) for user, its in pilots.items()}
-    found, span = dict[str, int](), now_s // TURN_S
-    for user, part in sorted(equal_parts(nodes, wants).items()):
-        if part < least[user] <= wants[user] and all(c.key not in keep for c in pilots[user]):
-            is_on = (crc32(user.encode()) / 2**32 + span * _GOLDEN) % 1.0 < part / least[user]
-            found[user] = least[user] if is_on and sum(found.values()) + least[user] <= nodes else 0
+    span, upto, found, on = int(now_s // TURN_S), 0.0, dict[str, int](), list[str]()
+    at = (span + 1) * step % 1.0
+    for name in sorted(name for name, mean in means.items() if mean < least[name] <= wants[name]):
+        before, upto, found[name] = upto, upto + means[name] / least[name], 0
+        on += [name] if math.floor(upto - at) > math.floor(before - at) else []
+    for i in range(len(on)):
+        name = on[(i + span) % len(on)]  # where not all of them fit, each comes first at times
+        found[name] = least[name] * (least[name] <= room)
+        room -= found[name]
     return found
 
 
@@ -181,30 +193,43 @@ def parts_of(
     nodes: int, claims: Iterable[Sharer], keep: Collection[Key] = (), now_s: float = 0.0,
     owed: Mapping[str, float] | None = None,
 ) -> dict[Key, int]:  # fmt: skip
-    """The part of each pilot: evenly among users, and of a user's part evenly among the user's pilots. Those that ``keep`` what
-    they hold have that, as a part of their user's or beyond it; the others divide the rest.
+    """The part of each pilot: by weight among users, and of a user's part evenly among the user's pilots. Those that ``keep``
+    what they hold have that, as a part of their user's or beyond it; the others divide the rest.
     """
     pilots: dict[str, list[Sharer]] = defaultdict(list)
     for claim in claims:
         pilots[claim.user].append(claim)
-    kept = {user: sum(c.holds for c in its if c.key in keep) for user, its in pilots.items()}
-    of_user = turns(nodes, pilots, keep, now_s)
-    nodes, open_ = nodes - sum(of_user.values()), pilots.keys() - of_user
-    while open_:
-        wants = {user: kept[user] + sum(_wants(c) for c in pilots[user] if c.key not in keep) for user in open_}
-        found = equal_parts(nodes, wants, {user: sum(c.holds for c in pilots[user]) for user in open_}, owed)
-        beyond = {user for user in open_ if kept[user] > found[user]}
-        if not beyond:
-            of_user |= found
-            break
-        of_user |= {user: kept[user] for user in beyond}
-        nodes -= sum(kept[user] for user in beyond)
-        open_ -= beyond
+    of_user = _divided(nodes, pilots, keep, now_s, _OF_USERS, owed)
     parts: dict[Key, int] = {}
     for user, its in pilots.items():
-        its_wants = {c.pilot: _wants(c) for c in its if c.key not in keep}
-        its_parts = equal_parts(of_user[user] - kept[user], its_wants, {c.pilot: c.holds for c in its})
-        parts |= {c.key: c.holds if c.key in keep else its_parts[c.pilot] for c in its}
+        of_pilot = _divided(of_user[user], {c.pilot: [c] for c in its}, keep, now_s, _OF_PILOTS)
+        parts |= {c.key: of_pilot[c.pilot] for c in its}
+    return parts
+
+
+def _divided(
+    nodes: int, groups: Mapping[str, Sequence[Sharer]], keep: Collection[Key], now_s: float, step: float,
+    owed: Mapping[str, float] | None = None,
+) -> dict[str, int]:  # fmt: skip
+    """The parts of users, or of pilots, in groups of one."""
+    kept = {name: sum(c.holds for c in its if c.key in keep) for name, its in groups.items()}
+    wants = {name: kept[name] + sum(_wants(c) for c in its if c.key not in keep) for name, its in groups.items()}
+    holds = {name: sum(c.holds for c in its) for name, its in groups.items()}
+    least = {
+        name: 0 if any(c.key in keep for c in its) else min((c.least for c in its if _wants(c)), default=0)
+        for name, its in groups.items()
+    }
+    weights = {name: its[0].weight for name, its in groups.items()}
+    parts, open_, has_turns = dict[str, int](), dict(wants), True
+    while open_:
+        found = whole_parts(nodes, open_, holds, owed, weights)
+        fixed = {name: kept[name] for name in open_ if kept[name] > found[name]}
+        if not fixed and has_turns:
+            has_turns, room = False, nodes - sum(kept[name] for name in open_)
+            fixed = turns(room, mean_parts(nodes, open_, weights), least, wants, now_s, step)
+        parts |= fixed or found
+        nodes -= sum(fixed.values())
+        open_ = {name: n for name, n in open_.items() if name not in parts}
     return parts
 
 
@@ -222,8 +247,8 @@ def split(
     others = [c for c in others if c.holds or c.wants]
     if all(c.user == own.user for c in others):
         calm = max(was.came.values(), default=0.0) <= RESTLESS
-        memory = ShareMemory(users=0 if calm else was.users, seen_s=was.seen_s, came=was.came)
-        return Split(tells=(ALONE,) if was.users and calm else (), memory=memory)
+        memory = ShareMemory(among=() if calm else was.among, seen_s=was.seen_s, came=was.came)
+        return Split(tells=(ALONE,) if was.among and calm else (), memory=memory)
     there = min(own.holds + leaves + len(idle) + sum(c.holds for c in others), most)
     settles = there < was.nodes <= most and now_s - was.nodes_s < SETTLES_S
     passive = {
@@ -241,11 +266,11 @@ def split(
     memory, again_s = _with_keepers(memory, claims, due, fair, silent, late, idle, now_s)
     due = parts(silent | memory.keep) if memory.keep else due
     tells = [
-        f"a pilot of {c.user} has kept {c.holds} nodes for {TOLD_S:g} s or more although its equal part is {fair[c.key]}"
+        f"a pilot of {c.user} has kept {c.holds} nodes for {TOLD_S:g} s or more although its part is {fair[c.key]}"
         for c in others
         if c.key in memory.keep - was.keep
     ]
-    part, users = due[own.key], len({c.user for c in claims})
+    part, weights = due[own.key], {c.user: c.weight for c in claims}
     in_vain_s = max(IN_VAIN_S, 3 * poll_s)
     idle_since, passive, tried_s = _in_vain(claims, due, idle, was.idle_since, passive, now_s, in_vain_s)
     lacking = [c for c in claims[1:] if has_too_few(c, due) and memory.came.get(c.user, 0.0) <= RESTLESS]
@@ -256,13 +281,16 @@ def split(
     due_s = above_s + (SOON_S if late else LATER_S)
     again_s += [due_s, *tried_s]
     again_s += [memory.nodes_s + SETTLES_S] if settles else []
-    again_s += [(now_s // TURN_S + 1) * TURN_S] if any(c.least > 1 for c in claims) else []
-    said = f"{EQUAL_PART} {memory.nodes} nodes for {users} users is {part}"
-    said += f", fewer than a trainer's {own.least}: it has turns" if part == 0 < own.least - 1 else ""
+    again_s += [(now_s // TURN_S + 1) * TURN_S] if any(c.least > 1 or not due[c.key] for c in claims) else []
+    said = f"{EQUAL_PART} {memory.nodes} nodes for {len(weights)} users is {part}"
+    if len({*weights.values()}) > 1:
+        said = f"{PART} {part} of {memory.nodes} nodes by weight {own.weight} of {sum(weights.values())}"
+    said += f", fewer than a trainer's {own.least}: it has turns" if part == 0 < min(own.weight, _wants(own)) else ""
     if part < _wants(own):
-        steady = len({c.user for c in claims if memory.came.get(c.user, 0.0) <= RESTLESS})
-        tells += [said] if steady != was.users else []
-        memory = replace(memory, users=steady)
+        steady = {c.user: c.weight for c in claims if memory.came.get(c.user, 0.0) <= RESTLESS}
+        among = len(steady), own.weight, sum(steady.values())
+        tells += [said] if among != was.among else []
+        memory = replace(memory, among=among)
     return Split(
         part,
         sum(max(due[c.key] - c.holds, 0) for c in claims[1:] if c.key < own.key),
@@ -284,7 +312,8 @@ def _with_owed(was: ShareMemory, claims: Sequence[Sharer], now_s: float) -> Shar
     for c in claims:
         wants[c.user] += _wants(c)
         holds[c.user] += c.holds
-    lacks = {user: part - holds[user] for user, part in mean_parts(was.nodes, wants).items()}
+    weights = {c.user: c.weight for c in claims}
+    lacks = {user: part - holds[user] for user, part in mean_parts(was.nodes, wants, weights).items()}
     first_s = {c.key: was.first_s.get(c.key, now_s) for c in claims[1:]}
     came = {user: n * 0.5 ** (for_s / LATER_S) for user, n in was.came.items()}
     return replace(was, first_s=first_s, seen_s=now_s, lacks=lacks, owed=dict.fromkeys(lacks, 0.0) | owed, came=came)

@@ -164,8 +164,8 @@ class PeerPilot:
     ``wants`` the nodes that its trainers could use (None: it does not say), ``is_short`` that it finds none idle, ``held`` the
     number of nodes that its holders have, ``asks`` that one of them is pending, ``least`` the smallest number of use to it.
 
-    ``job`` is one of its jobs. Only ``user``, ``held``, ``asks`` and the ids come from the scheduler; the rest is text that the
-    user wrote.
+    ``job`` is one of its jobs, ``weight`` the user's in the split of nodes. Only ``user``, ``held``, ``asks``, ``weight`` and
+    the ids come from the scheduler; the rest is text that the user wrote.
     """
 
     pilot: str
@@ -178,6 +178,10 @@ class PeerPilot:
     held: int = 0
     asks: bool = False
     least: int = 1
+    weight: int = 1
+
+
+UNKNOWN_PILOT = PeerPilot("", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,10 @@ class NodeHolder(Protocol):
 class PeerPilots(Protocol):
     """The other pilots of the site, of all users. Real: Slurm, by the comments of holder jobs and pilot jobs."""
 
+    @property
+    def own(self) -> PeerPilot:
+        """This pilot by the user and the name that the others see, with its user's weight as of the last look."""
+
     def announce(
         self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False, least: int = 1
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -10,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import need
+from conftest import need, need_accounting, started
 from pilot_config import pilot_config
 from pilot_job import CHECKOUT, PILOT_SCRIPT
-from slurm_accounting import sacctmgr
-from slurm_lab import Lab, wait_until
+from slurm_accounting import preemptible_qos, sacctmgr
+from slurm_lab import Lab, Settings, wait_until
 from slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
+from slurm_versions import SlurmVersion
 
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import job_list
@@ -30,11 +32,17 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 @pytest.fixture
 def users(site_lab: Lab) -> Iterator[tuple[LabUser, LabUser]]:
+    with ann_and_bea(site_lab) as both:
+        yield both
+
+
+@contextmanager
+def ann_and_bea(lab: Lab, *accounts: str) -> Iterator[tuple[LabUser, LabUser]]:
     need(missing_user() or ("" if python_for_users() else f"{sys.executable} is not for other users"))
     others = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     if subprocess.run([*others, "test", "-x", sys.executable], check=False).returncode:
         pytest.skip("this Python lies below a folder that other users may not enter: their jobs cannot start it")
-    with lab_user(site_lab, name=f"{NAME}-a") as ann, lab_user(site_lab, name=f"{NAME}-b") as bea:
+    with lab_user(lab, accounts, f"{NAME}-a") as ann, lab_user(lab, accounts, f"{NAME}-b") as bea:
         yield ann, bea
 
 
@@ -131,6 +139,41 @@ def test_a_broker_that_is_killed_and_comes_back_changes_no_holder(
             assert running() == before
 
 
+@pytest.fixture
+def shares_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
+    need_accounting(slurm_version)
+    settings = Settings(service=2, preempt="preempt/qos", accounting="associations,limits,qos")
+    for lab in started(settings, slurm_version):
+        preemptible_qos(lab)
+        yield lab
+
+
+@pytest.mark.every_slurm
+def test_shares_in_the_account_of_holders_weigh_users(shares_lab: Lab) -> None:
+    lab, broker_name = shares_lab, f"{NAME}-k"
+    with ann_and_bea(lab, "users", "pilots") as (ann, bea), lab_user(lab, ("users",), broker_name) as its:
+        own = {"account": "pilots", "qos": "scavenger", "broker": str(its.home / "published"), "broker_user": its.name}
+        for user, share in ((ann, 3), (bea, 1)):
+            sacctmgr(lab, f"modify user {user.name} where account=pilots set fairshare={share} qos+=scavenger")
+            house(user, 8, 2, **own)
+            pilot(user)
+        wait_until(lambda: held(lab) == {ann.name: 6, bea.name: 2}, "three times as many nodes for ann", 90)
+
+        def rows() -> list[tuple[str, int, int]]:
+            shown = map(json.loads, bftrainer(bea, "users", "--json").splitlines())
+            return [(row["user"], row["weight"], row["part"]) for row in shown]
+
+        wait_until(lambda: rows() == [(ann.name, 3, 6), (bea.name, 1, 2)], "released nodes to be idle no more", 30)
+        words = "a part of {} of 8 nodes by weight {} of 4"
+        assert words.format(6, 3) in bftrainer(ann, "events")
+        assert words.format(2, 1) in bftrainer(bea, "explain", "t-seed1")
+
+        sacctmgr(lab, f"modify user {ann.name} where account=pilots set fairshare=parent")
+        sacctmgr(lab, f"modify user {bea.name} where account=pilots set fairshare=7")
+        with broker(its, "--weights", "pilots"):
+            wait_until(lambda: held(lab) == {ann.name: 1, bea.name: 7}, "the broker to publish new shares", 90)
+
+
 @pytest.mark.every_slurm
 def test_a_coordinator_ends_the_latest_holder_above_a_part_and_can_end_no_other_job(qos_lab: Lab) -> None:
     names = [f"{NAME}-{n}" for n in "abk"]
@@ -160,6 +203,6 @@ def test_a_coordinator_ends_the_latest_holder_above_a_part_and_can_end_no_other_
             nodes = parse_nodes(calls.run(NODES_ARGV, CallKind.LOOK, 10.0))
             guard.look(job_list.parse_jobs(text, "m"), nodes, at_s)
         (qos_lab.root / "bin" / "scancel").unlink()
-        assert told[-1] == f"ended 1 holders of {ann.name}, whose equal part is 2: {jobs[3]}"
+        assert told[-1] == f"ended 1 holders of {ann.name}, whose part is 2: {jobs[3]}"
         wait_until(lambda: sorted(qos_lab.run("squeue", "-h", "-tR", "-o%A").split()) == sorted(jobs[:3]), "its end")
         assert "denied" in its.run(cancel, jobs[1], check=False).stderr

@@ -12,7 +12,7 @@ import stat
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +37,7 @@ from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
 from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv
+from bftrainer_adapters.slurm.weights import Weights
 
 NODES_S, RESERVATIONS_S = 40.0, 45.0
 EVERY_S, SOON_S, SLOWS = 4.0, 0.5, 3.0
@@ -56,7 +57,7 @@ def check_folder(folder: Path) -> None:
 
 @dataclass
 class Guard:
-    """Tells who keeps nodes above an equal part, and with an ``account`` ends the latest holders there."""
+    """Tells who keeps nodes above a part, and with an ``account`` ends the latest holders there."""
 
     calls: SlurmCalls
     partitions: frozenset[str]
@@ -106,17 +107,18 @@ class Guard:
             options = [f"--user={user}", f"--account={self.account}", f"--name={HOLDER_NAME}"]
             self.calls.run(["scancel", *options, *chosen], CallKind.RELEASE, _TIMEOUT_S)
             self._ended |= {*chosen}
-            self.tell(f"ended {len(chosen)} holders of {user}, whose equal part is {part}: {', '.join(chosen)}")
+            self.tell(f"ended {len(chosen)} holders of {user}, whose part is {part}: {', '.join(chosen)}")
 
 
 @dataclass
 class Broker:
-    """``per_minute`` calls to slurmctld."""
+    """``per_minute`` calls to slurmctld. Without ``weights``, pilots ask for them."""
 
     folder: Path
     calls: SlurmCalls
     guard: Guard
     per_minute: float = 50.0
+    weights: Weights | None = None
     _states: int = -1
     _news: int = -1
     _nodes: tuple[NodeView, ...] = ()
@@ -130,6 +132,7 @@ class Broker:
 
     def publish(self) -> float:
         """Ask and publish once; the seconds until the next time. Raises what a command or its answer does."""
+        weights = self.weights.now() if self.weights else None
         mark, at_s = new_mark(), time.time()
         argv = job_list.argv(mark, ended=True)
         jobs = command.parsed(argv, self._ask(argv), lambda text: job_list.parse_jobs(text, mark))
@@ -141,14 +144,15 @@ class Broker:
         if states != self._states or now_s - self._nodes_s >= NODES_S:
             self._nodes = self._publish(NODES_ARGV, slurm_text.parse_nodes, NODES_S + 3 * EVERY_S)
             self._nodes_s = now_s
-        news = _sum([(_state(job), job["%k"]) for job in lasting if job["%j"]])
+        news = _sum([weights, *((_state(job), job["%k"]) for job in lasting if job["%j"])])
         if news != self._news:
             self._changed_s = now_s
         self._states, self._news = states, news
         body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
-        head = Head(at_s, 3 * EVERY_S, len(body), mark, f"{states:08x}{news:08x}")
+        head = Head(at_s, 3 * EVERY_S, len(body), mark, f"{states:08x}{news:08x}", weights)
         write_atomically(self.folder / JOBS, packed(head, body), 0o644)
-        self.guard.look(jobs, self._nodes, self._epoch_s + now_s)  # whatever the clock is set to, nobody waits less
+        # Whatever the clock is set to, nobody waits less.
+        self.guard.look(replace(jobs, weights=weights), self._nodes, self._epoch_s + now_s)
         enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())
         return max(enough_s, SOON_S, min((now_s - self._changed_s) / SLOWS, EVERY_S))
 
@@ -200,7 +204,10 @@ def _state(job: Job) -> tuple[str, str, str]:
     "--calls", type=click.FloatRange(10), default=50.0, show_default=True, help="Calls to slurmctld a minute."
 )
 @click.option("--enforce", "account", default="", metavar="ACCOUNT", help="End holders of this account above a part.")
-def broker(folder: Path, partitions: tuple[str, ...], calls: float, account: str) -> None:
+@click.option(
+    "--weights", default="", metavar="ACCOUNT", help="Publish users' shares in this account, the weights of the split."
+)
+def broker(folder: Path, partitions: tuple[str, ...], calls: float, account: str, weights: str) -> None:
     """Publish Slurm's answers in FOLDER for the pilots of all users, so that they need not ask.
 
     Runs as an ordinary user, best one of its own, who alone can write FOLDER. Pilots find it by slurm.broker. It tells who
@@ -214,7 +221,8 @@ def broker(folder: Path, partitions: tuple[str, ...], calls: float, account: str
     check_folder(folder)
     own = SlurmCalls()
     guard = Guard(own, frozenset(partitions), account, _tell)
-    it, problem = Broker(folder, own, guard, calls), ""
+    shares = Weights(own, lambda: weights or account, _TIMEOUT_S) if weights or account else None
+    it, problem = Broker(folder, own, guard, calls, shares), ""
     while True:
         was, problem, wait_s = problem, "", EVERY_S
         try:

@@ -58,6 +58,11 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         self._slurm = _Slurm(settings, files, pilot, lease_s, calls or SlurmCalls(env or {}))
         super().__init__(self._slurm, settings, files, clock, poll_s)
 
+    @property
+    def account(self) -> str:
+        """The account of holders; empty: the user's default."""
+        return self._slurm.settings.account
+
     def shared_limits(self) -> SharedLimits:
         """Limits for which main-queue jobs count as well; called from the thread of observations."""
         return self._slurm.shared

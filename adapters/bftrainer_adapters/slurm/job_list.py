@@ -7,7 +7,7 @@ its own would print.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bftrainer_adapters.slurm.records import fields_of, marked, parse_records
@@ -35,12 +35,13 @@ def argv(mark: str, ended: bool = False) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class JobList:
     """What squeue printed, read once. ``mark`` ends its records. ``at_s``: when a broker asked, by the pilot's monotonic clock
-    (None: the pilot asked itself).
+    (None: the pilot asked itself). ``weights`` of users that it published.
     """
 
     jobs: tuple[Job, ...]
     mark: str
     at_s: float | None = None
+    weights: Mapping[str, int] | None = None
 
     def age_s(self) -> float:
         """How old it is at most."""

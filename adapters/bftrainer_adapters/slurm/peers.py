@@ -25,6 +25,7 @@ from bftrainer_adapters.slurm.jobs import JOB_PHASES
 from bftrainer_adapters.slurm.published import NotPublishedError
 from bftrainer_adapters.slurm.records import fields_of, number, parse_records
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
+from bftrainer_adapters.slurm.weights import Weights
 
 FORMAT = "%A|%u|%T|%j|%r|%D|%k"
 _HEADER = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"
@@ -74,7 +75,8 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
 def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, ...]:
     """All pilots in a list of jobs but this one of this user."""
     text = jobs.as_printed(FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER)
-    return command.parsed(["squeue"], text, lambda text: parse_peers(text, jobs.mark, pilot, user))
+    found = command.parsed(["squeue"], text, lambda text: parse_peers(text, jobs.mark, pilot, user))
+    return tuple(replace(it, weight=(jobs.weights or {}).get(it.user, 1)) for it in found)
 
 
 def _split(lists: Iterable[str]) -> tuple[str, ...]:
@@ -114,7 +116,9 @@ def announce_argv(job: str, comment: str) -> list[str]:
 
 @dataclass
 class SlurmPeerPilots:
-    """``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new holders."""
+    """``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new holders. ``weights``: for a
+    list of jobs without them.
+    """
 
     pilot: str
     user: str
@@ -123,6 +127,8 @@ class SlurmPeerPilots:
     timeout_s: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     calls: SlurmCalls | None = None
+    weights: Weights | None = None
+    _weight: int = 1
     _has_announced: bool = False
     _news: str = ""
     _next_news_s: float = 0.0
@@ -146,7 +152,15 @@ class SlurmPeerPilots:
         """One squeue, about 10 ms. The observation that follows uses it as well."""
         self._news = self._published_news()
         jobs = self._calls.jobs(self.timeout_s)
+        is_alone = all(job["%u"] == self.user for job in jobs.jobs if job["%j"])
+        if jobs.weights is None and self.weights is not None and not is_alone:
+            jobs = replace(jobs, weights=self.weights.now())
+        self._weight = (jobs.weights or {}).get(self.user, 1)
         return of_jobs(jobs, self.pilot, self.user)
+
+    @property
+    def own(self) -> PeerPilot:
+        return PeerPilot(self.pilot, self.user, weight=self._weight)
 
     def has_news(self) -> bool:
         """Whether a broker has published other jobs or demands since the last look; asks twice a second."""

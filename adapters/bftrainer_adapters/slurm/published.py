@@ -11,7 +11,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ JOBS = "squeue"
 """Its file is replaced last, and no other file counts without it."""
 MOST_BYTES = 64 << 20
 MOST_S = 60.0
-_HEAD_BYTES = 1000
+_HEAD_BYTES = 1 << 16
 
 
 class NotPublishedError(ValueError):
@@ -33,7 +33,7 @@ class NotPublishedError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Head:
     """``at_s``: when the command began, by the publisher's clock; ``for_s``: how long the answer counts. ``mark`` ends the
-    records of jobs. ``news`` changes with the jobs and their comments.
+    records of jobs. ``news`` changes with the jobs, their comments, and the ``weights`` of users (None: ask for them).
     """
 
     at_s: float
@@ -41,6 +41,7 @@ class Head:
     size: int
     mark: str = ""
     news: str = ""
+    weights: Mapping[str, int] | None = None
 
 
 def name_of(argv: Sequence[str]) -> str:
@@ -57,7 +58,9 @@ def parse_head(line: str) -> Head:
     """The first line of a file. Raises what JSON and numbers do."""
     known = json.loads(line)
     at_s, for_s, size = (float(known[key]) for key in ("at_s", "for_s", "size"))
-    return Head(at_s, for_s, int(size), str(known["mark"]), str(known["news"]))
+    if (weights := known.get("weights")) is not None:  # an older publisher has none
+        weights = {str(user): max(int(weight), 0) for user, weight in dict(weights).items()}
+    return Head(at_s, for_s, int(size), str(known["mark"]), str(known["news"]), weights)
 
 
 @dataclass
@@ -86,7 +89,7 @@ class Published:
         if self._jobs is None or self._jobs[0] != head:
             head, text = self._read(JOBS)
             at_s = self.elapsed_s() - (self.now_s() - head.at_s)
-            self._jobs = head, replace(parse_jobs(text, head.mark), at_s=at_s)
+            self._jobs = head, replace(parse_jobs(text, head.mark), at_s=at_s, weights=head.weights)
         return self._jobs[1]
 
     def _read(self, name: str, with_text: bool = True) -> tuple[Head, str]:

@@ -33,6 +33,7 @@ from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts, of_jobs
 from bftrainer_adapters.slurm.published import NotPublishedError, Published
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 from bftrainer_adapters.slurm.several_nodes import check_settings
+from bftrainer_adapters.slurm.weights import Weights
 
 NAME = "slurm"
 _JOB_ID = "SLURM_JOB_ID"
@@ -65,8 +66,9 @@ class SlurmSite:
         commands = SlurmScheduler(settings.timeout_s, calls=calls, shared_limits=holder.shared_limits, by_gpu=by_gpu)
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
-            name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim, settings.timeout_s, calls=calls
-        )
+            name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim, settings.timeout_s, calls=calls,
+            weights=Weights(calls, lambda: holder.account, settings.timeout_s),
+        )  # fmt: skip
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,
@@ -143,6 +145,7 @@ class SlurmBatch:
         settings = _settings(config, where) if has_table else SlurmSettings(partition="any")
         scheduler = SlurmScheduler(settings.timeout_s, calls=calls, by_gpu=by_gpu)
         ours = replace(_pilot_jobs(settings, math.inf), cpus_per_gpu=settings.cpus_per_gpu)
+        weights = Weights(calls, lambda: settings.account, settings.timeout_s)
         if not has_table:
             ours = replace(ours, partitions=frozenset())
         return ObservedSite(
@@ -150,7 +153,7 @@ class SlurmBatch:
             ours,
             config.nodes,
             classes=config.classes,
-            pilots=lambda: of_jobs(calls.jobs(settings.timeout_s)),
+            pilots=SlurmPeerPilots("", "", timeout_s=settings.timeout_s, calls=calls, weights=weights).look,
         )
 
 

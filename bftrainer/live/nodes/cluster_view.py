@@ -12,7 +12,7 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.fair_share import Sharer
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
-from bftrainer.domain.cluster import Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
+from bftrainer.domain.cluster import UNKNOWN_PILOT, Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
 from bftrainer.domain.fragments import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.times import ElapsedS, PilotS
@@ -57,11 +57,12 @@ _NONE_USABLE = (
 
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
-    """An observation, when it was complete, and the peer pilots if they matter."""
+    """An observation, when it was complete, the peer pilots if they matter, and this one beside them."""
 
     observation: Observation
     at_s: PilotS
     peers: tuple[PeerPilot, ...] | None
+    own: PeerPilot = UNKNOWN_PILOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class ClusterView:
     ``held`` are all fragments since the last poll: their jobs end no window. ``first_s``: the first success. ``silent_s``:
     seconds without an answer. ``error``: of the last failure, empty since a success. ``budget``: the limit of calls that first
     postponed a poll for long. ``complaint``: what was last said of peer pilots, or of nodes; ``remark``: of a broker.
-    ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration
-    allows. ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, held nodes included.
+    ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration allows; ``own``: this one.
+    ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, held nodes included.
     ``clock_offset_s``: what this host's clock is ahead of the scheduler's. ``part_gpus``: GPUs of parts in the last look: where
     there are more, a job may be about to take them.
     """
@@ -109,6 +110,7 @@ class ClusterView:
     limit_waits: LimitWaits = field(default_factory=LimitWaits)
     peer_holders: tuple[str, ...] = ()
     rivals: tuple[Sharer, ...] = ()
+    own: PeerPilot = UNKNOWN_PILOT
     usable: int = 0
     is_blind: bool = False
     clock_offset_s: float | None = None
@@ -237,6 +239,7 @@ def _observed(
         else LimitWaits(),
         peer_holders=holders,
         rivals=() if Hidden.JOBS in seen.hidden else rivals(answer.peers or (), usable),
+        own=answer.own,
         usable=len(usable),
         is_blind=Hidden.JOBS in seen.hidden and answer.peers is not None and config.nodes.share,
         clock_offset_s=offset_s,

@@ -28,7 +28,6 @@ from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.system.background import AtOnce, Background
-from bftrainer.system.users import own_name
 
 _RELEASE_S = 3.0  # from the release of a node until the scheduler shows it idle
 
@@ -83,7 +82,6 @@ class NodeManager:
         left_open = Nodes(f.name for f in recorder.registry.fragments(open_only=True))
         self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
         self._decided = Decided()
-        self._user = own_name()
         self._burst = RequestProgress()
         self._window_ends = Memoized(planned_ends)
         self._limit_ends = Memoized(limit_ends)
@@ -214,7 +212,7 @@ class NodeManager:
             self._decided.memory,
             view.rivals,
             view.usable,
-            self._user,
+            view.own,
             view.order,
         )
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()

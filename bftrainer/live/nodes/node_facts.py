@@ -8,7 +8,7 @@ from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.fair_share import ShareMemory, Sharer
-from bftrainer.domain.cluster import LimitWait, NodeRequest
+from bftrainer.domain.cluster import UNKNOWN_PILOT, LimitWait, NodeRequest, PeerPilot
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.live.nodes.classifier import PoolDemand
@@ -84,7 +84,7 @@ class NodeFacts:
     ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
     has to be released), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
     ``peer_holders`` are the holder jobs of peer pilots, ``rivals`` the pilots that may use some of
-    the ``usable`` nodes, all that the configuration allows; ``user`` runs this one. ``order`` is empty by node.
+    the ``usable`` nodes, all that the configuration allows; ``own`` is this one. ``order`` is empty by node.
     ``answers``: the last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or not.
     """
 
@@ -104,7 +104,7 @@ class NodeFacts:
     memory: NodeMemory = field(default_factory=NodeMemory)
     rivals: tuple[Sharer, ...] = ()
     usable: int = 0
-    user: str = ""
+    own: PeerPilot = UNKNOWN_PILOT
     order: OrderFacts = field(default_factory=OrderFacts)
 
     def demand_of(self, node_class: str, now_s: float = math.inf) -> int:

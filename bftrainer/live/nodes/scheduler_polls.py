@@ -162,4 +162,5 @@ class SchedulerPolls:
     def _ask(self) -> PollAnswer:
         """In the background: nothing here is changed. A node that a peer pilot takes meanwhile is not counted twice."""
         peers = ask_peers(self._peers, self._config.now.nodes)
-        return PollAnswer(self._scheduler.observe(), self._clock.now_s(), peers)
+        answer = PollAnswer(self._scheduler.observe(), self._clock.now_s(), peers)
+        return answer if self._peers is None else replace(answer, own=self._peers.own)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from bftrainer.config.hosts import host_patterns
 from bftrainer.config.pilot import NodesConfig, is_quiet
@@ -54,9 +55,8 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
         if nodes is None or nodes:
             most = len(usable if nodes is None else nodes)
             wants = None if other.wants is None else min(other.wants, most)
-            found.append(
-                Sharer(other.user, other.pilot, wants, other.held, other.is_short, nodes, other.asks, other.least)
-            )
+            it = Sharer(other.user, other.pilot, wants, other.held, other.is_short, nodes, other.asks, other.least)
+            found.append(replace(it, weight=other.weight))
     return tuple(found)
 
 
@@ -78,7 +78,7 @@ def own_split(
     wants = min(known.total_demand, nodes.max_nodes, known.usable or nodes.max_nodes)  # before the first poll
     if is_quiet(nodes.quiet_hours, at.local_time):
         wants = min(wants, holds)
-    own = Sharer(known.user, "", wants, holds, least=known.demand.least)
+    own = Sharer(known.own.user, known.own.pilot, wants, holds, least=known.demand.least, weight=known.own.weight)
     leaves = sum(h.given_back_s is not None and not h.is_released for h in known.fragments)
     poll_s = known.config.times.poll_s
     found = split(own, leaves, known.rivals, idle, most, known.memory.share, at.now_s, poll_s)

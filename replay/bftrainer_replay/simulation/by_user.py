@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from bftrainer.allocation.objectives import one_node_rate
-from bftrainer.core.fair_share import ShareMemory, Sharer, equal_parts, split
+from bftrainer.core.fair_share import ShareMemory, Sharer, split, whole_parts
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
@@ -92,7 +92,7 @@ class ByUser(Wrapped):
         """How many nodes each user has now, the memories of the pilots, and when they decide again."""
         pool, free = len(state.pool), len(state.pool) - sum(held.values())
         if self.how is Users.EQUAL:
-            parts = equal_parts(pool, wants, held)
+            parts = whole_parts(pool, wants, held)
             self.given_up.append(sum(max(held[u] - part, 0) for u, part in parts.items()))
             return parts, {}, math.inf
         shares: dict[str, ShareMemory] = {}

@@ -241,8 +241,8 @@ def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broke
     guard.look(parse_jobs(printed(*rows), "m"), nodes, 210.0)
     assert "44 43 42 41" in (tmp_path / "calls").read_text(), "it takes them again: at once"
     assert told[:2] == [
-        "a pilot of ann has kept 8 nodes for 120 s or more although its equal part is 4",
-        "ended 4 holders of ann, whose equal part is 4: 16, 15, 14, 13",
+        "a pilot of ann has kept 8 nodes for 120 s or more although its part is 4",
+        "ended 4 holders of ann, whose part is 4: 16, 15, 14, 13",
     ]
 
 
