@@ -286,7 +286,7 @@ def split(
     if len({*weights.values()}) > 1:
         said = f"{PART} {part} of {memory.nodes} nodes by weight {own.weight} of {sum(weights.values())}"
     said += f", fewer than a trainer's {own.least}: it has turns" if part == 0 < min(own.weight, _wants(own)) else ""
-    if part < _wants(own):
+    if part < _wants(own) and memory.nodes:
         steady = {c.user: c.weight for c in claims if memory.came.get(c.user, 0.0) <= RESTLESS}
         among = len(steady), own.weight, sum(steady.values())
         tells += [said] if among != was.among else []

@@ -79,11 +79,7 @@ def by_weight(nodes: int, wants: dict[str, int], weights: dict[str, int]) -> dic
     for has_all in product((True, False), repeat=len(wants)):
         full = {u for u, it in zip(wants, has_all, strict=True) if it}
         left, weight = nodes - sum(wants[u] for u in full), sum(weights[u] for u in wants if u not in full)
-        level = (
-            Fraction(left, weight)
-            if weight
-            else max((Fraction(wants[u], weights[u]) for u in full), default=Fraction(0))
-        )
+        level = Fraction(left, weight) if weight else Fraction(10**9)
         if left >= 0 and all((wants[u] <= weights[u] * level) is (u in full) for u in wants):
             return {u: wants[u] if u in full else weights[u] * level for u in wants}
     raise AssertionError
@@ -106,9 +102,9 @@ def test_a_split_by_weight_is_within_demands_and_no_user_has_less_for_a_larger_w
 def test_all_pilots_compute_the_same_split_and_no_two_come_first(idle: int, claims: list[Sharer], now_s: int) -> None:
     """Two pilots of a user, too, from the same list."""
     claims = [replace(c, weight=1 + ord(c.user) % 2, least=1 + (c.wants or 0) // 5) for c in claims]
-    claims = sorted((c for c in claims if c.holds or c.wants), key=lambda c: c.key)
     nodes = idle + sum(c.holds for c in claims)
-    claims = [replace(c, wants=c.wants and min(c.wants, nodes)) for c in claims]
+    claims = [replace(c, wants=c.wants and min(c.wants, nodes)) for c in sorted(claims, key=lambda c: c.key)]
+    claims = [c for c in claims if c.holds or c.wants]
     parts = parts_of(nodes, claims, {c.key for c in claims if c.wants is None}, now_s)
     before = 0
     for own in claims:
@@ -120,21 +116,17 @@ def test_all_pilots_compute_the_same_split_and_no_two_come_first(idle: int, clai
 
 def seen_by(own: Sharer, claims: list[Sharer], idle: int, now_s: float) -> Split:
     """The split as this pilot computes it from what all show."""
-    names = [f"n{i:03d}" for i in range(idle)]
-    candidates = tuple(Candidate(NodeRequest(name), "") for name in names)
-    usable = [*names, *(f"held{i}" for i in range(sum(c.holds for c in claims)))]
-    shown = [PeerPilot(c.pilot, c.user, wants=c.wants, held=c.holds, least=c.least, weight=c.weight) for c in claims]
-    demand, me = PoolDemand((((own.wants or 0), None),), least=own.least), claims.index(own)
-    facts = NodeFacts(
-        configuration({}), candidates=candidates, rivals=rivals([*shown[:me], *shown[me + 1 :]], usable), usable=len(usable),
-        own=shown[me], demand=demand,
-    )  # fmt: skip
+    names = [f"n{i:03d}" for i in range(idle + sum(c.holds for c in claims))]
+    shown = {c: PeerPilot(c.pilot, c.user, wants=c.wants, held=c.holds, least=c.least, weight=c.weight) for c in claims}
+    others = rivals([it for c, it in shown.items() if c is not own], names)
     kept = [
-        HeldFragment(Fragment(f"mine{i}#1", FragmentPhase.READY), f"mine{i}", PilotS(0.0), "") for i in range(own.holds)
+        HeldFragment(Fragment(f"{n}#1", FragmentPhase.READY), n, PilotS(0.0), "") for n in names[idle:][: own.holds]
     ]
-    return own_split(
-        replace(facts, fragments=tuple(kept)), Moment(PilotS(now_s), datetime.now(timezone.utc)), kept, ()
-    )[1]
+    facts = NodeFacts(
+        configuration({}), tuple(kept), candidates=tuple(Candidate(NodeRequest(n), "") for n in names[:idle]), rivals=others,
+        usable=len(names), own=shown[own], demand=PoolDemand(((own.wants or 0, None),), least=own.least),
+    )  # fmt: skip
+    return own_split(facts, Moment(PilotS(now_s), datetime.now(timezone.utc)), kept, ())[1]
 
 
 @given(st.integers(0, 40), CLAIMS)

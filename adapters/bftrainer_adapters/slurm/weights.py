@@ -29,12 +29,12 @@ def argv(cluster: str, account: str) -> list[str]:
 def parse(text: str, user: str) -> dict[str, int]:
     """By user, where they differ from 1. Empty where only ``user``, who asks, is shown: PrivateData may hide the others."""
     found = dict[str, int]()
-    for line in sorted(filter(str.strip, text.splitlines())):  # a user's own before those in a partition
-        fields = line.split("|")
-        if len(fields) != 3:
-            raise SchedulerError(f"sacctmgr: line truncated or garbled: {line[:80]!r}")
+    rows = [line.split("|") for line in filter(str.strip, text.splitlines())]
+    for fields in sorted(rows):  # a user's own before those in a partition
+        if len(fields) != 3 or not (fields[2].isdecimal() or fields[2] == "parent"):
+            raise SchedulerError(f"sacctmgr: line truncated or garbled: {'|'.join(fields)[:80]!r}")
         if fields[0]:  # else the account's own
-            found.setdefault(fields[0], int(fields[2]) if fields[2].isdecimal() else 1)  # "parent"
+            found.setdefault(fields[0], 1 if fields[2] == "parent" else int(fields[2]))
     return {name: weight for name, weight in found.items() if weight != 1} if found.keys() - {user} else {}
 
 

@@ -14,5 +14,6 @@ for user in "$@"; do
     sacctmgr -i add user "$user" account=pilots
     sacctmgr -i modify user "$user" where account=pilots set qos=scavenger
 done
+# A user with twice the nodes of the others: sacctmgr -i modify user ann where account=pilots set fairshare=2
 # Only for `bftrainer broker --enforce pilots`: the broker's user may then end holders, and no other jobs.
 sacctmgr -i add coordinator account=pilots names=bftrainer

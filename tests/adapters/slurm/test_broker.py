@@ -9,15 +9,18 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from adapters.slurm.test_calls import programs
+from adapters.slurm.test_weights import asks
 from command_line import bftrainer, complaint
 from live.test_poll_schedule import polled
 from live_house import configuration
 from recorded_slurm import recorded
 
+from bftrainer.domain.cluster import PeerPilot
 from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
 from bftrainer.live.nodes.cluster_view import ClusterView, PollAnswer
@@ -106,6 +109,22 @@ def test_an_idle_node_is_confirmed_by_two_lists_and_not_by_one_that_is_read_twic
     assert view.schedule.hinted_s > view.schedule.begun_s, "a poll that found no new list is not repeated at once"
     broker.publish()
     assert confirmed()
+
+
+def test_pilots_weigh_users_as_a_broker_has_published_and_else_ask(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text(printed(line(3, "ann", "RUNNING", "bftrainer-holder"), mark="MARK"))
+    (folder := tmp_path / "accounts").mkdir()
+    weights, shares = asks(folder), folder / "shares"
+    shares.write_text("ann||3\nbea||1\n")
+    calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
+    pilot = peers.SlurmPeerPilots("b", "bea", calls=calls, weights=replace(weights))
+    assert [it.weight for it in pilot.look()] == [3]
+    assert pilot.own == PeerPilot("b", "bea", weight=1)
+    shares.write_text("ann||1\nbea||2\n")
+    for broker.weights, theirs, own in ((None, 3, 1), (weights, 1, 2)):
+        broker.publish()
+        assert ([it.weight for it in pilot.look()], pilot.own.weight) == ([theirs], own)
+    assert len((folder / "asked").read_text().splitlines()) == 2, "once by the pilot and once by the broker"
 
 
 def test_nodes_are_asked_again_after_a_change_of_jobs(broker: Broker, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         tmp_path,
         squeue=f'sed "s/MARK$/$(echo "$*" | sed "s/.*|//")/" {tmp_path}/jobs',
         scontrol=f'case "$*" in {cases} cat {tmp_path}/config ;; *) cat {tmp_path}/nodes ;; esac',
+        sacctmgr="echo 'ann||1\nbea||2'",
         sdiag='echo "sdiag output at Wed Nov 25 12:00:00 2026 (1795608000)"',
     )
     monkeypatch.setenv("PATH", env["PATH"])
@@ -56,13 +57,19 @@ def test_users_and_the_reasons_for_their_nodes(state: Path, with_config: bool) -
     assert [tuple(row[key] for key in keys) for row in rows] == [
         ("ann", 1, 8, 6, 4, 0, 8, 1), ("bea", 1, 8, 0, 3, 3, 8, 1), ("cal", 1, None, 1, 1, 0, 8, 1),
     ]  # fmt: skip
-    assert "8 nodes, 1 idle" in bftrainer("users", "--state", state).out
+    assert "8 nodes, 1 idle" in (out := bftrainer("users", "--state", state).out)
+    assert "weight" not in out
     said = [bftrainer("explain", "--user", user, "--state", state).out for user in ("ann", "bea", "cal")]
     assert "equal part is 4: 3 users share them" in said[0]
     assert "Others lack nodes: bea (3)" in said[0]
     assert "It lacks 3, and 1 are idle" in said[1]
     assert "shows no demand" in said[2]
     assert "no pilot of this user" in complaint(bftrainer("explain", "--user", "eve", "--state", state))
+    accounting = "SLURM_VERSION = 1\nClusterName = lab\nAccountingStorageType = x/slurmdbd\n"
+    (state / "config").write_text(accounting + CONFIG.format("none"))
+    assert ("weight" in bftrainer("users", "--state", state).out) is with_config, "it names the account"
+    said = bftrainer("explain", "--user", "bea", "--state", state).out
+    assert ("Its part, by weight 2 of 4, is 4" if with_config else "Its equal part is 3") in said
     (state / "config").write_text(CONFIG.format("jobs"))
     assert "hides other users' jobs (PrivateData)" in complaint(bftrainer("users", "--state", state))
 
@@ -72,7 +79,8 @@ def test_what_an_administrator_copies_is_valid() -> None:
     config = read_config(SITE / "site.toml")
     settings = check_table(config.site_table("slurm"), SlurmSettings, "site.toml")
     unit = SITE / "bftrainer-broker.service"
-    assert f"bftrainer broker {settings.broker} --partition {settings.partition}\n" in unit.read_text()
+    words = f"bftrainer broker {settings.broker} --partition {settings.partition} --weights {settings.account}\n"
+    assert words in unit.read_text()
     assert f"\nUser={settings.broker_user}\n" in unit.read_text()
     if verify := shutil.which("systemd-analyze"):
         assert subprocess.run([verify, "verify", str(unit)], capture_output=True, text=True, check=True).stderr == ""
