@@ -105,8 +105,7 @@ def test_all_pilots_compute_the_same_split_and_no_two_come_first(idle: int, clai
     nodes = idle + sum(c.holds for c in claims)
     claims = [replace(c, wants=c.wants and min(c.wants, nodes)) for c in sorted(claims, key=lambda c: c.key)]
     claims = [c for c in claims if c.holds or c.wants]
-    parts = parts_of(nodes, claims, {c.key for c in claims if c.wants is None}, now_s)
-    before = 0
+    parts, before = parts_of(nodes, claims, {c.key for c in claims if c.wants is None}, now_s), 0
     for own in claims:
         found = seen_by(own, claims, idle, now_s)
         if own.wants is not None and any(c.user != own.user for c in claims):
@@ -307,7 +306,7 @@ def test_a_pilot_that_keeps_its_nodes_is_told_whatever_it_calls_itself() -> None
         eve = Sharer("eve", f"p{at_s}", 8, 8)
         found = split(Sharer("ann", "p", 8), 0, [eve], (), math.inf, memory, float(at_s))
         memory, told = found.memory, [*told, *found.tells]
-    assert "a pilot of eve has kept 8 nodes for 120 s or more although its equal part is 4" in told
+    assert "a pilot of eve has kept 8 nodes for 120 s or more although its part is 4" in told
 
 
 @pytest.mark.parametrize(("asks", "parts"), [(False, [4, 8, 8, 8]), (True, [4, 4, 4, 8])])

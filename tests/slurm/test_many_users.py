@@ -149,22 +149,21 @@ def shares_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
 
 @pytest.mark.every_slurm
 def test_shares_in_the_account_of_holders_weigh_users(shares_lab: Lab) -> None:
-    lab, broker_name = shares_lab, f"{NAME}-k"
-    with ann_and_bea(lab, "users", "pilots") as (ann, bea), lab_user(lab, ("users",), broker_name) as its:
+    with ann_and_bea(shares_lab, "users", "pilots") as (ann, bea), lab_user(shares_lab, ("users",), f"{NAME}-k") as its:
         own = {"account": "pilots", "qos": "scavenger", "broker": str(its.home / "published"), "broker_user": its.name}
         for user, share in ((ann, 3), (bea, 1)):
-            sacctmgr(lab, f"modify user {user.name} where account=pilots set fairshare={share} qos+=scavenger")
+            sacctmgr(shares_lab, f"modify user {user.name} where account=pilots set fairshare={share} qos+=scavenger")
             house(user, 8, 2, **own)
             pilot(user)
-        wait_until(lambda: held(lab) == {ann.name: 6, bea.name: 2}, "three times as many nodes for ann", 90)
+        wait_until(lambda: held(shares_lab) == {ann.name: 6, bea.name: 2}, "three times as many nodes for ann", 90)
         assert "weight" in bftrainer(bea, "users")
         assert "of 8 nodes by weight 3 of 4" in bftrainer(ann, "events")
         assert "of 8 nodes by weight 1 of 4" in bftrainer(bea, "explain", "t-seed1")
 
-        sacctmgr(lab, f"modify user {ann.name} where account=pilots set fairshare=parent")
-        sacctmgr(lab, f"modify user {bea.name} where account=pilots set fairshare=7")
+        sacctmgr(shares_lab, f"modify user {ann.name} where account=pilots set fairshare=parent")
+        sacctmgr(shares_lab, f"modify user {bea.name} where account=pilots set fairshare=7")
         with broker(its, "--weights", "pilots"):
-            wait_until(lambda: held(lab) == {ann.name: 1, bea.name: 7}, "the broker to publish new shares", 90)
+            wait_until(lambda: held(shares_lab) == {ann.name: 1, bea.name: 7}, "the broker to publish new shares", 90)
 
 
 @pytest.mark.every_slurm

@@ -20,7 +20,6 @@ from live.test_poll_schedule import polled
 from live_house import configuration
 from recorded_slurm import recorded
 
-from bftrainer.domain.cluster import PeerPilot
 from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
 from bftrainer.live.nodes.cluster_view import ClusterView, PollAnswer
@@ -119,7 +118,6 @@ def test_pilots_weigh_users_as_a_broker_has_published_and_else_ask(broker: Broke
     calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
     pilot = peers.SlurmPeerPilots("b", "bea", calls=calls, weights=replace(weights))
     assert [it.weight for it in pilot.look()] == [3]
-    assert pilot.own == PeerPilot("b", "bea", weight=1)
     shares.write_text("ann||1\nbea||2\n")
     for broker.weights, theirs, own in ((None, 3, 1), (weights, 1, 2)):
         broker.publish()
