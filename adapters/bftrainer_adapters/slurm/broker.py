@@ -201,7 +201,7 @@ def _state(job: Job) -> tuple[str, str, str]:
     "--partition", "partitions", multiple=True, help="Partition of the nodes that users share.  [default: all]"
 )
 @click.option(
-    "--calls", type=click.FloatRange(10), default=50.0, show_default=True, help="Calls to slurmctld a minute."
+    "--calls", type=click.FloatRange(30), default=50.0, show_default=True, help="Calls to slurmctld a minute."
 )
 @click.option("--enforce", "account", default="", metavar="ACCOUNT", help="End holders of this account above a part.")
 @click.option(

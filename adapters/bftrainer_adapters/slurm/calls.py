@@ -124,9 +124,9 @@ class SlurmCalls:
         self._refusals = 0
         return output
 
-    def jobs(self, timeout_s: float) -> JobList:
-        """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second."""
-        if (found := self.published_jobs()) is None:
+    def jobs(self, timeout_s: float, of_now: bool = False) -> JobList:
+        """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second. ``of_now``: no broker's."""
+        if (found := None if of_now else self.published_jobs()) is None:
             argv = job_list.argv(mark := new_mark())
             text = self.run(argv, CallKind.LOOK, timeout_s)
             found = command.parsed(argv, text, lambda text: job_list.parse_jobs(text, mark))

@@ -133,12 +133,16 @@ class SlurmPeerPilots:
     _news: str = ""
     _next_news_s: float = 0.0
     _demand: tuple[int | None, bool] = (None, False)
+    _hosts: tuple[str, ...] = ()
+    _claims: bool = False
+    """Whether a host list was announced, and not compared yet with those that are no older."""
 
     def announce(
         self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False, least: int = 1
     ) -> None:
         """Show the hosts and the demand in the comments of the pilot's job and of new holders."""
         check_hosts(hosts)
+        self._hosts, self._claims = hosts, self._claims or hosts != self._hosts
         self._demand = self._demand if wants is None else (wants, is_short)
         words = claim_words(hosts, *self._demand)
         self.on_holders(claim_words(hosts, self._demand[0]))  # whether it is short changes too often for them
@@ -151,7 +155,8 @@ class SlurmPeerPilots:
     def look(self) -> tuple[PeerPilot, ...]:
         """One squeue, about 10 ms. The observation that follows uses it as well."""
         self._news = self._published_news()
-        jobs = self._calls.jobs(self.timeout_s)
+        jobs = self._calls.jobs(self.timeout_s, of_now=self._claims)
+        self._claims = False
         is_alone = all(job["%u"] == self.user for job in jobs.jobs if job["%j"])
         if jobs.weights is None and self.weights is not None and not is_alone:
             jobs = replace(jobs, weights=self.weights.now())

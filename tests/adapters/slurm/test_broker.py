@@ -167,6 +167,17 @@ def test_a_demand_is_news_and_another_look_is_not(broker: Broker, tmp_path: Path
         assert [it.wants for it in pilot.look()] == [wants]
 
 
+def test_a_host_list_is_compared_with_those_of_now(broker: Broker, tmp_path: Path) -> None:
+    """Of two pilots that start at once, one sees the other."""
+    calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
+    pilot = peers.SlurmPeerPilots("b", "ann", calls=calls)
+    broker.publish()
+    claim = "bftrainer: pilot c of ann; hosts n1"
+    (tmp_path / "jobs").write_text(printed(line(7, "ann", "RUNNING", "bftrainer-pilot", claim), mark="MARK"))
+    pilot.announce(("n1",))
+    assert [[it.pilot for it in pilot.look()] for _ in range(2)] == [["c"], ["a"]]
+
+
 def test_nothing_is_published_where_the_site_hides_jobs(broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG.format("jobs"))
     argv, env = [sys.executable, "-m", "bftrainer", "broker", str(broker.folder)], {**os.environ, **broker.calls.env}
