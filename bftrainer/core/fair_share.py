@@ -91,16 +91,16 @@ class Passive:
 
 @dataclass(frozen=True, slots=True)
 class ShareMemory:
-    """The most nodes lately and when that was; since when this pilot holds what others lack; of other pilots, since when they
-    leave nodes idle (and what they held), which are passive, since when they keep what others lack, which do for
-    too long, which are new or had none and lack some, and when each was first seen. Of users, the node-seconds below the part
-    so far (``owed``) and the nodes below it (``lacks``) at ``seen_s``, negative above it; how often they ``came`` lately,
-    without nodes or new, and who of these is ``there``. ``among``: how many users the last words
-    counted, and their weights.
+    """The most nodes lately, and those seen since with the time of each; since when this pilot holds what others lack; of other
+    pilots, since when they leave nodes idle (and what they held), which are passive, since when they keep what others lack,
+    which do for too long, which are new or had none and lack some, and when each was first seen. Of users, the node-seconds
+    below the part so far (``owed``) and the nodes below it (``lacks``) at ``seen_s``, negative above it; how often they
+    ``came`` lately, without nodes or new, and who of these is ``there``.
+    ``among``: how many users the last words counted, and their weights.
     """
 
     nodes: int = 0
-    nodes_s: float = -math.inf
+    recent: tuple[tuple[float, int], ...] = ()
     above_s: float = math.inf
     idle_since: Mapping[Key, tuple[float, int]] = field(default_factory=dict)
     passive: Mapping[Key, Passive] = field(default_factory=dict)
@@ -249,13 +249,15 @@ def split(
         calm = max(was.came.values(), default=0.0) <= RESTLESS
         memory = ShareMemory(among=() if calm else was.among, seen_s=was.seen_s, came=was.came)
         return Split(tells=(ALONE,) if was.among and calm else (), memory=memory)
-    there = min(own.holds + leaves + len(idle) + sum(c.holds for c in others), most)
-    settles = there < was.nodes <= most and now_s - was.nodes_s < SETTLES_S
+    there = int(min(own.holds + leaves + len(idle) + sum(c.holds for c in others), most))
+    lately = [*was.recent[:-1], *((now_s, n) for _, n in was.recent[-1:])]  # the last number was so until now
+    lately = [(at_s, n) for at_s, n in lately if now_s - at_s < SETTLES_S and there < n <= most]
     passive = {
         c.key: p for c in others if (p := was.passive.get(c.key)) and c.holds <= p.holds and now_s < p.until_s + p.for_s
     }
     claims = [own, *(_counted(c, passive, now_s) for c in others)]
-    memory = was if settles else replace(was, nodes=int(there), nodes_s=now_s)
+    recent = (*lately, (now_s, there))
+    memory = replace(was, nodes=recent[0][1], recent=recent)
     memory = _with_owed(memory, claims, now_s)
     parts = partial(parts_of, memory.nodes, claims, now_s=now_s, owed=memory.owed)
     silent = frozenset(c.key for c in others if c.wants is None)
@@ -280,7 +282,7 @@ def split(
     late = late.intersection(c.key for c in lacking)
     due_s = above_s + (SOON_S if late else LATER_S)
     again_s += [due_s, *tried_s]
-    again_s += [memory.nodes_s + SETTLES_S] if settles else []
+    again_s += [at_s + SETTLES_S for at_s, _ in lately[:1]]
     again_s += [(now_s // TURN_S + 1) * TURN_S] if any(c.least > 1 or not due[c.key] for c in claims) else []
     said = f"{EQUAL_PART} {memory.nodes} nodes for {len(weights)} users is {part}"
     if len({*weights.values()}) > 1:

@@ -309,6 +309,14 @@ def test_a_pilot_that_keeps_its_nodes_is_told_whatever_it_calls_itself() -> None
     assert "a pilot of eve has kept 8 nodes for 120 s or more although its part is 4" in told
 
 
+def test_a_node_on_its_way_between_users_is_divided_and_one_that_was_counted_twice_not_for_long() -> None:
+    memory, found = ShareMemory(), list[int]()
+    for at_s, theirs in ((0, 4), (60, 3), (61, 4), (70, 5), (71, 4), (80, 4), (83, 3), (84, 4), (100, 3), (113, 3)):
+        it = split(Sharer("ann", "p", 8, 4), 0, [Sharer("bea", "p", 8, theirs)], (), math.inf, memory, float(at_s))
+        memory, found = it.memory, [*found, it.memory.nodes]
+    assert found == [8, 8, 8, 9, 9, 9, 8, 8, 8, 7]
+
+
 @pytest.mark.parametrize(("asks", "parts"), [(False, [4, 8, 8, 8]), (True, [4, 4, 4, 8])])
 def test_a_pilot_with_a_pending_holder_is_not_taken_for_one_that_cannot_use_nodes(asks: bool, parts: list[int]) -> None:
     """Of many pilots that request the same nodes, one may lose every race for a while."""
@@ -401,6 +409,7 @@ def test_a_node_that_was_preempted_or_released_is_not_held_although_its_holder_s
     )
     leaves = one("n4", FragmentPhase.READY, given_back_s=PilotS(0.0))
     assert known(ready) == known(ready, *gone) == 5
+    assert known(ready, one("n5", FragmentPhase.PENDING)) == 5, "bea was faster"
     assert known(ready, leaves) == 6
 
 

@@ -61,16 +61,17 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
 
 
 def own_split(
-    known: NodeFacts, at: Moment, kept: Iterable[HeldFragment], left: Collection[str]
+    known: NodeFacts, at: Moment, kept: Collection[HeldFragment], left: Collection[str]
 ) -> tuple[Demand, Split]:
     """What this pilot shows the others, and its part; it has ``kept`` fragments, and leaves these nodes idle on purpose.
 
-    A fragment that was preempted or released is no longer held, although its holder's end may not be known yet.
+    A fragment that was preempted or released is no longer held, although its holder's end may not be known yet. A holder that
+    is pending on a node that is not idle adds none: whoever was faster holds it.
     """
     nodes = known.config.nodes
     holds = sum(h.fragment.phase is not FragmentPhase.LEAVING for h in kept)
-    held = {h.node for h in known.fragments}
-    idle = sorted({c.request.node for c in known.candidates}.difference(held, left))
+    held, free = {h.node for h in known.fragments}, {c.request.node for c in known.candidates}
+    idle = sorted(free.difference(held, left))
     most = math.inf
     if nodes.site_max_nodes is not None:
         most = nodes.site_max_nodes
@@ -80,6 +81,8 @@ def own_split(
         wants = min(wants, holds)
     own = Sharer(known.own.user, known.own.pilot, wants, holds, least=known.demand.least, weight=known.own.weight)
     leaves = sum(h.given_back_s is not None and not h.is_released for h in known.fragments)
+    waits = (h for h in kept if h.fragment.phase is FragmentPhase.PENDING and h.fragment.ends_s is None)
+    leaves -= sum(h.node not in free for h in waits)
     poll_s = known.config.times.poll_s
     found = split(own, leaves, known.rivals, idle, most, known.memory.share, at.now_s, poll_s)
     return Demand(wants, found.is_short, known.demand.least), found
