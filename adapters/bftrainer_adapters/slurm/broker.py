@@ -31,6 +31,7 @@ from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.slurm import job_list, peers
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls, cost
+from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.job_list import HOLDER_NAME, Job, JobList
 from bftrainer_adapters.slurm.jobs import JOB_PHASES
 from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
@@ -82,14 +83,17 @@ class Guard:
         by_id = {job["%A"]: job for job in jobs.jobs}
         above = self._memory.keep | {key for key in self._memory.keeps_since if key[0] in self._warned}
         for own in [c for c in claims if self.account and c.key in above]:
-            # As its pilot sees it: who cannot use its nodes lacks none of them.
-            seen = sorted(own.nodes or (n.name for n in ours))
+            # As its pilot sees it: who cannot use its nodes lacks none of them. Its list counts if it holds no others.
+            its = [by_id[job] for job in holders[own.key]]
+            lists, seen = [parse_hostlist(job["%n"]) for job in its], sorted(n.name for n in ours)
+            if own.nodes is not None and all(it and it <= own.nodes for it in lists):
+                seen = sorted(own.nodes)
             others = [c for c in rivals(pilots, seen) if c.key != own.key]
             there = own.holds + len({*seen} & {*idle}) + sum(c.holds for c in others)
             parts = parts_of(there, [own, *others], (), now_s, self._memory.owed)
             if any(has_too_few(c, parts) and not c.finds(idle) for c in others):
                 self._warned |= {own.user}
-                self._end([by_id[job] for job in holders[own.key]], parts[own.key])
+                self._end(its, parts[own.key])
 
     def _end(self, holders: list[Job], part: int) -> None:
         """The latest ones of this account, as many as are above the part; or one that is too large for that."""

@@ -39,8 +39,17 @@ CONFIG = "PrivateData = {}\nSlurmctld(primary) at host is UP\n"
 HEADER = "JOBID|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON|NAME|COMMENT"
 
 
-def line(job: int, user: str, state: str, name: str, comment: str = "", account: str = "pilots", nodes: int = 1) -> str:
-    return f"{job}|{user}|{account}|(null)|{state}|p|N/A|(null)|{nodes}|node01|N/A|None|{name}|{comment}"
+def line(
+    job: int,
+    user: str,
+    state: str,
+    name: str,
+    comment: str = "",
+    account: str = "pilots",
+    nodes: int = 1,
+    at: str = "node01",
+) -> str:
+    return f"{job}|{user}|{account}|(null)|{state}|p|N/A|(null)|{nodes}|{at}|N/A|None|{name}|{comment}"
 
 
 def printed(*lines: str, mark: str = "m") -> str:
@@ -287,13 +296,13 @@ def guarded(broker: Broker, tmp_path: Path, rows: Callable[[float], tuple[str, .
 CLAIM = "bftrainer: pilot {} of {}; wants 4 short; hosts {}"
 
 
-@pytest.mark.parametrize(("hosts", "ended"), [("n[0-3]", []), ("n[0-4]", ["13"])])
+@pytest.mark.parametrize(("hosts", "first", "ended"), [("n[0-3]", 4, []), ("n[0-4]", 4, ["13"]), ("n[0-3]", 0, ["12"])])
 def test_who_cannot_use_a_users_nodes_ends_no_holder_there(
-    broker: Broker, tmp_path: Path, hosts: str, ended: list[str]
+    broker: Broker, tmp_path: Path, hosts: str, first: int, ended: list[str]
 ) -> None:
-    """A main job has the nodes of the other's list."""
+    """A main job has the nodes of the other's list. At last, the user holds others than those of its own list."""
     ann = CLAIM.format("a", "ann", "n[4-7]")
-    rows = [line(n, "ann", "RUNNING", "bftrainer-holder", ann) for n in range(10, 14)]
+    rows = [line(n, "ann", "RUNNING", "bftrainer-holder", ann, at=f"n{first + n - 10}") for n in range(10, 14)]
     rows.append(line(20, "bea", "RUNNING", "bftrainer-pilot", CLAIM.format("b", "bea", hosts)))
     assert guarded(broker, tmp_path, lambda _: tuple(rows)) == ended
 
