@@ -202,7 +202,9 @@ def parts_of(
     of_user = _divided(nodes, pilots, keep, now_s, _OF_USERS, owed)
     parts: dict[Key, int] = {}
     for user, its in pilots.items():
-        of_pilot = _divided(of_user[user], {c.pilot: [c] for c in its}, keep, now_s, _OF_PILOTS)
+        of_pilot = {its[0].pilot: of_user[user]}
+        if len(its) > 1:
+            of_pilot = _divided(of_user[user], {c.pilot: [c] for c in its}, keep, now_s, _OF_PILOTS)
         parts |= {c.key: of_pilot[c.pilot] for c in its}
     return parts
 
