@@ -44,8 +44,8 @@ def run(arguments: list[str]) -> int:
         say(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
-        usage = error.ctx.get_usage() if isinstance(error, click.NoSuchOption) and error.ctx else ""
-        more = " Options of a script follow after `--`." * ("-- ARGUMENTS" in _one_line(usage))
+        usage = _one_line(error.ctx.get_usage()) if isinstance(error, click.NoSuchOption) and error.ctx else ""
+        more = " Options of a script follow after `--`." * ("-- ARGUMENTS" in usage)
         return _complain(_one_line(error.format_message()) + more, error.exit_code)
     except BFTrainerError as error:
         return _complain(_one_line(str(error)), error.exit_status)

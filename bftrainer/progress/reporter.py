@@ -51,8 +51,7 @@ def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] 
 
 def named(path: str | Path, environment: Mapping[str, str] = os.environ) -> Path:
     """The path with the trainer's name for ``{name}``; outside bftrainer, the script's."""
-    own = environment.get(TRAINER_DIR)
-    return Path(str(path).replace("{name}", Path(own).name if own else Path(sys.argv[0]).stem))
+    return Path(str(path).replace("{name}", Path(environment.get(TRAINER_DIR) or Path(sys.argv[0]).stem).name))
 
 
 def _group_size() -> int:

@@ -156,6 +156,7 @@ class StepLoop:
         content |= self._position()
         content["keep"] = {name: one.state_dict() for name, one in self._keep.items()}
         part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
+        part.touch()  # an error of Python's names the file
         torch.save(content, part)
         part.replace(self.checkpoint)  # never half-written
         self.report.checkpointed(self.checkpoint)

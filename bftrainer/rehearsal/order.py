@@ -56,8 +56,8 @@ def judge(record: Record) -> RehearsalFinding:
         kept.append(step)
     # A worker that was killed after its part of a step, which the others have saved, has not reported that step. A script of
     # Horovod reports the steps that it commits.
-    complete = all(len(step.ranks) == step.line.world_size for step in kept)
-    complete = complete and kept[-1].line.step - kept[0].line.step < len(kept)
+    whole = {step.line.step for step in kept if len(step.ranks) == step.line.world_size}
+    complete = max(whole, default=0) - min(whole, default=0) < len(whole) == len(kept)
     unused = _never_used(record, seen) if complete else None
     return unused or _CHECK.passed(f"{len(seen):,} samples in {len(kept)} steps, none repeated")
 

@@ -323,6 +323,7 @@ def test_samples_that_a_whole_epoch_leaves_out_fail() -> None:
     lines = [ordered(n + 1, *range(6 - (epoch == 1)), epoch=epoch) for n, epoch in enumerate((0, 1, 2))]
     sparse = [line._replace(step=20 * line.step) for line in lines]
     assert judged("order", sparse).verdict is CheckVerdict.PASS, "the steps between commits are not reported"
+    assert judged("order", [line._replace(indices=()) for line in lines]).verdict is CheckVerdict.PASS, "none is known"
     found = judged("order", lines)
     assert found.verdict is CheckVerdict.FAIL
     assert "1 of 6 samples of epoch 1 were never used" in found.seen

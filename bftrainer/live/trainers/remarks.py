@@ -79,5 +79,4 @@ def last_words(tail: Sequence[str]) -> str:
 
 def cause(text: str, cwd: Path) -> str:
     """The text of an error, with its likely cause where the error does not name it."""
-    told = (f"{text}; {what.format(cwd=cwd)}" for what, pattern in _CAUSES.items() if pattern.search(text))
-    return next(told, text)
+    return next((f"{text}; {what.format(cwd=cwd)}" for what, it in _CAUSES.items() if it.search(text)), text)
