@@ -18,7 +18,6 @@ from bftrainer.protocol.paths import TrainerDirectory
 if TYPE_CHECKING:
     from bftrainer.client.statuses import SubmissionView
 
-_NO_PILOT_S = 5.0
 INTERRUPTED = 130
 _NUMBERS = re.compile(r"[\d,.]+")  # a remark that only counts on is not printed again
 
@@ -30,7 +29,7 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
     """
     from bftrainer.client.statuses import SubmissionStatus, look
 
-    directory, offsets, said, began_s = TrainerDirectory.of(folder, name), dict[Path, int](), ("", ""), time.monotonic()
+    directory, offsets, said = TrainerDirectory.of(folder, name), dict[Path, int](), ("", "")
     try:
         while True:
             view = look(folder, {name: spool_name})[name]
@@ -43,9 +42,6 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
                 print_new(path, offsets, None, named=len(paths) > 1)
             if view.is_over:
                 raise click.exceptions.Exit(0 if view.status is SubmissionStatus.DONE else 1)
-            if view.status is SubmissionStatus.SUBMITTED and 0 < began_s < time.monotonic() - _NO_PILOT_S:
-                say(f"note: no pilot has read the submission yet (bftrainer pilot --state {folder})", err=True)
-                began_s = 0.0
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         say(f"{name} trains on; `bftrainer logs -f {name}` follows it, `bftrainer cancel {name}` ends it", err=True)

@@ -140,7 +140,7 @@ def submit(
             _say_one(one, base)
     if deadline is not None:
         _forecast(done, deadline, state, as_json)
-    if not follows and not allocation(state).runs:
+    if not allocation(state).runs:
         _note(f"{done[0].spec.name} {NO_PILOT}")
     if follows and not as_json:
         from bftrainer.cli.follow import follow

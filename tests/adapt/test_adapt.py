@@ -110,6 +110,11 @@ def test_a_while_loop_counts_steps_or_epochs(tmp_path: Path) -> None:
     assert "hvd.broadcast is not run again by the workers that stay" in found.notes[1]
 
 
+def test_a_scheduler_of_lightning_gets_a_note(tmp_path: Path) -> None:
+    text = (SCRIPTS / "lightning_plain.py").read_text() + "\nscheduler = torch.optim.lr_scheduler.StepLR(None, 1)\n"
+    assert "scheduler has no effect" in adapted(script(tmp_path, "lightning", text)).notes[0]
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_found_is_told_in_one_line(name: str, tmp_path: Path) -> None:
     text, words = REFUSED[name]

@@ -49,6 +49,10 @@ def adapt_lightning(source: ScriptSource) -> str:
     source.set_arguments(fit, [model, "idle.loader", *rest, "ckpt_path=idle.ckpt_path"])
     if source.calls("ModelCheckpoint"):
         source.notes.append("ModelCheckpoint is left out of callbacks=[...]: OnIdleNodes writes the checkpoint")
+    if "lr_scheduler" in source.before_edits:
+        source.notes.append(
+            "the module's scheduler has no effect: OnIdleNodes sets the rate (docs/training.md#learning-rate)"
+        )
     return "OnIdleNodes"
 
 
