@@ -44,9 +44,10 @@ def run(arguments: list[str]) -> int:
         say(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
-        usage = _one_line(error.ctx.get_usage()) if isinstance(error, click.NoSuchOption) and error.ctx else ""
-        more = " Options of a script follow after `--`." * ("-- ARGUMENTS" in usage)
-        return _complain(_one_line(error.format_message()) + more, error.exit_code)
+        own = isinstance(error, click.NoSuchOption) and error.ctx and "-- ARGUMENTS" in _one_line(error.ctx.get_usage())
+        return _complain(
+            _one_line(error.format_message()) + " Options of a script follow `--`." * bool(own), error.exit_code
+        )
     except BFTrainerError as error:
         return _complain(_one_line(str(error)), error.exit_status)
     except MemoryError:

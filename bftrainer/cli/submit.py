@@ -111,6 +111,7 @@ def submit(
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
       bftrainer submit --name mnist --max-nodes 4 --grid lr=0.1,0.01 --grid seed=0..9 -- python train.py {lr} {seed}
     """
+    from bftrainer.cli.follow import follow
     from bftrainer.cli.trainers import NO_PILOT, allocation
     from bftrainer.client.gate import draft, script_draft
     from bftrainer.client.submission import submit_one
@@ -122,6 +123,7 @@ def submit(
         if file is not None and file.suffix != ".toml":
             file, command = None, (str(file), *command)
         base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
+    waits = not allocation(state).runs  # first: Ctrl-C while it follows is to leave the trainer alone
     done: Sequence[Submitted]
     if grid or array is not None:
         if follows:
@@ -140,11 +142,9 @@ def submit(
             _say_one(one, base)
     if deadline is not None:
         _forecast(done, deadline, state, as_json)
-    if not allocation(state).runs:
+    if waits:
         _note(f"{done[0].spec.name} {NO_PILOT}")
     if follows and not as_json:
-        from bftrainer.cli.follow import follow
-
         follow(folder, done[0].spec.name, done[0].spool_name)
 
 

@@ -87,7 +87,6 @@ class CheckpointFile:
         parts = (self.state.model, self.state.optimizer, *self.kept)
         numbers = {name: it for name, it in vars(self.state).items() if name[0] != "_" and isinstance(it, (int, float))}
         part = self.path.with_name(f"{self.path.name}.part")
-        part.touch()  # an error of Python's names the file
         torch.save({"parts": [one.state_dict() for one in parts], "numbers": numbers}, part)
         part.replace(self.path)
 

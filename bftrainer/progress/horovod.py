@@ -74,11 +74,12 @@ class ElasticTraining(Training):
 
     def state_dict(self) -> dict[str, Any]:
         """What no other part of the elastic state has."""
-        return {"step": self._state.step}
+        return {"step": self._state.step, "base": self.rate.base}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Continue from there; the sampler is there already."""
         self._state.step, self._state.samples = saved["step"], self.sampler.samples
+        self.rate.base = saved.get("base", self.rate.base)
 
     def _place(self) -> tuple[int, int]:
         return self._hvd.rank(), self._hvd.size()

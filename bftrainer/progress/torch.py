@@ -118,11 +118,13 @@ class Training(StepLoop):
         return batch
 
     def _position(self) -> dict[str, Any]:
-        return {"sampler": self.sampler.state_dict(), "rate": self.rate.state_dict()}
+        return {"sampler": self.sampler.state_dict(), "rate": self.rate.state_dict(), "base": self.rate.base}
 
     def _restore(self, content: Mapping[str, Any]) -> None:
         self.sampler.load_state_dict(content["sampler"])
         self.rate.load_state_dict(content["rate"])
+        # The script may have loaded a checkpoint of its own into the optimizer, with the rate of another size.
+        self.rate.base = content.get("base", self.rate.base)
 
     def _advance(self) -> int:
         self.sampler.advance()

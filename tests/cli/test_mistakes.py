@@ -102,7 +102,7 @@ MISTAKES = {
         'launcher = "horovod"\n'),
     "torchrun on each node": _at_submit(0, 'command = ["torchrun", "ddp.py"]\nsetup = ["true"]\n',
         "torchrun starts a group of its own on each node: expected --launcher and a worker's command"),
-    "an option of the script": Mistake(0, "submit", "Options of a script follow after `--`.",
+    "an option of the script": Mistake(0, "submit", "Options of a script follow `--`.",
         said="submit {}/alone.py --max-nodes 1 --lr 0.1"),
     "relative-path": _in_list(0, "open('../data/train.bin')\n", "train.bin'; the working directory is /"),
     "quota": _in_list(0, "raise RuntimeError('[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534')\n",

@@ -154,6 +154,25 @@ def test_saving_and_leaving_wait_for_the_step_that_applies_gradients_of_several_
     assert torch.equal(saved["model"]["weight"], model.weight)
 
 
+def test_a_script_that_loads_its_own_optimizer_keeps_the_rate_of_one_worker(tmp_path: Path) -> None:
+    """Its own checkpoint has the rate of a larger group."""
+    need_package("torch")
+    import torch
+
+    from bftrainer.progress.torch import Training
+
+    data, model = torch.utils.data.TensorDataset(torch.ones(32, 2)), torch.nn.Linear(2, 1)
+
+    def begin(rate: float) -> float:
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        training = Training(model, optimizer, data, batch=2, checkpoint=tmp_path / "model.pt", reporter=Reporter({}))
+        training.apply_rate()
+        training.save()
+        return float(optimizer.param_groups[0]["lr"])
+
+    assert [begin(0.1), begin(0.3)] == [0.1, 0.1]
+
+
 def test_elastic_training_hooks_nothing_into_the_optimizer(tmp_path: Path) -> None:
     """Its steps are those of ``state.commit()``."""
     need_package("torch")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from bftrainer.domain.times import HostS
 from bftrainer.protocol.progress_line import DIVERGED
@@ -77,6 +76,6 @@ def last_words(tail: Sequence[str]) -> str:
     return next((line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else "")
 
 
-def cause(text: str, cwd: Path) -> str:
+def cause(text: str, cwd: object) -> str:
     """The text of an error, with its likely cause where the error does not name it."""
     return next((f"{text}; {what.format(cwd=cwd)}" for what, it in _CAUSES.items() if it.search(text)), text)
