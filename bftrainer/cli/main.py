@@ -45,9 +45,8 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except click.ClickException as error:
         own = isinstance(error, click.NoSuchOption) and error.ctx and "-- ARGUMENTS" in _one_line(error.ctx.get_usage())
-        return _complain(
-            _one_line(error.format_message()) + " Options of a script follow `--`." * bool(own), error.exit_code
-        )
+        text = error.format_message() + " Options of a script follow `--`." * bool(own)
+        return _complain(_one_line(text), error.exit_code)
     except BFTrainerError as error:
         return _complain(_one_line(str(error)), error.exit_status)
     except MemoryError:

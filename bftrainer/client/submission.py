@@ -49,10 +49,9 @@ def submit_sweep(
     """
     folder = open_state_dir(state, create=True)
     specs = Gate(folder, note, environment).passed(drafts)
-    script = script_of(specs[0].command) if len(specs) > 1 else None
-    file = fixed_checkpoint(text_of(specs[0].cwd / script) or "") if script else ""
-    if file and not any("{name}" in word for word in drafts[0].table["command"]):
-        note(f"{script} saves to {file!r}, which all trials share; expected {{name}} in the command or the checkpoint")
+    text = text_of(specs[0].cwd / (script_of(specs[0].command) or "")) if len(specs) > 1 else None
+    if (file := fixed_checkpoint(text or "")) and not any("{name}" in word for word in drafts[0].table["command"]):
+        note(f"{specs[0].command[1]} saves to {file!r}, which trials share; expected {{name}} in it or the command")
     known = known_trainers(folder)
     for spec, draft in zip(specs, drafts, strict=True):
         if (there := known.get(spec.name)) is not None and (differs := _difference(spec, there.spec)):

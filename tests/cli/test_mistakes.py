@@ -177,9 +177,7 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
 def test_trials_that_would_share_a_checkpoint_get_a_note(folder: Path) -> None:
     script, more = folder / "ddp.py", ("--max-nodes", 1, "--grid", "lr=1,2", "--state", folder / "state", "--", "{lr}")
     script.write_text("init_process_group()\ntorch.save(model, 'model.pt')\n")
-    assert (
-        f"{script} saves to 'model.pt', which all trials share" in bftrainer("submit", script, "--name", "a", *more).err
-    )
+    assert f"{script} saves to 'model.pt', which trials share" in bftrainer("submit", script, "--name", "a", *more).err
     assert "share" not in bftrainer("submit", script, "--name", "b", *more, "--out={name}").err
     script.write_text("init_process_group()\nTraining(model, checkpoint='{name}.pt')\n")
     assert "share" not in bftrainer("submit", script, "--name", "c", *more).err
