@@ -177,14 +177,11 @@ def turns(
     """Those whose mean part is below the smallest size of their trainers: each has that size for a share of the time, else
     nothing. A part of 2 and a size of 8 give a quarter of all spans of :data:`TURN_S`, in an order that all compute.
     """
-    span, upto, found, on = int(now_s // TURN_S), 0.0, dict[str, int](), list[str]()
-    at = (span + 1) * step % 1.0
-    for name in sorted(name for name, mean in means.items() if mean < least[name] <= wants[name]):
-        before, upto, found[name] = upto, upto + means[name] / least[name], 0
-        on += [name] if math.floor(upto - at) > math.floor(before - at) else []
-    for i in range(len(on)):
-        name = on[(i + span) % len(on)]  # where not all of them fit, each comes first at times
-        found[name] = least[name] * (least[name] <= room)
+    names = sorted(name for name, mean in means.items() if mean < least[name] <= wants[name])
+    found, at = dict.fromkeys(names, 0), (now_s // TURN_S + 1) * step
+    points = {name: (at + i / len(names)) % 1.0 * least[name] / max(means[name], 1e-9) for i, name in enumerate(names)}
+    for name in sorted(names, key=points.__getitem__):  # whoever has a turn keeps it when there are more nodes
+        found[name] = least[name] * (points[name] < 1 and least[name] <= room)
         room -= found[name]
     return found
 
