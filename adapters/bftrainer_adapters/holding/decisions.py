@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import FragmentPhase
 from bftrainer.domain.fragments import is_one_of_several
-from bftrainer_adapters.holding.holder_fragment import PREEMPTED, RELEASED, HolderFragment, Marks, ready_since
+from bftrainer_adapters.holding.holder_fragment import RELEASED, HolderFragment, Marks, ready_since
 from bftrainer_adapters.holding.holder_jobs import HolderRules, JobPhase, ListedJob
 from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderOutcome, HolderStarted
 
@@ -198,8 +198,6 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
         # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
         waits_again = job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
         requeued = "preempted and requeued" if waits_again else ""
-        if held.is_cut_short and now_s - held.since_s > PAYLOAD_ENDS_S:  # by then its payload ends it, which is quicker
-            requeued = requeued or PREEMPTED
         if why := requeued or (f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""):
             held = draft.release(held.with_why(held.fragment.why or why))
             draft.end([held])

@@ -12,7 +12,6 @@ from bftrainer_adapters.holding.holder_jobs import HolderSettings, JobPhase, Lis
 
 PREEMPTED = "preempted"
 RELEASED = "released"  # also the payload's word
-_LONGEST_GRACE_S = 300.0
 _JITTER_S = 5.0
 _PROLOG_S = 300.0
 """Most that a Prolog may take. Slurm itself has no limit by default (PrologEpilogTimeout)."""
@@ -109,16 +108,6 @@ class HolderFragment:
     def has_left(self) -> bool:
         """Whether its payload, one of several of its job, has ended because the fragment was released."""
         return self.payload_left and self.fragment.why.startswith(RELEASED) and is_one_of_several(self.name)
-
-    @property
-    def is_cut_short(self) -> bool:
-        """Whether its job ends soon after it was submitted, and long before its limit: it was preempted before its payload
-        could hear of that, and the main job waits for the end of the grace time.
-        """
-        sent = [at_s for stage, at_s in self.fragment.reached if stage is NodeStage.SUBMITTED]
-        if self.fragment.ends_s is None or self.submission is None or not sent or self.is_released:
-            return False
-        return 0 < self.fragment.ends_s - sent[0] < min(self.submission.limit_s / 2, _LONGEST_GRACE_S)
 
     def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HolderFragment:
         """In another phase; the first reason is kept."""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import fragment_name, id_in_job
-from bftrainer.domain.node_stages import NodeStage
 from bftrainer_adapters.holding import decisions
 from bftrainer_adapters.holding.batches import alike_together, next_batch
 from bftrainer_adapters.holding.decisions import HoldingSteps, ListAnswer, Shrink
@@ -80,17 +79,6 @@ def test_a_broker_s_list_that_is_older_than_a_start_ends_no_holder() -> None:
     assert (steps.mark_released, steps.end) == ((), ())
     steps = decisions.after_list(starts, listed(*jobs, at_s=50.0), RULES, 50.0)
     assert (steps.mark_released, steps.end) == (("n1#1", "n2#2"), ("1", "2"))
-
-
-@pytest.mark.parametrize(("ends_s", "now_s", "ended"), [(1031.0, 6.0, ("1",)), (1031.0, 4.0, ()), (4601.0, 6.0, ())])
-def test_one_that_was_preempted_before_its_payload_could_hear_of_it_is_ended(
-    ends_s: float, now_s: float, ended: tuple[str]
-) -> None:
-    """A main job came between the holder's start and its payload's: it would wait for all of GraceTime."""
-    new = held("n1#1", PENDING, submission=OwnSubmission(0.0, 3600.0, "a"), runs=True)
-    new = new.reaching((NodeStage.SUBMITTED, 1000.0))
-    steps = decisions.after_list(of(new), listed(Job("1", "n1", JobPhase.RUNS, ends_s)), RULES, now_s)
-    assert (steps.mark_released, steps.end) == (("n1#1",) if ended else (), ended)
 
 
 def test_a_payload_that_runs_is_told_to_leave_and_its_job_ends_if_it_does_not() -> None:
