@@ -105,17 +105,19 @@ class Gate:
         return spec
 
     def _note(self, text: str) -> None:
-        if text and text not in self._said:
+        if text not in self._said:
             self._said.add(text)
             self._tell(text)
 
     def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
         """Reject what can only fail once it has nodes."""
-        if (found := own_launcher(spec)) and spec.launcher == "restart":
-            alone = (
+        found = own_launcher(spec)
+        if found and spec.launcher == "restart":
+            what = (
                 "starts a group of its own on each node: expected --launcher and a worker's command, or max_nodes = 1"
             )
-            self._note(f"{where}: command: {found} {alone}" if spec.max_nodes > 1 else "")
+            if spec.max_nodes > 1:
+                self._note(f"{where}: command: {found} {what}")
         elif found:
             raise InputFileError(
                 f"{where}: command",

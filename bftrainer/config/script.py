@@ -22,8 +22,6 @@ _CLUES = {
 
 
 _SAVES = re.compile(r"save|checkpoint|ckpt|progress\.tasks|Training\(|StepLoop\(", re.IGNORECASE)
-
-
 _FIXED_FILE = re.compile(r"""(?:save|checkpoint|ckpt)[^\n]*["']([^"'{}\s]+\.\w+)["']""", re.IGNORECASE)
 
 

@@ -20,7 +20,7 @@ from functools import partial
 SOON_S, LATER_S = 1.0, 300.0
 """Patience before nodes are released: for a pilot that is new or had none, for another one."""
 RESTLESS = 3.0
-"""A user who came more often than that lately, and half of it is forgotten after :data:`LATER_S`, is given nothing."""
+"""Nobody releases nodes for a user who came more often than this lately; :data:`LATER_S` is the half-life of the count."""
 TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""
 IN_VAIN_S = 120.0
@@ -180,7 +180,7 @@ def turns(
     names = sorted(name for name, mean in means.items() if mean < least[name] <= wants[name])
     found, at = dict.fromkeys(names, 0), (now_s // TURN_S + 1) * step
     points = {name: (at + i / len(names)) % 1.0 * least[name] / max(means[name], 1e-9) for i, name in enumerate(names)}
-    for name in sorted(names, key=points.__getitem__):  # whoever has a turn keeps it when there are more nodes
+    for name in sorted(names, key=points.__getitem__):  # with more nodes, no user loses a turn
         found[name] = least[name] * (points[name] < 1 and least[name] <= room)
         room -= found[name]
     return found

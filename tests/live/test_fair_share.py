@@ -100,7 +100,7 @@ def test_a_split_by_weight_is_within_demands_and_no_user_has_less_for_a_larger_w
 @settings(max_examples=200)
 @given(st.integers(0, 40), CLAIMS, st.integers(0, 10**6))
 def test_all_pilots_compute_the_same_split_and_no_two_come_first(idle: int, claims: list[Sharer], now_s: int) -> None:
-    """Two pilots of a user, too, from the same list."""
+    """This includes two pilots of one user."""
     claims = [replace(c, weight=1 + ord(c.user) % 2, least=1 + (c.wants or 0) // 5) for c in claims]
     nodes = idle + sum(c.holds for c in claims)
     claims = [replace(c, wants=c.wants and min(c.wants, nodes)) for c in sorted(claims, key=lambda c: c.key)]

@@ -195,7 +195,7 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
         held = replace(held, is_unlisted=True)
     else:
         held = held.listed_as(job, now_s)
-        # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
+        # A job that is pending in a list that is older than its start has not been requeued.
         waits_again = job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
         requeued = "preempted and requeued" if waits_again else ""
         if why := requeued or (f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""):

@@ -186,7 +186,7 @@ class HolderJobs(Protocol[SettingsT_contra]):
 
     @property
     def list_age_s(self) -> float:
-        """How long ago the scheduler said at the latest what :meth:`listed` has just returned: a broker's answer is older."""
+        """The age, at most, of the answer that :meth:`listed` has just returned. Only a broker's answer has one."""
         return 0.0
 
     def unknown(self, ids: list[str]) -> frozenset[str]:

@@ -155,7 +155,7 @@ class Broker:
         body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
         head = Head(at_s, 3 * EVERY_S, len(body), mark, f"{states:08x}{news:08x}", weights)
         write_atomically(self.folder / JOBS, packed(head, body), 0o644)
-        # Whatever the clock is set to, nobody waits less.
+        # Patience runs by the monotonic clock: a step of the host's clock shortens none.
         self.guard.look(replace(jobs, weights=weights), self._nodes, self._epoch_s + now_s)
         enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())
         return max(enough_s, SOON_S, min((now_s - self._changed_s) / SLOWS, EVERY_S))

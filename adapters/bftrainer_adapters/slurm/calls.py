@@ -19,8 +19,8 @@ from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
 from bftrainer_adapters.slurm import job_list
 from bftrainer_adapters.slurm.configuration import KeptConfig
-from bftrainer_adapters.slurm.job_list import CLOCKS_S, JobList
-from bftrainer_adapters.slurm.published import NotPublishedError, Published
+from bftrainer_adapters.slurm.job_list import JobList
+from bftrainer_adapters.slurm.published import CLOCKS_S, NotPublishedError, Published
 from bftrainer_adapters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import parse_config

@@ -196,7 +196,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         else:
             mark = new_mark()
             found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
-        self.list_age_s = all_jobs.age_s() if all_jobs else 0.0
+        self.list_age_s = published.age_s(all_jobs) if all_jobs and (published := self.calls.published) else 0.0
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.limit.noted(reason)
         self.limit.update_if_due()

@@ -6,7 +6,6 @@ its own would print.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,8 +17,6 @@ _COLUMNS = {
 }  # fmt: skip
 """Free text comes last."""
 FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
-CLOCKS_S = 1.0
-"""By so much the clocks of two hosts may differ."""
 HOLDER_NAME, PILOT_NAME = NAMES = ("bftrainer-holder", "bftrainer-pilot")
 
 Job = dict[str, str]
@@ -42,10 +39,6 @@ class JobList:
     mark: str
     at_s: float | None = None
     weights: Mapping[str, int] | None = None
-
-    def age_s(self) -> float:
-        """How old it is at most."""
-        return 0.0 if self.at_s is None else time.monotonic() - self.at_s + CLOCKS_S
 
     def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
         """The wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""

@@ -17,12 +17,14 @@ from pathlib import Path
 
 from bftrainer.system.regular import open_regular
 from bftrainer.system.shared_files import while_replaced
-from bftrainer_adapters.slurm.job_list import CLOCKS_S, JobList, parse_jobs
+from bftrainer_adapters.slurm.job_list import JobList, parse_jobs
 
 JOBS = "squeue"
 """Its file is replaced last, and no other file counts without it."""
 MOST_BYTES = 64 << 20
 MOST_S = 60.0
+CLOCKS_S = 1.0
+"""By so much the clocks of two hosts may differ."""
 _HEAD_BYTES = 1 << 16
 
 
@@ -91,6 +93,10 @@ class Published:
             at_s = self.elapsed_s() - (self.now_s() - head.at_s)
             self._jobs = head, replace(parse_jobs(text, head.mark), at_s=at_s, weights=head.weights)
         return self._jobs[1]
+
+    def age_s(self, jobs: JobList) -> float:
+        """How old a list that was published is at most."""
+        return 0.0 if jobs.at_s is None else self.elapsed_s() - jobs.at_s + CLOCKS_S
 
     def _read(self, name: str, with_text: bool = True) -> tuple[Head, str]:
         path = self.folder / name

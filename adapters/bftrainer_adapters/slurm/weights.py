@@ -1,6 +1,6 @@
 """Users' weights in the split of nodes: their shares (Fairshare) in the account of holders.
 
-sacctmgr asks slurmdbd, not slurmctld. Tried with 22.05.8 on a real cluster with accounting.
+sacctmgr asks slurmdbd, not slurmctld.
 """
 
 from __future__ import annotations

@@ -98,9 +98,8 @@ def adapt_horovod(source: ScriptSource) -> str:
     source.notes.append(f"the optimizer's rate is that of one worker: no factor {hvd}.size(), no callback that sets it")
     for call in source.calls("allreduce", "broadcast", "broadcast_object", "DistributedSampler"):
         once = source.function(call) is source.function(states[0]) and call.lineno < states[0].lineno
-        if once and re.search(
-            "broadcast|reduce|val|test", source.of(source.statement(call))
-        ):  # adapt replaces another sampler
+        text = source.of(source.statement(call))
+        if once and re.search("broadcast|reduce|val|test", text):  # the sampler of training is replaced
             what = "is not run again by the workers that stay when others join: move it into the training function"
             source.notes.append(f"line {call.lineno}: {source.of(call.func)} {what}")
     return adapt_loop(source, accelerate=False)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 from bftrainer.config.hosts import host_patterns
 from bftrainer.config.pilot import NodesConfig, is_quiet
@@ -55,8 +54,8 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
         if nodes is None or nodes:
             most = len(usable if nodes is None else nodes)
             wants = None if other.wants is None else min(other.wants, most)
-            it = Sharer(other.user, other.pilot, wants, other.held, other.is_short, nodes, other.asks, other.least)
-            found.append(replace(it, weight=other.weight))
+            claim = other.held, other.is_short, nodes, other.asks, other.least, other.weight
+            found.append(Sharer(other.user, other.pilot, wants, *claim))
     return tuple(found)
 
 
@@ -66,7 +65,7 @@ def own_split(
     """What this pilot shows the others, and its part; it has ``kept`` fragments, and leaves these nodes idle on purpose.
 
     A fragment that was preempted or released is no longer held, although its holder's end may not be known yet. A holder that
-    is pending on a node that is not idle adds none: whoever was faster holds it.
+    is pending on a node that is not idle adds none: another job has the node.
     """
     nodes = known.config.nodes
     holds = sum(h.fragment.phase is not FragmentPhase.LEAVING for h in kept)

@@ -300,7 +300,7 @@ CLAIM = "bftrainer: pilot {} of {}; wants 4 short; hosts {}"
 def test_who_cannot_use_a_users_nodes_ends_no_holder_there(
     broker: Broker, tmp_path: Path, hosts: str, first: int, ended: list[str]
 ) -> None:
-    """A main job has the nodes of the other's list. At last, the user holds others than those of its own list."""
+    """A main job has the nodes of the other's list. In the last case, the user holds nodes outside its own list."""
     ann = CLAIM.format("a", "ann", "n[4-7]")
     rows = [line(n, "ann", "RUNNING", "bftrainer-holder", ann, at=f"n{first + n - 10}") for n in range(10, 14)]
     rows.append(line(20, "bea", "RUNNING", "bftrainer-pilot", CLAIM.format("b", "bea", hosts)))
