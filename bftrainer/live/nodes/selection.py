@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from bftrainer.config.hosts import matches
 from bftrainer.config.pilot import NodesConfig
-from bftrainer.core.windows import PilotJobs, free_nodes, window_ends
+from bftrainer.core.windows import EndKind, PilotJobs, free_nodes, window_ends
 from bftrainer.domain.cluster import Availability, Idle, NodeView, Observation
 
 _ASLEEP = (Availability.ASLEEP, Availability.FALLING_ASLEEP)
@@ -107,6 +107,14 @@ def in_use(seen: Observation, ours: PilotJobs) -> dict[str, int]:
 
 
 def window_ends_here(seen: Observation, pilot_jobs: PilotJobs, now_s: float) -> dict[str, float]:
-    """When the windows of nodes end, held nodes included, by this host's clock; without the windows that do not end."""
+    """When the windows of held nodes end, by this host's clock; without the windows that do not end.
+
+    A job that is planned to start by now ends no window: the scheduler preempts the holders that it has chosen. Its plan may
+    name others, as long as these take to end (22.05.8).
+    """
     ends = window_ends(seen, pilot_jobs).items()
-    return {node: now_s + end.at_s - seen.at_s for node, end in ends if end.at_s < math.inf}
+    return {
+        node: now_s + end.at_s - seen.at_s
+        for node, end in ends
+        if end.at_s < math.inf and (end.at_s > seen.at_s or end.kind is not EndKind.PENDING_JOB)
+    }
