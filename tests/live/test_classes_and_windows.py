@@ -192,6 +192,37 @@ def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp
         assert left.released_s < START_S + 140
 
 
+def test_a_job_that_starts_now_preempts_what_it_needs_and_its_plan_takes_no_other_node(tmp_path: Path) -> None:
+    """While the holders that it preempts end, Slurm's plan may name others; idle ones are left to the job."""
+    home = house(tmp_path / "s")
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", 4))
+
+    def starts() -> None:
+        home.cluster.pending += [planned("n1", home.clock.elapsed_s()), planned("n3", home.clock.elapsed_s())]
+        home.cluster.give("n3")
+
+    home.at(10, starts)
+    state = home.pilot(30)
+    assert {node_of(n) for n in state.active[0].nodes} == {"n1", "n2"}
+    assert len(home.cluster.acquired) == 2
+    assert "planned: the scheduler's window ends" not in home.reasons()
+
+
+def test_nodes_of_no_use_are_tried_once_and_again_once_a_node_in_use_is_lost(tmp_path: Path) -> None:
+    home = house(tmp_path / "s")
+    home.cluster.give(*(f"n{i}" for i in range(10)))
+    slower = {"nodes": [1, 2, 8], "samples_per_s": [10.0, 18.0, 5.0]}
+    home.submit(spec("a", 8, curve=slower, samples_per_s=None))
+    tried: list[int] = []
+    home.at(60, lambda: tried.append(len(home.cluster.acquired)))
+    home.at(60, lambda: home.cluster.take(sorted(f.node for f in home.cluster.fragments.values())[0]))
+    state = home.pilot(90)
+    assert tried == [8]
+    assert 8 < len(home.cluster.acquired) <= 16
+    assert len(state.active[0].nodes) == 2
+
+
 def test_record_knows_the_classes_too() -> None:
     nodes = [
         NodeView("g1", Availability.FREE, devices=(Device("a100", 4),)),

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from live_house import configuration
 
 from bftrainer.config.pilot import PilotConfig
+from bftrainer.core.demand_cap import DemandCap
 from bftrainer.domain.cluster import Fragment, FragmentPhase, LimitWait, NodeRequest
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, NodeDecision, Release, next_release, next_steps
 from bftrainer.live.nodes.held_fragments import HeldFragment
-from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
+from bftrainer.live.nodes.node_facts import Candidate, LimitWaits, Moment, NodeFacts, NodeMemory
 
 NOW_S = 1000.0
 NOON = datetime(2026, 3, 2, 12, 0)  # a Monday
@@ -114,6 +115,9 @@ CASES: dict[str, tuple[NodeFacts, Moment, tuple[Ask | GiveBack, ...]]] = {
         at(), (ask(2),),
     ),
     "not above a demand cap": (known(held(7), want=9, candidates=FREE, memory=CAP), at(), ()),
+    "unless fewer are left than the cap": (
+        known(held(7, LEAVING), held(8, given_back_s=1.0), want=3, candidates=FREE, memory=CAP), at(), (ask(1, 2),),
+    ),
     "unless there are other trainers": (
         known(held(7), want=3, candidates=FREE, memory=CAP, trainers=frozenset("ab")), at(), (ask(1, 2),),
     ),
@@ -271,10 +275,12 @@ def test_whatever_is_known(facts: NodeFacts, silent_s: float) -> None:
             held = {h.node for h in facts.fragments}
             idle = sum(c.node_class == name and n not in held and c.not_before_s <= NOW_S for n, c in allowed.items())
             kept_of = sum((h.node_class or "") == name and h.given_back_s is None for h in facts.fragments)
+            at_rest = (h for h in facts.fragments if h.name in after and h.fragment.phase is not LEAVING)
+            stays = sum(h.node_class == name for h in at_rest)
             assert all(
                 there + more <= c.nodes or kept_of + idle > c.tried
                 for c in facts.memory.caps
-                if (c.node_class, c.trainers) == (name, facts.trainers)
+                if c.node_class == name and c.counts(facts.trainers, stays)
             )
         if nodes.site_max_nodes is not None:
             assert len(after) + len(requests) + len(facts.peer_holders) <= max(

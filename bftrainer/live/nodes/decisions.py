@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.placement import in_name_order
 from bftrainer.config.pilot import is_quiet
+from bftrainer.core.demand_cap import DemandCap
 from bftrainer.core.fair_share import Demand, Split
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.state import Nodes
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.holding_order import looked, must_stay, parts_to_end, without_parts
-from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
+from bftrainer.live.nodes.node_facts import Candidate, LimitWaits, Moment, NodeFacts, NodeMemory
 from bftrainer.live.nodes.sharing import cheapest, own_split, room_beside, surplus
 
 LEFT_S, MOST_LEFT_S = 4.0, 20.0
@@ -99,14 +100,14 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
         [name for name, end_s in known.limit_ends if at.now_s > end_s], "planned: the holder's time limit ends"
     )
     draft.due_s += [end_s for _, end_s in known.window_ends + known.limit_ends if end_s >= at.now_s]
-    known = _in_order(known, at, draft)
+    known = _in_order(_with_caps(known, draft), at, draft)
     draft.give_back([h.name for h in above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
     draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
     demand, share = _share(known, at, draft)
     known = replace(known, memory=replace(known.memory, share=share.memory))
     if known.limit_waits.jobs:
         return replace(_make_room(known, at, draft), demand=demand, tells=share.tells)
-    memory, gives = _give_unused(known, at, draft)
+    memory, gives = _give_unused(known, at, draft, share)
     requests: tuple[NodeRequest, ...] = ()
     wanted = 0
     if not gives:
@@ -136,6 +137,13 @@ def _in_order(known: NodeFacts, at: Moment, draft: _Draft) -> NodeFacts:
     return replace(known, memory=replace(known.memory, unheld=seen))
 
 
+def _with_caps(known: NodeFacts, draft: _Draft) -> NodeFacts:
+    """Demand caps count for the same trainers, while at least as many nodes are held as these were worth."""
+    held = sizes_by_class(h for h in draft.kept if h.fragment.phase is not FragmentPhase.LEAVING)
+    caps = tuple(c for c in known.memory.caps if c.counts(known.trainers, held[c.node_class]))
+    return replace(known, memory=replace(known.memory, caps=caps))
+
+
 def _share(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[Demand | None, Split]:
     """What other pilots are shown, and the split among them; what this pilot holds above its part is given back."""
     if not known.config.nodes.share:
@@ -161,11 +169,12 @@ def _make_room(known: NodeFacts, at: Moment, draft: _Draft) -> NodeDecision:
     return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0))
 
 
-def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemory, bool]:
+def _give_unused(known: NodeFacts, at: Moment, draft: _Draft, share: Split) -> tuple[NodeMemory, bool]:
     """Give back what no trainer has used for ``unused_after_s``; at once, what is more than trainers could use at all.
 
-    The class's demand is capped at what they did use. Not if every unused node had a window that ends: then its end is
-    why it was not used, and the node is backed off from until then.
+    The class's demand is capped at what they did use, until there are more nodes than they have tried: idle ones count as
+    tried if none of these may be requested. Not if every unused node had a window that ends: then its end is why it was not
+    used, and the node is backed off from until then.
     """
     memory = known.memory
     kept_unused = {h.name: h for h in draft.kept if h.name in idle} if (idle := known.pool - known.used) else {}
@@ -188,10 +197,11 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
                 gone.append(name)
                 beyond -= size
         if any(name not in ends for name in gone):
-            before, there = caps.get(node_class), in_pool[node_class]
-            tried = before.tried if before is not None and before.trainers == known.trainers else 0
-            left = there - sum(kept_unused[name].size for name in gone)
-            caps[node_class] = DemandCap(node_class, known.trainers, left, max(there, tried))
+            wants_more = _requests(known, at, draft, frozenset(_left_idle(known)), share)[1] > 0
+            tried = in_pool[node_class] if wants_more else known.there(node_class)
+            left = in_pool[node_class] - sum(kept_unused[name].size for name in gone)
+            tried = max(tried, caps[node_class].tried if node_class in caps else 0)
+            caps[node_class] = DemandCap(node_class, known.trainers, left, tried)
         found += gone
     back_off = tuple((kept_unused[name].node, ends[name]) for name in found if name in ends)
     draft.give_back(found, "unused", back_off)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
+from bftrainer.core.demand_cap import DemandCap
 from bftrainer.core.fair_share import ShareMemory, Sharer
 from bftrainer.domain.cluster import UNKNOWN_PILOT, LimitWait, NodeRequest, PeerPilot
 from bftrainer.domain.state import Nodes
@@ -34,21 +35,6 @@ class Candidate:
     @property
     def is_part(self) -> bool:
         return self.request.cpus > 0
-
-
-@dataclass(frozen=True, slots=True)
-class DemandCap:
-    """What a set of trainers is worth in nodes of a class, since they left more unused although they could use them.
-
-    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.) They had
-    ``tried`` nodes then. With more, a trainer may run that needs more than were left. ``trainers``: their names, and what was
-    learned of them.
-    """
-
-    node_class: str
-    trainers: frozenset[str]
-    nodes: int
-    tried: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +97,11 @@ class NodeFacts:
         """Nodes of a class that trainers would use, as far as they have shown it with as many as there are at ``now_s``."""
         demand = self.demand.of(node_class)
         for cap in self.memory.caps:
-            if (
-                cap.node_class == node_class
-                and cap.trainers == self.trainers
-                and self._there(node_class, now_s) <= cap.tried
-            ):
+            if cap.node_class == node_class and self.there(node_class, now_s) <= cap.tried:
                 return min(demand, cap.nodes)
         return demand
 
-    def _there(self, node_class: str, now_s: float) -> int:
+    def there(self, node_class: str, now_s: float = math.inf) -> int:
         """Nodes of a class that are held, or idle and not backed off."""
         held = {h.node for h in self.fragments}
         idle = [c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s]
@@ -135,7 +117,7 @@ class NodeFacts:
     def total_demand(self) -> int:
         """The same of all nodes."""
         classes = {c.node_class for c in self.candidates} | {h.node_class or "" for h in self.fragments}
-        capped = {cap.node_class for cap in self.memory.caps if cap.trainers == self.trainers}
+        capped = {cap.node_class for cap in self.memory.caps}
         if not classes or not classes <= capped:
             return self.demand.total
         elsewhere = sum(n for n, own in self.demand.wants if own is not None and own not in classes)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from bftrainer.allocation.objectives import one_node_rate
+from bftrainer.core.demand_cap import DemandCap
 from bftrainer.core.fair_share import ShareMemory, Sharer, split, whole_parts
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
@@ -19,6 +20,8 @@ from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
 from bftrainer_replay.simulation.world import Arrival
 
 DEALS = 5
+UNUSED_S = 30.0
+"""``nodes.unused_after_s`` of pilots."""
 
 
 class Users(Enum):
@@ -36,10 +39,32 @@ class Users(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UserMemories:
-    """By user: the policy's memory, and the pilot's memory of the split."""
+    """By user: the policy's memory, the pilot's memory of the split, and nodes that it holds beside those of trainers."""
 
     inner: Mapping[str, object] = field(default_factory=dict)
     shares: Mapping[str, ShareMemory] = field(default_factory=dict)
+    unused: Mapping[str, Unused] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """``nodes`` that no trainer has used since ``since_s``. They are released :data:`UNUSED_S` later, with a demand cap."""
+
+    nodes: int = 0
+    since_s: float = math.inf
+    cap: DemandCap | None = None
+
+    def now(self, trainers: frozenset[str], used: int, free: int, now_s: float) -> Unused:
+        """The same, of the ``free`` nodes, while trainers have ``used``."""
+        cap = self.cap if self.cap is not None and self.cap.counts(trainers, used) else None
+        nodes = min(self.nodes, free)
+        if nodes and now_s - self.since_s >= UNUSED_S:
+            return Unused(cap=DemandCap("", trainers, used, max(used + nodes, cap.tried if cap else 0)))
+        return replace(self, nodes=nodes, cap=cap)
+
+    def after(self, nodes: int, now_s: float) -> Unused:
+        """The same with so many nodes."""
+        return replace(self, nodes=nodes, since_s=min(self.since_s, now_s) if nodes else math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +95,17 @@ class ByUser(Wrapped):
             u: sum(a.trainer.max_nodes for a in its.active) + sum(t.max_nodes for t in its.queue)
             for u, its in of_user.items()
         }
-        counts, shares, again_s = self._nodes(state, wants, {u: len(nodes) for u, nodes in held.items()}, memory.shares)
+        has, unused = {u: len(nodes) for u, nodes in held.items()}, dict[str, Unused]()
+        if self.how is Users.SHARE:
+            idle = len(state.pool) - sum(has.values())
+            for u, its in of_user.items():
+                trainers = frozenset([*(a.trainer.id for a in its.active), *(t.id for t in its.queue)])
+                unused[u] = memory.unused.get(u, Unused()).now(trainers, has[u], idle, state.at_s)
+                idle -= unused[u].nodes
+                has[u] += unused[u].nodes
+                if (cap := unused[u].cap) and has[u] + idle <= cap.tried:
+                    wants[u] = min(wants[u], cap.nodes)
+        counts, shares, again_s = self._nodes(state, wants, has, memory.shares)
         kept = {u: sorted(held[u])[: counts[u]] for u in users}
         free = sorted(state.pool.difference(*kept.values()))
         found: dict[str, int] = {}
@@ -83,8 +118,12 @@ class ByUser(Wrapped):
             decision, inner[u] = self.policy.decide(its, event)
             found |= {a.trainer.id: n for a, n in zip(its.active, decision.counts, strict=True)}
             again_s = min(again_s, math.inf if decision.wake_at_s is None else decision.wake_at_s)
+            if u in unused:
+                unused[u] = unused[u].after(counts[u] - sum(decision.counts), state.at_s)
+                again_s = min(again_s, unused[u].since_s + UNUSED_S)
         wake_at_s = again_s if again_s < math.inf else None
-        return Decision(tuple(found[a.trainer.id] for a in state.active), wake_at_s), UserMemories(inner, shares)
+        decision = Decision(tuple(found[a.trainer.id] for a in state.active), wake_at_s)
+        return decision, UserMemories(inner, shares, unused)
 
     def _nodes(
         self, state: State, wants: Mapping[str, int], held: Mapping[str, int], before: Mapping[str, ShareMemory]

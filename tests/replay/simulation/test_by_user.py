@@ -10,10 +10,11 @@ from command_line import bftrainer, complaint
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.core.demand_cap import DemandCap
 from bftrainer.domain.model import Trainer
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_papers.fixed_pool import fixed_window
-from bftrainer_replay.simulation.by_user import ByUser, Users, outcomes_by_user
+from bftrainer_replay.simulation.by_user import ByUser, Unused, Users, outcomes_by_user
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.workload.curves import TABLE_2
@@ -66,3 +67,14 @@ def test_users_of_a_table(tmp_path: Path) -> None:
     assert "relative" in bftrainer(*words, "--users", "equal").out
     table.write_text(table.read_text().replace(",bea\n", ",ann\n"))
     assert "names fewer than two users" in complaint(bftrainer(*words, "--users", "share"))
+
+
+def test_nodes_that_no_trainer_uses_go_after_a_while_and_come_back_when_another_is_lost() -> None:
+    names = frozenset({"ann-0"})
+    idle = Unused().after(3, 0.0)
+    assert idle.now(names, 12, 5, 29.0) == idle
+    gone = idle.now(names, 12, 5, 30.0)
+    assert (gone.nodes, gone.cap) == (0, DemandCap("", names, 12, 15))
+    assert gone.now(names, 12, 5, 31.0).cap == gone.cap
+    assert gone.now(names, 11, 5, 31.0).cap is None
+    assert gone.now(names | {"ann-1"}, 12, 5, 31.0).cap is None

@@ -1,0 +1,24 @@
+"""What nodes are worth to trainers that have left some unused. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DemandCap:
+    """What a set of trainers is worth in nodes of a class, since they left more unused although they could use them.
+
+    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.) They had
+    ``tried`` nodes then, idle ones included that were out of reach. With more, a trainer may run that needs more than were
+    left; with fewer than ``nodes``, what pays is another question. ``trainers``: their names, and what was learned of them.
+    """
+
+    node_class: str
+    trainers: frozenset[str]
+    nodes: int
+    tried: int
+
+    def counts(self, trainers: frozenset[str], held: int) -> bool:
+        """Whether it is of these trainers, on as many nodes at least."""
+        return trainers == self.trainers and held >= self.nodes
