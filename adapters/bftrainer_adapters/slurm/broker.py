@@ -19,7 +19,7 @@ from typing import TypeVar
 import click
 
 from bftrainer.cli.choices import DIR
-from bftrainer.core.fair_share import ShareMemory, Sharer, has_too_few, parts_of, split
+from bftrainer.core.fair_share import LONGEST_S, ShareMemory, Sharer, has_too_few, parts_of, split
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.live.nodes.sharing import rivals
@@ -66,8 +66,8 @@ class Guard:
     tell: Callable[[str], None]
     _memory: ShareMemory = field(default_factory=ShareMemory)
     _ended: frozenset[str] = frozenset()
-    _warned: frozenset[str] = frozenset()
-    """Users who have lost holders: they are not waited for again."""
+    _warned_s: dict[str, float] = field(default_factory=dict)
+    """Until when users who have lost holders are not waited for again."""
 
     def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
         """All pilots' demands, and the nodes that are idle."""
@@ -81,7 +81,9 @@ class Guard:
             self.tell(text)
         holders = {(p.user, p.pilot): p.holders for p in pilots}
         by_id = {job["%A"]: job for job in jobs.jobs}
-        above = self._memory.keep | {key for key in self._memory.keeps_since if key[0] in self._warned}
+        above = self._memory.keep | {
+            key for key in self._memory.keeps_since if now_s < self._warned_s.get(key[0], now_s)
+        }
         for own in [c for c in claims if self.account and c.key in above]:
             # As its pilot sees it: who cannot use its nodes lacks none of them. Its list counts if it holds no others.
             its = [by_id[job] for job in holders[own.key]]
@@ -92,7 +94,7 @@ class Guard:
             there = own.holds + len({*seen} & {*idle}) + sum(c.holds for c in others)
             parts = parts_of(there, [own, *others], (), now_s, self._memory.owed)
             if any(has_too_few(c, parts) and not c.finds(idle) for c in others):
-                self._warned |= {own.user}
+                self._warned_s[own.user] = now_s + LONGEST_S
                 self._end(its, parts[own.key])
 
     def _end(self, holders: list[Job], part: int) -> None:

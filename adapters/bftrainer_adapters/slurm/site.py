@@ -146,6 +146,7 @@ class SlurmBatch:
         scheduler = SlurmScheduler(settings.timeout_s, calls=calls, by_gpu=by_gpu)
         ours = replace(_pilot_jobs(settings, math.inf), cpus_per_gpu=settings.cpus_per_gpu)
         weights = Weights(calls, lambda: settings.account, settings.timeout_s)
+        shown = SlurmCalls(published=published(settings))  # a broker knows weights that are hidden from users
         if not has_table:
             ours = replace(ours, partitions=frozenset())
         return ObservedSite(
@@ -153,7 +154,7 @@ class SlurmBatch:
             ours,
             config.nodes,
             classes=config.classes,
-            pilots=SlurmPeerPilots("", "", timeout_s=settings.timeout_s, calls=calls, weights=weights).look,
+            pilots=SlurmPeerPilots("", "", timeout_s=settings.timeout_s, calls=shown, weights=weights).look,
         )
 
 

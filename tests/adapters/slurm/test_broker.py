@@ -277,6 +277,10 @@ def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broke
     rows = [*rows[:3], *(line(n, "ann", "RUNNING", "bftrainer-holder", words) for n in range(40, 45)), rows[-1]]
     guard.look(parse_jobs(printed(*rows), "m"), nodes, 210.0)
     assert "44 43 42 41" in (tmp_path / "calls").read_text(), "it takes them again: at once"
+    for at_s, n in ((3900.0, 3), (3910.0, 8)):
+        its = [line(50 + i, "ann", "RUNNING", "bftrainer-holder", words) for i in range(n)]
+        guard.look(parse_jobs(printed(*its, rows[-1]), "m"), nodes, at_s)
+    assert " 57" not in (tmp_path / "calls").read_text(), "an hour later it has its time again"
     assert told[:2] == [
         "a pilot of ann has kept 8 nodes for 120 s or more although its part is 4",
         "ended 4 holders of ann, whose part is 4: 16, 15, 14, 13",

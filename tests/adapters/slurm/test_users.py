@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,10 @@ from recorded_slurm import recorded
 
 from bftrainer.config.pilot import read_config
 from bftrainer.config.validation import check_table
+from bftrainer.system.files import write_atomically
+from bftrainer.system.users import own_name
 from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.published import JOBS, Head, packed
 
 SITE = Path(__file__).parents[3] / "docs/examples/site"
 
@@ -47,11 +52,18 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def configure(state: Path) -> None:
+    """The site's configuration, with a broker of this user."""
+    (state / "published").mkdir()
+    text = re.sub("broker_user = .*", f'broker_user = "{own_name()}"', (SITE / "site.toml").read_text())
+    (state / "bftrainer.toml").write_text(re.sub("broker = .*", f'broker = "{state}/published"', text))
+    (state / "nodes").write_text(recorded("planned.nodes.txt").replace("Partitions=", "Partitions=scavenger,"))
+
+
 @pytest.mark.parametrize("with_config", [False, True])
 def test_users_and_the_reasons_for_their_nodes(state: Path, with_config: bool) -> None:
     if with_config:
-        shutil.copy(SITE / "site.toml", state / "bftrainer.toml")
-        (state / "nodes").write_text(recorded("planned.nodes.txt").replace("Partitions=", "Partitions=scavenger,"))
+        configure(state)
     rows = [json.loads(it) for it in bftrainer("users", "--state", state, "--json").out.splitlines()]
     keys = ("user", "pilots", "wants", "holds", "part", "lacks", "nodes", "idle")
     assert [tuple(row[key] for key in keys) for row in rows] == [
@@ -71,6 +83,16 @@ def test_users_and_the_reasons_for_their_nodes(state: Path, with_config: bool) -
     assert ("Its part, by weight 2 of 4, is 4" if with_config else "Its equal part is 3") in said
     (state / "config").write_text(CONFIG.format("jobs"))
     assert "hides other users' jobs (PrivateData)" in complaint(bftrainer("users", "--state", state))
+
+
+def test_weights_come_from_the_broker(state: Path) -> None:
+    """Where Slurm hides them, users see those that their pilots go by."""
+    configure(state)
+    body = (state / "jobs").read_bytes()
+    head = Head(time.time(), 12.0, len(body), "MARK", weights={"ann": 1, "bea": 3})
+    write_atomically(state / "published" / JOBS, packed(head, body), 0o644)
+    rows = [json.loads(it) for it in bftrainer("users", "--state", state, "--json").out.splitlines()]
+    assert [(row["user"], row["weight"], row["part"]) for row in rows] == [("ann", 1, 2), ("bea", 3, 5), ("cal", 1, 1)]
 
 
 def test_what_an_administrator_copies_is_valid() -> None:
