@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bftrainer.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
-from bftrainer.domain.ports import Policy
 from bftrainer.domain.problem import Answer
-from bftrainer.domain.state import Active, Decision, Plan, State
+from bftrainer.domain.state import Active, Plan, State
+from bftrainer.persistence.journal import TimedPolicy
 from bftrainer_replay.simulation.world import ReplayTotals, ReplayWorld
 
 
@@ -44,15 +43,16 @@ class Ledger:
     """The journal of one replay. ``on_time`` is called with the time of every event, for a progress bar."""
 
     world: ReplayWorld
+    policy: TimedPolicy
     on_time: Callable[[float], None] | None = None
     keep_entries: bool = True
     entries: list[LedgerRow] = field(default_factory=list)
-    decisions: int = 0
+    took_s: list[float] = field(default_factory=list)
     _held: dict[str, int] = field(default_factory=dict)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
         """Called by the loop after every decision."""
-        self.decisions += 1
+        self.took_s.append(self.policy.took_s)
         if self.on_time is not None:
             self.on_time(event.at_s)
         for active in reversed(
@@ -91,23 +91,3 @@ class Ledger:
         """O_j(C_j) * R_j of one trainer. It still runs on C_j nodes: the decision has not been applied yet."""
         trainer, grows = active.trainer, nodes > len(active.nodes)
         return self.world.runs[trainer.id].rate * (trainer.scale_up_s if grows else trainer.scale_down_s)
-
-
-@dataclass(slots=True)
-class Stopwatch:
-    """A policy that measures how long another policy takes, in seconds of ``clock``."""
-
-    policy: Policy
-    took_s: list[float] = field(default_factory=list)
-    clock: Callable[[], float] = time.perf_counter
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
-
-    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Ask the policy and record the time."""
-        began = self.clock()
-        answer = self.policy.decide(state, event)
-        self.took_s.append(self.clock() - began)
-        return answer

@@ -16,11 +16,12 @@ from bftrainer.core.loop import run
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
+from bftrainer.persistence.journal import TimedPolicy
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.needs import check_needs, has_line, is_rigid, is_unlimited
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
+from bftrainer_replay.simulation.ledger import Ledger, LedgerRow
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, ReplayWorld
@@ -97,16 +98,16 @@ def play(
         is_rigid(policy),
         scenario.until_done,
     )
-    ledger = Ledger(world, on_time, keep_entries)
-    timed = Stopwatch(policy)
+    timed = TimedPolicy(policy)
+    ledger = Ledger(world, timed, on_time, keep_entries)
     with _rarely_collected():
         run(world, State(max_parallel), timed, ledger)
     return ReplayOutcome(
         totals=world.totals(),
         runs=tuple(world.runs.values()),
         entries=tuple(ledger.entries),
-        decisions=ledger.decisions,
-        decision_s=tuple(timed.took_s),
+        decisions=len(ledger.took_s),
+        decision_s=tuple(ledger.took_s),
         wall_s=time.perf_counter() - began,
     )
 

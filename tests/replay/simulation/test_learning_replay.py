@@ -20,6 +20,7 @@ from bftrainer.core.loop import run
 from bftrainer.domain.events import PoolChanged, RateSeen, StallSeen
 from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.domain.state import State
+from bftrainer.persistence.journal import TimedPolicy
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.comparison.compare import enriched
@@ -118,7 +119,8 @@ def test_without_noise_what_was_measured_is_believed_at_the_end() -> None:
     plain = scenario()
     said = replace(plain, arrivals=without_curves(plain.arrivals))
     world = ReplayWorld(said.window, said.arrivals, meter=Meter())
-    state = run(world, State(6), POLICY, Ledger(world))
+    timed = TimedPolicy(POLICY)
+    state = run(world, State(6), timed, Ledger(world, timed))
     assert state.measurements
     for a in state.active:
         truth = world.runs[a.trainer.id].trainer.curve
