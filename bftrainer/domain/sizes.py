@@ -1,4 +1,4 @@
-"""Legal sizes of a trainer: all of them, the largest that fits, the one its user requested."""
+"""Legal sizes of a trainer: all of them, the largest that fits."""
 
 from __future__ import annotations
 
@@ -24,8 +24,3 @@ def largest_legal(trainer: Trainer, nodes: int) -> int:
     if trainer.sizes is not None:
         return largest_of(trainer.sizes, nodes)
     return min(nodes, trainer.max_nodes) if nodes >= trainer.min_nodes else 0
-
-
-def requested(trainer: Trainer) -> int:
-    """``requested_nodes``, or the largest size of a trainer without it; 0 if there is none."""
-    return trainer.requested_nodes or max(sizes_of(trainer), default=0)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
-from bftrainer.domain.sizes import requested
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.settings import PolicySettings
-from bftrainer_papers.policies.shares import first_fit
+from bftrainer_papers.policies.shares import first_fit, requested
 
 
 @dataclass(frozen=True, slots=True)

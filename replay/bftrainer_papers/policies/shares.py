@@ -1,12 +1,17 @@
-"""Ways to divide a pool: shares by weight, first fit in an order."""
+"""Ways to divide a pool: requested sizes, shares by weight, first fit in an order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from bftrainer.domain.model import Trainer
-from bftrainer.domain.sizes import largest_legal, requested
+from bftrainer.domain.sizes import largest_legal, sizes_of
 from bftrainer.domain.state import State
+
+
+def requested(trainer: Trainer) -> int:
+    """``requested_nodes``, or the largest size of a trainer without it; 0 if there is none."""
+    return trainer.requested_nodes or max(sizes_of(trainer), default=0)
 
 
 def first_fit(state: State, order: list[int]) -> tuple[int, ...]:

@@ -9,11 +9,10 @@ from bftrainer.domain.events import Event
 from bftrainer.domain.model import rates
 from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
-from bftrainer.domain.sizes import requested
 from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_papers.policies.lengths import remaining
-from bftrainer_papers.policies.shares import first_fit
+from bftrainer_papers.policies.shares import first_fit, requested
 
 
 @dataclass(frozen=True, slots=True)
