@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_legal, sizes_of
 from bftrainer.errors import UserError
-from bftrainer.policies.plain import Plain
 from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.losses import FAMILIES
@@ -69,15 +68,6 @@ def rank_policy(
         completion(scenario.arrivals, trained),
         max((run.longest_wait_s(scenario.window.end_s) for run in trained), default=0.0),
     )
-
-
-def plain_jobs(scenario: Scenario, *, nodes: int = 0, start_s: float | None = None) -> Summary:
-    """The scenario under plain preemptible jobs, the baseline: ``work_share`` and ``done`` compare with any other policy's.
-
-    Jobs have ``nodes`` nodes (0: the smallest size of each trainer) and start in ``start_s`` (None: R_up of each trainer).
-    """
-    policy = Plain(nodes, start_s)
-    return summarize(policy.name, scenario, play(scenario, policy, keep_entries=False), 0.0, Bounds(0.0))
 
 
 def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:

@@ -14,15 +14,15 @@ from reading_logs import read
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.model import Curve, Trainer
+from bftrainer.policies.plain import Plain
 from bftrainer_replay.analysis.accounts import accounts_of
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, idle_causes
 from bftrainer_replay.analysis.partitions import partitions_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve, plain_jobs
-from bftrainer_replay.comparison.compare import plain_jobs as replayed
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
 from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
-from bftrainer_replay.simulation.play import Scenario
+from bftrainer_replay.simulation.play import Scenario, play, resource_integral_node_s
 from bftrainer_replay.simulation.world import Arrival
 
 CPU, GPU = ("c1", "c2", "c3", "c4"), ("g1", "g2", "g3", "g4")
@@ -232,6 +232,6 @@ def test_as_many_jobs_as_nodes_do_what_the_replay_of_the_policy_does() -> None:
     arrivals = tuple(
         Arrival(window.start_s, Trainer(f"job-{k}", job.curve, 1, 1, 18.0, 0.0, samples_total=1e12)) for k in range(32)
     )
-    told = replayed(Scenario(window, arrivals))
+    told = play(Scenario(window, arrivals), Plain(), keep_entries=False)
     (ours,) = plain_jobs(window, (32,), 18.0)
-    assert ours.share == pytest.approx(told.outcome_one_node_h / told.resource_integral_node_h, abs=1e-6)
+    assert ours.share == pytest.approx(told.totals.samples / resource_integral_node_s(window), abs=1e-6)

@@ -19,7 +19,6 @@ from bftrainer.domain.ports import Policy
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.plain import Plain
-from bftrainer_replay.comparison.compare import plain_jobs
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 from bftrainer_replay.simulation.bounds import bounds_of, no_cost_bound, start_bound
@@ -294,9 +293,10 @@ def test_times_until_done_and_the_fluid_bound() -> None:
     assert bound is not None
     assert bound.mean_h == pytest.approx((90.0 + 10.0) / 2 / 3600)
     assert bound.last_h == pytest.approx(90.0 / 3600)
-    summary = plain_jobs(Scenario(window, arrivals, 1))
-    assert (summary.done.mean_h, summary.done.last_h) == pytest.approx(((100.0 + 20.0) / 2 / 3600, 100.0 / 3600))
-    assert summary.work_share == pytest.approx(120.0 / (60.0 + 970.0))
+    plain = play(Scenario(window, arrivals, 1), Plain())
+    done = time_to_done(window, arrivals, plain.runs)
+    assert (done.mean_h, done.last_h) == pytest.approx(((100.0 + 20.0) / 2 / 3600, 100.0 / 3600))
+    assert plain.totals.samples == pytest.approx(120.0)
 
 
 def test_a_trainer_that_is_not_done_counts_until_the_end_and_says_so() -> None:
