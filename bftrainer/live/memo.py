@@ -7,7 +7,7 @@ A collection that changes (:class:`Table`) takes part by its frozen snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, KeysView
+from collections.abc import Callable, Iterator
 from typing import Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -69,9 +69,6 @@ class Table(Generic[V]):
 
     def get(self, name: str) -> V | None:
         return self._rows.get(name)
-
-    def names(self) -> KeysView[str]:
-        return self._rows.keys()
 
     def values(self) -> tuple[V, ...]:
         """All values, frozen: the same tuple until the table changes."""

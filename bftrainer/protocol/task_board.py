@@ -126,13 +126,8 @@ class TaskBoard:
             self._queue.appendleft(index)
             return self.source.id_of(index)
 
-    def failed(self, worker: str, error: str) -> bool:
-        """The worker's task has failed: it is taken after all others. Whether it is put aside, since it fails too often."""
-        task = self.hand_back(worker)
-        return task is not None and self.charge(task, error)
-
     def charge(self, task: TaskId, error: str) -> bool:
-        """As :meth:`failed`, for a task that was handed back."""
+        """A task that was handed back has failed. Whether it is put aside, since it fails too often."""
         index = self.source.index_of(task)
         assert index is not None, "a task that was taken"
         with self._lock:

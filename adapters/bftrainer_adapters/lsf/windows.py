@@ -28,9 +28,8 @@ _DAY_S, _WEEK_S = 86_400.0, 604_800.0
 
 @dataclass(frozen=True, slots=True)
 class BackfillWindow:
-    """``slots`` that are free for ``length_s`` (infinite: UNLIMITED), by host with ``bslots -l``."""
+    """Slots that are free for ``length_s`` (infinite: UNLIMITED), by host."""
 
-    slots: int
     length_s: float
     hosts: Mapping[str, int]
 
@@ -68,7 +67,7 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
         # Only the sum shows whether the end is missing.
         if sum(hosts.values()) != int(whole[1]):
             raise SchedulerError(f"bslots announces {whole[1]} slots and lists {sum(hosts.values())}: output truncated")
-        windows.append(BackfillWindow(int(whole[1]), parse_length(whole[2]), hosts))
+        windows.append(BackfillWindow(parse_length(whole[2]), hosts))
     if not windows:
         raise SchedulerError(f"bslots -l printed no backfill windows: {text[:60]!r}")
     return tuple(windows)

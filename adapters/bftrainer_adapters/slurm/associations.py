@@ -116,7 +116,6 @@ class Accounting:
 
     qos: dict[str, Qos] | None = None
     associations: tuple[Association, ...] = ()
-    error: str = field(default="", compare=False)
 
 
 def read_accounting(settings: SlurmSettings, config_text: str, user: str, ask: Ask) -> Accounting:
@@ -127,6 +126,6 @@ def read_accounting(settings: SlurmSettings, config_text: str, user: str, ask: A
     try:
         qos = command.parsed(qos_argv(), ask(qos_argv()), parse_qos)
         above = chain(ask, config.get("ClusterName", ""), user, settings.account, settings.partition)
-    except CommandError as error:
-        return Accounting(error=str(error))
+    except CommandError:
+        return Accounting()
     return Accounting(qos, above)

@@ -59,7 +59,6 @@ class HolderJob:
     node: str
     ends_s: float | None
     reason: str
-    comment: str
     has: tuple[str, ...] | None = None
     """The nodes that a job of several still has, if that was asked for (:func:`nodes_argv`)."""
 
@@ -148,7 +147,7 @@ def parse_holder(record: str, comment: str) -> HolderJob | None:
         raise SchedulerError(f"job {job}: {ends[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
     if words != comment and not words.startswith((f"{comment}; wants ", f"{comment}; hosts ")):
         return None
-    return HolderJob(job, state, node, None if ends in NOTHING else float(ends), reason, words)
+    return HolderJob(job, state, node, None if ends in NOTHING else float(ends), reason)
 
 
 def exists_argv(job: str) -> list[str]:

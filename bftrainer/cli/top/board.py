@@ -50,7 +50,6 @@ class TrainerRow:
     samples: float
     left_s: float | None
     remark: str
-    has_ended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class Board:
         rows = [self._row(t, place, asked) for t in self.last.trainers if ended or not t.status.is_final]
         known = {t.name for t in self.last.trainers}
         rows += [
-            TrainerRow(name, PENDING, 0, 0, None, None, 0.0, None, PENDING_REMARK, False)
+            TrainerRow(name, PENDING, 0, 0, None, None, 0.0, None, PENDING_REMARK)
             for kind, name in self.last.requests
             if kind == "submit" and name not in known
         ]
@@ -133,9 +132,7 @@ class Board:
             remark = f"number {place[t.name]} in the queue"
         shown = None if left_s is None else max(left_s, 0.0)
         status = t.status.value
-        return TrainerRow(
-            t.name, status, nodes, t.spec.max_nodes, per_s, done, t.samples_done, shown, remark, t.status.is_final
-        )
+        return TrainerRow(t.name, status, nodes, t.spec.max_nodes, per_s, done, t.samples_done, shown, remark)
 
     def _speed(self, t: TrainerRecord) -> float | None:
         """Samples per second over the last minute; None if unknown."""

@@ -17,6 +17,7 @@ from bftrainer.errors import RejectedAnswerError
 from bftrainer.persistence import codec
 from bftrainer.policies.guard import unguarded
 from bftrainer.policies.needs import is_rigid
+from bftrainer.policies.wrapped import Wrapped
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import Scenario
@@ -160,19 +161,8 @@ class Watching:
         assert len(self.plans) < 100_000, "the policy asks for wake-ups without end"
 
 
-@dataclass
-class Forgetful:
+class Forgetful(Wrapped):
     """A policy whose memory passes through the text of the journal at every event, as after a crash."""
-
-    policy: Policy
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
-
-    @property
-    def rigid(self) -> bool:
-        return is_rigid(self.policy)
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         decision, memory = self.policy.decide(replace(state, memory=codec.loads(codec.dumps(state.memory))), event)

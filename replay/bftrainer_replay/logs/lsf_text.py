@@ -40,7 +40,6 @@ def recognizes(head: str) -> bool:
 
 @dataclass
 class _Job:
-    line: int
     submit_s: float = math.nan
     start_s: float = math.nan
     end_s: float = math.nan
@@ -54,12 +53,12 @@ def read(source: Source) -> None:
     tally = source.tally
     done: list[_Job] = []
 
-    def record(line: int, texts: list[str]) -> None:
+    def record(texts: list[str]) -> None:
         changed = datetime.fromtimestamp(source.lines.path.stat().st_mtime, timezone.utc).date()
-        done.append(_job(source, line, texts, changed))
+        done.append(_job(source, texts, changed))
 
     for line, name, texts in _paragraphs(source):
-        tally.take(line, "\n".join((name, *texts)), record, line, texts)
+        tally.take(line, "\n".join((name, *texts)), record, texts)
     slots = max((count for job in done for count in job.hosts.values()), default=1)
     guessed = 0
     for job in done:
@@ -98,8 +97,8 @@ def _paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
         yield start, name, texts
 
 
-def _job(source: Source, line: int, texts: list[str], changed: date) -> _Job:
-    job = _Job(line)
+def _job(source: Source, texts: list[str], changed: date) -> _Job:
+    job = _Job()
     running = False
     for text in texts:
         found = _EVENT.match(text)
