@@ -82,6 +82,7 @@ def lab_user(lab: Lab, accounts: Sequence[str] = (), name: str = NAME) -> Iterat
     finally:
         lab.cancel_all()
         subprocess.run(["userdel", name], check=False, capture_output=True)
+        shutil.rmtree(home, ignore_errors=True)  # the next user of this name may have another uid
 
 
 def python_for_users() -> str:

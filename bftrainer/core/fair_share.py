@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 SOON_S, LATER_S = 1.0, 300.0
 """Patience before nodes are released: for a pilot that is new or had none, for another one."""
@@ -43,6 +44,7 @@ SETTLES_S = 12.0
 By default, a fall counts once two polls have shown it. Until then, a user who lost all nodes to a main job waits."""
 
 Key = tuple[str, str]
+_Known = TypeVar("_Known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +246,19 @@ def split(
     take. ``most``: nodes that all pilots together may hold.
     """
     others = [c for c in others if c.holds or c.wants]
+    holds, idle_since = {c.key: c.holds for c in others}, _inherited(was.idle_since, others, was)
+    passive = {
+        key: p for key, p in _inherited(was.passive, others, was).items()
+        if holds.get(key, 0) <= p.holds and now_s < p.until_s + p.for_s
+    }  # fmt: skip
     if all(c.user == own.user for c in others):
         calm = max(was.came.values(), default=0.0) <= RESTLESS
-        memory = ShareMemory(among=() if calm else was.among, seen_s=was.seen_s, came=was.came)
+        among = () if calm else was.among
+        memory = ShareMemory(among=among, seen_s=was.seen_s, came=was.came, idle_since=idle_since, passive=passive)
         return Split(tells=(ALONE,) if was.among and calm else (), memory=memory)
     there = int(min(own.holds + leaves + len(idle) + sum(c.holds for c in others), most))
     lately = [*was.recent[:-1], *((now_s, n) for _, n in was.recent[-1:])]  # the last number was so until now
     lately = [(at_s, n) for at_s, n in lately if now_s - at_s < SETTLES_S and there < n <= most]
-    passive = {
-        c.key: p for c in others if (p := was.passive.get(c.key)) and c.holds <= p.holds and now_s < p.until_s + p.for_s
-    }
     claims = [own, *(_counted(c, passive, now_s) for c in others)]
     recent = (*lately, (now_s, there))
     memory = replace(was, nodes=recent[0][1], recent=recent)
@@ -272,8 +277,9 @@ def split(
         if c.key in memory.keep - was.keep
     ]
     part, weights = due[own.key], {c.user: c.weight for c in claims}
-    in_vain_s = max(IN_VAIN_S, 3 * poll_s)
-    idle_since, passive, tried_s = _in_vain(claims, due, idle, was.idle_since, passive, now_s, in_vain_s)
+    in_vain_s, away_s = max(IN_VAIN_S, 3 * poll_s), max(now_s - was.seen_s, 0.0)
+    idle_since = {key: (at_s + away_s * (not key[1]), n) for key, (at_s, n) in idle_since.items()}
+    idle_since, passive, tried_s = _in_vain(claims, due, idle, idle_since, passive, now_s, in_vain_s)
     lacking = [c for c in claims[1:] if has_too_few(c, due) and memory.came.get(c.user, 0.0) <= RESTLESS]
     lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
     gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
@@ -363,6 +369,12 @@ def _with_keepers(
     return replace(was, keeps_since=since, keep=keep), again_s
 
 
+def _inherited(known: Mapping[Key, _Known], others: Sequence[Sharer], was: ShareMemory) -> dict[Key, _Known]:
+    """What is known of pilots that are gone holds for their user's next new one: any may call itself otherwise, or pause."""
+    here, new = {c.key for c in others}, {c.user: c.key for c in others if c.key not in was.first_s}
+    return {key if key in here else new.get(key[0], (key[0], "")): it for key, it in known.items()}
+
+
 def _counted(claim: Sharer, passive: Mapping[Key, Passive], now_s: float) -> Sharer:
     """The claim; of a pilot that counts with what it holds, that."""
     known = passive.get(claim.key)
@@ -376,7 +388,7 @@ def _in_vain(
     """Since when the other pilots leave nodes idle below their parts, those that count as passive, and when that may change.
     ``claims`` begin with this pilot's own.
     """
-    own, found, since = claims[0], dict(passive), dict[Key, tuple[float, int]]()
+    own, found, since = claims[0], dict(passive), {key: it for key, it in was.items() if not key[1]}
     again_s = []
     for c in claims[1:]:
         could = idle if c.nodes is None else c.nodes.intersection(idle)

@@ -309,6 +309,21 @@ def test_a_pilot_that_keeps_its_nodes_is_told_whatever_it_calls_itself() -> None
     assert "a pilot of eve has kept 8 nodes for 120 s or more although its part is 4" in told
 
 
+@pytest.mark.parametrize(("there_s", "away_s"), [(60, 0), (185, 15)])
+def test_a_user_who_takes_nothing_costs_the_others_little_whatever_its_pilots_are_called(
+    there_s: int, away_s: int
+) -> None:
+    it, had = SharedCluster(8, Pilot("ann", 8), Pilot("bea", 8)), 0
+    for second in range(3600):
+        if second % (there_s + away_s) == 0:
+            it.add(Pilot("eve", 8, f"p{second}", idles=True))
+        if second % (there_s + away_s) == there_s - 1:
+            it.remove("eve", f"p{second - there_s + 1}")
+        it.run(1)
+        had += sum(it.holds().values())
+    assert had >= 0.9 * 8 * 3600
+
+
 def test_a_node_on_its_way_between_users_is_divided_and_one_that_was_counted_twice_not_for_long() -> None:
     memory, found = ShareMemory(), list[int]()
     for at_s, theirs in ((0, 4), (60, 3), (61, 4), (70, 5), (71, 4), (80, 4), (83, 3), (84, 4), (100, 3), (113, 3)):
