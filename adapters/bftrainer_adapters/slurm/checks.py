@@ -5,6 +5,7 @@ Tried with the versions in ``TRIALS``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -133,9 +134,15 @@ def hidden(config_text: str, user: str, settings: SlurmSettings | None) -> Check
 
 
 def killing(config: Mapping[str, str], grace_s: int) -> Check:
-    """KillWait and GraceTime: how long a holder without its payload keeps its node."""
+    """KillWait and GraceTime: how long a holder without its payload keeps its node, and any other preempted job.
+
+    slurmctld ends a job after its GraceTime, but only each KillWait + MessageTimeout (seen with 22.05.8 and 26.05.5).
+    """
     kill_s = seconds(config.get("KillWait", "30"))
+    every_s = kill_s + seconds(config.get("MessageTimeout", "10"))
+    longest_s = math.ceil(grace_s / every_s) * every_s + kill_s
     detail = f"KillWait {kill_s} s, GraceTime {grace_s} s: no effect while the payload runs"
+    detail += f"; a main job waits up to {longest_s} s for other jobs in the partition that do not end at the notice"
     if kill_s + grace_s >= _LONG_KILL_S:
         return Check.warning(
             "kill wait",

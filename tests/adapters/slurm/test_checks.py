@@ -93,6 +93,7 @@ FAULTS = [
     ("epilog", "OK", "configured", "Epilog                  =", "Epilog[0]               ="),
     ("scheduler", "WARNING", "without planned starts", "sched/backfill", "sched/builtin"),
     ("scheduler", "WARNING", "every 60 s", "bf_interval=1,", "bf_interval=60,"),
+    ("kill wait", "OK", "up to 20 s for other jobs", "GraceTime=30", "GraceTime=5"),
     ("kill wait", "WARNING", "KillWait 60 s", "KillWait                = 5", "KillWait                = 60"),
     ("kill wait", "WARNING", "GraceTime 300 s", "GraceTime=30", "GraceTime=300"),
     ("user signal", "WARNING", "when GraceTime is over", ",preempt_send_user_signal", ""),
