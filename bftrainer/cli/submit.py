@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from bftrainer.client.gate import Draft
     from bftrainer.client.submission import Submitted
 
+_NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
+
 
 @click.command()
 @click.argument("file", type=FILE, required=False, metavar="[FILE.toml | SCRIPT.py]")
@@ -123,6 +125,11 @@ def submit(
         if file is not None and file.suffix != ".toml":
             file, command = None, (str(file), *command)
         base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
+    if file is None and array is None and (missing := [word for word, keys in _NEEDED if keys.isdisjoint(base.table)]):
+        raise UserError(
+            f"submit: {' and '.join(missing)} missing; expected for example: "
+            "bftrainer submit --name mnist --max-nodes 4 -- python train.py"
+        )
     waits = not allocation(state).runs  # first: Ctrl-C while it follows is to leave the trainer alone
     done: Sequence[Submitted]
     if grid or array is not None:

@@ -37,6 +37,15 @@ def submitted(tmp_path: Path, launcher: str, *command: str, config: str = "", te
 
 
 @pytest.mark.parametrize(
+    ("words", "missing"),
+    [((), "--name and --max-nodes"), (("--name", "a"), "--max-nodes"), (("--max-gpus", 2), "--name")],
+)
+def test_a_command_needs_a_name_and_a_size(tmp_path: Path, words: tuple[object, ...], missing: str) -> None:
+    told = complaint(bftrainer("submit", "--state", tmp_path, *words, "--", "python", "train.py"))
+    assert told.startswith(f"submit: {missing} missing; expected for example: bftrainer submit --name mnist ")
+
+
+@pytest.mark.parametrize(
     ("launcher", "command"),
     [
         ("torchrun", ("torchrun", "--nnodes=2", "train.py")),
