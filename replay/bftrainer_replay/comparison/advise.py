@@ -61,6 +61,7 @@ class Advice:
     ``cohort`` is the policy of that name with constants fitted to the log; None if too few nodes leave.
     """
 
+    measure: str
     choices: tuple[SettingChoice, ...]
     min_window_s: float
     longest_s: float
@@ -98,7 +99,7 @@ def recommend(base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arri
     measure = "outcome_samples" if alike else "outcome_one_node_h"
     choices = tuple(_choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel"))
     slowest_s = max(arrival.trainer.growth_s + arrival.trainer.scale_down_s for arrival in arrivals)
-    return Advice(choices, float(math.ceil(slowest_s)), holder_limit_s(window))
+    return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
 
 
 def holder_limit_s(window: LogWindow) -> float:
