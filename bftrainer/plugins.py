@@ -24,14 +24,9 @@ LAUNCHER_GROUP = "bftrainer.launchers"
 SITE_GROUP = "bftrainer.sites"
 
 
-def policy_names() -> tuple[str, ...]:
-    """All installed policies, by name."""
-    return tuple(sorted(_installed(POLICY_GROUP)))
-
-
-def launcher_names() -> tuple[str, ...]:
-    """All installed launchers, by name."""
-    return tuple(sorted(_installed(LAUNCHER_GROUP)))
+def installed_names(group: str) -> tuple[str, ...]:
+    """The names of all installed policies, launchers or sites, sorted."""
+    return tuple(sorted(_installed(group)))
 
 
 @lru_cache  # reads the entry points of all packages: 5 ms
@@ -41,11 +36,6 @@ def driver_module(launcher: str, where: str = "") -> str:
     if launcher not in points:
         raise UnknownNameError("launcher", launcher, points, where)
     return points[launcher].value
-
-
-def site_names() -> tuple[str, ...]:
-    """All installed sites, by name."""
-    return tuple(sorted(_installed(SITE_GROUP)))
 
 
 def load_site(name: str) -> object:

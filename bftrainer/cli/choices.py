@@ -1,4 +1,4 @@
-"""Types of options: paths, and names, either fixed ones (``click.Choice``) or those that installed packages extend.
+"""Options in a row, and their types: paths, and names, either fixed ones (``click.Choice``) or those that packages extend.
 
 :class:`NameChoice` loads its names when a value is checked or completed, so ``--help`` imports no plug-in.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     _ParamType = click.ParamType[str]  # generic since click 8.4
 else:
     _ParamType = click.ParamType
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def with_options(*options: Decorator) -> Decorator:
+    """Gives a command these arguments and options; its help has them in this order."""
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 class NameChoice(_ParamType):
@@ -74,10 +81,10 @@ class PathNamed(click.Path):
         return self._metavar
 
 
-def _policies() -> Iterable[str]:
-    from bftrainer.plugins import policy_names
+def _installed(group: str) -> Iterable[str]:
+    from bftrainer.plugins import installed_names
 
-    return policy_names()
+    return installed_names(group)
 
 
 def _objectives() -> Iterable[str]:
@@ -86,29 +93,17 @@ def _objectives() -> Iterable[str]:
     return OBJECTIVES
 
 
-def _sites() -> Iterable[str]:
-    from bftrainer.plugins import site_names
-
-    return site_names()
-
-
 def _schedulers() -> Iterable[str]:
     from bftrainer.live.site import batch_systems
 
     return (name for name, _ in batch_systems())
 
 
-def _launchers() -> Iterable[str]:
-    from bftrainer.plugins import launcher_names
-
-    return launcher_names()
-
-
 FILE, DIR = PathNamed("FILE", dir_okay=False), PathNamed("DIR", file_okay=False)
-POLICY = NameChoice("policy", _policies, custom=True, parameters=True)
+POLICY = NameChoice("policy", partial(_installed, "bftrainer.policies"), custom=True, parameters=True)
 OBJECTIVE = NameChoice("objective", _objectives, custom=True)
 OBJECTIVES = NameChoice("objective", _objectives, custom=True, several=True)
-LAUNCHER = NameChoice("launcher", _launchers)
-HOLDER = NameChoice("holder", _sites)
+LAUNCHER = NameChoice("launcher", partial(_installed, "bftrainer.launchers"))
+HOLDER = NameChoice("holder", partial(_installed, "bftrainer.sites"))
 SCHEDULER = NameChoice("scheduler", _schedulers)
 SOLVER = click.Choice(["auto", "exact", "highs", "gurobi"])

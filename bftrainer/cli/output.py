@@ -7,20 +7,15 @@ files) may contain terminal escapes and line breaks; they are shown as escapes. 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeVar
 
 import click
 
 from bftrainer.system.printable import printable
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def json_option(command: F) -> F:
-    """``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+"""``--json``."""
 
 
 def say(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import with_options
 from bftrainer.cli.output import counted, say
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
@@ -16,17 +16,15 @@ from bftrainer.errors import UserError
 if TYPE_CHECKING:
     from bftrainer.persistence.spool import RequestKind
 
-F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 10
 
 
-def _selection(command: F) -> F:
-    """Names, patterns and ``--group``."""
-    group = click.option(
+_selection = with_options(
+    click.argument("trainers", nargs=-1, metavar="[NAME|PATTERN...]"),
+    click.option(
         "--group", metavar="NAME", help="All trainers of a group; with names, only the named ones of the group."
-    )
-    names = click.argument("trainers", nargs=-1, metavar="[NAME|PATTERN...]")
-    return names(group(command))
+    ),
+)
 
 
 @click.command()

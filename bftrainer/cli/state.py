@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
 from bftrainer.cli.choices import DIR
 from bftrainer.client.state_dir import DEFAULT, STATE_VARIABLE, default_state
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def state_option(command: F) -> F:
-    """``--state DIR``, or $BFTRAINER_STATE."""
-    return click.option(
-        "--state",
-        type=DIR,
-        default=default_state,
-        show_default=f"${STATE_VARIABLE}, or {DEFAULT}",
-        help="State directory of the pilot.",
-    )(command)
-
-
+state_option = click.option(
+    "--state",
+    type=DIR,
+    default=default_state,
+    show_default=f"${STATE_VARIABLE}, or {DEFAULT}",
+    help="State directory of the pilot.",
+)
+"""``--state DIR``, or $BFTRAINER_STATE."""
 set_option = click.option(
     "--set",
     "assignments",

@@ -282,10 +282,10 @@ class PilotConfig(ConfigTable):
     @model_validator(mode="after")
     def _check(self) -> PilotConfig:
         for key, value in sorted((self.model_extra or {}).items()):
-            from bftrainer.plugins import site_names  # installed packages are searched
+            from bftrainer.plugins import SITE_GROUP, installed_names  # installed packages are searched
 
-            if key not in site_names():
-                raise InvalidValueError(str(UnknownNameError("key", key, (*type(self).model_fields, *site_names()))))
+            if key not in (sites := installed_names(SITE_GROUP)):
+                raise InvalidValueError(str(UnknownNameError("key", key, (*type(self).model_fields, *sites))))
             if not isinstance(value, dict):
                 raise InvalidValueError(f"{key}: expected a table, got {value!r:.60}")
         if self.nodes.unit == "gpu":

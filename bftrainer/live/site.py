@@ -21,7 +21,7 @@ from bftrainer.errors import InvalidValueError, UnknownNameError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.trainers.trainer_message import driver_settings
-from bftrainer.plugins import load_site, site_names
+from bftrainer.plugins import SITE_GROUP, installed_names, load_site
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def find_site(name: str) -> SitePlugin:
 
 def batch_systems() -> Iterator[tuple[str, BatchSystem]]:
     """The installed sites with a scheduler, by name."""
-    for name in site_names():
+    for name in installed_names(SITE_GROUP):
         if (batch := find_site(name).batch) is not None:
             yield name, batch
 
@@ -141,7 +141,11 @@ def observed_site(
     slots_per_node: int | None = None,
 ) -> ObservedSite:
     """The cluster of a scheduler, only to be observed; raises :class:`UnknownNameError`."""
-    known = dict(batch_systems()) if scheduler not in site_names() else {scheduler: find_site(scheduler).batch}
+    known = (
+        dict(batch_systems())
+        if scheduler not in installed_names(SITE_GROUP)
+        else {scheduler: find_site(scheduler).batch}
+    )
     batch = known.get(scheduler)
     if batch is None:
         raise UnknownNameError("scheduler", scheduler, dict(batch_systems()))

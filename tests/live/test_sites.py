@@ -32,7 +32,7 @@ from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.errors import InputFileError, UnknownNameError
 from bftrainer.live import site as sites
 from bftrainer.live.site import batch_systems, build_site, find_site, observed_site
-from bftrainer.plugins import site_names
+from bftrainer.plugins import SITE_GROUP, installed_names
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.files import write_atomically
 from bftrainer_adapters.allocation import SITE as ALLOCATION
@@ -44,9 +44,9 @@ from bftrainer_replay.playback.trace_site import Timeline, TraceCluster, read_ti
 
 
 def test_the_installed_sites() -> None:
-    assert site_names() == ("allocation", "lsf", "slurm", "trace")
+    assert installed_names(SITE_GROUP) == ("allocation", "lsf", "slurm", "trace")
     assert [name for name, _ in batch_systems()] == ["lsf", "slurm"]
-    assert {name for name in site_names() if find_site(name).runs_here} == {"trace"}
+    assert {name for name in installed_names(SITE_GROUP) if find_site(name).runs_here} == {"trace"}
 
 
 def test_a_name_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_name_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> No
     assert "unknown holder 'pbs'" in complaint(bftrainer("init", "--holder", "pbs", "--state", tmp_path / "s"))
 
 
-@pytest.mark.parametrize("name", site_names())
+@pytest.mark.parametrize("name", installed_names(SITE_GROUP))
 def test_init_writes_a_configuration_that_can_be_read(name: str, tmp_path: Path) -> None:
     assert bftrainer("init", "--holder", name, "--state", tmp_path / "s").status == 0
     path = tmp_path / "s" / "bftrainer.toml"

@@ -67,9 +67,10 @@ def _live(state: Path | None, keep: Path) -> list[Check]:
         from bftrainer.cli.doctor.pilot import examine_pilot
 
         return examine_pilot(state, keep)
-    from bftrainer.plugins import site_names
+    from bftrainer.plugins import SITE_GROUP, installed_names
 
-    return [dataclasses.replace(check, required=False) for name in site_names() for check in _site(name, keep)]
+    sites = installed_names(SITE_GROUP)
+    return [dataclasses.replace(check, required=False) for name in sites for check in _site(name, keep)]
 
 
 def _site(name: str, keep: Path) -> list[Check]:

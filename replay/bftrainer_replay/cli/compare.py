@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def _policies_or_all() -> tuple[str, ...]:
-    from bftrainer.plugins import policy_names
+    from bftrainer.plugins import POLICY_GROUP, installed_names
 
-    return ("all", *policy_names())
+    return ("all", *installed_names(POLICY_GROUP))
 
 
 POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters=True, several=True)
@@ -103,7 +103,7 @@ def compare(
     """
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.allocation.objectives import usual_objective
-    from bftrainer.plugins import policy_names
+    from bftrainer.plugins import POLICY_GROUP, installed_names
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.comparison.compare import columns, enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
@@ -128,7 +128,7 @@ def compare(
     }
     first, *others = settings
     policies = policies or ("all" if state is None else "bftrainer,plain")
-    names = policy_names() if policies == "all" else tuple(dict.fromkeys(policies.split(",")))
+    names = installed_names(POLICY_GROUP) if policies == "all" else tuple(dict.fromkeys(policies.split(",")))
     built = {name: _policy(name, settings[first], must=policies != "all") for name in names}
     if "bftrainer" in built:
         built |= {f"bftrainer, {each}": _policy("bftrainer", settings[each], must=True) for each in others}

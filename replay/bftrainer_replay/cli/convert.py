@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.choices import FILE
+from bftrainer.cli.choices import FILE, with_options
 from bftrainer_replay.cli.choices import written
-from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
+from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.cli.log_options import LogChoice, read_log
 from bftrainer_replay.logs.event_log import write_event_log
 
@@ -22,7 +22,7 @@ from bftrainer_replay.logs.event_log import write_event_log
     metavar="M",
     help="Number of nodes in the cluster.  [default: from the log, or estimated]",
 )
-@with_import_options
+@with_options(*OPTIONS)
 def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) -> None:
     """Convert LOG of any known format to an event log (time,joined,left; UTC).
 

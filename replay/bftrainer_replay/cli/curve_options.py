@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import with_options
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import SHARED_BY
 
 if TYPE_CHECKING:
     from bftrainer.domain.model import Curve
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 KNOWN, LEARN = "known", "learn"
 
 
-def curve_options(command: _Command) -> _Command:
-    """``--curves``, ``--noise`` and ``--lessons``."""
-    for option in reversed(
-        (
-            click.option(
-                "--curves",
-                multiple=True,
-                metavar="FILE|HOW",
-                help="FILE: throughput curves (model,nodes_1,nodes_2,...).  [default: the paper's Table 2]  "
-                "HOW: known, or learn (the policy is told no curves, and measures them). Specify FILE, HOW or both.",
-            ),
-            click.option("--noise", default=0.0, help="Relative error of a measurement, like 0.1."),
-            click.option(
-                "--lessons",
-                type=SHARED_BY,
-                default="model",
-                help="Share measurements between trainers of one model, or keep them per trainer.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+curve_options = with_options(
+    click.option(
+        "--curves",
+        multiple=True,
+        metavar="FILE|HOW",
+        help="FILE: throughput curves (model,nodes_1,nodes_2,...).  [default: the paper's Table 2]  "
+        "HOW: known, or learn (the policy is told no curves, and measures them). Specify FILE, HOW or both.",
+    ),
+    click.option("--noise", default=0.0, help="Relative error of a measurement, like 0.1."),
+    click.option(
+        "--lessons",
+        type=SHARED_BY,
+        default="model",
+        help="Share measurements between trainers of one model, or keep them per trainer.",
+    ),
+)
+"""``--curves``, ``--noise`` and ``--lessons``."""
 
 
 def curves_of(given: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:

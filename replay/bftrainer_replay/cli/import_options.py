@@ -1,6 +1,5 @@
 """The options for job logs, which every command with LOG has in addition to those of the window."""
 
-from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -97,13 +96,6 @@ OPTIONS = (
     ),
 )  # fmt: skip
 NAMES = tuple(it.name for it in fields(ImportOptions) if it.name not in ("machine_nodes", "more_files"))
-
-
-def with_import_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, as keyword arguments with the names in NAMES."""
-    for option in reversed(OPTIONS):
-        function = option(function)
-    return function
 
 
 def import_options(machine_nodes: int | None, given: dict[str, Any]) -> ImportOptions:

@@ -23,9 +23,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from bftrainer.cli.choices import FILE
+from bftrainer.cli.choices import FILE, with_options
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
+from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import zone_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
@@ -122,8 +122,7 @@ def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]
         importing = replace(importing, more_files=tuple(files[1:]))
         return function(choice=LogChoice(files[0], start, hours, nodes, node_list, importing, partition), **others)
 
-    decorated = with_window_options(with_import_options(with_choice))
-    return log_parameter(decorated)  # type: ignore[no-any-return]  # click's decorators keep the type
+    return with_options(log_parameter, *_WINDOW_OPTIONS, *OPTIONS)(with_choice)
 
 
 def _on_disk(log: Path, most: int | None) -> Path:
@@ -140,13 +139,6 @@ def _on_disk(log: Path, most: int | None) -> Path:
             if left < 0:
                 raise UserError("standard input has more bytes than --max-bytes allows")
     return copy
-
-
-def with_window_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of the window, as keyword arguments of their names."""
-    for option in reversed(_WINDOW_OPTIONS):
-        function = option(function)
-    return function
 
 
 def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:

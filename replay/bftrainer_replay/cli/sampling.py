@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,13 +25,12 @@ _OTHERS = 0.7
 """Of a replay's time: what policies that do not optimize take."""
 
 
-def full_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --full."""
-    return click.option(
-        "--full",
-        is_flag=True,
-        help="Replay all of a long log.  [default: pieces drawn over it, enough for a few minutes]",
-    )(function)
+full_option = click.option(
+    "--full",
+    is_flag=True,
+    help="Replay all of a long log.  [default: pieces drawn over it, enough for a few minutes]",
+)
+"""``--full``."""
 
 
 def sample_of(window: LogWindow, source: SweepWorkload, cells: Sequence[Cell], *, full: bool, base: Cell) -> LogSample:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.cli.choices import FILE, OBJECTIVE
+from bftrainer.cli.choices import FILE, OBJECTIVE, with_options
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import WORKLOAD
 from bftrainer_replay.cli.sweeping import cores
@@ -55,10 +55,7 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
         table = WorkloadTable(trainers=trainers, curves=curves, kind=workload, model=model)
         return function(table=table, **others)
 
-    decorated: Callable[..., Any] = with_table
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
+    return with_options(*_OPTIONS)(with_table)
 
 
 def _jobs(context: click.Context, parameter: click.Parameter, value: int | None) -> int:
@@ -67,15 +64,14 @@ def _jobs(context: click.Context, parameter: click.Parameter, value: int | None)
     return value or cores()
 
 
-def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --jobs: the number of processes, by default one per core."""
-    return click.option(
-        "--jobs",
-        type=int,
-        metavar="N",
-        callback=_jobs,
-        help="Number of processes, one core each.  [default: all cores]",
-    )(function)
+jobs_option = click.option(
+    "--jobs",
+    type=int,
+    metavar="N",
+    callback=_jobs,
+    help="Number of processes, one core each.  [default: all cores]",
+)
+"""``--jobs``."""
 
 
 def _max_parallel(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:

@@ -12,7 +12,7 @@ from browser import Browser
 from live_house import house, spec
 
 from bftrainer.cli.main import run
-from bftrainer.plugins import policy_names
+from bftrainer.plugins import POLICY_GROUP, installed_names
 from bftrainer_replay.comparison.compare import enriched
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.workload.curves import TABLE_2
@@ -34,7 +34,7 @@ def test_all_policies_are_ranked_with_one_denominator(
     assert run(["replay", "compare", *inputs, "--max-parallel", "10", "--json", "--out", str(tmp_path / "out")]) == 0
     out, notes = capfd.readouterr()
     rows = json.loads(out)
-    assert {row["policy"] for row in rows} == set(policy_names()) - {"specon"}
+    assert {row["policy"] for row in rows} == set(installed_names(POLICY_GROUP)) - {"specon"}
     assert "policy specon moves trainers between workers" in notes
     assert len({row["static_outcome_samples"] for row in rows}) == 1
     hours = [row["outcome_one_node_h"] for row in rows]
