@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -210,22 +211,19 @@ class Registry:
 
     def fragments(self, *, open_only: bool = False, last: int = 1_000_000) -> tuple[FragmentRecord, ...]:
         """The audit, oldest first."""
-        where = "WHERE released_s IS NULL" if open_only else ""
-        rows = self.store.read(
-            f"SELECT * FROM (SELECT * FROM fragments {where} ORDER BY number DESC LIMIT ?) ORDER BY number",  # noqa: S608
-            last,
-        )
+        rows = self._latest("fragments WHERE released_s IS NULL" if open_only else "fragments", last)
         return tuple(FragmentRecord(**{name: r[name] for name in FragmentRecord.__dataclass_fields__}) for r in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""
-        where, values = ("WHERE subject = ?", (subject,)) if subject is not None else ("", ())
-        rows = self.store.read(
-            f"SELECT * FROM (SELECT * FROM notes {where} ORDER BY number DESC LIMIT ?) ORDER BY number",  # noqa: S608
-            *values,
-            last,
-        )
+        of, values = ("notes WHERE subject = ?", (subject,)) if subject is not None else ("notes", ())
+        rows = self._latest(of, *values, last)
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
+
+    def _latest(self, of: str, *values: object) -> list[sqlite3.Row]:
+        """The last rows of a table, oldest first."""
+        query = f"SELECT * FROM (SELECT * FROM {of} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours
+        return self.store.read(query, *values)
 
 
 @lru_cache(maxsize=1024)  # frozen, and read again at every submission

@@ -95,8 +95,7 @@ class RegistryWriter:
 
     def carried_out(self, spool_name: str, at_s: HostS) -> None:
         """Record a command, so that it is not carried out twice."""
-        with self.store.writing("command") as db:
-            db.execute("INSERT OR IGNORE INTO commands VALUES (?, ?)", (spool_name, at_s))
+        self.store.write("command", "INSERT OR IGNORE INTO commands VALUES (?, ?)", spool_name, at_s)
 
     def add_usage(self, usage: tuple[Usage, ...], beat_s: HostS) -> None:
         """Write usage since the last call, and the heartbeat, in one commit."""
@@ -115,35 +114,30 @@ class RegistryWriter:
             db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
 
     def rung(self, rung: Rung) -> None:
-        with self.store.writing("rung") as db:
-            values = rung.group, rung.rule, rung.samples, rung.trainer, rung.value
-            db.execute("INSERT OR IGNORE INTO rungs VALUES (?, ?, ?, ?, ?)", values)
+        values = rung.group, rung.rule, rung.samples, rung.trainer, rung.value
+        self.store.write("rung", "INSERT OR IGNORE INTO rungs VALUES (?, ?, ?, ?, ?)", *values)
 
     def fragment_asked(self, name: str, node: str, at_s: HostS) -> None:
-        with self.store.writing("fragment asked") as db:
-            db.execute("INSERT OR IGNORE INTO fragments (name, node, asked_s) VALUES (?, ?, ?)", (name, node, at_s))
+        statement = "INSERT OR IGNORE INTO fragments (name, node, asked_s) VALUES (?, ?, ?)"
+        self.store.write("fragment asked", statement, name, node, at_s)
 
     def fragment_taken(self, name: str, at_s: HostS) -> None:
-        with self.store.writing("fragment taken") as db:
-            db.execute("UPDATE fragments SET taken_s = ? WHERE name = ? AND taken_s IS NULL", (at_s, name))
+        statement = "UPDATE fragments SET taken_s = ? WHERE name = ? AND taken_s IS NULL"
+        self.store.write("fragment taken", statement, at_s, name)
 
     def fragment_asked_back(self, name: str, at_s: HostS, reason: str) -> None:
         """The scheduler preempts the fragment, or the pilot releases it."""
-        with self.store.writing("fragment asked back") as db:
-            db.execute(
-                "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND asked_back_s IS NULL",
-                (at_s, reason, name),
-            )
+        statement = "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND asked_back_s IS NULL"
+        self.store.write("fragment asked back", statement, at_s, reason, name)
 
     def fragment_released(self, name: str, at_s: HostS, reason: str) -> None:
-        with self.store.writing("fragment released") as db:
-            db.execute(
-                "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), reason = CASE "
-                # Only when the job is over does the scheduler say that a user has canceled it.
-                "WHEN reason = '' OR (reason LIKE 'preempted%' AND ?2 LIKE 'canceled%') THEN ?2 ELSE reason END "
-                "WHERE name = ?3 AND released_s IS NULL",
-                (at_s, reason, name),
-            )
+        statement = (
+            "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), reason = CASE "
+            # Only when the job is over does the scheduler say that a user has canceled it.
+            "WHEN reason = '' OR (reason LIKE 'preempted%' AND ?2 LIKE 'canceled%') THEN ?2 ELSE reason END "
+            "WHERE name = ?3 AND released_s IS NULL"
+        )
+        self.store.write("fragment released", statement, at_s, reason, name)
 
     def fragments_reached(self, reached: Iterable[StageReached]) -> None:
         """Instants of fragments that the audit has no column for."""
@@ -152,9 +146,8 @@ class RegistryWriter:
                 db.executemany("INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)", rows)
 
     def note(self, at_s: HostS, kind: str, subject: str, text: str) -> None:
-        with self.store.writing("note") as db:
-            values = at_s, kind, _text(subject), _text(text)
-            db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", values)
+        statement = "INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)"
+        self.store.write("note", statement, at_s, kind, _text(subject), _text(text))
 
 
 def _text(value: object) -> object:

@@ -61,11 +61,22 @@ class Store:
     def writing(self, step: str) -> Iterator[sqlite3.Connection]:
         """One transaction, on disk when the block ends. Raises :class:`StoreError`, or :class:`LeaseLostError`."""
         self._at_step(f"{step}: before")
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._transaction(step):
             self._check_lease()
             yield self._connection
             self._at_step(f"{step}: written")
+        self._at_step(f"{step}: committed")
+
+    def write(self, step: str, statement: str, *values: object) -> None:
+        """A transaction of one statement."""
+        with self.writing(step) as db:
+            db.execute(statement, values)
+
+    @contextmanager
+    def _transaction(self, step: str) -> Iterator[None]:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
             self._connection.execute("COMMIT")
         except BaseException as error:
             with suppress(sqlite3.Error):
@@ -73,7 +84,6 @@ class Store:
             if isinstance(error, sqlite3.Error):
                 raise StoreError(f"{self.path}: cannot be written ({step}): {error}") from error
             raise
-        self._at_step(f"{step}: committed")
 
     def read(self, query: str, *values: object) -> list[sqlite3.Row]:
         """Rows of a query. Raises :class:`StoreError`."""
@@ -100,8 +110,7 @@ class Store:
         On the same host a live process keeps the lease, however old its heartbeat is (it may be stopped, and resume). On
         another host its job must be gone (``job_is_gone``; None: unknown), or, without a job, its heartbeat three leases old.
         """
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self._transaction("lease"):
             last = self.holder()
             if last is not None and last.process != process and _keeps_off(last, job_id, now_s, lease_s, job_is_gone):
                 job = f", job {last.job_id}" if last.job_id else ""
@@ -113,13 +122,6 @@ class Store:
                 "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?)",
                 (socket.gethostname(), process.pid, process.started, job_id, now_s, now_s),
             )
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise StoreError(f"{self.path}: cannot be written (lease): {error}") from error
-            raise
         self._holder = process
         return last
 
@@ -129,8 +131,7 @@ class Store:
         return self._holder is not None
 
     def drop_lease(self) -> None:
-        with self.writing("lease dropped") as db:
-            db.execute("DELETE FROM lease")
+        self.write("lease dropped", "DELETE FROM lease")
         self._holder = None
 
     def _check_lease(self) -> None:
