@@ -72,11 +72,11 @@ class Explanation:
     entry: JournalEntry
     pool: int
     queue: int
-    place: int | None
     share: NodeShare
     shares: tuple[NodeShare, ...]
-    stake: Stake | None
-    why: str
+    place: int | None = None
+    stake: Stake | None = None
+    why: str = ""
     told: Trainer | None = None
 
     @property
@@ -138,6 +138,7 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
     mine = next((s for s in shares if s.id == trainer), None)
     places = {t.id: place for place, t in enumerate(state.queue, 1)}
     pool = len(state.pool)
+    found = Explanation(trainer, entry, pool, len(state.queue), mine or NodeShare(trainer, 0, 0), shares)
     if mine is None:
         if trainer not in places:
             raise UserError(
@@ -148,15 +149,13 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
             f"it is number {places[trainer]} in the queue: {len(shares)} trainers were admitted before it, and at most "
             f"{state.max_parallel} are admitted at once (max_parallel)"
         )
-        return Explanation(
-            trainer, entry, pool, len(state.queue), places[trainer], NodeShare(trainer, 0, 0), shares, None, why
-        )
+        return replace(found, place=places[trainer], why=why)
     if kept := entry.plan.decision.kept:
         why = f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
-        return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, None, why)
+        return replace(found, why=why)
     if mine.before == mine.after and (until_s := _gathers_until_s(entry.plan.memory)) is not None:
         why = f"nodes have just joined; running trainers are moved once, after {until_s - state.at_s:.1f} s (gather_s)"
-        return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, None, why)
+        return replace(found, why=why)
     j = shares.index(mine)
     if state.active[j].trainer.fill:
         trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
@@ -164,14 +163,12 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
             f"it takes what no training gains from: of {pool} nodes, trainings have {trained}, and pools that fill share the "
             f"other {pool - trained}, up to max_nodes (fill)"
         )
-        return Explanation(
-            trainer, entry, pool, len(state.queue), None, mine, shares, None, why, state.active[j].trainer
-        )
+        return replace(found, why=why, told=state.active[j].trainer)
     stake = _stake(entry, state, trainer)
     why = _by_class_or_end(entry, state, j) or (_in_line(state, j) if stake is None and not mine.after else "")
     told = state.active[j].trainer
     why = why or _why(mine, stake, shares, _of_class(state, mine), told.max_nodes, entry)
-    return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why, told)
+    return replace(found, stake=stake, why=why, told=told)
 
 
 def _gathers_until_s(memory: object) -> float | None:

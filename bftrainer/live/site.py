@@ -141,12 +141,7 @@ def observed_site(
     slots_per_node: int | None = None,
 ) -> ObservedSite:
     """The cluster of a scheduler, only to be observed; raises :class:`UnknownNameError`."""
-    known = (
-        dict(batch_systems())
-        if scheduler not in installed_names(SITE_GROUP)
-        else {scheduler: find_site(scheduler).batch}
-    )
-    batch = known.get(scheduler)
+    batch = find_site(scheduler).batch if scheduler in installed_names(SITE_GROUP) else None
     if batch is None:
         raise UnknownNameError("scheduler", scheduler, dict(batch_systems()))
     return batch.observe(config, where, clock, slots_per_node)
