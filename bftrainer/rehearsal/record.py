@@ -83,6 +83,11 @@ class Record:
         acts = [played.act for played in self.played if played.at_s <= at_s]
         return acts[-1] if acts else None
 
+    def saved_by(self, at_s: float) -> list[int]:
+        """The steps whose checkpoints were on disk at a time, in the order in which they were saved."""
+        saves = (line for line in self.lines if line.get("phase") == Phase.CHECKPOINTED and is_whole(line.get("step")))
+        return [int(line["step"]) for line in saves if float(line["time"]) <= at_s]
+
     def of(self, *kinds: object) -> list[Played]:
         """The played acts of these kinds."""
         return [played for played in self.played if played.act.kind in kinds]
@@ -131,12 +136,11 @@ def stretches(lines: Iterable[Line]) -> list[Stretch]:
 def boundaries(record: Record) -> list[Boundary]:
     """All changes from one stretch to the next, with the act in which the next one began."""
     found = []
-    saves = [line for line in record.lines if line.get("phase") == Phase.CHECKPOINTED and is_whole(line.get("step"))]
     for old, new in itertools.pairwise(stretches(record.lines)):
-        acts = [played.act for played in record.played if played.at_s <= float(new.first["time"])]
-        saved = [int(line["step"]) for line in saves if float(line["time"]) <= float(new.first["time"])]
-        if acts:
-            found.append(Boundary(acts[-1], old.last, new.first, saved[-1] if saved else None))
+        at_s = float(new.first["time"])
+        saved = record.saved_by(at_s)
+        if (act := record.act_at(at_s)) is not None:
+            found.append(Boundary(act, old.last, new.first, saved[-1] if saved else None))
     return found
 
 

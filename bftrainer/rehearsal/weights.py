@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import itertools
 
-from bftrainer.protocol.progress_line import Phase
-from bftrainer.rehearsal.record import Record, is_whole
+from bftrainer.rehearsal.record import Record
 from bftrainer.rehearsal.scenario import ActKind
 
 _REMEDY = "save weights, optimizer and step of the same moment: after optimizer.step(), with the step that was reported"
@@ -26,11 +25,10 @@ def of_another_step(record: Record) -> tuple[str, str] | None:
     if not lines:
         return None
     initial, known = lines[0].begun, {lines[0].step: lines[0].weights}
-    saves = [line for line in record.lines if line.get("phase") == Phase.CHECKPOINTED and is_whole(line.get("step"))]
     for old, new in itertools.pairwise(lines):
         if new.incarnation != old.incarnation:
             act = record.act_at(new.at_s)
-            saved = [int(line["step"]) for line in saves if float(line["time"]) <= new.at_s]
+            saved = record.saved_by(new.at_s)
             planned = act is not None and act.kind is ActKind.START
             if saved and saved[-1] in known and new.begun != known[saved[-1]]:
                 if planned and new.begun == initial:
