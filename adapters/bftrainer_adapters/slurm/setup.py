@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm.hostlists import NOTHING, HostLists
-from bftrainer_adapters.slurm.text import whole_lines
+from bftrainer_adapters.slurm.text import value_of, whole_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +153,7 @@ _ALONE = re.compile(r"\s(OverSubscribe=EXCLUSIVE|Exclusive=(NODE|USER|TOPO)|Excl
 
 
 def _partition(line: str, lists: HostLists) -> Partition:
-    def value(key: str, default: str | None = None) -> str:
-        found = re.search(rf"(?:^|\s){key}=(\S*)", line)
-        if found is None:
-            if default is not None:
-                return default
-            raise SchedulerError(f"no {key} in {line[:80]!r}")
-        return found[1]
-
+    value = partial(value_of, line)
     return Partition(
         value("PartitionName"), int(value("PriorityTier")), value("PreemptMode").upper(), seconds(value("GraceTime")),
         lists.read(value("Nodes")), limit_s(value("MaxTime")), value("State"),

@@ -36,15 +36,15 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
     nodes = []
     for record in _beginning_with("NodeName", text, "nodes"):
         own = _FREE_TEXT.split(record, maxsplit=1)[0]
-        name = _value(own, "NodeName", required=True)
-        state = _value(own, "State", required=True)
-        cpus = _value(own, "CPUTot")
-        gres = "" if (gres := _value(own, "Gres")) in NOTHING else gres
-        partitions = _words(_value(own, "Partitions"))
-        busy = _value(own, "LastBusyTime")
+        name = value_of(own, "NodeName")
+        state = value_of(own, "State")
+        cpus = value_of(own, "CPUTot", "")
+        gres = "" if (gres := value_of(own, "Gres", "")) in NOTHING else gres
+        partitions = _words(value_of(own, "Partitions", ""))
+        busy = value_of(own, "LastBusyTime", "")
         busy_s = float(busy) if is_number(busy) else 0.0
         node = node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0, busy_s)
-        nodes.append(with_idle(node, _idle(own, gres)) if _value(own, "GresUsed") else node)
+        nodes.append(with_idle(node, _idle(own, gres)) if value_of(own, "GresUsed", "") else node)
     for name, times in Counter(node.name for node in nodes).items():
         if times > 1:
             raise SchedulerError(f"node {name} is listed twice")
@@ -53,18 +53,18 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
 
 def _idle(record: str, gres: str) -> Idle | None:
     """What no job has of a node that was asked for with ``-d``; cores and memory that it keeps for itself are left out."""
-    gpus = idle_gpus(gres, _value(record, "GresUsed"), _value(record, "GresDrain", required=True))
+    gpus = idle_gpus(gres, value_of(record, "GresUsed", ""), value_of(record, "GresDrain"))
     if gpus is None:
         return None
     cpus = _count(record, "CPUEfctv") - _count(record, "CPUAlloc")
-    spared = _value(record, "MemSpecLimit")
+    spared = value_of(record, "MemSpecLimit", "")
     of_mib = _count(record, "RealMemory")
     mib = of_mib - _count(record, "AllocMem") - (int(spared) if is_number(spared) else 0)
     return Idle(gpus, max(cpus, 0), max(mib, 0), of_mib)
 
 
 def _count(record: str, key: str) -> int:
-    if not is_number(found := _value(record, key, required=True)):
+    if not is_number(found := value_of(record, key)):
         raise SchedulerError(f"{key}={found[:40]!r} is not a number in {record[:80]!r}")
     return int(found)
 
@@ -82,13 +82,13 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
     found, lists = [], HostLists()
     for record in _beginning_with("ReservationName", text, "reservations"):
         line = _FREE_TEXT.split(record, maxsplit=1)[0]
-        name = _value(line, "ReservationName", required=True)
+        name = value_of(line, "ReservationName")
         found.append(
             Reservation(
                 name,
-                _epoch(_value(line, "StartTime", required=True), name),
-                _epoch(_value(line, "EndTime", required=True), name),
-                lists.read(_value(line, "Nodes")),
+                _epoch(value_of(line, "StartTime"), name),
+                _epoch(value_of(line, "EndTime"), name),
+                lists.read(value_of(line, "Nodes", "")),
             )
         )
     return tuple(found)
@@ -164,11 +164,13 @@ def _beginning_with(key: str, text: str, what: str) -> list[str]:
     return records
 
 
-def _value(line: str, key: str, required: bool = False) -> str:
-    found = re.search(rf"(?:^|[ \n]){key}=(\S*)", line)
-    if found is None and required:
+def value_of(line: str, key: str, default: str | None = None) -> str:
+    """The value of ``key=``, up to a blank; raises where there is none, and no default."""
+    if found := re.search(rf"(?:^|[ \n]){key}=(\S*)", line):
+        return found[1]
+    if default is None:
         raise SchedulerError(f"no {key} in {line[:80]!r}")
-    return found[1] if found else ""
+    return default
 
 
 def _words(text: str) -> tuple[str, ...]:
