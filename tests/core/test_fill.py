@@ -78,9 +78,7 @@ def test_trainings_get_the_same_nodes_at_the_same_times(
             for name, run in runs.items() if name != "pool"
         })  # fmt: skip
         if len(arrivals) > len(trainings):
-            summary = summarize(
-                "bftrainer", scenario, outcome, 0.0, bounds_of(replace(scenario, max_parallel=places or 4))
-            )
+            summary = summarize("bftrainer", scenario, outcome, bounds_of(replace(scenario, max_parallel=places or 4)))
             assert summary.unused_node_h == pytest.approx(0.0, abs=1e-9), "the pool has all that trainings leave"
             assert summary.submitted == len(trainings)
             lengths = runs["pool"].samples

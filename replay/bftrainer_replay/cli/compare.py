@@ -108,8 +108,8 @@ def compare(
     from bftrainer_replay.comparison.compare import columns, enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.report.page import write
-    from bftrainer_replay.simulation.bounds import Bounds, bounds_of
-    from bftrainer_replay.simulation.play import Scenario, static_outcome
+    from bftrainer_replay.simulation.bounds import references
+    from bftrainer_replay.simulation.play import Scenario
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.time_to_done import fluid_bound
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
@@ -147,12 +147,9 @@ def compare(
     scenario = Scenario(window, arrivals, max_parallel, CostModel(cost_model), checkpoint_s=checkpoint_s)
     ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
-        static, bounds = 0.0, Bounds(0.0)
-        if max_parallel is not None:  # U is relative to P_jmax
-            static = static_outcome(scenario, on_time=begin("static nodes"))
-            bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
+        bounds = references(scenario, begin)
         for name, policy in chosen.items():
-            ranking.append(rank_policy(name, scenario, policy, static, bounds, begin(f"replay under {name}")))
+            ranking.append(rank_policy(name, scenario, policy, bounds, begin(f"replay under {name}")))
     order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in names if name not in chosen)

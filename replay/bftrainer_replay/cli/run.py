@@ -100,10 +100,10 @@ def run(
     from bftrainer.plugins import build_policy
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.report.replay_output import write_all
-    from bftrainer_replay.simulation.bounds import Bounds, bounds_of
+    from bftrainer_replay.simulation.bounds import references
     from bftrainer_replay.simulation.by_user import ByUser, Users, outcomes_by_user
     from bftrainer_replay.simulation.learned_curves import without_curves
-    from bftrainer_replay.simulation.play import Scenario, play, static_outcome
+    from bftrainer_replay.simulation.play import Scenario, play
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.summary import summarize
     from bftrainer_replay.simulation.world import DecideOn
@@ -134,11 +134,8 @@ def run(
         outcome = play(scenario, shared, on_time=begin(f"replay under {policy}"))
         by_user = outcomes_by_user(scenario, chosen, outcome) if several else ()
         given_up = sum(shared.given_up) / (window.span_s / 3600) if isinstance(shared, ByUser) else None
-        static, bounds = 0.0, Bounds(0.0)
-        if max_parallel is not None:  # U is relative to P_jmax
-            static = static_outcome(scenario, on_time=begin("static nodes"))
-            bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
-    summary = summarize(policy, scenario, outcome, static, bounds)
+        bounds = references(scenario, begin)
+    summary = summarize(policy, scenario, outcome, bounds)
     with written(out):
         files = write_all(out, scenario, outcome, summary)
     if as_json:

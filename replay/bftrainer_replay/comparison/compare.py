@@ -58,13 +58,13 @@ def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]
 
 
 def rank_policy(
-    name: str, scenario: Scenario, policy: Policy, static: float, bounds: Bounds, on_time: OnTime | None = None
+    name: str, scenario: Scenario, policy: Policy, bounds: Bounds, on_time: OnTime | None = None
 ) -> RankedPolicy:
-    """Replay under one policy; ``static`` is A_s in samples."""
+    """Replay under one policy."""
     outcome = play(scenario, policy, on_time=on_time, keep_entries=False)
     trained = [run for run in outcome.runs if not run.trainer.fill]
     return RankedPolicy(
-        summarize(name, scenario, outcome, static, bounds),
+        summarize(name, scenario, outcome, bounds),
         completion(scenario.arrivals, trained),
         max((run.longest_wait_s(scenario.window.end_s) for run in trained), default=0.0),
     )

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,15 @@ from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.analysis.fragments import PoolSizes, pool_sizes_of, sizes_once_started
-from bftrainer_replay.simulation.play import OnTime, Scenario, free_of_costs, play, ran_out_s, trainings_of
+from bftrainer_replay.simulation.play import (
+    OnTime,
+    Scenario,
+    free_of_costs,
+    play,
+    ran_out_s,
+    static_outcome,
+    trainings_of,
+)
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.upper_bound import upper_bound
 from bftrainer_replay.simulation.world import DecideOn
@@ -32,11 +40,23 @@ from bftrainer_replay.simulation.world import DecideOn
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Samples, and when the replay behind ``no_cost`` ran out of work, if it did. ``start``: None under ``paper`` costs."""
+    """Samples, and when the replay behind ``no_cost`` ran out of work, if it did. ``start``: None under ``paper`` costs.
 
-    no_cost: float
+    ``static`` is A_s, to which U and the bounds are relative; 0: unknown, and so are they.
+    """
+
+    no_cost: float = 0.0
     start: float | None = None
     ran_out_s: float | None = None
+    static: float = 0.0
+
+
+def references(scenario: Scenario, begin: Callable[[str], OnTime]) -> Bounds:
+    """A_s and both bounds, which are relative to P_jmax: none without it. ``begin`` begins a progress bar."""
+    if scenario.max_parallel is None:
+        return Bounds()
+    static = static_outcome(scenario, on_time=begin("static nodes"))
+    return replace(bounds_of(scenario, on_time=begin("no-cost bound")), static=static)
 
 
 def bounds_of(scenario: Scenario, *, on_time: OnTime | None = None) -> Bounds:

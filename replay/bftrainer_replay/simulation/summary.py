@@ -72,8 +72,9 @@ class Summary:
         return asdict(self)
 
 
-def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: float, bounds: Bounds) -> Summary:
-    """``static`` is A_s in samples. U and the bounds are None if A_s is 0."""
+def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: Bounds) -> Summary:
+    """U and the bounds are None if A_s is 0."""
+    static = bounds.static
     runs = [run for run in outcome.runs if not run.trainer.fill]
     pool_h = sum(run.samples / run.trainer.curve.at(1) / 3600 for run in outcome.runs if run.trainer.fill)
     pools = [run.trainer for run in outcome.runs if run.trainer.fill]

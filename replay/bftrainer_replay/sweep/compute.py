@@ -34,7 +34,7 @@ def compute(task: Task, inputs: Inputs) -> Result:
 def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutcome]:
     """The result of a cell's replay, and its outcome, with entries if the cell has detail."""
     outcome = play(whole, policy_of(cell), keep_entries=cell.detail)
-    summary = summarize(cell.policy, whole, outcome, 0.0, Bounds(0.0))
+    summary = summarize(cell.policy, whole, outcome, Bounds())
     hours = [
         (run.finished_s - run.started_s) / 3600
         for run in outcome.runs
