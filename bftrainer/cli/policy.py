@@ -18,14 +18,14 @@ def list_policies() -> None:
     """
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
-    from bftrainer.domain.needs import Need
     from bftrainer.plugins import POLICY_GROUP, build_policy, find_objective, installed_names
+    from bftrainer.policies.needs import needs_of
     from bftrainer.policies.settings import PolicySettings
 
     settings = PolicySettings(build_allocator("exact", 10.0), find_objective(DEFAULT_OBJECTIVE))
     for name in installed_names(POLICY_GROUP):
         try:
-            needs: frozenset[Need] = getattr(build_policy(name, settings), "needs", frozenset())
+            needs = needs_of(build_policy(name, settings))
         except UserError as error:
             say(f"{name:<18} cannot run on a pool: {str(error).partition(': ')[2]}")
             continue

@@ -18,10 +18,10 @@ from bftrainer.live.recorder import Recorder
 from bftrainer.persistence import codec
 from bftrainer.persistence.journal import RecordingAllocator, Settings, TimedPolicy
 from bftrainer.plugins import build_policy, find_objective
-from bftrainer.policies.gather import unwrapped
 from bftrainer.policies.keeping import Keeping
 from bftrainer.policies.needs import check_needs_of_all, refusal
 from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.wrapped import innermost
 
 PLACES = 10
 """P_jmax where the policy does not decide how many trainers train: the paper's."""
@@ -45,7 +45,7 @@ def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
     objective = find_objective(settings.objective)
     built = PolicySettings(allocator, objective, settings.forward_s, settings.seed, gather_s=settings.gather_s)
     policy = build_policy(settings.policy, built)
-    codec.allow(type(unwrapped(policy)).__module__)
+    codec.allow(type(innermost(policy)).__module__)
     return policy
 
 

@@ -13,15 +13,8 @@ from dataclasses import dataclass, replace
 
 from bftrainer.allocation.check_decision import still_named
 from bftrainer.domain.events import Event, PoolChanged
-from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
-from bftrainer.policies.guard import unguarded
 from bftrainer.policies.wrapped import Wrapped
-
-
-def unwrapped(policy: Policy) -> Policy:
-    """The policy inside of :class:`Gathered` and the starvation guard."""
-    return unguarded(policy.policy if isinstance(policy, Gathered) else policy)
 
 
 @dataclass(frozen=True, slots=True)

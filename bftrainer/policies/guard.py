@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from bftrainer.allocation.check_decision import still_named
 from bftrainer.domain.events import Event
-from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_of, sizes_of
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.wrapped import Wrapped
@@ -97,8 +96,3 @@ def _give(state: State, counts: list[int], j: int, smallest: list[int], served: 
         after[k] = less
     counts[:] = after
     return True
-
-
-def unguarded(policy: Policy) -> Policy:
-    """The policy inside the guard; one without a guard is itself."""
-    return policy.policy if isinstance(policy, Guarded) else policy

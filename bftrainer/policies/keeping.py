@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from bftrainer.allocation.check_decision import check_decision
 from bftrainer.domain.events import Event
-from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_legal
 from bftrainer.domain.state import Active, Decision, State
 from bftrainer.errors import BFTrainerError
+from bftrainer.policies.wrapped import Wrapped
 
 RETRY_S = 60.0
 """A license server or a full disk may recover without an event."""
@@ -28,19 +28,14 @@ def present_counts(state: State) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class Keeping(Wrapped):
     """``policy``, or the present counts where it fails.
 
     A trainer with which it fails even alone is to blame, if it does not fail with the others. ``check_memory`` raises for a
     memory that cannot be journaled.
     """
 
-    policy: Policy
     check_memory: Callable[[object], object] = lambda _: None
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """The decision of the policy; on an error one with ``kept`` set, the old memory, and a time to try again."""

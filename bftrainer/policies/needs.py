@@ -28,7 +28,7 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
     """Why this policy cannot serve this trainer; None if it can. Asked live at submission, in a replay before the start."""
     if trainer.fill:  # no policy decides on it
         return None
-    for need in sorted(getattr(policy, "needs", frozenset()), key=lambda need: need.name):
+    for need in sorted(needs_of(policy), key=lambda need: need.name):
         if _lacks(trainer, need):
             return f"trainer {trainer.id}: {_who(policy, need)} requires {need.value}"
     if (forward_s := forward_of(policy)) is not None and is_limited(trainer, forward_s):
@@ -64,6 +64,11 @@ def check_needs(policy: Policy, trainer: Trainer) -> None:
         raise InvalidValueError(reason)
 
 
+def needs_of(policy: Policy) -> frozenset[Need]:
+    """What it needs to know of every trainer, also within other policies."""
+    return _of_inner(policy, "needs") or frozenset()
+
+
 def forward_of(policy: Policy) -> float | None:
     """T_fwd of a policy that solves Eqn 16, also within other policies; None for others."""
     forward_s = _of_inner(policy, "forward_s")
@@ -72,12 +77,12 @@ def forward_of(policy: Policy) -> float | None:
 
 def is_rigid(policy: Policy) -> bool:
     """Whether its trainers are ordinary jobs: the loss of a node kills them, and they resume from their last checkpoint."""
-    return bool(getattr(policy, "rigid", False))
+    return bool(_of_inner(policy, "rigid"))
 
 
 def is_unlimited(policy: Policy) -> bool:
     """Whether every trainer is admitted, whatever P_jmax: its trainers are jobs in the queue of the scheduler."""
-    return bool(getattr(policy, "unlimited", False))
+    return bool(_of_inner(policy, "unlimited"))
 
 
 def has_line(policy: Policy) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """Name, needs and rigidity are those of ``policy``."""
+    """Its name is that of ``policy``; what else is asked of it (:mod:`.needs`) is asked of the policy inside."""
 
     policy: Policy
 
@@ -18,15 +17,9 @@ class Wrapped:
     def name(self) -> str:
         return self.policy.name
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        needs: frozenset[Need] = getattr(self.policy, "needs", frozenset())
-        return needs
 
-    @property
-    def rigid(self) -> bool:
-        return bool(getattr(self.policy, "rigid", False))
-
-    @property
-    def unlimited(self) -> bool:
-        return bool(getattr(self.policy, "unlimited", False))
+def innermost(policy: Policy) -> Policy:
+    """The policy inside of all others."""
+    while isinstance(policy, Wrapped):
+        policy = policy.policy
+    return policy

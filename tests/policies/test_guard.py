@@ -18,6 +18,7 @@ from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.plugins import build_policy
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.guard import Guarded
+from bftrainer.policies.needs import needs_of
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.world import Arrival, ReplayWorld
@@ -126,7 +127,7 @@ def test_the_guard_comes_with_the_settings() -> None:
     guarded = build_policy("afs-l", settings)
     assert isinstance(guarded, Guarded)
     assert (guarded.patience_s, guarded.name) == (7200.0, "afs-l")
-    assert guarded.needs
+    assert needs_of(guarded)
 
 
 def counts(objective: str, trainers: list[object], nodes: int, at_s: float = 0.0) -> tuple[int, ...]:

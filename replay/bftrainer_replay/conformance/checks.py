@@ -15,9 +15,8 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, Losses, Plan, State
 from bftrainer.errors import RejectedAnswerError
 from bftrainer.persistence import codec
-from bftrainer.policies.guard import unguarded
 from bftrainer.policies.needs import is_rigid
-from bftrainer.policies.wrapped import Wrapped
+from bftrainer.policies.wrapped import Wrapped, innermost
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import Scenario
@@ -75,7 +74,7 @@ def check_pure(build: Build) -> None:
 
 def check_memory_survives(build: Build) -> None:
     """The memory can be journaled and read back at every event of a replay without changing any decision."""
-    codec.allow(type(unguarded(build())).__module__)
+    codec.allow(type(innermost(build())).__module__)
     for seed in range(8):
         scenario = a_scenario(random.Random(seed), fixed=False)
         assert plans(scenario, build()) == plans(scenario, Forgetful(build())), (
