@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.errors import CommandError
 from bftrainer.system import command
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.setup import Qos, limit_s, parse_config, parse_qos, qos_argv
+from bftrainer_adapters.slurm.setup import Qos, limit_s, parse_config, parse_qos, qos_argv, sacctmgr_rows
 
 Ask = Callable[[list[str]], str]
 """Runs a command; its standard output."""
@@ -23,6 +23,7 @@ _FIELDS = ("Account", "User", "Partition", "ParentName", "QOS", "DefaultQOS", "M
 _OF_USER = ("MaxJobs", "MaxSubmit")
 _OF_ANY = ("GrpTRES", "GrpJobs", "GrpSubmit")
 _HOURS = ("GrpTRESMins", "GrpWall")
+_NAMES = (*_FIELDS, *_OF_USER, *_OF_ANY, *_HOURS)
 _DEEPEST = 20
 
 
@@ -49,8 +50,7 @@ class Association:
 def argv(cluster: str, *, user: str = "", account: str = "") -> list[str]:
     """The associations of a user, or that of an account itself."""
     of = [f"user={user}"] if user else [*([f"account={account}"] if account else []), "user="]
-    names = ",".join((*_FIELDS, *_OF_USER, *_OF_ANY, *_HOURS))
-    return ["sacctmgr", "-nP", "show", "assoc", "where", f"cluster={cluster}", *of, f"format={names}"]
+    return ["sacctmgr", "-nP", "show", "assoc", "where", f"cluster={cluster}", *of, f"format={','.join(_NAMES)}"]
 
 
 def accounts_argv(cluster: str) -> list[str]:
@@ -66,11 +66,7 @@ def default_account_argv(user: str) -> list[str]:
 def parse(text: str) -> list[Association]:
     """A line per association; nothing where there is none, or where PrivateData hides them."""
     found = []
-    for line in filter(str.strip, text.splitlines()):
-        fields = line.split("|")
-        if len(fields) != len(_FIELDS) + len(_OF_USER) + len(_OF_ANY) + len(_HOURS):
-            raise SchedulerError(f"sacctmgr: line truncated or garbled: {line[:80]!r}")
-        values = dict(zip((*_FIELDS, *_OF_USER, *_OF_ANY, *_HOURS), fields, strict=True))
+    for values in sacctmgr_rows(filter(str.strip, text.splitlines()), _NAMES):
         kinds = (*_OF_USER, *_OF_ANY) if values["User"] else _OF_ANY
         found.append(
             Association(

@@ -6,7 +6,7 @@ Tried with 22.05.8, 24.11.5 and 26.05.5 on real clusters with accounting.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -68,6 +68,7 @@ _QOS_CAPS = (
     "MaxSubmitPU", "MaxJobsPU", "GrpSubmit", "GrpJobs", "MaxTRESPU", "GrpTRES", "MaxSubmitPA", "MaxJobsPA", "MaxTRESPA",
 )  # fmt: skip
 _QOS_HOURS = ("GrpTRESMins", "GrpWall")
+_QOS = (*_QOS_FIELDS, *_QOS_CAPS, *_QOS_HOURS)
 
 
 def config_argv() -> list[str]:
@@ -82,7 +83,7 @@ def partitions_argv() -> list[str]:
 
 def qos_argv() -> list[str]:
     """All QOSes; needs accounting."""
-    return ["sacctmgr", "-nP", "show", "qos", "format=" + ",".join((*_QOS_FIELDS, *_QOS_CAPS, *_QOS_HOURS))]
+    return ["sacctmgr", "-nP", "show", "qos", "format=" + ",".join(_QOS)]
 
 
 def parse_config(text: str) -> dict[str, str]:
@@ -105,21 +106,26 @@ def parse_partitions(text: str) -> dict[str, Partition]:
 def parse_qos(text: str) -> dict[str, Qos]:
     """``sacctmgr -nP``: no header, one line per QOS."""
     found = {}
-    for line in whole_lines(text, "QOSes"):
-        fields = line.split("|")
-        if len(fields) != len(_QOS_FIELDS) + len(_QOS_CAPS) + len(_QOS_HOURS):
-            raise SchedulerError(f"sacctmgr: line truncated or garbled: {line[:80]!r}")
-        name, preempts, mode, factor, grace, exempt, wall, *limits = fields
-        caps, hours = limits[: len(_QOS_CAPS)], limits[len(_QOS_CAPS) :]
-        found[name] = Qos(
-            name, frozenset(preempts.split(",")) - {""}, mode.upper(), float(factor or 1.0),
-            grace_s=int(limit_s(grace)) if grace else 0,
-            exempt_s=limit_s(exempt) if exempt else None,
-            max_s=limit_s(wall) if wall else float("inf"),
-            caps={key: value for key, value in zip(_QOS_CAPS, caps, strict=True) if value},
-            hours={key: value for key, value in zip(_QOS_HOURS, hours, strict=True) if value},
+    for it in sacctmgr_rows(whole_lines(text, "QOSes"), _QOS):
+        found[it["Name"]] = Qos(
+            it["Name"], frozenset(it["Preempt"].split(",")) - {""},
+            it["PreemptMode"].upper(), float(it["UsageFactor"] or 1.0),
+            grace_s=int(limit_s(it["GraceTime"])) if it["GraceTime"] else 0,
+            exempt_s=limit_s(it["PreemptExemptTime"]) if it["PreemptExemptTime"] else None,
+            max_s=limit_s(it["MaxWall"]) if it["MaxWall"] else float("inf"),
+            caps={key: it[key] for key in _QOS_CAPS if it[key]},
+            hours={key: it[key] for key in _QOS_HOURS if it[key]},
         )  # fmt: skip
     return found
+
+
+def sacctmgr_rows(lines: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The fields of ``sacctmgr -nP``, by name."""
+    for line in lines:
+        fields = line.split("|")
+        if len(fields) != len(names):
+            raise SchedulerError(f"sacctmgr: line truncated or garbled: {line[:80]!r}")
+        yield dict(zip(names, fields, strict=True))
 
 
 def exempt_s(config: Mapping[str, str]) -> float:
