@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +38,18 @@ class PoolSizes:
 
     start_s: NDArray[np.float64]
     duration_s: NDArray[np.float64]
-    nodes: NDArray[np.int64]
+    nodes: NDArray[Any]
 
     def node_s(self, most: float = math.inf) -> float:
         """The resource integral (Eqn 17), in node-seconds, of at most so many nodes at a time."""
         return float(np.dot(np.minimum(self.nodes, most), self.duration_s))
+
+    def node_s_by(self, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The resource integral from the first time to each of these."""
+        edges_s = np.append(self.start_s, self.start_s[-1] + self.duration_s[-1])
+        sums = np.concatenate(([0.0], np.cumsum(self.nodes * self.duration_s)))
+        found: NDArray[np.float64] = np.interp(at_s, edges_s, sums)
+        return found
 
     def node_hours(self) -> float:
         return self.node_s() / 3600

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer_replay.analysis.fragments import PoolSizes
 from bftrainer_replay.logs.model import LogWindow, union
 
 _HOUR_S = 3600.0
@@ -16,20 +17,6 @@ _SHORT_S = 21 * 86400.0
 _KNOWN = 0.25  # of an hour or day: with less, its mean says nothing
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeSteps:
-    """A number of nodes, constant from each of ``edges_s`` to the next."""
-
-    edges_s: Array
-    nodes: Array
-
-    def node_s(self, at_s: Array) -> Array:
-        """The integral from the first edge."""
-        sums = np.concatenate(([0.0], np.cumsum(self.nodes * np.diff(self.edges_s))))
-        found: Array = np.interp(at_s, self.edges_s, sums)
-        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +34,7 @@ class Course:
     days: tuple[Course, ...] = ()
 
 
-def course(window: LogWindow, idle: NodeSteps, used: NodeSteps) -> Course:
+def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
     """By the hour up to three weeks, else as a mean week."""
     first_s = window.start_s - (window.start_s + _offset_s(window)) % _HOUR_S
     edges_s = np.clip(np.arange(first_s, window.end_s + _HOUR_S, _HOUR_S), window.start_s, window.end_s)
@@ -55,7 +42,7 @@ def course(window: LogWindow, idle: NodeSteps, used: NodeSteps) -> Course:
     known_s = np.diff(edges_s)
     for begin_s, end_s in union((*window.gaps, *window.outages)):
         known_s -= np.maximum(np.minimum(edges_s[1:], end_s) - np.maximum(edges_s[:-1], begin_s), 0.0)
-    sums = np.array([np.diff(each.node_s(edges_s)) for each in (idle, used)])
+    sums = np.array([np.diff(each.node_s_by(edges_s)) for each in (idle, used)])
     local = [datetime.fromtimestamp(at_s, window.zone or timezone.utc) for at_s in edges_s[:-1].tolist()]
     if window.span_s <= _SHORT_S:
         return Course(tuple(local), *_means(sums, known_s, _HOUR_S))

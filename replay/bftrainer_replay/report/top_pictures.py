@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.fragments import PoolSizes, pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.charts import Chart, ticks
 from bftrainer_replay.report.figures import ReportFigures
-from bftrainer_replay.report.over_time import Course, NodeSteps, course
+from bftrainer_replay.report.over_time import Course, course
 from bftrainer_replay.report.page import PageTable, TopPicture
 from bftrainer_replay.report.used_nodes import work_share
 from bftrainer_replay.report.words import about, precise
@@ -32,13 +33,12 @@ _BLUE, _ORANGE = "of-training", "of-plain"
 
 def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | None) -> TopPicture:
     """Idle nodes, and those of them in training: replayed, or without a replay of the whole log at most as many as fit."""
-    sizes = pool_sizes_of(window)
-    idle = NodeSteps(np.append(sizes.start_s, window.end_s), sizes.nodes.astype(np.float64))
+    idle = pool_sizes_of(window)
     cap = figures.trainings * figures.nodes_each
     used = (
-        NodeSteps(idle.edges_s, np.minimum(idle.nodes, cap))
+        replace(idle, nodes=np.minimum(idle.nodes, cap))
         if detail is None
-        else NodeSteps(detail.edges_s, detail.used)
+        else PoolSizes(detail.edges_s[:-1], np.diff(detail.edges_s), detail.used)
     )
     found = course(window, idle, used)
     most = float(np.nanmax(found.idle, initial=0.0))

@@ -38,10 +38,8 @@ def took_s(
 def recent_nodes(log: LogWindow, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """The mean of the pool over the hour before each moment, relative to its mean over the log."""
     sizes = pool_sizes_of(log)
-    edges_s = np.append(sizes.start_s, log.end_s)
-    node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
-    recent = (np.interp(at_s, edges_s, node_s) - np.interp(at_s - _RECENT_S, edges_s, node_s)) / _RECENT_S
-    return np.asarray(recent / max(node_s[-1] / log.span_s, 1e-9))
+    recent = (sizes.node_s_by(at_s) - sizes.node_s_by(at_s - _RECENT_S)) / _RECENT_S
+    return np.asarray(recent / max(sizes.node_s() / log.span_s, 1e-9))
 
 
 def even_starts(log: LogWindow) -> Iterator[float]:

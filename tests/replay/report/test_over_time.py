@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pytest
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
-from bftrainer_replay.report.over_time import NodeSteps, course
+from bftrainer_replay.report.over_time import course
 from bftrainer_replay.report.page import offsets
 
 ZURICH = ZoneInfo("Europe/Zurich")
@@ -37,8 +36,7 @@ def nightly(days: range) -> LogWindow:
 
 def week_of(window: LogWindow) -> Any:
     """Mean idle nodes by weekday and hour."""
-    sizes = pool_sizes_of(window)
-    idle = NodeSteps(np.append(sizes.start_s, window.end_s), sizes.nodes.astype(float))
+    idle = pool_sizes_of(window)
     found = course(window, idle, idle)
     assert found.is_week
     return found.idle.reshape(7, 24)
