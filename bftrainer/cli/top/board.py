@@ -70,7 +70,6 @@ class Board:
     history: deque[ChartPoint] = field(default_factory=deque)
     _samples: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _used: int = 0
-    _pool: int = 0
 
     def add(self, look: Snapshot) -> None:
         self.last = look
@@ -78,7 +77,7 @@ class Board:
         happened += [(n.at_s, n.kind, n.line) for n in look.notes]
         self.events.extend(sorted(happened, key=lambda one: one[0]))
         for decided in look.decisions:
-            self._pool, self._used = decided.pool, decided.used
+            self._used = decided.used
             if not self.history or decided.at_s >= self.history[-1].at_s:
                 self.history.append(ChartPoint(decided.at_s, decided.pool, decided.used))
         now = look.held, min(self._used, look.held)
