@@ -90,7 +90,8 @@ def pilot(user: LabUser) -> str:
 
 
 def held(lab: Lab) -> Counter[str]:
-    return Counter(lab.run("squeue", "-h", "-t", "R", "-n", HOLDER_NAME, "-o", "%u").split())
+    """With holders that are being preempted: 24.11 and later do not list them as running."""
+    return Counter(lab.run("squeue", "-h", "-t", "R,SI", "-n", HOLDER_NAME, "-o", "%u").split())
 
 
 @pytest.mark.every_slurm
