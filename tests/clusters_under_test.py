@@ -20,6 +20,7 @@ from bftrainer.system.clock import SystemClock
 from bftrainer.system.processes import send, with_variable
 from bftrainer_adapters.drivers.common.command_line import inside_step
 from bftrainer_adapters.on_node import payload
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
@@ -113,7 +114,7 @@ class RealSlurm:
 
     @property
     def scheduler(self) -> Scheduler:
-        return SlurmScheduler(env=self.lab.env, timeout_s=15)
+        return SlurmScheduler(calls=SlurmCalls(self.lab.env), timeout_s=15)
 
     @property
     def nodes(self) -> list[str]:
@@ -123,7 +124,7 @@ class RealSlurm:
         usual = {"partition": "scavenge", "timeout_s": 15.0, "start_within_s": 30.0}
         chosen = SlurmSettings.model_validate({**usual, "nodes_per_holder": self.nodes_per_holder, **settings})
         folder = self.state / f"holders-{pilot}"
-        return SlurmHolder(chosen, folder, pilot, SystemClock(), lease_s, poll_s=1.0, env=self.lab.env)
+        return SlurmHolder(chosen, folder, pilot, SystemClock(), lease_s, poll_s=1.0, calls=SlurmCalls(self.lab.env))
 
     def main_job(self, size: int, minutes: int, script: str = "sleep 600") -> str:
         return self.lab.submit(script, "-p", "main", f"-N{size}", "-t", str(minutes))

@@ -31,6 +31,7 @@ from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.persistence.store import open_store
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.processes import this_process
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
@@ -100,10 +101,10 @@ class Holding:
             os.chmod(folder, 0o700)  # noqa: PTH101
             store = open_store(Path(folder), create=True)
             store.take_lease(this_process(), "", clock.now_s(), 60.0, lambda _: None)
-            env = self._lab.env
-            holder = SlurmHolder(self._table, Path(folder) / "holders", "parts", clock, poll_s=1.0, env=env)
+            calls = SlurmCalls(self._lab.env)
+            holder = SlurmHolder(self._table, Path(folder) / "holders", "parts", clock, poll_s=1.0, calls=calls)
             nodes = NodeManager(
-                cell, Recorder(store, SteadyClock(clock)), SlurmScheduler(env=env, by_gpu=True), holder, SteadyClock(clock),
+                cell, Recorder(store, SteadyClock(clock)), SlurmScheduler(calls=calls, by_gpu=True), holder, SteadyClock(clock),
                 _pilot_jobs(self._table, None), NodeClassifier(cell, State(None)),
             )  # fmt: skip
             while not (self._ends.is_set() and nodes.empty):

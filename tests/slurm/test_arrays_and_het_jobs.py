@@ -9,6 +9,7 @@ from slurm_lab import Lab, wait_until
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Availability
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 
 pytestmark = pytest.mark.every_slurm
@@ -22,7 +23,7 @@ def test_nodes_that_are_planned_for_another_task_of_an_array_are_not_free(lab: L
     """Slurm shows the plan of one task only; of the other tasks' nodes, it says no more than that they are planned."""
     lab.submit("sleep 600", "-w", "node[04-08]", "-N5", "-t", "10")
     lab.submit("sleep 600", "-N4", "--array=1-2", "-t", "10")
-    scheduler = SlurmScheduler(env=lab.env)
+    scheduler = SlurmScheduler(calls=SlurmCalls(lab.env))
 
     def idle() -> dict[str, Availability]:
         return {node.name: node.availability for node in scheduler.observe().nodes if node.name < "node04"}

@@ -27,6 +27,7 @@ from slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
 from slurm_versions import SlurmVersion
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 
@@ -220,7 +221,7 @@ case "$*" in
 esac
 """
     lab.put_fake("scontrol", fake)
-    scheduler = SlurmScheduler(env=lab.env)
+    scheduler = SlurmScheduler(calls=SlurmCalls(lab.env))
     for _ in range(5):
         assert len(scheduler.observe().nodes) == 8
     assert asked.read_text().count("show config") == 1

@@ -15,6 +15,7 @@ from slurm_versions import SlurmVersion
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Hidden
 from bftrainer.errors import CommandError, SchedulerError, WindowsUnknownError
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 
 
@@ -33,12 +34,12 @@ def secretive(slurm_version: SlurmVersion) -> Iterator[Lab]:
 
 @pytest.mark.usefixtures("lab")  # skips, or in CI fails, where Slurm is missing
 def test_a_site_that_hides_jobs_is_refused_unless_a_window_is_assumed(secretive: Lab) -> None:
-    seen = SlurmScheduler(env=secretive.env, user="somebody").observe()
+    seen = SlurmScheduler(calls=SlurmCalls(secretive.env, user="somebody")).observe()
     assert seen.hidden == {Hidden.JOBS}
     with pytest.raises(WindowsUnknownError, match="assume_window_s"):
         free_nodes(seen, PilotJobs())
     assert [round(f.window_s(seen.at_s)) for f in free_nodes(seen, PilotJobs(assume_window_s=600.0))] == [600, 600]
-    root_sees = SlurmScheduler(env=secretive.env, user="root").observe()
+    root_sees = SlurmScheduler(calls=SlurmCalls(secretive.env, user="root")).observe()
     assert root_sees.hidden == frozenset()
 
 
@@ -47,7 +48,7 @@ def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch:
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
     monkeypatch.setenv("SQUEUE_FORMAT", "%i")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
-    seen = SlurmScheduler(env=lab.env).observe()
+    seen = SlurmScheduler(calls=SlurmCalls(lab.env)).observe()
     assert len(free_nodes(seen, PilotJobs())) == 8
     # Of a quiet cluster the last plan is old; a time zone taken for another would be hours off.
     assert seen.planned_s is None or 0 <= seen.at_s - seen.planned_s < 3600
@@ -59,6 +60,6 @@ def test_what_cannot_be_trusted_is_an_error(lab: Lab, program: str, kind: str) -
     lab.put_fake(program, f"#!/bin/sh\n{kind}\n")
     try:
         with pytest.raises((CommandError, SchedulerError)):
-            SlurmScheduler(env=lab.env, timeout_s=1.0).observe()
+            SlurmScheduler(calls=SlurmCalls(lab.env), timeout_s=1.0).observe()
     finally:
         (lab.root / "bin" / program).unlink()

@@ -15,6 +15,7 @@ from slurm_lab import Lab, wait_until
 
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import job_list, limit_waits
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.job_list import parse_jobs
 from bftrainer_adapters.slurm.peers import FORMAT, SlurmPeerPilots, parse_peers
 from bftrainer_adapters.slurm.text import JOB_FORMAT
@@ -87,8 +88,8 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
     job = running_pilot(lab)
     user = getpass.getuser()
     claims: list[str] = []
-    pilot = SlurmPeerPilots("ann-1", user, job, claims.append, env=lab.env)
-    other = SlurmPeerPilots("bea-2", user, env=lab.env)
+    pilot = SlurmPeerPilots("ann-1", user, job, claims.append, calls=SlurmCalls(lab.env))
+    other = SlurmPeerPilots("bea-2", user, calls=SlurmCalls(lab.env))
     assert other.look() == ()
     pilot.announce(("node[01-04,07]", "gpu*"))
     (seen,) = other.look()
@@ -133,13 +134,13 @@ def test_one_list_has_what_a_squeue_of_each_reader_prints(lab: Lab) -> None:
             )
 
         wait_until(is_equal, f"the same text as of a squeue with {form}")
-    assert SlurmPeerPilots("ann-1", "x", env=lab.env).look()
+    assert SlurmPeerPilots("ann-1", "x", calls=SlurmCalls(lab.env)).look()
 
 
 @pytest.mark.root  # to ask as somebody else
 def test_another_user_sees_the_same(lab: Lab) -> None:
     job = running_pilot(lab)
-    SlurmPeerPilots("ann-1", "root", job, env=lab.env).announce(("node01",))
+    SlurmPeerPilots("ann-1", "root", job, calls=SlurmCalls(lab.env)).announce(("node01",))
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     (seen,) = parse_peers(printed(lab, *nobody), "m1", "ann-1", "nobody")

@@ -108,7 +108,7 @@ def test_a_running_job_is_shown_under_the_name_of_its_user_whatever_its_comment_
     line = "999|root|RUNNING|bftrainer-pilot|None|1|bftrainer: pilot other of root; hosts node[01-08]"
     argv = [*STRANGER, "sbatch", "-N1", "-t", "5", "-o", "/dev/null", "-J", "bftrainer-holder", f"--comment=a\n{line}"]
     subprocess.run([*argv, "--wrap", "sleep 600"], env=lab.environ(), cwd="/", check=True, capture_output=True)
-    peers = SlurmPeerPilots("mine", "root", env=lab.env)
+    peers = SlurmPeerPilots("mine", "root", calls=SlurmCalls(lab.env))
     eventually(lambda: peers.look())
     (seen,) = peers.look()
     assert (seen.user, seen.pilot, seen.hosts, len(seen.holders)) == ("nobody", "unknown", (), 1)
@@ -118,7 +118,7 @@ def test_what_administrators_write_of_a_node_changes_nothing_of_it(lab: Lab) -> 
     words = ("two\nlines\u2028and State=DOWN", "a\rb\x85c", "Partitions=none State=DRAIN")
     for node, text in zip(("node01", "node02", "node03"), words, strict=True):
         lab.run("scontrol", "update", f"NodeName={node}", f"Comment={text}", f"Extra={text}")
-    nodes = {node.name: node for node in SlurmScheduler(env=lab.env).observe().nodes}
+    nodes = {node.name: node for node in SlurmScheduler(calls=SlurmCalls(lab.env)).observe().nodes}
     for node in ("node01", "node02", "node03"):
         lab.run("scontrol", "update", f"NodeName={node}", "Comment=", "Extra=")
     assert sorted(nodes) == lab.node_names
@@ -142,7 +142,7 @@ def test_text_and_json_list_the_same_jobs_whatever_they_are_called(lab: Lab, slu
     names = (*SEPARATORS, '"}], "jobs": []', "\\", "\x1b[2J\u202e")
     for name in names:
         held_job(lab, "-J", name, f"--comment={name}")
-    by_text = SlurmScheduler(env=lab.env).observe().pending
+    by_text = SlurmScheduler(calls=SlurmCalls(lab.env)).observe().pending
     assert {(job.user, job.nodes, job.is_eligible) for job in by_text} == {("nobody", frozenset(), False)}
     assert len({job.id for job in by_text}) == len(names)
     if slurm_version.release >= slurm_json.SINCE:

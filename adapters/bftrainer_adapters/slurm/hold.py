@@ -41,7 +41,7 @@ TRAITS = SchedulerTraits(
 
 
 class SlurmHolder(JobHolder[SlurmSettings]):
-    """Holds nodes for one pilot. ``pilot`` marks its holders; ``env`` is added to the environment of every command."""
+    """Holds nodes for one pilot. ``pilot`` marks its holders."""
 
     def __init__(
         self,
@@ -51,11 +51,10 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         clock: Clock,
         lease_s: float = 60.0,
         poll_s: float = 10.0,
-        env: Mapping[str, str] | None = None,
         calls: SlurmCalls | None = None,
     ) -> None:
         files = HolderFiles(holders.absolute())
-        self._slurm = _Slurm(settings, files, pilot, lease_s, calls or SlurmCalls(env or {}))
+        self._slurm = _Slurm(settings, files, pilot, lease_s, calls or SlurmCalls())
         super().__init__(self._slurm, settings, files, clock, poll_s)
 
     @property

@@ -7,13 +7,12 @@ all versions from 22.05 on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from bftrainer.domain.cluster import LimitWait, NodeView, Observation, PendingJob
 from bftrainer.system import command
-from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import limit_waits
 from bftrainer_adapters.slurm import text as slurm_text
@@ -62,28 +61,25 @@ class ServerClock:
 
 @dataclass
 class SlurmScheduler:
-    """Slurm as its commands show it. ``env`` is added to the environment of each.
+    """Slurm as its commands show it.
 
     ``shared_limits`` are those for which main-queue jobs count beside holders. ``by_gpu``: nodes have their idle part.
     """
 
     timeout_s: float = 10.0
-    env: Mapping[str, str] = field(default_factory=dict)
-    user: str = field(default_factory=own_name)
-    calls: SlurmCalls | None = None
+    calls: SlurmCalls = field(default_factory=SlurmCalls)
     shared_limits: Callable[[], SharedLimits] = SharedLimits
     by_gpu: bool = False
 
     def __post_init__(self) -> None:
-        self._calls = self.calls or SlurmCalls(self.env)
-        self._clock = ServerClock(self._calls.elapsed_s)
+        self._clock = ServerClock(self.calls.elapsed_s)
 
     def observe(self) -> Observation:
         """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is read last, so windows may
         look shorter than they are, but never longer.
         """
         self.check_budget()
-        jobs = self._calls.take_jobs(self.timeout_s)
+        jobs = self.calls.take_jobs(self.timeout_s)
         text = jobs.as_printed(slurm_text.JOB_FORMAT, waits)
         pending = command.parsed(["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark))
         nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes, jobs)
@@ -91,35 +87,35 @@ class SlurmScheduler:
 
     def check_budget(self) -> None:
         """Raise ``PostponedError`` if the budget of calls does not allow an observation."""
-        self._calls.check(CallKind.LOOK)
+        self.calls.check(CallKind.LOOK)
 
     def observe_rest(
         self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...], jobs: JobList | None = None
     ) -> Observation:
         """Complete an observation of nodes and jobs that were read just before."""
         reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations, jobs)
-        config = self._calls.config(self.timeout_s)
-        hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))
-        if self._clock.is_due or self._calls.is_limited:
+        config = self.calls.config(self.timeout_s)
+        hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.calls.user))
+        if self._clock.is_due or self.calls.is_limited:
             self._clock.set(*self._ask(["sdiag"], self._read_sdiag))
         limits = self._limit_waits(jobs)
         return Observation(
             self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, limits,
-            evidence_s=None if jobs is None else jobs.at_s, remark=self._calls.unpublished,
+            evidence_s=None if jobs is None else jobs.at_s, remark=self.calls.unpublished,
         )  # fmt: skip
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
         """Only where main-queue jobs share a limit with holders."""
         if not (shared := self.shared_limits()).limits:
             return ()
-        jobs = jobs or self._calls.take_jobs(self.timeout_s)
+        jobs = jobs or self.calls.take_jobs(self.timeout_s)
         text = jobs.as_printed(limit_waits.FORMAT, waits)
         return command.parsed(["squeue"], text, lambda text: limit_waits.parse(text, jobs.mark, shared))
 
     def _read_sdiag(self, text: str) -> tuple[float, float | None]:
         times = slurm_text.parse_times(text)
-        self._calls.count(text)
+        self.calls.count(text)
         return times
 
     def _ask(self, argv: Sequence[str], parse: Callable[[str], _Parsed], beside: JobList | None = None) -> _Parsed:
-        return command.parsed(argv, self._calls.look(argv, self.timeout_s, beside), parse)
+        return command.parsed(argv, self.calls.look(argv, self.timeout_s, beside), parse)

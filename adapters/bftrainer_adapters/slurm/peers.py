@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -125,8 +125,7 @@ class SlurmPeerPilots:
     job: str = ""
     on_holders: Callable[[str], None] = lambda _: None
     timeout_s: float = 10.0
-    env: Mapping[str, str] = field(default_factory=dict)
-    calls: SlurmCalls | None = None
+    calls: SlurmCalls = field(default_factory=SlurmCalls)
     weights: Weights | None = None
     _weight: int = 1
     _has_announced: bool = False
@@ -149,13 +148,13 @@ class SlurmPeerPilots:
         if self.job and (words or self._has_announced):
             smallest = f"; least {min(least, _MOST_WANTED)}" if least > 1 else ""
             argv = announce_argv(self.job, f"bftrainer: pilot {self.pilot} of {self.user}{smallest}{words}")
-            self._calls.run(argv, CallKind.LOOK, self.timeout_s)
+            self.calls.run(argv, CallKind.LOOK, self.timeout_s)
             self._has_announced = True
 
     def look(self) -> tuple[PeerPilot, ...]:
         """One squeue, about 10 ms. The observation that follows uses it as well."""
         self._news = self._published_news()
-        jobs = self._calls.jobs(self.timeout_s, of_now=self._claims)
+        jobs = self.calls.jobs(self.timeout_s, of_now=self._claims)
         self._claims = False
         is_alone = all(job["%u"] == self.user for job in jobs.jobs if job["%j"])
         if jobs.weights is None and self.weights is not None and not is_alone:
@@ -169,7 +168,7 @@ class SlurmPeerPilots:
 
     def has_news(self) -> bool:
         """Whether a broker has published other jobs or demands since the last look; asks twice a second."""
-        now_s = self._calls.elapsed_s()
+        now_s = self.calls.elapsed_s()
         if now_s < self._next_news_s:
             return False
         self._next_news_s = now_s + 0.5
@@ -177,9 +176,5 @@ class SlurmPeerPilots:
 
     def _published_news(self) -> str:
         with suppress(NotPublishedError):
-            return "" if self._calls.published is None else self._calls.published.head().news
+            return "" if self.calls.published is None else self.calls.published.head().news
         return ""
-
-    @property
-    def _calls(self) -> SlurmCalls:
-        return self.calls or SlurmCalls(self.env)

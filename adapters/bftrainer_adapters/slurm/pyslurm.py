@@ -49,7 +49,7 @@ class PyslurmScheduler:
         """In the order of SlurmScheduler: jobs, nodes, time."""
         self.commands.check_budget()
         if self._module is None:
-            self._module = self.load(self.commands.env)
+            self._module = self.load(self.commands.calls.env)
         try:
             jobs, nodes = self._module.Jobs.load(), self._module.Nodes.load()
         except self._module.RPCError as error:
