@@ -52,9 +52,9 @@ def show_json(rows: Sequence[dict[str, object]]) -> None:
         click.echo(json.dumps(row))  # ASCII: control characters are escapes of JSON
 
 
-def clock_time(at_s: float | None) -> str:
-    """Local time to the second; a dash for an event that has not happened."""
-    return "-" if at_s is None else datetime.fromtimestamp(at_s).astimezone().strftime("%m-%d %H:%M:%S")
+def clock_time(at_s: float | None, form: str = "%m-%d %H:%M:%S") -> str:
+    """Local time, to the second; a dash for an event that has not happened."""
+    return "-" if at_s is None else datetime.fromtimestamp(at_s).astimezone().strftime(form)
 
 
 def hours(node_s: float) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from bftrainer.cli.output import json_option, say, show_json, show_rows
+from bftrainer.cli.output import clock_time, json_option, say, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_RUNS = 256
 _FEWEST_RUNS = 32
 _LEAST_DAYS = 2.0
+_TIME = "%a %m-%d %H:%M"
 _STALE_S = 3600.0
 """A log that ended longer ago does not tell the present pool."""
 _TOO_SHORT = "from too few past moments it was done within the log"
@@ -174,10 +175,7 @@ def _row(names: list[str], found: Forecast | None, remark: str, now_s: float, by
 
 def _cells(row: dict[str, Any], by_s: float | None) -> list[str]:
     names = row["trainers"]
-    ends = "-" if row["from_s"] is None else f"{_when(row['from_s'])} to {_when(row['to_s'])}"
+    done, first, last = (clock_time(row[key], _TIME) for key in ("done_s", "from_s", "to_s"))
+    ends = "-" if row["from_s"] is None else f"{first} to {last}"
     chance = [] if by_s is None else ["-" if row["probability"] is None else f"{row['probability']:.0%}"]
-    return [names[0] if len(names) == 1 else f"all {len(names)}", _when(row["done_s"]), ends, *chance, row["remark"]]
-
-
-def _when(at_s: float | None) -> str:
-    return "-" if at_s is None else datetime.fromtimestamp(at_s).astimezone().strftime("%a %m-%d %H:%M")
+    return [names[0] if len(names) == 1 else f"all {len(names)}", done, ends, *chance, row["remark"]]

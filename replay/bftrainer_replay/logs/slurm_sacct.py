@@ -16,6 +16,7 @@ from operator import itemgetter
 from bftrainer.config.hosts import expand
 from bftrainer.errors import UserError
 from bftrainer_replay.logs import slurm_columns
+from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.needs import Block, Fact
@@ -27,14 +28,6 @@ from bftrainer_replay.logs.source import Source
 NAME = "sacct --parsable2"
 _FREE_TEXT = ("jobname", "comment", "admincomment", "systemcomment", "workdir", "submitline", "extra")
 _NO_NODES = frozenset({"", "None assigned", "(null)", "None", "Unknown"})
-_FACTS = {
-    Fact.TIME_LIMIT: ("timelimitraw", "timelimit"),
-    Fact.PARTITION: ("partition",),
-    Fact.REASON: ("reason",),
-    Fact.RESOURCES: ("reqtres",),
-    Fact.CONSTRAINT: ("constraints",),
-    Fact.USE: ("alloctres",),
-}
 _MOST_KNOWN = 100_000
 """Entries of each look-up table, which is emptied at this size."""
 _LONGEST = 500
@@ -112,7 +105,8 @@ class _Columns:
             each < self._count for each in (self._id, self._list, place("state"), place("flags"))
         )
         self._elapsed, self._elapsed_is_raw = place("elapsedraw", "elapsed"), "elapsedraw" in names
-        places = {fact: place(*known) for fact, known in _FACTS.items()}
+        places = {fact: place(name.lower()) for fact, name in SACCT.places.items()}
+        places[Fact.TIME_LIMIT] = place("timelimitraw", "timelimit")
         source.facts |= {fact for fact, where in places.items() if where < self._count}
         self._flags = place("flags")
         self._cluster, self._user = place("cluster"), place("user")
