@@ -323,7 +323,7 @@ def shared(to: Recorder) -> None:
     to.jobs("shared.waits", limit_waits.FORMAT, job_list.waits)
     to.text("shared.user", associations.argv("lab", user="root"))
     to.text("shared.account", associations.argv("lab", account="science"))
-    to.text("shared.accounts", associations.accounts_argv("lab"))
+    to.text("shared.accounts", associations.argv("lab"))
     to.text("shared.default-account", associations.default_account_argv("root"))
 
 

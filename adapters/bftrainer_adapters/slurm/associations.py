@@ -48,14 +48,9 @@ class Association:
 
 
 def argv(cluster: str, *, user: str = "", account: str = "") -> list[str]:
-    """The associations of a user, or that of an account itself."""
+    """The associations of a user, or that of an account itself; without either, those of all accounts."""
     of = [f"user={user}"] if user else [*([f"account={account}"] if account else []), "user="]
     return ["sacctmgr", "-nP", "show", "assoc", "where", f"cluster={cluster}", *of, f"format={','.join(_NAMES)}"]
-
-
-def accounts_argv(cluster: str) -> list[str]:
-    """All accounts, without their users."""
-    return argv(cluster, account="")
 
 
 def default_account_argv(user: str) -> list[str]:

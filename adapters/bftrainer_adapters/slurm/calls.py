@@ -174,7 +174,7 @@ class SlurmCalls:
 
     def config(self, timeout_s: float) -> str:
         """``scontrol show config``, which is kept for a while; the site's limit on calls is taken from it."""
-        text = self._config.text(timeout_s, self.env, self._spend_config)
+        text = self._config.text(timeout_s, self.env, lambda: self._spend(CallKind.LOOK, 2))
         if self.budget is not None and text is not self._read:
             self._read = text
             found = rate_limit(parse_config(text), self.user)
@@ -202,9 +202,6 @@ class SlurmCalls:
     @property
     def _submission(self) -> int:
         return 2 + 2 * STEP_CALLS if self.is_limited else 1
-
-    def _spend_config(self) -> None:
-        self._spend(CallKind.LOOK, 2)
 
     def _spend(self, kind: CallKind, calls: int) -> None:
         if self.budget is not None:

@@ -55,7 +55,7 @@ def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) ->
             continue
         of_nodes = [most_nodes(key, value, at.partition) for key, value in source.caps.items() if "TRES" in key]
         if source.of_account and parents is None:
-            parents = {it.account: it.parent for it in associations.parse(ask(associations.accounts_argv(cluster)))}
+            parents = {it.account: it.parent for it in associations.parse(ask(associations.argv(cluster)))}
         accounts = below(source.of_account, parents or {}) if source.of_account else frozenset[str]()
         found.append(
             SharedLimit(min(of_nodes, default=math.inf), accounts, source.of_user, source.of_qos, source.of_partition)

@@ -8,7 +8,6 @@ as far as squeue shows them.
 
 from __future__ import annotations
 
-import shutil
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,11 +97,6 @@ class SlurmPilotJob:
 
     def _run(self, argv: list[str]) -> str:
         return command.run(argv, timeout_s=_TIMEOUT_S, env={"SLURM_TIME_FORMAT": "%s"})
-
-
-def is_installed() -> bool:
-    """Whether this host has Slurm's commands."""
-    return shutil.which("scontrol") is not None
 
 
 def job_is_gone(job: str) -> bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pwd
+import shutil
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
@@ -80,7 +81,7 @@ class SlurmSite:
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         if config is None:
-            return examine_slurm(None) if pilot_job.is_installed() else []
+            return examine_slurm(None) if shutil.which("scontrol") else []
         try:
             settings = _settings(config, where)
             found = examine_slurm(settings, config.nodes.max_nodes, config.nodes.unit == "gpu")

@@ -228,10 +228,10 @@ def test_accounts_and_a_main_job_that_waits_for_their_limit(version: str) -> Non
         " ".join(argv): recorded(f"shared.{name}.txt", version)
         for name, argv in {
             "user": associations.argv("lab", user="root"), "account": associations.argv("lab", account="science"),
-            "accounts": associations.accounts_argv("lab"), "default-account": associations.default_account_argv("root"),
+            "accounts": associations.argv("lab"), "default-account": associations.default_account_argv("root"),
         }.items()
     }  # fmt: skip
-    accounts = {it.account: it for it in associations.parse(answers[" ".join(associations.accounts_argv("lab"))])}
+    accounts = {it.account: it for it in associations.parse(answers[" ".join(associations.argv("lab"))])}
     assert (accounts["pilots"].parent, accounts["physics"].parent) == ("science", "science")
     assert dict(accounts["science"].caps) == {"GrpTRES": "node=1"}
     of_user = associations.parse(answers[" ".join(associations.argv("lab", user="root"))])
