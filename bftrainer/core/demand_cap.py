@@ -12,13 +12,15 @@ class DemandCap:
     (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.) They had
     ``tried`` nodes then, idle ones included that were out of reach. With more, a trainer may run that needs more than were
     left; with fewer than ``nodes``, what pays is another question. ``trainers``: their names, and what was learned of them.
+    ``demand``: as many as they could use then; a trainer that waits before it is tried again could use none.
     """
 
     node_class: str
     trainers: frozenset[str]
     nodes: int
     tried: int
+    demand: int
 
-    def counts(self, trainers: frozenset[str], held: int) -> bool:
-        """Whether it is of these trainers, on as many nodes at least."""
-        return trainers == self.trainers and held >= self.nodes
+    def counts(self, trainers: frozenset[str], demand: int, held: int) -> bool:
+        """Whether it is of these trainers, of no smaller demand, and on as many nodes at least."""
+        return trainers == self.trainers and demand <= self.demand and held >= self.nodes

@@ -63,7 +63,7 @@ def back(reason: str, *numbers: int, back_off: tuple[tuple[str, float], ...] = (
     return GiveBack(tuple(sorted(names(*numbers))), reason, back_off)
 
 
-CAP = NodeMemory(caps=(DemandCap("", frozenset("a"), 1, 4),))
+CAP = NodeMemory(caps=(DemandCap("", frozenset("a"), 1, 4, 9),))
 IDLE_SINCE = NodeMemory(unused_since=(("n1#1", 994.0), ("n2#2", 998.0)))
 FREE = (free(10), free(2), free(1))
 WAITS = LimitWaits(990.0, (LimitWait("7", 2, "AssocGrpNodeLimit"),))
@@ -117,6 +117,9 @@ CASES: dict[str, tuple[NodeFacts, Moment, tuple[Ask | GiveBack, ...]]] = {
     "not above a demand cap": (known(held(7), want=9, candidates=FREE, memory=CAP), at(), ()),
     "unless fewer are left than the cap": (
         known(held(7, LEAVING), held(8, given_back_s=1.0), want=3, candidates=FREE, memory=CAP), at(), (ask(1, 2),),
+    ),
+    "unless they could use more, as one that failed is tried again": (
+        known(held(7), want=10, candidates=FREE, memory=CAP), at(), (ask(1, 2, 10),),
     ),
     "unless there are other trainers": (
         known(held(7), want=3, candidates=FREE, memory=CAP, trainers=frozenset("ab")), at(), (ask(1, 2),),
@@ -173,7 +176,7 @@ def test_what_is_unused_is_remembered_and_given_back_after_a_while() -> None:
     assert (first.steps, first.memory.unused_since, first.again_after_s) == ((), (("n1#1", NOW_S),), 5.0)
     later = next_steps(replace(facts, memory=first.memory), at(NOW_S + 5))
     assert later.steps == (back("unused", 1),)
-    assert later.memory.caps == (DemandCap("", frozenset("a"), 0, 1),), "it could have used the node, and did not"
+    assert later.memory.caps == (DemandCap("", frozenset("a"), 0, 1, 1),), "it could have used the node, and did not"
     used = next_steps(replace(facts, memory=first.memory, used=names(1)), at(NOW_S + 5))
     assert used.steps == ()
     assert used.memory.unused_since == ()
@@ -211,7 +214,10 @@ def situations(draw: st.DrawFn) -> NodeFacts:
     some = st.sets(st.sampled_from(sorted(pool))) if pool else st.just(set())
     times = st.sampled_from([900.0, 994.0, 998.0, NOW_S, 1003.0, 1100.0])
     trainers = draw(st.sampled_from([frozenset("a"), frozenset("ab")]))
-    caps = {c: DemandCap(c, frozenset("a"), draw(st.integers(0, 4)), draw(NUMBERS)) for c in draw(st.sets(CLASSES))}
+    caps = {
+        c: DemandCap(c, frozenset("a"), draw(st.integers(0, 4)), draw(NUMBERS), draw(NUMBERS))
+        for c in draw(st.sets(CLASSES))
+    }
     cap = draw(st.none() | st.integers(1, 8))
     return NodeFacts(
         config=config(
@@ -280,7 +286,7 @@ def test_whatever_is_known(facts: NodeFacts, silent_s: float) -> None:
             assert all(
                 there + more <= c.nodes or kept_of + idle > c.tried
                 for c in facts.memory.caps
-                if c.node_class == name and c.counts(facts.trainers, stays)
+                if c.node_class == name and c.counts(facts.trainers, facts.demand.of(name), stays)
             )
         if nodes.site_max_nodes is not None:
             assert len(after) + len(requests) + len(facts.peer_holders) <= max(

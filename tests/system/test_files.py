@@ -58,10 +58,10 @@ def test_a_file_system_without_locks_is_one_line(tmp_path: Path) -> None:
 
 NAMES = """
 from bftrainer_adapters.slurm.hold import _Slurm
-from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.lsf.hold import _Lsf
 from dataclasses import fields
-for kind in (_Slurm, SlurmScheduler, _Lsf):
+for kind in (_Slurm, SlurmCalls, _Lsf):
     (field,) = (it for it in fields(kind) if it.name == "user")
     print(field.default_factory())
 """

@@ -139,8 +139,8 @@ def _in_order(known: NodeFacts, at: Moment, draft: _Draft) -> NodeFacts:
 
 def _with_caps(known: NodeFacts, draft: _Draft) -> NodeFacts:
     """Demand caps count for the same trainers, while at least as many nodes are held as these were worth."""
-    held = sizes_by_class(h for h in draft.kept if h.fragment.phase is not FragmentPhase.LEAVING)
-    caps = tuple(c for c in known.memory.caps if c.counts(known.trainers, held[c.node_class]))
+    of, held = known.demand.of, sizes_by_class(h for h in draft.kept if h.fragment.phase is not FragmentPhase.LEAVING)
+    caps = tuple(c for c in known.memory.caps if c.counts(known.trainers, of(c.node_class), held[c.node_class]))
     return replace(known, memory=replace(known.memory, caps=caps))
 
 
@@ -201,7 +201,7 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft, share: Split) -> t
             tried = in_pool[node_class] if wants_more else known.there(node_class)
             left = in_pool[node_class] - sum(kept_unused[name].size for name in gone)
             tried = max(tried, caps[node_class].tried if node_class in caps else 0)
-            caps[node_class] = DemandCap(node_class, known.trainers, left, tried)
+            caps[node_class] = DemandCap(node_class, known.trainers, left, tried, known.demand.of(node_class))
         found += gone
     back_off = tuple((kept_unused[name].node, ends[name]) for name in found if name in ends)
     draft.give_back(found, "unused", back_off)

@@ -54,12 +54,12 @@ class Unused:
     since_s: float = math.inf
     cap: DemandCap | None = None
 
-    def now(self, trainers: frozenset[str], used: int, free: int, now_s: float) -> Unused:
+    def now(self, trainers: frozenset[str], demand: int, used: int, free: int, now_s: float) -> Unused:
         """The same, of the ``free`` nodes, while trainers have ``used``."""
-        cap = self.cap if self.cap is not None and self.cap.counts(trainers, used) else None
+        cap = self.cap if self.cap is not None and self.cap.counts(trainers, demand, used) else None
         nodes = min(self.nodes, free)
         if nodes and now_s - self.since_s >= UNUSED_S:
-            return Unused(cap=DemandCap("", trainers, used, max(used + nodes, cap.tried if cap else 0)))
+            return Unused(cap=DemandCap("", trainers, used, max(used + nodes, cap.tried if cap else 0), demand))
         return replace(self, nodes=nodes, cap=cap)
 
     def after(self, nodes: int, now_s: float) -> Unused:
@@ -100,7 +100,7 @@ class ByUser(Wrapped):
             idle = len(state.pool) - sum(has.values())
             for u, its in of_user.items():
                 trainers = frozenset([*(a.trainer.id for a in its.active), *(t.id for t in its.queue)])
-                unused[u] = memory.unused.get(u, Unused()).now(trainers, has[u], idle, state.at_s)
+                unused[u] = memory.unused.get(u, Unused()).now(trainers, wants[u], has[u], idle, state.at_s)
                 idle -= unused[u].nodes
                 has[u] += unused[u].nodes
                 if (cap := unused[u].cap) and has[u] + idle <= cap.tried:

@@ -72,9 +72,9 @@ def test_users_of_a_table(tmp_path: Path) -> None:
 def test_nodes_that_no_trainer_uses_go_after_a_while_and_come_back_when_another_is_lost() -> None:
     names = frozenset({"ann-0"})
     idle = Unused().after(3, 0.0)
-    assert idle.now(names, 12, 5, 29.0) == idle
-    gone = idle.now(names, 12, 5, 30.0)
-    assert (gone.nodes, gone.cap) == (0, DemandCap("", names, 12, 15))
-    assert gone.now(names, 12, 5, 31.0).cap == gone.cap
-    assert gone.now(names, 11, 5, 31.0).cap is None
-    assert gone.now(names | {"ann-1"}, 12, 5, 31.0).cap is None
+    assert idle.now(names, 64, 12, 5, 29.0) == idle
+    gone = idle.now(names, 64, 12, 5, 30.0)
+    assert (gone.nodes, gone.cap) == (0, DemandCap("", names, 12, 15, 64))
+    assert gone.now(names, 64, 12, 5, 31.0).cap == gone.cap
+    assert gone.now(names, 64, 11, 5, 31.0).cap is None
+    assert gone.now(names | {"ann-1"}, 64, 12, 5, 31.0).cap is None
