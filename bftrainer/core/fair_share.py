@@ -44,6 +44,8 @@ SETTLES_S = 12.0
 By default, a fall counts once two polls have shown it. Until then, a user who lost all nodes to a main job waits."""
 
 Key = tuple[str, str]
+_GONE = "\0"
+"""In place of a pilot's name: those of a user that are gone. No pilot can have this name."""
 _Known = TypeVar("_Known")
 
 
@@ -278,7 +280,7 @@ def split(
     ]
     part, weights = due[own.key], {c.user: c.weight for c in claims}
     in_vain_s, away_s = max(IN_VAIN_S, 3 * poll_s), max(now_s - was.seen_s, 0.0)
-    idle_since = {key: (at_s + away_s * (not key[1]), n) for key, (at_s, n) in idle_since.items()}
+    idle_since = {key: (at_s + away_s if key[1] == _GONE else at_s, n) for key, (at_s, n) in idle_since.items()}
     idle_since, passive, tried_s = _in_vain(claims, due, idle, idle_since, passive, now_s, in_vain_s)
     lacking = [c for c in claims[1:] if has_too_few(c, due) and memory.came.get(c.user, 0.0) <= RESTLESS]
     lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
@@ -372,7 +374,7 @@ def _with_keepers(
 def _inherited(known: Mapping[Key, _Known], others: Sequence[Sharer], was: ShareMemory) -> dict[Key, _Known]:
     """What is known of pilots that are gone holds for their user's next new one: any may call itself otherwise, or pause."""
     here, new = {c.key for c in others}, {c.user: c.key for c in others if c.key not in was.first_s}
-    return {key if key in here else new.get(key[0], (key[0], "")): it for key, it in known.items()}
+    return {key if key in here else new.get(key[0], (key[0], _GONE)): it for key, it in known.items()}
 
 
 def _counted(claim: Sharer, passive: Mapping[Key, Passive], now_s: float) -> Sharer:
@@ -388,7 +390,7 @@ def _in_vain(
     """Since when the other pilots leave nodes idle below their parts, those that count as passive, and when that may change.
     ``claims`` begin with this pilot's own.
     """
-    own, found, since = claims[0], dict(passive), {key: it for key, it in was.items() if not key[1]}
+    own, found, since = claims[0], dict(passive), {key: it for key, it in was.items() if key[1] == _GONE}
     again_s = []
     for c in claims[1:]:
         could = idle if c.nodes is None else c.nodes.intersection(idle)

@@ -324,6 +324,15 @@ def test_a_user_who_takes_nothing_costs_the_others_little_whatever_its_pilots_ar
     assert had >= 0.9 * 8 * 3600
 
 
+@pytest.mark.parametrize("pilot", ["p", ""])
+def test_who_leaves_nodes_idle_counts_with_none_whether_its_pilot_has_a_name(pilot: str) -> None:
+    memory, idle = ShareMemory(), [f"n{i}" for i in range(8)]
+    for at_s in range(0, 200, 10):
+        found = split(Sharer("ann", pilot, 16, 8), 0, [Sharer("eve", pilot, 8)], idle, math.inf, memory, float(at_s))
+        memory = found.memory
+    assert found.part == 16
+
+
 def test_a_node_on_its_way_between_users_is_divided_and_one_that_was_counted_twice_not_for_long() -> None:
     memory, found = ShareMemory(), list[int]()
     for at_s, theirs in ((0, 4), (60, 3), (61, 4), (70, 5), (71, 4), (80, 4), (83, 3), (84, 4), (100, 3), (113, 3)):

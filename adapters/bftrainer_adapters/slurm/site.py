@@ -147,7 +147,8 @@ class SlurmBatch:
         scheduler = SlurmScheduler(settings.timeout_s, calls=calls, by_gpu=by_gpu)
         ours = replace(_pilot_jobs(settings, math.inf), cpus_per_gpu=settings.cpus_per_gpu)
         weights = Weights(calls, lambda: settings.account, settings.timeout_s)
-        shown = SlurmCalls(published=published(settings))  # a broker knows weights that are hidden from users
+        known = published(settings)  # a broker knows weights that are hidden from users
+        shown = calls if known is None else SlurmCalls(published=known)
         if not has_table:
             ours = replace(ours, partitions=frozenset())
         return ObservedSite(

@@ -55,7 +55,7 @@ class Unused:
     cap: DemandCap | None = None
 
     def now(self, trainers: frozenset[str], demand: int, used: int, free: int, now_s: float) -> Unused:
-        """The same, of the ``free`` nodes, while trainers have ``used``."""
+        """Those of the ``free`` nodes that are still held, while trainers have ``used`` nodes and could use ``demand``."""
         cap = self.cap if self.cap is not None and self.cap.counts(trainers, demand, used) else None
         nodes = min(self.nodes, free)
         if nodes and now_s - self.since_s >= UNUSED_S:
@@ -63,7 +63,7 @@ class Unused:
         return replace(self, nodes=nodes, cap=cap)
 
     def after(self, nodes: int, now_s: float) -> Unused:
-        """The same with so many nodes."""
+        """After a decision that leaves ``nodes`` unused."""
         return replace(self, nodes=nodes, since_s=min(self.since_s, now_s) if nodes else math.inf)
 
 
@@ -95,16 +95,8 @@ class ByUser(Wrapped):
             u: sum(a.trainer.max_nodes for a in its.active) + sum(t.max_nodes for t in its.queue)
             for u, its in of_user.items()
         }
-        has, unused = {u: len(nodes) for u, nodes in held.items()}, dict[str, Unused]()
-        if self.how is Users.SHARE:
-            idle = len(state.pool) - sum(has.values())
-            for u, its in of_user.items():
-                trainers = frozenset([*(a.trainer.id for a in its.active), *(t.id for t in its.queue)])
-                unused[u] = memory.unused.get(u, Unused()).now(trainers, wants[u], has[u], idle, state.at_s)
-                idle -= unused[u].nodes
-                has[u] += unused[u].nodes
-                if (cap := unused[u].cap) and has[u] + idle <= cap.tried:
-                    wants[u] = min(wants[u], cap.nodes)
+        has = {u: len(nodes) for u, nodes in held.items()}
+        unused = self._unused(of_user, len(state.pool), wants, has, memory.unused) if self.how is Users.SHARE else {}
         counts, shares, again_s = self._nodes(state, wants, has, memory.shares)
         kept = {u: sorted(held[u])[: counts[u]] for u in users}
         free = sorted(state.pool.difference(*kept.values()))
@@ -124,6 +116,21 @@ class ByUser(Wrapped):
         wake_at_s = again_s if again_s < math.inf else None
         decision = Decision(tuple(found[a.trainer.id] for a in state.active), wake_at_s)
         return decision, UserMemories(inner, shares, unused)
+
+    def _unused(
+        self, of_user: Mapping[str, State], pool: int, wants: dict[str, int], has: dict[str, int],
+        before: Mapping[str, Unused],
+    ) -> dict[str, Unused]:  # fmt: skip
+        """What pilots hold beside the nodes of trainers. It is added to what each ``has``, and caps what each ``wants``."""
+        unused, idle = dict[str, Unused](), pool - sum(has.values())
+        for u, its in of_user.items():
+            trainers = frozenset([*(a.trainer.id for a in its.active), *(t.id for t in its.queue)])
+            unused[u] = before.get(u, Unused()).now(trainers, wants[u], has[u], idle, its.at_s)
+            idle -= unused[u].nodes
+            has[u] += unused[u].nodes
+            if (cap := unused[u].cap) and has[u] + idle <= cap.tried:
+                wants[u] = min(wants[u], cap.nodes)
+        return unused
 
     def _nodes(
         self, state: State, wants: Mapping[str, int], held: Mapping[str, int], before: Mapping[str, ShareMemory]
