@@ -79,7 +79,7 @@ def attempt(name: str, own_folder: str) -> None:
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
         # os.path here and below: pathlib would be one import more in every worker's start.
-        if spec and not os.path.abspath(spec.origin or "").startswith(own_folder + os.sep):  # noqa: PTH100
+        if spec and not os.path.abspath(spec.origin or "").startswith(own_folder + os.sep):  # noqa: PTH100 - the same
             importlib.import_module(name)
     except Exception as error:
         print(f"bftrainer: warming up: {name}: {error!r}", file=sys.stderr)
