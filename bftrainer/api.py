@@ -73,10 +73,10 @@ from bftrainer.errors import UserError as UserError
 from bftrainer.errors import WindowsUnknownError as WindowsUnknownError
 from bftrainer.live.job_chaining import OwnJob as OwnJob
 from bftrainer.live.observed import ObservedSite as ObservedSite
-from bftrainer.live.site import BatchSystem as BatchSystem
-from bftrainer.live.site import JobNodes as JobNodes
-from bftrainer.live.site import Site as Site
-from bftrainer.live.site import SitePlugin as SitePlugin
+from bftrainer.live.site_plugin import BatchSystem as BatchSystem
+from bftrainer.live.site_plugin import JobNodes as JobNodes
+from bftrainer.live.site_plugin import Site as Site
+from bftrainer.live.site_plugin import SitePlugin as SitePlugin
 from bftrainer.plugins import build_policy as build_policy
 from bftrainer.plugins import find_objective as find_objective
 from bftrainer.policies.settings import PolicySettings as PolicySettings

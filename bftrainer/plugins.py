@@ -39,7 +39,7 @@ def driver_module(launcher: str, where: str = "") -> str:
 
 
 def load_site(name: str) -> object:
-    """The object of an installed site: a ``bftrainer.live.site.SitePlugin``. Raises ``UserError`` if it cannot be imported."""
+    """The ``bftrainer.live.site_plugin.SitePlugin`` of an installed site. Raises ``UserError`` if it cannot be imported."""
     points = _installed(SITE_GROUP)
     if name not in points:
         raise UnknownNameError("holder", name, points)

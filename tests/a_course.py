@@ -9,7 +9,7 @@ from pathlib import Path
 
 from live_house import House, house, spec
 
-from bftrainer.protocol.events import EventLine, Running, Started, Stopped, Stopping, format_event
+from bftrainer.protocol.driver_events import EventLine, Running, Started, Stopped, Stopping, format_event
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
 

@@ -14,7 +14,7 @@ from fakes_cluster import FakeCluster, FakeHolder
 from slurm_lab import Lab, wait_until
 
 from bftrainer.domain.cluster import Fragment, Reservation
-from bftrainer.domain.fragments import job_of
+from bftrainer.domain.fragment_names import job_of
 from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.processes import send, with_variable

@@ -17,7 +17,7 @@ from bftrainer.domain.cluster import (
     Refusal,
     Reservation,
 )
-from bftrainer.domain.fragments import fragment_name, id_in_job, job_of, node_of
+from bftrainer.domain.fragment_names import fragment_name, id_in_job, job_of, node_of
 from bftrainer.errors import SchedulerError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from fakes_cluster import FakeClock
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.fragments import fragment_name, id_in_job
+from bftrainer.domain.fragment_names import fragment_name, id_in_job
 from bftrainer.errors import CommandError
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings, JobPhase, SchedulerTraits

@@ -19,10 +19,10 @@ from bftrainer.domain.cluster import (
     PendingJob,
     Refusal,
 )
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.errors import PostponedError, SchedulerError, UnknownNameError
-from bftrainer.protocol.events import Event, EventLine, Running, Started
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.driver_events import Event, EventLine, Running, Started
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending, after_event, after_progress, after_start
 from bftrainer.system.users import own_name
 

@@ -21,7 +21,7 @@ from clusters_under_test import WORKER_MARK, RealSlurm
 from slurm_lab import Lab, wait_until
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.system.processes import with_variable
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist

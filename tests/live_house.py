@@ -26,7 +26,7 @@ from bftrainer.live.reload import ConfigCell
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
-from bftrainer.live.site import Site
+from bftrainer.live.site_plugin import Site
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.persistence.registry import Registry

@@ -21,7 +21,7 @@ from slurm_versions import VERSIONS
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
-from bftrainer.domain.fragments import job_of
+from bftrainer.domain.fragment_names import job_of
 from bftrainer.domain.state import State
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager

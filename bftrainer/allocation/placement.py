@@ -20,7 +20,7 @@ from itertools import groupby, islice
 from operator import is_
 from types import MappingProxyType
 
-from bftrainer.domain.fragments import is_slot, part_of
+from bftrainer.domain.fragment_names import is_slot, part_of
 from bftrainer.errors import RejectedAnswerError
 
 Nodes = frozenset[str]

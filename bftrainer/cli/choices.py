@@ -94,7 +94,7 @@ def _objectives() -> Iterable[str]:
 
 
 def _schedulers() -> Iterable[str]:
-    from bftrainer.live.site import batch_systems
+    from bftrainer.live.site_plugin import batch_systems
 
     return (name for name, _ in batch_systems())
 

@@ -25,7 +25,7 @@ def init(holder: str, force: bool, state: Path) -> None:
     """
     from bftrainer.client.state_dir import CONFIG_NAME
     from bftrainer.config.pilot import commented_default
-    from bftrainer.live.site import find_site
+    from bftrainer.live.site_plugin import find_site
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.files import write_atomically
 

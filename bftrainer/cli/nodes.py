@@ -10,7 +10,7 @@ import click
 from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import opened_registry
-from bftrainer.domain.fragments import holder_of
+from bftrainer.domain.fragment_names import holder_of
 from bftrainer.domain.node_stages import SUMMARIES, TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds, whole_seconds
 
 if TYPE_CHECKING:

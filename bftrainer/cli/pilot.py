@@ -44,7 +44,7 @@ def pilot(state: Path, config: Path | None) -> None:
     from bftrainer.live.pilot_process import run_pilot
     from bftrainer.live.runtime import PilotDependencies
     from bftrainer.live.signals import Signals
-    from bftrainer.live.site import batch_job, build_site
+    from bftrainer.live.site_plugin import batch_job, build_site
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.background import InThread
     from bftrainer.system.clock import SystemClock
@@ -97,7 +97,7 @@ def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None])
 
 def refuse_root(config: PilotConfig) -> None:
     """On a cluster every trainer's command would run as root, on every node; on this host that is root's own choice."""
-    from bftrainer.live.site import find_site
+    from bftrainer.live.site_plugin import find_site
 
     if os.geteuid() == 0 and not find_site(config.nodes.holder).runs_here and not config.workers.allow_root:
         raise UserError("refusing to run as root: trainers would run as root (set workers.allow_root to allow it)")

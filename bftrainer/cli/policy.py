@@ -19,7 +19,7 @@ def list_policies() -> None:
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
     from bftrainer.plugins import POLICY_GROUP, build_policy, find_objective, installed_names
-    from bftrainer.policies.needs import needs_of
+    from bftrainer.policies.requirements import needs_of
     from bftrainer.policies.settings import PolicySettings
 
     settings = PolicySettings(build_allocator("exact", 10.0), find_objective(DEFAULT_OBJECTIVE))

@@ -127,7 +127,7 @@ def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Outcome:
+class _RehearsalOutcome:
     """A rehearsal, its findings, and the paths outside the copy: those that were used, and those that were written."""
 
     record: Record
@@ -137,7 +137,9 @@ class _Outcome:
     written: list[Path]
 
 
-def _rehearsed(spec: TrainerSpec, options: Options, where: str, folder: Path | None, scratch: Path) -> _Outcome:
+def _rehearsed(
+    spec: TrainerSpec, options: Options, where: str, folder: Path | None, scratch: Path
+) -> _RehearsalOutcome:
     from bftrainer.rehearsal.copies import outside, written_since
     from bftrainer.rehearsal.rehearse import rehearse as play
     from bftrainer.rehearsal.stamp import note
@@ -150,7 +152,7 @@ def _rehearsed(spec: TrainerSpec, options: Options, where: str, folder: Path | N
     passed = has_passed(findings)
     if passed and folder is not None:
         note(folder, spec)
-    return _Outcome(record, findings, passed, elsewhere, written_since(elsewhere, began_s))
+    return _RehearsalOutcome(record, findings, passed, elsewhere, written_since(elsewhere, began_s))
 
 
 def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
@@ -206,7 +208,7 @@ def _status_line() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(f"rehearsing: {text}")
 
 
-def _show(spec: TrainerSpec, found: _Outcome, learned: Costs) -> None:
+def _show(spec: TrainerSpec, found: _RehearsalOutcome, learned: Costs) -> None:
     from bftrainer.rehearsal.finding import CheckVerdict
 
     record, findings = found.record, found.findings
@@ -262,7 +264,7 @@ def _wrapped(text: str, indent: str) -> str:
 
 
 def _as_dict(
-    spec: TrainerSpec, found: _Outcome, learned: Costs, measured: Mapping[int, float], kept: Path | None
+    spec: TrainerSpec, found: _RehearsalOutcome, learned: Costs, measured: Mapping[int, float], kept: Path | None
 ) -> dict[str, object]:
     checks = [{**dataclasses.asdict(finding), "verdict": finding.verdict.value} for finding in found.findings]
     return {

@@ -67,7 +67,7 @@ def shares_now(state: Path) -> list[UserShare]:
     from bftrainer.core.fair_share import Sharer, parts_of
     from bftrainer.domain.cluster import Availability, Hidden
     from bftrainer.live.nodes.sharing import rivals
-    from bftrainer.live.site import observed_site
+    from bftrainer.live.site_plugin import observed_site
     from bftrainer.system.clock import SystemClock
 
     path = state / CONFIG_NAME

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bftrainer.protocol.events import Done, EventLine, Failed, Running, Started, Stopped, Stopping, read_event
+from bftrainer.protocol.driver_events import Done, EventLine, Failed, Running, Started, Stopped, Stopping, read_event
 from bftrainer.protocol.paths import TrainerDirectory, older_part
 from bftrainer.protocol.progress_line import Phase, ProgressLine, parse_progress
 from bftrainer.system.json_tail import BadLine, JsonTail

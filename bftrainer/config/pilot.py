@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from bftrainer.config.hosts import host_patterns
+from bftrainer.config.host_lists import host_patterns
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.errors import InvalidValueError, UnknownNameError
@@ -27,7 +27,7 @@ def _checked_hosts(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Hosts = Annotated[tuple[str, ...], AfterValidator(_checked_hosts)]
-"""A list of nodes (:mod:`bftrainer.config.hosts`)."""
+"""A list of nodes (:mod:`bftrainer.config.host_lists`)."""
 
 
 class DecisionsConfig(ConfigTable):

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bftrainer.domain.fragments import id_of, is_fragment_name, node_of
+from bftrainer.domain.fragment_names import id_of, is_fragment_name, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.errors import InvalidValueError
 

@@ -19,7 +19,7 @@ from bftrainer.persistence import codec
 from bftrainer.persistence.journal import RecordingAllocator, Settings, TimedPolicy
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.keeping import Keeping
-from bftrainer.policies.needs import check_needs_of_all, refusal
+from bftrainer.policies.requirements import check_needs_of_all, refusal
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.policies.wrapped import innermost
 

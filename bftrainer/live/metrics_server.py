@@ -12,8 +12,8 @@ from bftrainer.config.pilot import MetricsConfig
 from bftrainer.errors import UserError
 from bftrainer.live.metrics import Metrics, without_client
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
+from bftrainer.system.listening_ports import Port, PortServer
 from bftrainer.system.network import tcp_listener, unix_listener
-from bftrainer.system.ports import Port, PortServer
 
 SOCKET = "metrics.sock"
 """In the state directory: mode 0600, so no token is needed."""
@@ -24,7 +24,7 @@ _TEXT = ("Content-Type", "text/plain")
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _MetricsPage:
     """``token`` is empty where the port is open to the owner only."""
 
     metrics: Metrics
@@ -59,7 +59,7 @@ class MetricsServer:
         places: list[str] = []
         ports: list[Port] = []
         if config.port is not None:
-            page = _Page(metrics, read_token(config.token_file))
+            page = _MetricsPage(metrics, read_token(config.token_file))
             try:
                 listener = tcp_listener(config.address, config.port, _BACKLOG)
             except OSError as error:
@@ -72,7 +72,7 @@ class MetricsServer:
         self._socket = state_dir / SOCKET if config.socket else None
         if self._socket is not None:
             try:
-                ports.append(http_port(unix_listener(self._socket, _BACKLOG), _Page(metrics, "")))
+                ports.append(http_port(unix_listener(self._socket, _BACKLOG), _MetricsPage(metrics, "")))
                 places.append(str(self._socket))
             except OSError as error:
                 places.append(f"{self._socket}: not served: {error.strerror}")

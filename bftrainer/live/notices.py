@@ -49,7 +49,7 @@ class Notice:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningCommand:
     notice: Notice
     process: subprocess.Popen[bytes]
     said: IO[bytes]
@@ -68,7 +68,7 @@ class Notices:
         self._folder = folder
         self._clock = clock
         self._due: deque[Notice] = deque()
-        self._running: list[_Running] = []
+        self._running: list[_RunningCommand] = []
         self._notes: list[tuple[str, str]] = []
         self._without_nodes_since: dict[str, ElapsedS] = {}
         if self._config.on_event or any(record.spec.notify for record in registry.trainers()):
@@ -163,9 +163,9 @@ class Notices:
                 said.close()
                 self._note(notice, f"the command cannot be run: {error}")
                 return
-        self._running.append(_Running(notice, process, said, self._clock.elapsed_s() + self._config.timeout_s))
+        self._running.append(_RunningCommand(notice, process, said, self._clock.elapsed_s() + self._config.timeout_s))
 
-    def _end(self, one: _Running) -> None:
+    def _end(self, one: _RunningCommand) -> None:
         late = one.process.poll() is None
         if late:
             with suppress(ProcessLookupError):

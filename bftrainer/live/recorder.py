@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from bftrainer.domain.events import Event
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.problem import Answer
 from bftrainer.domain.state import Plan, State

@@ -15,6 +15,7 @@ from bftrainer.live.facts import Fact
 from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.hints import Hints
 from bftrainer.live.job_chaining import JobChain
+from bftrainer.live.live_world import LiveWorld
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.nodes.sharing import claim_hosts
@@ -22,11 +23,10 @@ from bftrainer.live.notices import NOTE, Notices
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell, changed, described, merged
 from bftrainer.live.signals import Signals
-from bftrainer.live.site import BatchJob, Site, reconfigure
+from bftrainer.live.site_plugin import BatchJob, Site, reconfigure
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.launcher import Launcher
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.live.world import LiveWorld
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.spool import Spool
 from bftrainer.system.background import AtOnce, Background

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from bftrainer.domain.fragments import holder_of, id_of, job_of
+from bftrainer.domain.fragment_names import holder_of, id_of, job_of
 from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds
 from bftrainer.domain.state import Plan, State
 from bftrainer.domain.times import HostS

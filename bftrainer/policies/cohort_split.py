@@ -21,7 +21,7 @@ _EPSILON = 1e-9
 
 
 @dataclass(slots=True)
-class _Cohort:
+class _CohortColumn:
     """A cohort: the expected useful seconds of a node, the probability of a hit, all its nodes, the free ones in name order."""
 
     column: int
@@ -101,11 +101,11 @@ class Division:
             old if len(old) == len(new) else frozenset(new) for old, new in zip(self._before, self._nodes, strict=True)
         ]
 
-    def _columns(self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float) -> list[_Cohort]:
+    def _columns(self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float) -> list[_CohortColumn]:
         """One column per cohort and known window end: a node is useful until its window ends, and then it is gone."""
         ends = dict(state.window_ends)
         held: Nodes = frozenset().union(*self._before)
-        cohorts: list[_Cohort] = []
+        cohorts: list[_CohortColumn] = []
         for joined_s, nodes in joined:
             age_s = state.at_s - joined_s
             groups: dict[float, list[str]] = {}
@@ -116,7 +116,7 @@ class Division:
                 hit = self._model.hit(age_s, within_s) if left_s >= within_s else 1.0
                 free = in_name_order(node for node in alike if node not in held)
                 useful_s = self._model.useful_s(age_s, min(within_s, left_s))
-                cohorts.append(_Cohort(len(cohorts), useful_s, hit, alike, free))
+                cohorts.append(_CohortColumn(len(cohorts), useful_s, hit, alike, free))
         return cohorts
 
     def _measure(self) -> None:
@@ -150,7 +150,7 @@ class Division:
         gains[self._frozen] = -np.inf
         return gains
 
-    def _split(self, cohort: _Cohort) -> bool:
+    def _split(self, cohort: _CohortColumn) -> bool:
         """Give the nodes of a cohort to the trainers that gain most in sum. Whether any was given."""
         most = min(len(cohort.nodes), self._values.shape[1] - 1)
         k = np.arange(1.0, most + 1.0)[None, :]
@@ -186,7 +186,7 @@ class Division:
         self._measure()
         return True
 
-    def _take(self, j: int, cohort: _Cohort, count: int) -> None:
+    def _take(self, j: int, cohort: _CohortColumn, count: int) -> None:
         self._nodes[j].update(cohort.nodes[:count])
         del cohort.nodes[:count]
         self._held[j, cohort.column] += count

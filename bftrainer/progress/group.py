@@ -18,7 +18,7 @@ from bftrainer.protocol.messages import DriverSettings
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.replicas import MOST_BYTES, REPLICA, Hello, Keys, Meeting, NextStep, Turn, packed, unpacked
 from bftrainer.protocol.typed_json import read_json
-from bftrainer.system.ports import hosts_in
+from bftrainer.system.listening_ports import hosts_in
 from bftrainer.system.sealed import SealedClient
 
 CONNECT = timedelta(seconds=10)

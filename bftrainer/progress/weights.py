@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bftrainer.errors import UserError
+from bftrainer.system.listening_ports import Connection, Limits, Port, PortServer
 from bftrainer.system.network import tcp_listener
-from bftrainer.system.ports import Connection, Limits, Port, PortServer
 from bftrainer.system.sealed import SealedClient, SealedServer, SealError
 
 MOST_BYTES = 1 << 30

@@ -9,7 +9,7 @@ from typing import Any
 
 from bftrainer.protocol import worker_times
 from bftrainer.protocol.bounds import MAX_SAMPLES, MAX_SAMPLES_PER_S
-from bftrainer.protocol.events import (
+from bftrainer.protocol.driver_events import (
     BadEvent,
     Done,
     DriverEvent,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from bftrainer.protocol.events import EventLine, Running, Warm, WorkerExited, WorkerStarted
+from bftrainer.protocol.driver_events import EventLine, Running, Warm, WorkerExited, WorkerStarted
 from bftrainer.protocol.progress_line import ProgressLine
 
 MOST_GONE = 1000

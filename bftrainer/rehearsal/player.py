@@ -16,9 +16,9 @@ from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.live.trainers.meter import TrainerMeter
 from bftrainer.live.trainers.trainer_message import driver_settings
+from bftrainer.protocol.driver_events import DriverEvent
 from bftrainer.protocol.environment import TRAINER_DIR
-from bftrainer.protocol.events import DriverEvent
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase
 from bftrainer.protocol.rank_line import RankLine, parse_rank

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.protocol.driver_events import DriverEvent
 from bftrainer.protocol.environment import REPORT_EVERY_S
-from bftrainer.protocol.events import DriverEvent
 from bftrainer.rehearsal.copies import copy_folder, missing, moved
 from bftrainer.rehearsal.player import Options, Player
 from bftrainer.rehearsal.record import Line, Played, Record, Trial, TrialOutcome, is_whole, stretches

@@ -6,8 +6,8 @@ import itertools
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.live.trainers.remarks import last_words
-from bftrainer.protocol.events import DriverEvent
-from bftrainer.rehearsal import order, ranks, rates, resumed, samples, weights
+from bftrainer.protocol.driver_events import DriverEvent
+from bftrainer.rehearsal import order, ranks, rates, resumed, samples, weight_digests
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalCheck, RehearsalFinding
 from bftrainer.rehearsal.record import Boundary, Played, Record, TrialOutcome, boundaries, is_whole, stretches, stride
 from bftrainer.rehearsal.scenario import LEAVES, ActKind
@@ -279,7 +279,7 @@ def _state(record: Record) -> RehearsalFinding:
         )
     if _checkpoint(record).verdict is not CheckVerdict.PASS:
         return check.undecided("it did not resume from a checkpoint")
-    if len(starts) >= 2 and (wrong := weights.of_another_step(record)) is not None:
+    if len(starts) >= 2 and (wrong := weight_digests.of_another_step(record)) is not None:
         return check.failed(*wrong)
     if record.reference is None or len(starts) < 2:
         return check.undecided(record.why_no_reference or "the rehearsal did not get that far")

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import h11
 
-from bftrainer.system.ports import Connection, Limits, Port
+from bftrainer.system.listening_ports import Connection, Limits, Port
 
 _LINGER_BYTES = 1 << 20
 

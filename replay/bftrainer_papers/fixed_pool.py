@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 
 def fixed_window(nodes: int, start_s: float, end_s: float) -> LogWindow:

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from bftrainer_papers.containers.container_world import ContainerJob, WorkerWorld
 from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision
-from bftrainer_papers.containers.world import ContainerJob, WorkerWorld
 from bftrainer_papers.policies.flowcon import Lists, Measured, Rules
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import FAMILIES

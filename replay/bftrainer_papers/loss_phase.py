@@ -20,7 +20,7 @@ from bftrainer_papers.policies.loss_phase import LossPhase
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.play import Scenario, play
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 LATER_S = 200.0
 ALONE_S = 300.0  # "the loss rate achieved when the model has been trained for 300 seconds" [Wei and Shudo 4]

@@ -25,7 +25,7 @@ from bftrainer_papers.reproduction import PaperResult, Reproduction, Reproductio
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 JOBS, ALL_JOBS, SPAN_H = 447, 1252, 50.0
 MEAN_MIN, LEAST_MIN, SIGMA = 232.6, 5.0, 1.2

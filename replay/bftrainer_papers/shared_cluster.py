@@ -14,7 +14,7 @@ import numpy as np
 
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer_replay.simulation.losses import FAMILIES
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 SERIAL_SHARES = (0.01, 0.03, 0.06, 0.12, 0.25)
 REQUESTS, REQUEST_SHARES = (1, 2, 4, 8), (0.55, 0.15, 0.15, 0.15)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bftrainer_papers.containers.container_world import MIGRATION_S, ContainerJob, RunningContainer, WorkerWorld
 from bftrainer_papers.containers.specon import SpeCon
-from bftrainer_papers.containers.world import MIGRATION_S, ContainerJob, RunningContainer, WorkerWorld
 from bftrainer_papers.flowcon import fitted_contention
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import FAMILIES

@@ -32,9 +32,9 @@ from bftrainer_replay.simulation.play import play as play
 from bftrainer_replay.simulation.play import static_outcome as static_outcome
 from bftrainer_replay.simulation.progress import CostModel as CostModel
 from bftrainer_replay.simulation.progress import ReplayedTrainer as ReplayedTrainer
-from bftrainer_replay.simulation.world import Arrival as Arrival
-from bftrainer_replay.simulation.world import DecideOn as DecideOn
-from bftrainer_replay.simulation.world import ReplayTotals as ReplayTotals
+from bftrainer_replay.simulation.replay_world import Arrival as Arrival
+from bftrainer_replay.simulation.replay_world import DecideOn as DecideOn
+from bftrainer_replay.simulation.replay_world import ReplayTotals as ReplayTotals
 from bftrainer_replay.workload.curves import TABLE_2 as TABLE_2
 from bftrainer_replay.workload.curves import read_curves as read_curves
 from bftrainer_replay.workload.workload import Workload as Workload

@@ -9,7 +9,7 @@ import oracle_per_node
 import pytest
 
 from bftrainer.allocation.placement import Nodes, check_placement, place
-from bftrainer.domain.fragments import is_slot, job_of, node_of, part_of, slot_name
+from bftrainer.domain.fragment_names import is_slot, job_of, node_of, part_of, slot_name
 
 
 def slots(*sizes: int) -> list[list[str]]:

@@ -24,7 +24,7 @@ from bftrainer.allocation.highs import Highs
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES, equal_share, equal_share_rate
 from bftrainer.allocation.placement import check_placement, place
 from bftrainer.config.pilot import DecisionsConfig, PilotConfig
-from bftrainer.domain.fragments import slot_name
+from bftrainer.domain.fragment_names import slot_name
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Allocator
 from bftrainer.domain.problem import Answer, Problem, Status, TrainerDemand

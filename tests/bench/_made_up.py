@@ -27,7 +27,7 @@ from fakes_jobs import Job, NoLimits
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Availability, NodeRequest, NodeView, Observation
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import JobPhase, SchedulerTraits

@@ -44,7 +44,7 @@ from bftrainer.live.facts import DecisionMade
 from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
-from bftrainer.live.site import Site
+from bftrainer.live.site_plugin import Site
 from bftrainer.live.trainers import driver_process
 from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.persistence.spool import Request, RequestKind, Spool

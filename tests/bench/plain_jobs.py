@@ -30,15 +30,15 @@ from bftrainer.domain.ports import Policy
 from bftrainer.errors import BFTrainerError
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.plain import Plain
-from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.analysis.plain_jobs import plain_jobs
+from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.cli.log_options import LogChoice, window_of
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.logs.source import ImportOptions
 from bftrainer_replay.simulation.play import Scenario, play, resource_integral_node_s
 from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.simulation.time_to_done import TimeToDone, fluid_bound, time_to_done
-from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.workload.curves import read_curves
 from bftrainer_replay.workload.workload import one_node_pool
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_house import house, spec
 
-from bftrainer.config.hosts import expand, host_patterns, matches
+from bftrainer.config.host_lists import expand, host_patterns, matches
 from bftrainer.config.pilot import PilotConfig, read_config
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError

@@ -11,7 +11,7 @@ import pytest
 from lsf_under_test import LsfLab
 from slurm_lab import Lab, wait_until
 
-from bftrainer.live.site import BatchJob, batch_job
+from bftrainer.live.site_plugin import BatchJob, batch_job
 from bftrainer.system.clock import SystemClock
 
 NAME = "my pilot"

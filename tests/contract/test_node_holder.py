@@ -11,7 +11,7 @@ from clusters_under_test import HOLDERS, ClusterUnderTest
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.fragments import job_of
+from bftrainer.domain.fragment_names import job_of
 from bftrainer.domain.ports import NodeHolder
 from bftrainer.errors import BFTrainerError
 

@@ -24,8 +24,8 @@ from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.bounds import bounds_of
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.simulation.summary import summarize
-from bftrainer_replay.simulation.world import Arrival
 
 NODES = [f"n{i:02d}" for i in range(12)]
 CURVE = Curve((1, 2, 4, 8), (1.0, 1.8, 3.0, 4.0))

@@ -13,19 +13,19 @@ from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from bftrainer.core.loop import run
 from bftrainer.domain.events import Event, PoolChanged
-from bftrainer.domain.fragments import slot_name
+from bftrainer.domain.fragment_names import slot_name
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Plan, State
 from bftrainer.plugins import build_policy
 from bftrainer.policies.settings import PolicySettings
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.bounds import no_cost_bound, start_bound
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayWorld
 from bftrainer_replay.simulation.upper_bound import upper_bound
-from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayWorld
 
 # Every policy that shares the pool's nodes; a new one belongs here.
 POOL_POLICIES = (

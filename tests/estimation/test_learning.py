@@ -28,7 +28,7 @@ from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.simulation.learned_curves import without_curves
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.play import Scenario
-from bftrainer_replay.simulation.world import ReplayWorld
+from bftrainer_replay.simulation.replay_world import ReplayWorld
 
 POLICY = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
 LAST = 12

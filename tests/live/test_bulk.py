@@ -13,8 +13,8 @@ from live_house import House, configuration, house, spec
 from bftrainer.domain.state import State
 from bftrainer.live.decision_maker import PLACES, settings_of
 from bftrainer.live.explain import explain
+from bftrainer.live.live_world import QUEUED_TOLD, REQUESTS_AT_ONCE
 from bftrainer.live.rerun import decide_again
-from bftrainer.live.world import QUEUED_TOLD, REQUESTS_AT_ONCE
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Request, RequestKind

@@ -16,7 +16,7 @@ from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import InputFileError
 from bftrainer.live.explain import explain
 from bftrainer.live.nodes.classifier import PoolDemand, class_of

@@ -12,7 +12,7 @@ from live_house import House, house, spec
 
 from bftrainer.cli.explanation import as_dict, rows
 from bftrainer.cli.main import run
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import UserError
 from bftrainer.live.explain import Explanation, explain
 from bftrainer.live.rerun import observed

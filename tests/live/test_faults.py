@@ -11,7 +11,7 @@ from fakes_live import START_S
 from live_house import House, house, spec
 
 from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.journal import entries

@@ -18,7 +18,7 @@ from bftrainer.domain.state import State
 from bftrainer.errors import InputFileError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.journal import entries
-from bftrainer.protocol.hosts import format_hosts
+from bftrainer.protocol.hosts_file import format_hosts
 
 GPU: dict[str, Any] = {"unit": "gpu", "holder": "slurm"}
 NODES = tuple(f"n{i}" for i in range(1, 7))

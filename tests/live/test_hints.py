@@ -19,7 +19,7 @@ from fakes_live import FakeClock
 from live_house import House, spec
 from live_machine import eventually
 
-from bftrainer.cli.doctor.pilot import examine_hints
+from bftrainer.cli.doctor.pilot_checks import examine_hints
 from bftrainer.config.pilot import HintsConfig, WorkersConfig
 from bftrainer.domain.checks import CheckStatus
 from bftrainer.errors import UserError

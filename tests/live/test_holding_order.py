@@ -27,7 +27,7 @@ from bftrainer.domain.cluster import (
     NodeView,
     Observation,
 )  # fmt: skip
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.live.nodes import decisions
 from bftrainer.live.nodes.classifier import PoolDemand

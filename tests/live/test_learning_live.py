@@ -19,7 +19,7 @@ from bftrainer.live.trainers.meter import MeterReading, read
 from bftrainer.persistence.journal import entries, last_state
 from bftrainer.persistence.registry import Submission
 from bftrainer.persistence.registry_writer import RegistryWriter
-from bftrainer.protocol.events import EventLine, Running
+from bftrainer.protocol.driver_events import EventLine, Running
 from bftrainer.protocol.reports import DriverView, after_event, after_progress
 from bftrainer.system.users import own_name
 

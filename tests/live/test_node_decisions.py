@@ -15,7 +15,7 @@ from live_house import configuration
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.demand_cap import DemandCap
 from bftrainer.domain.cluster import Fragment, FragmentPhase, LimitWait, NodeRequest
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, NodeDecision, Release, next_release, next_steps
 from bftrainer.live.nodes.held_fragments import HeldFragment

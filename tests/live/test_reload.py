@@ -16,7 +16,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.live.reload import FIXED, changed, merged
 from bftrainer.live.rerun import decide_again
-from bftrainer.live.site import build_site, reconfigure
+from bftrainer.live.site_plugin import build_site, reconfigure
 from bftrainer.persistence.journal import Settings
 from bftrainer.persistence.registry import Registry
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings

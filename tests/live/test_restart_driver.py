@@ -18,7 +18,7 @@ from live_machine import STEPPER, eventually
 from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
 from bftrainer.live.trainers.launcher import DirectoryLauncher
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import DriverView, Ending
 

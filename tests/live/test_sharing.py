@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 
-from bftrainer.config.hosts import matches
+from bftrainer.config.host_lists import matches
 from bftrainer.domain.cluster import Fragment, FragmentPhase, Hidden, Observation, PeerPilot
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.live.nodes import claims
 from bftrainer.live.nodes.claims import ClaimComparison, read_claim
@@ -24,7 +24,7 @@ from bftrainer.live.nodes.sharing import claim_hosts, overlap, peer_holders, roo
 from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
-from bftrainer.live.site import Site
+from bftrainer.live.site_plugin import Site
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 from bftrainer.system.users import own_name

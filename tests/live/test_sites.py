@@ -30,8 +30,8 @@ from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.errors import InputFileError, UnknownNameError
-from bftrainer.live import site as sites
-from bftrainer.live.site import batch_systems, build_site, find_site, observed_site
+from bftrainer.live import site_plugin as sites
+from bftrainer.live.site_plugin import batch_systems, build_site, find_site, observed_site
 from bftrainer.plugins import SITE_GROUP, installed_names
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.files import write_atomically

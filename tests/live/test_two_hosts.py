@@ -19,7 +19,7 @@ from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.persistence.spool import Request, RequestKind, Spool
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.holding.holder_files import HolderFiles

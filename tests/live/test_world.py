@@ -11,7 +11,7 @@ import pytest
 from fakes_live import START_S
 from live_house import House, house, spec
 
-from bftrainer.domain.fragments import id_of
+from bftrainer.domain.fragment_names import id_of
 from bftrainer.errors import StoreError
 from bftrainer.persistence.journal import entries
 from bftrainer.persistence.registry import Registry

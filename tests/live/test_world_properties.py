@@ -14,7 +14,7 @@ from live_house import House, house, spec
 from random_faults import KINDS, Night, nights
 
 from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.registry import Registry

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer_papers import flowcon, specon
+from bftrainer_papers.containers.container_world import ContainerJob, WorkerWorld, soft_shares
 from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision, WorkerPolicy
 from bftrainer_papers.containers.specon import SpeCon
-from bftrainer_papers.containers.world import ContainerJob, WorkerWorld, soft_shares
 from bftrainer_papers.flowcon import FlowConWorker
 from bftrainer_papers.reproduction import ReproductionOptions, ResultVerdict
 from bftrainer_replay.simulation.losses import FAMILIES, LossCurve

@@ -18,7 +18,7 @@ from bftrainer_replay.simulation.completion import completion
 from bftrainer_replay.simulation.losses import FAMILIES, LossCurve
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 CURVE = Curve((1, 8), (10.0, 80.0))
 

@@ -16,7 +16,7 @@ from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.ledger import LedgerRow
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome
-from bftrainer_replay.simulation.world import Arrival, ReplayTotals
+from bftrainer_replay.simulation.replay_world import Arrival, ReplayTotals
 
 LINEAR = Curve((1, 8), (10.0, 80.0))
 

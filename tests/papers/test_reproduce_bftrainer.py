@@ -30,8 +30,8 @@ from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.event_log import read_event_log
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut, cut_short
 from bftrainer_replay.logs.node_list import read_node_list
-from bftrainer_replay.sweep.run import do_all
-from bftrainer_replay.sweep.store import ResultStore
+from bftrainer_replay.sweep.result_files import ResultStore
+from bftrainer_replay.sweep.run_tasks import do_all
 from bftrainer_replay.workload.curves import TABLE_2, read_curves
 
 GRID = experiments.ExperimentGrid((10.0, 120.0), (5, 10, 35), (1.0, 10.0), (2, 3), (8, 16), solves=2, trials=40)

@@ -8,7 +8,7 @@ from policy_states import active, decide, fresh, state
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.errors import InvalidValueError, UnknownNameError
 from bftrainer.plugins import build_policy
-from bftrainer.policies.needs import check_needs, refusal
+from bftrainer.policies.requirements import check_needs, refusal
 from bftrainer_papers.policies.afs import AfsL
 from bftrainer_papers.policies.fcfs_rigid import FcfsRigid
 from bftrainer_papers.policies.loss_phase import LossPhase

@@ -18,10 +18,10 @@ from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.plugins import build_policy
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.guard import Guarded
-from bftrainer.policies.needs import needs_of
+from bftrainer.policies.requirements import needs_of
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
-from bftrainer_replay.simulation.world import Arrival, ReplayWorld
+from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 
 PATIENCE_S = 600.0
 

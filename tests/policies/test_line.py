@@ -25,8 +25,8 @@ from bftrainer.policies.plain import Plain
 from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.play import Scenario, play
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.simulation.time_to_done import fluid_bound, time_to_done
-from bftrainer_replay.simulation.world import Arrival
 
 FAIR = BFTrainer(Exact(), OBJECTIVES["fair"], OBJECTIVES["fair"].forward_s)
 LINEAR = Curve((1, 64), (1.0, 64.0))

@@ -21,7 +21,7 @@ from needs import need_package
 
 from bftrainer.errors import UserError
 from bftrainer.progress.tasks import tasks
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.replicas import Meeting
 from bftrainer.protocol.task_board import TaskBoard, TaskCounts
@@ -30,7 +30,7 @@ from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.http_server import HttpAnswer, HttpRequest
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.membership import Member
-from bftrainer_adapters.drivers.common.run import Run
+from bftrainer_adapters.drivers.common.run_loop import Run
 from bftrainer_adapters.drivers.pool.main import PoolBackend
 from bftrainer_adapters.drivers.pool.task_server import TaskServer
 

@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 
 from bftrainer.progress import Reporter
+from bftrainer.protocol.driver_events import (
+    Event,
+    EventLine,
+    Running,
+    Started,
+    Warm,
+    Warming,
+    WorkerExited,
+    WorkerStarted,
+)
 from bftrainer.protocol.environment import TRAINER_DIR
-from bftrainer.protocol.events import Event, EventLine, Running, Started, Warm, Warming, WorkerExited, WorkerStarted
 from bftrainer.protocol.metrics import MOST_METRICS, Metric
 from bftrainer.protocol.progress_line import ProgressLine, parse_progress
 from bftrainer.protocol.reports import DriverView, after_event, after_progress

@@ -28,9 +28,9 @@ from bftrainer.plugins import driver_module
 from bftrainer.progress import STOPPED_STATUS, Reporter, Scaling, batches
 from bftrainer.protocol import VERSION
 from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
+from bftrainer.protocol.driver_events import DriverEvent, Running, parse_event
 from bftrainer.protocol.driver_pid import DriverPid, write_own_pid
-from bftrainer.protocol.events import DriverEvent, Running, parse_event
-from bftrainer.protocol.hosts import HostSlots, read_hosts
+from bftrainer.protocol.hosts_file import HostSlots, read_hosts
 from bftrainer.protocol.messages import DriverSettings, StartedPer, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import DriverView, Ending, after_events, after_progress

@@ -22,9 +22,9 @@ from bftrainer.errors import InputFileError
 from bftrainer.progress import Reporter
 from bftrainer.protocol import VERSION
 from bftrainer.protocol.control import STOPPED_STATUS, ControlRequest, is_stop_requested
+from bftrainer.protocol.driver_events import _TYPES, DriverEvent, Running
 from bftrainer.protocol.driver_pid import DriverPid, read_driver_pid, write_own_pid
-from bftrainer.protocol.events import _TYPES, DriverEvent, Running
-from bftrainer.protocol.hosts import HostSlots, format_hosts, parse_hosts
+from bftrainer.protocol.hosts_file import HostSlots, format_hosts, parse_hosts
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine

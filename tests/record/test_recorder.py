@@ -22,8 +22,8 @@ from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, cut
+from bftrainer_replay.recording.cluster_recorder import ClusterRecorder, RecordingTotals
 from bftrainer_replay.recording.file import RecordFile
-from bftrainer_replay.recording.recorder import ClusterRecorder, RecordingTotals
 from bftrainer_replay.recording.samples import sample_of
 
 OURS = PilotJobs(assume_window_s=math.inf)

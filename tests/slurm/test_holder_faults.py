@@ -18,7 +18,7 @@ from two_hosts import one_host
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.typed_json import read_json

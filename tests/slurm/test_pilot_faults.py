@@ -10,7 +10,7 @@ import pytest
 from live_machine import Machine, assert_contiguous, eventually
 from slurm_lab import BAD_ANSWERS, Lab
 
-from bftrainer.domain.fragments import id_of
+from bftrainer.domain.fragment_names import id_of
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 

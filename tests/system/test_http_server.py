@@ -21,8 +21,8 @@ from patience import PATIENCE
 from strangers import crowd
 
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
+from bftrainer.system.listening_ports import Limits, Port, PortServer
 from bftrainer.system.network import tcp_listener, unix_listener
-from bftrainer.system.ports import Limits, Port, PortServer
 
 LIMITS = Limits(strangers=3, clients=2, request_s=60.0, head_bytes=1000, body_bytes=100)
 
@@ -259,7 +259,7 @@ SERVES = """
 import os, sys, time
 sys.path[:0] = sys.argv[1:]
 from test_http_server import Echo, served_by
-from bftrainer.system.ports import Limits
+from bftrainer.system.listening_ports import Limits
 found, server = served_by(Limits(), Echo())
 print(found.number, flush=True)
 for line in sys.stdin:  # each line: use ten descriptors, as a pilot does

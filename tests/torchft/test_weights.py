@@ -15,7 +15,7 @@ from needs import need_package
 
 from bftrainer.errors import UserError
 from bftrainer.progress.weights import WeightsServer, copied_from, described, restored
-from bftrainer.system.ports import hosts_in
+from bftrainer.system.listening_ports import hosts_in
 from bftrainer.system.sealed import HEAD, Seal, SealError
 
 KEY = b"k" * 32

@@ -17,7 +17,7 @@ from live_machine import eventually
 from needs import need_package
 from strangers import as_stranger, crowd
 
-from bftrainer_adapters.drivers.torchrun.store import StoreHost
+from bftrainer_adapters.drivers.torchrun.rendezvous_store import StoreHost
 
 psutil = pytest.importorskip("psutil")
 

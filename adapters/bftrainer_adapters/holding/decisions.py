@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import FragmentPhase
-from bftrainer.domain.fragments import is_one_of_several
+from bftrainer.domain.fragment_names import is_one_of_several
 from bftrainer_adapters.holding.holder_fragment import RELEASED, HolderFragment, Marks, ready_since
 from bftrainer_adapters.holding.holder_jobs import HolderRules, JobPhase, ListedJob
 from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderOutcome, HolderStarted
@@ -49,7 +49,7 @@ class HoldingSteps:
     outcomes: tuple[HolderOutcome, ...] = ()
 
 
-class _Draft:
+class _JobsDraft:
     """The steps of one decision as they come together."""
 
     def __init__(self, fragments: Fragments, now_s: float) -> None:
@@ -119,7 +119,7 @@ class _Draft:
 
 def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) -> HoldingSteps:
     """The marks of some fragments were read."""
-    draft = _Draft(fragments, now_s)
+    draft = _JobsDraft(fragments, now_s)
     for name, found in marks.items():
         draft.look(name, found)
     return draft.steps()
@@ -129,7 +129,7 @@ def released(fragments: Fragments, names: Collection[str], now_s: float) -> Hold
     """The pilot no longer wants the nodes of ``names``. A payload ends the workers, and its job; it needs no command if it is
     preempted. Of a job for several nodes, workers end, then the job, or the payloads that read their leases.
     """
-    draft = _Draft(fragments, now_s)
+    draft = _JobsDraft(fragments, now_s)
     ending = [draft.release(fragments[name]) for name in sorted(names)]
     several = [it for it in ending if is_one_of_several(it.name)]
     alone = [it for it in ending if not it.payload_left and not is_one_of_several(it.name)]
@@ -168,7 +168,7 @@ class ListAnswer:
 
 def after_list(fragments: Fragments, answer: ListAnswer, rules: HolderRules, now_s: float) -> HoldingSteps:
     """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was asked."""
-    draft = _Draft(fragments, now_s)
+    draft = _JobsDraft(fragments, now_s)
     jobs = {held.job for held in fragments.values()}
     strays = {id_ for id_, job in answer.listed.items() if id_ not in jobs and job.phase is not JobPhase.OVER}
     draft.ended |= dict.fromkeys(sorted(strays))  # submissions that never returned their id
@@ -184,7 +184,7 @@ def after_list(fragments: Fragments, answer: ListAnswer, rules: HolderRules, now
     return draft.steps()
 
 
-def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer, rules: HolderRules) -> None:
+def _compare(draft: _JobsDraft, name: str, job: ListedJob | None, answer: ListAnswer, rules: HolderRules) -> None:
     before, now_s = draft.before[name], draft.now_s
     marks = answer.marks.get(name, Marks())
     held = draft.look(name, marks)
@@ -211,7 +211,7 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
         _give_up(draft, held, marks, rules)
 
 
-def _give_up(draft: _Draft, held: HolderFragment, marks: Marks, rules: HolderRules) -> None:
+def _give_up(draft: _JobsDraft, held: HolderFragment, marks: Marks, rules: HolderRules) -> None:
     """Release a holder that is too late."""
     if held.runs and not held.has_begun and marks.log is not None:
         held = draft.put(replace(held, has_begun=True, since_s=draft.now_s))
@@ -225,7 +225,7 @@ def _give_up(draft: _Draft, held: HolderFragment, marks: Marks, rules: HolderRul
 
 def settled(fragments: Fragments, now_s: float) -> HoldingSteps:
     """End the released nodes of jobs of several nodes, or the whole job."""
-    draft, shrink = _Draft(fragments, now_s), []
+    draft, shrink = _JobsDraft(fragments, now_s), []
     for job in sorted(draft.jobs):
         members = draft.members(job)
         leaving = [held for held in members if held.is_released or held.has_left]
@@ -246,7 +246,7 @@ def settled(fragments: Fragments, now_s: float) -> HoldingSteps:
 
 def after_shrink(fragments: Fragments, step: Shrink, failure: str, now_s: float) -> HoldingSteps:
     """The job was shrunk, or not, for the reason ``failure``: then it ends."""
-    draft = _Draft(fragments, now_s)
+    draft = _JobsDraft(fragments, now_s)
     if failure:
         draft.end_whole(draft.members(step.job), failure, fragments[step.released[0]])
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from bftrainer.domain.cluster import Fragment
-from bftrainer.domain.fragments import is_one_of_several
+from bftrainer.domain.fragment_names import is_one_of_several
 from bftrainer_adapters.holding.holder_fragment import HolderFragment
 
 

@@ -19,7 +19,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from bftrainer.domain.fragments import is_fragment_name, is_one_of_several, job_of, node_of
+from bftrainer.domain.fragment_names import is_fragment_name, is_one_of_several, job_of, node_of
 from bftrainer.system.shared_files import ensure_exists
 from bftrainer_adapters.on_node.payload import RELEASED
 

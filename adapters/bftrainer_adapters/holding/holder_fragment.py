@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
-from bftrainer.domain.fragments import is_one_of_several, job_of
+from bftrainer.domain.fragment_names import is_one_of_several, job_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, JobPhase, ListedJob
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Generic
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
-from bftrainer.domain.fragments import fragment_name, id_in_job, is_one_of_several
+from bftrainer.domain.fragment_names import fragment_name, id_in_job, is_one_of_several
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, PostponedError, SchedulerError

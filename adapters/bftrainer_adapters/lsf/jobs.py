@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bftrainer.domain.cluster import NodeRequest
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.holding.holder_jobs import JobPhase, limit_minutes
 from bftrainer_adapters.lsf.config import LsfSettings

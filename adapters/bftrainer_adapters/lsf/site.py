@@ -16,7 +16,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
-from bftrainer.live.site import JobNodes, Site, SitePlugin
+from bftrainer.live.site_plugin import JobNodes, Site, SitePlugin
 from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_adapters.lsf import pilot_job
 from bftrainer_adapters.lsf import text as lsf_text

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragment_names import fragment_name
 from bftrainer_adapters.on_node.lsf_starter import write
 
 _POLL_S = 0.1

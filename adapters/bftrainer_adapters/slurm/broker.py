@@ -38,7 +38,7 @@ from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
 from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv
-from bftrainer_adapters.slurm.weights import Weights
+from bftrainer_adapters.slurm.user_weights import Weights
 
 NODES_S, RESERVATIONS_S = 40.0, 45.0
 EVERY_S, SOON_S, SLOWS = 4.0, 0.5, 3.0

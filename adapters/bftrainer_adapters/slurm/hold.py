@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bftrainer.domain.cluster import NodeRequest
-from bftrainer.domain.fragments import is_one_of_several, job_of, node_of
+from bftrainer.domain.fragment_names import is_one_of_several, job_of, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command

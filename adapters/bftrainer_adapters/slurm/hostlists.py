@@ -1,8 +1,8 @@
 """The lists of nodes that Slurm prints (``node[01-08,10]``), bounded each and in sum. Pure.
 
-A list of 30 characters can stand for 200,000 names, and one answer may contain a list for each of thousands of jobs. What a
-list stands for is counted before a name of it is made (:func:`bftrainer.config.hosts.expand`), and an answer shares what it
-can: a name is kept once, and equal lists are one set.
+A list of 30 characters can stand for 200,000 names, and one answer may contain a list for each of thousands of jobs. The names
+of a list are counted before one is made (:func:`bftrainer.config.host_lists.expand`), and an answer shares what it can: a name
+is kept once, and equal lists are one set.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from bftrainer.config.hosts import MOST_NODES, expand
+from bftrainer.config.host_lists import MOST_NODES, expand
 from bftrainer.errors import InvalidValueError, SchedulerError
 
 NOTHING = ("", "(null)", "N/A", "None", "none", "n/a")

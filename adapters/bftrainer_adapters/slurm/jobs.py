@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.domain.cluster import NodeRequest
-from bftrainer.domain.fragments import fragment_name, id_in_job
+from bftrainer.domain.fragment_names import fragment_name, id_in_job
 from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.holding.holder_jobs import JobPhase, limit_minutes
 from bftrainer_adapters.on_node.payload import NOTICE

@@ -25,7 +25,7 @@ from bftrainer_adapters.slurm.jobs import JOB_PHASES
 from bftrainer_adapters.slurm.published import NotPublishedError
 from bftrainer_adapters.slurm.records import fields_of, number, parse_records
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
-from bftrainer_adapters.slurm.weights import Weights
+from bftrainer_adapters.slurm.user_weights import Weights
 
 FORMAT = "%A|%u|%T|%j|%r|%D|%k"
 _HEADER = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"

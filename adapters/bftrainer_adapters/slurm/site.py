@@ -19,7 +19,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
-from bftrainer.live.site import JobNodes, Site, SitePlugin
+from bftrainer.live.site_plugin import JobNodes, Site, SitePlugin
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget
 from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
@@ -34,7 +34,7 @@ from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts, of_jobs
 from bftrainer_adapters.slurm.published import NotPublishedError, Published
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 from bftrainer_adapters.slurm.several_nodes import check_settings
-from bftrainer_adapters.slurm.weights import Weights
+from bftrainer_adapters.slurm.user_weights import Weights
 
 NAME = "slurm"
 _JOB_ID = "SLURM_JOB_ID"

@@ -64,7 +64,7 @@ def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> N
 def _live(state: Path | None, keep: Path) -> list[Check]:
     """What a pilot needs: of its state directory and configuration, else of the schedulers that are here, if any."""
     if state is not None:
-        from bftrainer.cli.doctor.pilot import examine_pilot
+        from bftrainer.cli.doctor.pilot_checks import examine_pilot
 
         return examine_pilot(state, keep)
     from bftrainer.plugins import SITE_GROUP, installed_names
@@ -77,7 +77,7 @@ def _site(name: str, keep: Path) -> list[Check]:
     """What an installed site finds here without a configuration; a site that cannot be loaded is a finding as well."""
     from bftrainer.domain.checks import Check
     from bftrainer.errors import UserError
-    from bftrainer.live.site import find_site
+    from bftrainer.live.site_plugin import find_site
 
     try:
         return find_site(name).check(None, "", keep)
@@ -88,6 +88,6 @@ def _site(name: str, keep: Path) -> list[Check]:
 def _lsf(config: Path, keep: Path) -> list[Check]:
     """The site's LSF instead of the installation."""
     from bftrainer.config.pilot import read_config
-    from bftrainer.live.site import find_site
+    from bftrainer.live.site_plugin import find_site
 
     return find_site("lsf").check(read_config(config), str(config), keep)

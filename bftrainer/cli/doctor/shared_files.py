@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.domain.checks import Check, CheckStatus
-from bftrainer.domain.fragments import is_fragment_name
+from bftrainer.domain.fragment_names import is_fragment_name
 from bftrainer.errors import CommandError, InvalidValueError
 from bftrainer.system.command import outcome
 from bftrainer.system.mounts import Mount, mount_of

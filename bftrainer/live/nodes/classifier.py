@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bftrainer.config.hosts import matches
+from bftrainer.config.host_lists import matches
 from bftrainer.config.pilot import NodeClassConfig
 from bftrainer.domain.cluster import NodeView, Observation
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.state import Classes, Nodes, State
 from bftrainer.live.reload import ConfigCell
 

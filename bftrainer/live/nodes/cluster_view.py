@@ -13,7 +13,7 @@ from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.fair_share import Sharer
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.domain.cluster import UNKNOWN_PILOT, Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
-from bftrainer.domain.fragments import job_of, node_of
+from bftrainer.domain.fragment_names import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError, PostponedError

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
-from bftrainer.domain.fragments import slot_name
+from bftrainer.domain.fragment_names import slot_name
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import HostS, PilotS
 from bftrainer.live.facts import FragmentEvent

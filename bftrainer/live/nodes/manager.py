@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Fragment, NodeRequest
-from bftrainer.domain.fragments import holder_of, job_of, node_of
+from bftrainer.domain.fragment_names import holder_of, job_of, node_of
 from bftrainer.domain.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import ElapsedS, PilotS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from bftrainer.config.hosts import matches
+from bftrainer.config.host_lists import matches
 from bftrainer.config.pilot import NodesConfig
 from bftrainer.core.windows import EndKind, PilotJobs, free_nodes, window_ends
 from bftrainer.domain.cluster import Availability, Idle, NodeView, Observation

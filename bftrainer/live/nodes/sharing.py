@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-from bftrainer.config.hosts import host_patterns
+from bftrainer.config.host_lists import host_patterns
 from bftrainer.config.pilot import NodesConfig, is_quiet
 from bftrainer.core.fair_share import Demand, Sharer, Split, split
 from bftrainer.domain.cluster import FragmentPhase, Hidden, Observation, PeerPilot
-from bftrainer.domain.fragments import job_of
+from bftrainer.domain.fragment_names import job_of
 from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError, UserError

@@ -18,7 +18,7 @@ from bftrainer.live.trainers.trainer_message import trainer_message
 from bftrainer.plugins import driver_module
 from bftrainer.protocol.bounds import text
 from bftrainer.protocol.control import ControlMessage, ControlRequest
-from bftrainer.protocol.hosts import HostSlots, write_hosts
+from bftrainer.protocol.hosts_file import HostSlots, write_hosts
 from bftrainer.protocol.messages import DriverSettings
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from bftrainer.domain.events import Measured
-from bftrainer.domain.fragments import gpu_of, holder_of, id_of, node_of
+from bftrainer.domain.fragment_names import gpu_of, holder_of, id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
@@ -41,7 +41,7 @@ from bftrainer.live.trainers.steps import (
 from bftrainer.live.trainers.stopping import EarlyStops
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.reports import DriverView
 from bftrainer.protocol.worker_times import TrainingTimes
 

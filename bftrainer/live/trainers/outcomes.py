@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer.domain.fragments import node_of
+from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import HostS

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bftrainer.domain.fragments import id_of
+from bftrainer.domain.fragment_names import id_of
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import HostS, PilotS
 from bftrainer.live.memo import Memoized

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import LedgerRow
-from bftrainer_replay.simulation.world import ReplayTotals
+from bftrainer_replay.simulation.replay_world import ReplayTotals
 
 Array = npt.NDArray[np.float64]
 _HOURS = (0.25, 1, 3, 6, 12, 24, 48, 168)

@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from bftrainer_papers.bftrainer.bins import Bins, bin_edges, bins_of
 from bftrainer_papers.bftrainer.per_event import RescaleReturns, returns, taken_within
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.bounds import no_cost_bound
 from bftrainer_replay.simulation.play import MOST, ReplayOutcome, Scenario, on_constant_nodes, static_outcome
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, task
 from bftrainer_replay.sweep.compute import replayed, scenario_of
-from bftrainer_replay.sweep.store import Result, ResultStore
+from bftrainer_replay.sweep.result_files import Result, ResultStore
 
 REPLAY, STATIC, STATIC_BINS, BOUND = "replay of the paper", "static", "static-bins", "bound"
 _SPARE = 20  # trainers per P_jmax

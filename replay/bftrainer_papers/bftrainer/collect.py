@@ -26,7 +26,7 @@ from bftrainer_replay.logs.model import LogWindow, cut_short
 from bftrainer_replay.simulation.play import play, static_outcome
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.compute import policy_of, scenario_of
-from bftrainer_replay.sweep.store import ResultStore
+from bftrainer_replay.sweep.result_files import ResultStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import spread
 from bftrainer_replay.simulation.play import resource_integral_node_s
 from bftrainer_replay.simulation.progress import CostModel
-from bftrainer_replay.simulation.world import Arrival, DecideOn
+from bftrainer_replay.simulation.replay_world import Arrival, DecideOn
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, each_once
 from bftrainer_replay.workload.workload import diverse, hpo, submissions
 

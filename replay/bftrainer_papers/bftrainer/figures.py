@@ -30,8 +30,8 @@ from bftrainer_papers.bftrainer.setting_figures import (
 )
 from bftrainer_papers.bftrainer.solver_figures import solver_times_figure
 from bftrainer_papers.bftrainer.tables import rounded
-from bftrainer_replay.analysis.fragments import pool_sizes_of
-from bftrainer_replay.figures.fragments import fragments_figure
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
+from bftrainer_replay.figures.fragment_lengths import fragments_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, cut_short
 from bftrainer_replay.report.page import Picture

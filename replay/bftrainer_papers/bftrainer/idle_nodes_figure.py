@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from bftrainer_replay.analysis.characterize import characterize
-from bftrainer_replay.analysis.fragments import PoolSizes, pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import PoolSizes, pool_sizes_of
 from bftrainer_replay.figures.style import BLUE, DAY_S, INK, SKY, date_axis, shade, sheet, whole_numbers
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow

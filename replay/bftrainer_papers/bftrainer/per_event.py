@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bftrainer_replay.simulation.ledger import LedgerRow
-from bftrainer_replay.simulation.world import ReplayTotals
+from bftrainer_replay.simulation.replay_world import ReplayTotals
 
 SPANS_S = (10.0, 30.0, 60.0, 90.0, 120.0, 170.0, 240.0, 300.0, 600.0, 900.0, 1200.0)
 _QUANTILES = (10, 25, 50, 75, 90)

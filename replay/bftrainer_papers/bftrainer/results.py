@@ -14,7 +14,7 @@ from bftrainer_papers.bftrainer.experiments import ExperimentGrid, ExperimentPla
 from bftrainer_papers.bftrainer.solver_times import Times
 from bftrainer_papers.bftrainer.speedups import Speedups
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.workload.curves import plain_name

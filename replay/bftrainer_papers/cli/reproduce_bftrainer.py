@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bftrainer_papers.reproduction import OnStep, Reproduction
     from bftrainer_replay.logs.model import EventLog, LogWindow
     from bftrainer_replay.sweep.cell import Inputs, Task
-    from bftrainer_replay.sweep.store import ResultStore
+    from bftrainer_replay.sweep.result_files import ResultStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[R
     from bftrainer_papers.bftrainer.collect import collect
     from bftrainer_papers.bftrainer.experiments import FULL, QUICK, inputs_of, plan_of
     from bftrainer_papers.bftrainer.report import reproduction_of, write
-    from bftrainer_replay.sweep.store import ResultStore
+    from bftrainer_replay.sweep.result_files import ResultStore
 
     if options.log is None or options.out is None:
         missing = "--log LOG (the authors' log of Summit)" if options.log is None else "--out DIR"
@@ -108,7 +108,7 @@ def _others(options: BFTrainerOptions) -> dict[str, LogWindow]:
 def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int) -> None:
     """Run the missing computations; first prints their number and the expected duration."""
     from bftrainer_papers.bftrainer.cells import REPLAY, compute, paper_task
-    from bftrainer_replay.sweep.run import do_all
+    from bftrainer_replay.sweep.run_tasks import do_all
 
     tasks = plan.tasks(inputs)
     left = _left(tasks, store)

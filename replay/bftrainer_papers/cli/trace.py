@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bftrainer_papers.traces.arrivals import JobTrace
     from bftrainer_papers.traces.profiles import Profile, Profiles
     from bftrainer_papers.traces.scaling import MeasuredScaling
-    from bftrainer_replay.simulation.world import Arrival
+    from bftrainer_replay.simulation.replay_world import Arrival
 
 _GPU_HOURS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)-(\d{1,6}(?:\.\d{1,6})?)", re.ASCII)
 _START_S = 1609459200.0  # 2021-01-01, for traces without dates

@@ -14,7 +14,7 @@ from bftrainer.system.files import write_atomically
 from bftrainer_papers.traces.arrivals import JobTrace, TracedJob
 from bftrainer_papers.traces.scaling import MeasuredScaling
 from bftrainer_replay.csv_tables import csv_bytes
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.workload.curves import plain_name
 
 _H = 3600.0

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer.errors import InvalidValueError
-from bftrainer_replay.analysis.fragments import PoolSizes, fragments_of, pool_sizes_of
 from bftrainer_replay.analysis.idle_causes import IdleCauses, idle_causes
+from bftrainer_replay.analysis.window_fragments import PoolSizes, fragments_of, pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, union
 
 SHORT_FRAGMENT_S = 600.0
@@ -22,7 +22,7 @@ START_S = 20.0
 class FragmentLengths:
     """Lengths of fragments; "short" means less than 10 minutes.
 
-    All fragments count; of those that the window cuts, the part inside (see :mod:`bftrainer_replay.analysis.fragments`).
+    All fragments count; of those that the window cuts, the part inside (see :mod:`bftrainer_replay.analysis.window_fragments`).
     On the first 168 h of the paper's Summit log, 58.4 % are short, with 12.1 % of the node-time; the paper says 58 % and
     "about 10 %". Without the cut fragments, neither value changes by 0.1 points there.
     """

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer_replay.analysis.fragments import Fragments
+from bftrainer_replay.analysis.window_fragments import Fragments
 from bftrainer_replay.logs.columns import Times
+from bftrainer_replay.logs.job_needs import Block, JobNeeds
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.model import LogWindow, Queue
-from bftrainer_replay.logs.needs import Block, JobNeeds
 
 _FITS, _TOO_LONG, _NO_DEVICES, _NO_PARTITION = range(4)
 _TOO_LARGE = _NO_PARTITION + len(Block)

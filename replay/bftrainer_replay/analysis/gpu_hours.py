@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass
 
-from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.gpus import counted
 from bftrainer_replay.logs.model import LogWindow
 

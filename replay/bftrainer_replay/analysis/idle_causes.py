@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer_replay.analysis.fitting import LEVELS, Fitting
-from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.first_fit import PREFIX
+from bftrainer_replay.logs.job_needs import Fact
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.logs.needs import Fact
 
 MOST_WORK = 100_000_000
 """Idle nodes and waiting jobs looked at, over all moments, where a moment itself counts as ``_MOMENT`` of them: 1 to 5 s.

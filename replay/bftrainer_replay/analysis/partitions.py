@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.analysis.idle_causes import MOST_WORK, idle_causes
+from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.logs.dialect import GENERIC
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.partition import in_partition

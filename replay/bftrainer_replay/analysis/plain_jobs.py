@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 
 _ENOUGH = 0.99

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from bftrainer_replay.analysis.fragments import fragments_of
+from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.resource_use import CORES
 

@@ -64,7 +64,7 @@ def advise(
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell, each_once, task
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.store import ResultStore
+    from bftrainer_replay.sweep.result_files import ResultStore
 
     source = workload_of(table)
     curves, _ = origin_of_curves(table, node_type)

@@ -139,7 +139,7 @@ def _prometheus(window: LogWindow, found: Characteristics) -> str:
 
 def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
     from bftrainer_replay.figures import style
-    from bftrainer_replay.figures.fragments import fragments_figure
+    from bftrainer_replay.figures.fragment_lengths import fragments_figure
 
     with written(out):
         write_atomically(out / "characterize.json", f"{text}\n".encode())

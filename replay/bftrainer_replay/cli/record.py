@@ -34,7 +34,7 @@ def seconds(context: click.Context, parameter: click.Parameter, text: str | None
 
 
 if TYPE_CHECKING:
-    from bftrainer_replay.recording.recorder import RecordingTotals
+    from bftrainer_replay.recording.cluster_recorder import RecordingTotals
 
 _ASK_NO_MORE_THAN_S = 10.0
 _KEPT_AT_MOST = 20
@@ -99,10 +99,10 @@ def record(
     """
     from bftrainer.config.pilot import PilotConfig, read_config
     from bftrainer.live.signals import Signals
-    from bftrainer.live.site import observed_site
+    from bftrainer.live.site_plugin import observed_site
     from bftrainer.system.clock import SystemClock
+    from bftrainer_replay.recording.cluster_recorder import ClusterRecorder
     from bftrainer_replay.recording.file import RecordFile
-    from bftrainer_replay.recording.recorder import ClusterRecorder
     from bftrainer_replay.recording.samples import sample_of
 
     if every < 1:

@@ -100,7 +100,7 @@ def report(
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.store import ResultStore
+    from bftrainer_replay.sweep.result_files import ResultStore
 
     began = time.perf_counter()
     if not 0 <= forward_s < float("inf"):
@@ -182,7 +182,7 @@ def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
 
 def _idle(words: str, choice: LogChoice, **changed: Any) -> str:
     """The idle share of the log imported with other options; empty if nothing is left of it."""
-    from bftrainer_replay.analysis.fragments import pool_sizes_of
+    from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # the notes are those of the report's own import

@@ -105,8 +105,8 @@ def run(
     from bftrainer_replay.simulation.learned_curves import without_curves
     from bftrainer_replay.simulation.play import Scenario, play
     from bftrainer_replay.simulation.progress import CostModel
+    from bftrainer_replay.simulation.replay_world import DecideOn
     from bftrainer_replay.simulation.summary import summarize
-    from bftrainer_replay.simulation.world import DecideOn
     from bftrainer_replay.workload.workload import read_workload
 
     if not 0 <= noise < 1:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.sweep.cell import Cell, Inputs, Task
     from bftrainer_replay.sweep.inputs import SweepWorkload
+    from bftrainer_replay.sweep.result_files import ResultStore
     from bftrainer_replay.sweep.sample import LogSample
-    from bftrainer_replay.sweep.store import ResultStore
 
 BUDGET_S = 120.0
 """Seconds of one core that the replays of a report or of advice may take by default, on the machine of the benchmarks."""
@@ -54,7 +54,7 @@ def pilot_trainers(window: LogWindow, source: SweepWorkload, seed: int) -> list[
 
 def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: ResultStore, jobs: int) -> None:
     """Say what is replayed, and do it. The same command resumes after an interruption."""
-    from bftrainer_replay.sweep.run import do_all
+    from bftrainer_replay.sweep.run_tasks import do_all
     from bftrainer_replay.sweep.sample import cost_s
 
     left = [task for task in tasks if store.get(task) is None]

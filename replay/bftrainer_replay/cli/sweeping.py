@@ -13,7 +13,7 @@ import click
 from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:
-    from bftrainer_replay.sweep.run import FailedTask
+    from bftrainer_replay.sweep.run_tasks import FailedTask
 
 
 class SweepFailedError(BFTrainerError):

@@ -14,7 +14,7 @@ from bftrainer_replay.cli.choices import written
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bftrainer_replay.simulation.world import Arrival
+    from bftrainer_replay.simulation.replay_world import Arrival
 
 _KINDS = ("hpo", "diverse")
 _COUNT, _START = 1000, "2021-01-01T00:00:00"

@@ -25,7 +25,7 @@ from bftrainer_replay.cli.sweeping import cores
 if TYPE_CHECKING:
     from bftrainer.allocation.objectives import Objective
     from bftrainer_replay.logs.model import LogWindow
-    from bftrainer_replay.simulation.world import Arrival
+    from bftrainer_replay.simulation.replay_world import Arrival
     from bftrainer_replay.sweep.cell import Inputs
     from bftrainer_replay.sweep.inputs import WorkloadKind, WorkloadTable
 

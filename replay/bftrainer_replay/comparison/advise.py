@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
-from bftrainer_replay.analysis.fragments import fragments_of
+from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.play import MOST, USUAL
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
 

@@ -13,8 +13,8 @@ from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import OnTime, Scenario, play
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.simulation.summary import Summary, summarize
-from bftrainer_replay.simulation.world import Arrival
 
 
 @dataclass(frozen=True, slots=True)

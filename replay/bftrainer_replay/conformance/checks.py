@@ -15,13 +15,13 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, Losses, Plan, State
 from bftrainer.errors import RejectedAnswerError
 from bftrainer.persistence import codec
-from bftrainer.policies.needs import is_rigid
+from bftrainer.policies.requirements import is_rigid
 from bftrainer.policies.wrapped import Wrapped, innermost
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import Scenario
 from bftrainer_replay.simulation.progress import CostModel
-from bftrainer_replay.simulation.world import Arrival, ReplayWorld
+from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 
 Build = Callable[[], Policy]
 DECISION_LIMIT_S = 2.0  # for one decision, 35 trainers on 800 nodes, on any machine; 0.05 is good for a pilot

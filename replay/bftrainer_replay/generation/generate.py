@@ -7,8 +7,8 @@
 - events per hour on the straight lines, in log-log, through (256 nodes, 23/h), (1,024, 41/h) and (4,734, 68/h), which
   continue beyond these points; for clusters of about ten nodes or fewer, at most 1.6 events per fragment.
 
-``fragments.py`` draws fragments from fitted distributions. A small sample of a heavy-tailed distribution does not have its
-mean. Therefore the draw is measured, the parameters (number of groups, times and fragments, share and scale of long ones)
+``drawn_fragments.py`` draws from fitted distributions. A small sample of a heavy-tailed distribution does not have its mean.
+Therefore the draw is measured, the parameters (number of groups, times and fragments, share and scale of long ones)
 are adjusted, and the *same* random numbers are used again, until the measured values are within 1.5 %. If a dozen rounds
 never come within 4 % (one huge group in a small window), other random numbers are drawn, up to five times; the best round
 of all is used. Joins and leaves keep the ratio of the Summit log (14,049 : 10,573; 61 % and 46 % of its events). The bounds
@@ -27,7 +27,7 @@ import numpy as np
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InvalidValueError
-from bftrainer_replay.generation.fragments import (
+from bftrainer_replay.generation.drawn_fragments import (
     SHORT_SLOTS,
     SLOT_S,
     SLOTS_PER_H,
@@ -53,7 +53,7 @@ _WELL, _FAIRLY = 0.015, 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class _DrawCounts:
     """Counts of events and fragments in a draw, and the node-slots of short and long fragments."""
 
     events: int
@@ -116,12 +116,12 @@ def _calibrated(nodes: int, span: int, seed: int) -> Draw:
     return best[1]
 
 
-def _measure(drawn: Draw, span: int) -> _Measured:
+def _measure(drawn: Draw, span: int) -> _DrawCounts:
     length = np.minimum(drawn.end, span) - drawn.start
     short = length < SHORT_SLOTS
     joins = np.unique(drawn.start[drawn.start > 0])
     leaves = np.unique(drawn.end[drawn.end <= span])
-    return _Measured(
+    return _DrawCounts(
         events=1 + len(np.union1d(joins, leaves)),
         joins=len(joins),
         leaves=len(leaves),
@@ -132,7 +132,7 @@ def _measure(drawn: Draw, span: int) -> _Measured:
     )
 
 
-def _error(found: _Measured, nodes: int, span: int, events: float) -> float:
+def _error(found: _DrawCounts, nodes: int, span: int, events: float) -> float:
     """The largest relative distance from a target; the ratio of joins to leaves counts a quarter."""
     total = found.short_slots + found.long_slots
     return max(
@@ -144,7 +144,7 @@ def _error(found: _Measured, nodes: int, span: int, events: float) -> float:
     )
 
 
-def _turned(parameters: DrawParameters, found: _Measured, nodes: int, span: int, events: float) -> DrawParameters:
+def _turned(parameters: DrawParameters, found: _DrawCounts, nodes: int, span: int, events: float) -> DrawParameters:
     """Adjusts each parameter for its own target, as if the others had reached theirs."""
     short_slots = max(found.short_slots, 1)
     long_least = (found.fragments - found.short) * SHORT_SLOTS

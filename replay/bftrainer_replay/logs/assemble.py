@@ -10,10 +10,10 @@ from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
 from bftrainer_replay.logs.idle import NO_PERIODS, NodePeriods, idle_events, idle_periods, periods_of, without
 from bftrainer_replay.logs.idle_gpus import log_in_gpus
+from bftrainer_replay.logs.job_needs import Fact
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.logged_nodes import facts_of
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, SiteFacts
-from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.node_events import read_events, read_reservations
 from bftrainer_replay.logs.node_info import with_node_info
 from bftrainer_replay.logs.plausible import with_ends, without_outliers

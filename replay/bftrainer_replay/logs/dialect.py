@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bftrainer_replay.logs.needs import Fact
+from bftrainer_replay.logs.job_needs import Fact
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.fragments import slot_name
+from bftrainer.domain.fragment_names import slot_name
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, levels
 
 

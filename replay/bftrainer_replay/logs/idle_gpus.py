@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from bftrainer.errors import UserError
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.idle import Ints, NodePeriods, idle_events, taken_periods, together
+from bftrainer_replay.logs.job_needs import JobUse
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, GpuFacts, levels
-from bftrainer_replay.logs.needs import JobUse
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.span import TrustedSpan
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bftrainer.errors import InputFileError
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.columns import TIMES, Column, Times, counts_of, parts_of, started_or
-from bftrainer_replay.logs.needs import NO_NEEDS, NO_USE, JobNeeds, JobUse
+from bftrainer_replay.logs.job_needs import NO_NEEDS, NO_USE, JobNeeds, JobUse
 
 MOST_NAMES = 1_000_000
 """Names of nodes in one log; the largest cluster so far had 158,976."""

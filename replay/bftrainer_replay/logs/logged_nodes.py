@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer_replay.logs.job_needs import JobNeeds
 from bftrainer_replay.logs.jobs import JobTable
-from bftrainer_replay.logs.needs import JobNeeds
 
 _MOST_BYTES = 64_000_000
 _MOST_SETS = 512
@@ -89,7 +89,7 @@ def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
         for sets in (partitions, constraints):
             sets.add(table.needs[job], members)
         start, end = np.minimum(table.start_s[job], finish_s), np.minimum(table.end_s[job], finish_s)
-        timeline = _Timeline.of(members - first, start, end)
+        timeline = _NodeTimeline.of(members - first, start, end)
         for each, peak in zip(amounts, peaks, strict=True):
             if each.any():
                 peak[first:last] = timeline.peaks(each[table.use[job]], last - first)
@@ -137,7 +137,7 @@ class _NodeSets:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Timeline:
+class _NodeTimeline:
     """Starts and ends of all places (a job on a node) by node and time, ends first. ``order`` counts starts, then ends;
     ``edges`` is where a node's begin, ``owners`` whose they are.
     """
@@ -148,7 +148,7 @@ class _Timeline:
     owners: NDArray[np.int64]
 
     @classmethod
-    def of(cls, members: NDArray[np.int32], start: NDArray[np.float64], end: NDArray[np.float64]) -> _Timeline:
+    def of(cls, members: NDArray[np.int32], start: NDArray[np.float64], end: NDArray[np.float64]) -> _NodeTimeline:
         at, who = np.concatenate((start, end)), np.concatenate((members, members))
         is_start = np.arange(len(at)) < len(start)
         order = np.lexsort((is_start, at, who))

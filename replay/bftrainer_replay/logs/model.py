@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.logs.columns import TIMES, Times, parts_of, started_or
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
+from bftrainer_replay.logs.job_needs import NO_NEEDS, Fact, JobNeeds
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
-from bftrainer_replay.logs.needs import NO_NEEDS, Fact, JobNeeds
 from bftrainer_replay.logs.resource_use import ResourceUse
 
 OWN_CLOCK = "the log's own clock"

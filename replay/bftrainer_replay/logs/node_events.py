@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.config.hosts import expand
+from bftrainer.config.host_lists import expand
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.clock import LogClock
 from bftrainer_replay.logs.jobs import BadLineError

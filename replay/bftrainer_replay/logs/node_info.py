@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.job_needs import JobUse
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
-from bftrainer_replay.logs.needs import JobUse
 from bftrainer_replay.logs.slurm_needs import use_of
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.text_files import read_text

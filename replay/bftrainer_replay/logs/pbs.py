@@ -15,10 +15,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bftrainer.config.hosts import MOST_NODES
+from bftrainer.config.host_lists import MOST_NODES
 from bftrainer_replay.logs.fields import count_of, is_node_name, name_of
+from bftrainer_replay.logs.job_needs import Fact, JobNeeds, JobUse
 from bftrainer_replay.logs.jobs import BadLineError
-from bftrainer_replay.logs.needs import Fact, JobNeeds, JobUse
 from bftrainer_replay.logs.slurm_needs import elapsed_s
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.torus import MIRA_SHAPE, all_nodes, is_block, nodes_of_block
@@ -29,7 +29,7 @@ _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 _VNODE = re.compile(r"\[\d+\]$")  # the part of a host that a vnode is: node[0], node[1]
 
 
-class _Run(NamedTuple):
+class _PbsRun(NamedTuple):
     """A run as its S or E record has it; the fields are the arguments of :meth:`JobRows.add`."""
 
     submit_s: float
@@ -67,9 +67,9 @@ def read(source: Source) -> None:
         )
 
 
-def _read(source: Source, *, names: bool) -> _Reader:
-    running: dict[str, _Run] = {}
-    reader = _Reader(source, names)
+def _read(source: Source, *, names: bool) -> _PbsReader:
+    running: dict[str, _PbsRun] = {}
+    reader = _PbsReader(source, names)
     for number, line in source.lines:
         if line:
             source.tally.take(number, line, reader.record, line, running)
@@ -82,7 +82,7 @@ class _NoNodesError(Exception):
     """exec_host holds something else than nodes."""
 
 
-class _Reader:
+class _PbsReader:
     """``others``: jobs that held another number of nodes than they asked for."""
 
     def __init__(self, source: Source, names: bool) -> None:
@@ -91,7 +91,7 @@ class _Reader:
         self.others = 0
         self._blocks: dict[str, Sequence[int]] = {}
 
-    def record(self, line: str, running: dict[str, _Run]) -> str | None:
+    def record(self, line: str, running: dict[str, _PbsRun]) -> str | None:
         """Add one record; returns why it is ignored, or None."""
         found = _LINE.fullmatch(line)
         if not found:
@@ -124,7 +124,7 @@ class _Reader:
         run.add(self._source, end_s)
         return None
 
-    def _run(self, values: dict[str, str], kind: str) -> _Run:
+    def _run(self, values: dict[str, str], kind: str) -> _PbsRun:
         """The run of an S or E record."""
         submit_s, eligible_s, start_s = (self._time(values, key) for key in ("ctime", "etime", "start"))
         queued_s = self._time(values, "qtime")
@@ -144,7 +144,7 @@ class _Reader:
             # PBS Pro counts chunks, of which a host may have several. An S record has the same as its E record.
             self.others += kind != "S" and place.count("+") + 1 != asked
             asked = len(nodes)
-        return _Run(submit_s, eligible_s, start_s, math.inf, asked, nodes, *self._needs(values, asked))
+        return _PbsRun(submit_s, eligible_s, start_s, math.inf, asked, nodes, *self._needs(values, asked))
 
     def _needs(self, values: dict[str, str], asked: int) -> tuple[float, int, int]:
         """Time limit, needs and use."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bftrainer_replay.logs.columns import Times, started_or
 from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.logs.job_needs import Fact
 from bftrainer_replay.logs.jobs import JobTable
-from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.source import KEEP, Source
 
 LEAST_GAP_S = 30 * 86400.0

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-from bftrainer.config.hosts import expand
+from bftrainer.config.host_lists import expand
 from bftrainer_replay.logs.fields import count_of
+from bftrainer_replay.logs.job_needs import Fact
 from bftrainer_replay.logs.jobs import BadLineError
-from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.slurm_needs import limit_s, needs_of
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from
 from bftrainer_replay.logs.source import Source

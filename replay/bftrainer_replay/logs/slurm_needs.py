@@ -6,8 +6,8 @@ import math
 import re
 
 from bftrainer_replay.logs.fields import name_of
+from bftrainer_replay.logs.job_needs import Block, JobNeeds, JobUse
 from bftrainer_replay.logs.jobs import BadLineError
-from bftrainer_replay.logs.needs import Block, JobNeeds, JobUse
 
 _PAIR = re.compile(r"(?:cpu|gres/([\w.+-]+(?::[\w.+-]+)?))=(\d{1,9})(?:,|$)")
 _ELAPSED = re.compile(r"(?:(\d{1,5})-)?(?:(\d{1,6}):)?(\d{1,8}):(\d\d)(?:\.\d{1,6})?")

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from bftrainer.config.hosts import expand
+from bftrainer.config.host_lists import expand
 from bftrainer.errors import UserError
 from bftrainer_replay.logs import slurm_columns
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.fields import count_of
+from bftrainer_replay.logs.job_needs import Block, Fact
 from bftrainer_replay.logs.jobs import BadLineError
-from bftrainer_replay.logs.needs import Block, Fact
 from bftrainer_replay.logs.slurm_columns import Layout
 from bftrainer_replay.logs.slurm_needs import elapsed_s, limit_s, needs_of, use_of
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_running, never_started

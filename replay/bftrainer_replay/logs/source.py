@@ -12,9 +12,9 @@ from bftrainer.errors import UserError
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import LogClock, zone_of
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
+from bftrainer_replay.logs.job_needs import Fact
 from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
-from bftrainer_replay.logs.needs import Fact
 
 FORMAT_NAMES = (
     "events", "sacct", "jobcomp", "lsb.acct", "bhist", "pbs", "alcf", "swf",

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import is_node_name
+from bftrainer_replay.logs.job_needs import Fact, JobNeeds, JobUse
 from bftrainer_replay.logs.jobs import BadLineError
-from bftrainer_replay.logs.needs import Fact, JobNeeds, JobUse
 from bftrainer_replay.logs.source import Source
 
 NAME = "Standard Workload Format"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from bftrainer_replay.logs.dialect import Dialect
+from bftrainer_replay.logs.job_needs import BEFORE_ELIGIBLE, Block, Fact
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.model import Queue
-from bftrainer_replay.logs.needs import BEFORE_ELIGIBLE, Block, Fact
 
 
 def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | None:

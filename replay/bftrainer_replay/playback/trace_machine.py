@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer.domain.fragments import id_of, is_fragment_name
+from bftrainer.domain.fragment_names import id_of, is_fragment_name
 from bftrainer.live.heartbeat import RENEWALS
 from bftrainer.protocol.environment import FRAGMENT
 from bftrainer.system.files import write_atomically
@@ -37,7 +37,7 @@ _started: list[
 
 
 @dataclass
-class _Lease:
+class _TraceLease:
     """How long the lease's file has not changed. Time in which this process was stopped does not count."""
 
     renewed_ns: int = 0
@@ -55,13 +55,13 @@ class _Lease:
 def watch(holders: Path, lease_s: float) -> None:
     """Run until there has been no fragment for ``ENDS_AFTER_S``."""
     last_seen = last_swept = time.monotonic()
-    leases: dict[str, _Lease] = {}
+    leases: dict[str, _TraceLease] = {}
     while time.monotonic() - last_seen < ENDS_AFTER_S:
         for folder in sorted(p for p in holders.iterdir() if is_fragment_name(p.name)):
             # A driver may have started a worker just as its fragment went: gone ones are swept while they have folders.
             if not (folder / "gone").exists():
                 last_seen = time.monotonic()
-                play(folder, lease_s, leases.setdefault(folder.name, _Lease()))
+                play(folder, lease_s, leases.setdefault(folder.name, _TraceLease()))
             elif time.monotonic() - last_swept > SWEEP_EVERY_S and sweep(id_of(folder.name)):
                 last_seen = time.monotonic()
         if time.monotonic() - last_swept > SWEEP_EVERY_S:
@@ -69,7 +69,7 @@ def watch(holders: Path, lease_s: float) -> None:
         time.sleep(EVERY_S)
 
 
-def play(folder: Path, lease_s: float, lease: _Lease) -> None:
+def play(folder: Path, lease_s: float, lease: _TraceLease) -> None:
     """The next step of one fragment."""
     try:
         ends_s = float(json.loads((folder / "fragment.json").read_bytes())["ends_s"])

@@ -31,10 +31,10 @@ from bftrainer.domain.cluster import (
     Observation,
     Refusal,
 )
-from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name, node_of
+from bftrainer.domain.fragment_names import fragment_name, id_of, is_fragment_name, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import StateDirError
-from bftrainer.live.site import Site, SitePlugin
+from bftrainer.live.site_plugin import Site, SitePlugin
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.playback.trace_machine import ensure_running, sweep
 

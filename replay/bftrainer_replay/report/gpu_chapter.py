@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import largest_legal
-from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.analysis.gpu_hours import gpu_hours
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.gpus import on_idle_nodes
 from bftrainer_replay.logs.model import LogWindow

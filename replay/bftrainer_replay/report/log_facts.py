@@ -7,8 +7,8 @@ from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCauses, explained
 from bftrainer_replay.analysis.partitions import headings, partitions_of, words_of
 from bftrainer_replay.analysis.shared_nodes import shared_nodes
+from bftrainer_replay.logs.job_needs import Fact
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.report.page import Chapter, PageTable
 
 

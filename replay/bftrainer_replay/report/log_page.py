@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve
-from bftrainer_replay.figures.fragments import fragments_figure
+from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.figures.fragment_lengths import fragments_figure
 from bftrainer_replay.figures.replays import nodes_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer_replay.analysis.fragments import PoolSizes
+from bftrainer_replay.analysis.window_fragments import PoolSizes
 from bftrainer_replay.logs.model import LogWindow, union
 
 _HOUR_S = 3600.0

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.analysis.plain_jobs import PlainJobs
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.dialect import GENERIC
+from bftrainer_replay.logs.job_needs import Fact
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.silent import LEAST_H
 from bftrainer_replay.logs.torus import is_block
 from bftrainer_replay.report.figures import MONTH_H, ReportFigures

@@ -23,7 +23,7 @@ from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.policies.bftrainer import BFTrainer
-from bftrainer_replay.analysis.fragments import PoolSizes, pool_sizes_of, sizes_once_started
+from bftrainer_replay.analysis.window_fragments import PoolSizes, pool_sizes_of, sizes_once_started
 from bftrainer_replay.simulation.play import (
     OnTime,
     Scenario,
@@ -34,8 +34,8 @@ from bftrainer_replay.simulation.play import (
     trainings_of,
 )
 from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.replay_world import DecideOn
 from bftrainer_replay.simulation.upper_bound import upper_bound
-from bftrainer_replay.simulation.world import DecideOn
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from bftrainer.domain.state import Decision, State
 from bftrainer.policies.wrapped import Wrapped
 from bftrainer_replay.logs.model import of_nodes
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 DEALS = 5
 UNUSED_S = 30.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bftrainer_replay.simulation.progress import ReplayedTrainer
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 
 @dataclass(frozen=True, slots=True)

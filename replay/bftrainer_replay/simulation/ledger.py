@@ -9,7 +9,7 @@ from bftrainer.domain.events import Event, PoolChanged, TrainerFinished, Trainer
 from bftrainer.domain.problem import Answer
 from bftrainer.domain.state import Active, Plan, State
 from bftrainer.persistence.journal import TimedPolicy
-from bftrainer_replay.simulation.world import ReplayTotals, ReplayWorld
+from bftrainer_replay.simulation.replay_world import ReplayTotals, ReplayWorld
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, within
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 _RECENT_S = 3600.0
 

@@ -18,13 +18,13 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
 from bftrainer.persistence.journal import TimedPolicy
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.needs import check_needs, has_line, is_rigid, is_unlimited
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer.policies.requirements import check_needs, has_line, is_rigid, is_unlimited
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, ReplayWorld
+from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayTotals, ReplayWorld
 
 OnTime = Callable[[float], None]
 USUAL = 10

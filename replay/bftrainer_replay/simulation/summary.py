@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from bftrainer.allocation.objectives import one_node_rate
-from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.analysis.plain_jobs import plain_jobs
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.play import (

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bftrainer.domain.model import Trainer, rates
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import ReplayedTrainer
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 
 @dataclass(frozen=True, slots=True)

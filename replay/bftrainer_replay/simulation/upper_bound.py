@@ -29,7 +29,7 @@ from bftrainer.allocation.milp import ConstraintRows
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.errors import BFTrainerError
-from bftrainer_replay.analysis.fragments import PoolSizes
+from bftrainer_replay.analysis.window_fragments import PoolSizes
 
 _BINS = 48
 _UNIT = 1e6  # samples per unit of the program: keeps its numbers near 1

@@ -15,7 +15,7 @@ from bftrainer import __version__
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
-from bftrainer_replay.simulation.world import Arrival, DecideOn
+from bftrainer_replay.simulation.replay_world import Arrival, DecideOn
 
 REPLAY, POOL = "replay", "pool"
 """The kinds of task that replay a cell under its policy, and with a pool beside its trainings."""

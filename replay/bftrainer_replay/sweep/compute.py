@@ -10,15 +10,15 @@ from bftrainer.allocation.chain import build_allocator
 from bftrainer.domain.ports import Policy
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.settings import PolicySettings
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.simulation.summary import summarize
-from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, Task
 from bftrainer_replay.sweep.detail import detail_of
+from bftrainer_replay.sweep.result_files import Result
 from bftrainer_replay.sweep.results import SUMMED
-from bftrainer_replay.sweep.store import Result
 from bftrainer_replay.workload.workload import one_node_pool
 
 _SOLVE_S = 10.0

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from bftrainer.domain.model import Curve
-from bftrainer.policies.needs import check_needs
+from bftrainer.policies.requirements import check_needs
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.play import resource_integral_node_s
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.compute import policy_of
 from bftrainer_replay.workload.curves import TABLE_2, find_curve, read_curves

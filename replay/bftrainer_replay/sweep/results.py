@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 
 from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, task
-from bftrainer_replay.sweep.store import Result, ResultStore
+from bftrainer_replay.sweep.result_files import Result, ResultStore
 
 SUMMED = (
     "span_h", "resource_integral_node_h", "decisions", "outcome_samples", "outcome_one_node_h", "rescale_cost_samples",

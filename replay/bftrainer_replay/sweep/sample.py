@@ -15,12 +15,12 @@ from functools import cached_property
 import numpy as np
 
 from bftrainer.domain.model import Trainer
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, within
 from bftrainer_replay.sweep.cell import Cell, Inputs
+from bftrainer_replay.sweep.result_files import ResultStore
 from bftrainer_replay.sweep.results import SweepRow, rows_of, summed
-from bftrainer_replay.sweep.store import ResultStore
 
 SEED = 0
 LOG = "log"

@@ -19,7 +19,7 @@ from bftrainer.persistence.journal import begun_s, events, last_state
 from bftrainer.persistence.registry import TrainerRecord
 from bftrainer.persistence.store import Store
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, union, within
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 
 def unfinished_trainers(state: Path, group: str | None, at_s: float) -> tuple[tuple[Arrival, ...], tuple[str, ...]]:

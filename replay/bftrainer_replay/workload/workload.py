@@ -13,7 +13,7 @@ from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import CsvRow, csv_bytes, read_table
 from bftrainer_replay.logs.event_log import format_time, parse_time
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.workload.curves import TABLE_2, find_curve
 
 # The authors' column names: R_up, R_dw, N_min, N_max, samples, submission; Tstart is the time of a start, S.

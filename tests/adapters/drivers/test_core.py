@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer.protocol.events import Hung, Running, Withheld
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.driver_events import Hung, Running, Withheld
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.progress_line import Phase, ProgressLine
 from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.core import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer_adapters.drivers.common.membership import Announce, Drop, Leave, Member, Membership, StartWarming
 
 A, B, C, D = (HostSlots(name, 1, f"f{name}") for name in "abcd")

@@ -22,7 +22,7 @@ from hypothesis import settings as drawn_with
 from hypothesis import strategies as st
 from patience import PATIENCE
 
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.log_tail import last_lines
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory

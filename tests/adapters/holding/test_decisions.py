@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.fragments import fragment_name, id_in_job
+from bftrainer.domain.fragment_names import fragment_name, id_in_job
 from bftrainer_adapters.holding import decisions
 from bftrainer_adapters.holding.batches import alike_together, next_batch
 from bftrainer_adapters.holding.decisions import HoldingSteps, ListAnswer, Shrink

@@ -10,7 +10,7 @@ import pytest
 from live_house import house
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer_adapters.holding.holder_files import HolderFiles

@@ -12,7 +12,7 @@ from fakes_jobs import PATIENT, Job, NoLimits
 from fakes_live import FakeClock
 
 from bftrainer.domain.cluster import Acquired, FragmentPhase, NodeRequest
-from bftrainer.domain.fragments import id_of
+from bftrainer.domain.fragment_names import id_of
 from bftrainer.errors import PostponedError
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import HolderFiles

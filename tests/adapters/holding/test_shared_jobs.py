@@ -8,7 +8,7 @@ import pytest
 from fakes_jobs import House, house_in
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.fragments import job_of
+from bftrainer.domain.fragment_names import job_of
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.holding.job_holder import JobHolder

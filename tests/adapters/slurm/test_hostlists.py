@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_slurm import MARK
 
-from bftrainer.config.hosts import MOST_NODES
+from bftrainer.config.host_lists import MOST_NODES
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import setup, text
 from bftrainer_adapters.slurm.hostlists import MOST_LISTED, HostLists, parse_hostlist

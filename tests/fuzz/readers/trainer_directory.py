@@ -34,7 +34,7 @@ def _events(path: Path) -> None:
 
 
 def _hosts(path: Path) -> None:
-    from bftrainer.protocol.hosts import read_hosts
+    from bftrainer.protocol.hosts_file import read_hosts
 
     read_hosts(path)
 

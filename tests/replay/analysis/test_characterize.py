@@ -10,7 +10,7 @@ from data import data_file
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.analysis.characterize import Characteristics, FragmentLengths, characterize
-from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 from bftrainer_replay.logs.node_list import spread

@@ -23,7 +23,7 @@ from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
 from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
 from bftrainer_replay.simulation.play import Scenario, play, resource_integral_node_s
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 CPU, GPU = ("c1", "c2", "c3", "c4"), ("g1", "g2", "g3", "g4")
 HAS_CPU, HAS_GPU = "cpu=16,node=1", "cpu=16,gres/gpu:a100=4,gres/gpu=4,node=1"

@@ -10,7 +10,7 @@ from bftrainer_replay.logs.open import EVENTS, FORMATS
 from bftrainer_replay.logs.source import FORMAT_NAMES
 from bftrainer_replay.report.plan import plan_of
 from bftrainer_replay.simulation.progress import CostModel
-from bftrainer_replay.simulation.world import DecideOn
+from bftrainer_replay.simulation.replay_world import DecideOn
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.inputs import WorkloadKind
 

@@ -20,11 +20,11 @@ from bftrainer.persistence.journal import JournalWriter, Settings
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.system.processes import this_process
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import read_event_log
 from bftrainer_replay.logs.model import LogWindow, cut
 from bftrainer_replay.simulation.past_runs import without_gaps
-from bftrainer_replay.simulation.world import Arrival, ReplayWorld
+from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 from bftrainer_replay.workload.of_pilot import pool_of
 
 LONG = {"samples_total": 1e6, "group": "digits"}

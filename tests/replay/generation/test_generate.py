@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.analysis.characterize import characterize
-from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.generation.generate import events_per_hour, generate, node_names
 from bftrainer_replay.logs.event_log import format_time, read_event_log, write_event_log
 from bftrainer_replay.logs.model import cut

@@ -15,7 +15,7 @@ from log_examples import EXAMPLES
 from reading_logs import read
 
 from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.fragments import node_of, part_of
+from bftrainer.domain.fragment_names import node_of, part_of
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.gpus import counted, held_parts, on_idle_nodes

@@ -14,8 +14,8 @@ from bftrainer.errors import InputFileError
 from bftrainer_replay.analysis.idle_causes import IdleCause, explained, idle_causes
 from bftrainer_replay.analysis.partitions import headings, words_of
 from bftrainer_replay.logs.dialect import SACCT
+from bftrainer_replay.logs.job_needs import Fact
 from bftrainer_replay.logs.model import cut
-from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.open import FORMATS
 from bftrainer_replay.logs.torus import all_nodes, nodes_of_block
 

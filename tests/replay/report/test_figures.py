@@ -8,8 +8,8 @@ import pytest
 from bftrainer.domain.events import PoolChanged
 from bftrainer_papers.bftrainer.idle_nodes_figure import idle_nodes_figure, mean_shares
 from bftrainer_papers.bftrainer.over_time_figure import efficiency_over_time_figure
-from bftrainer_replay.analysis.fragments import pool_sizes_of
-from bftrainer_replay.figures.fragments import fragments_figure
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
+from bftrainer_replay.figures.fragment_lengths import fragments_figure
 from bftrainer_replay.figures.style import png
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut

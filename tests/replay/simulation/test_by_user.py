@@ -16,7 +16,7 @@ from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.simulation.by_user import ByUser, Unused, Users, outcomes_by_user
 from bftrainer_replay.simulation.play import Scenario, play
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.workload.curves import TABLE_2
 
 POLICY = BFTrainer(Exact(), OBJECTIVES["relative-speed"], 120.0)

@@ -34,7 +34,7 @@ from bftrainer_replay.simulation.ledger import Ledger
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.world import Arrival, ReplayWorld
+from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 from bftrainer_replay.workload.curves import TABLE_2, read_curves
 from bftrainer_replay.workload.workload import diverse, read_workload, submissions
 

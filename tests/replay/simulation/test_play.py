@@ -31,8 +31,8 @@ from bftrainer_replay.simulation.play import (
     static_outcome,
 )
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
+from bftrainer_replay.simulation.replay_world import Arrival, DecideOn
 from bftrainer_replay.simulation.time_to_done import fluid_bound, time_to_done
-from bftrainer_replay.simulation.world import Arrival, DecideOn
 from bftrainer_replay.workload.curves import read_curves
 from bftrainer_replay.workload.workload import read_workload
 

@@ -24,7 +24,7 @@ from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.simulation.replay_world import Arrival
 
 NOW_S = 1000.0
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bftrainer.domain.model import Curve, Trainer
-from bftrainer_replay.analysis.fragments import PoolSizes
+from bftrainer_replay.analysis.window_fragments import PoolSizes
 from bftrainer_replay.simulation.upper_bound import upper_bound
 
 FAST = Curve((1, 2, 4), (10.0, 18.0, 30.0))

@@ -12,7 +12,7 @@ from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Rescale, State
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.progress import CostModel
-from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayWorld
+from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayWorld
 
 ABCD = frozenset("abcd")
 

@@ -14,9 +14,9 @@ from bftrainer_replay.logs.model import LogWindow, cut
 from bftrainer_replay.simulation.play import enough_trainers
 from bftrainer_replay.sweep.cell import Cell, Inputs, each_once, task
 from bftrainer_replay.sweep.inputs import WorkloadTable, inputs_of, workload_of
+from bftrainer_replay.sweep.result_files import ResultStore
 from bftrainer_replay.sweep.results import as_dict, rows_of
-from bftrainer_replay.sweep.run import do_all
-from bftrainer_replay.sweep.store import ResultStore
+from bftrainer_replay.sweep.run_tasks import do_all
 
 BASE = Cell("log", "diverse", max_parallel=3)
 CELLS = tuple(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bftrainer.domain.events import PoolChanged
-from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 from bftrainer_replay.report.used_nodes import UsedNodes, preemptions, spread_text, usable_shares, used_spread
 from bftrainer_replay.sweep.cell import Cell

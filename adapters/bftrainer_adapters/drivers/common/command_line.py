@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
-from bftrainer.domain.fragments import job_of
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.domain.fragment_names import job_of
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer_adapters.on_node.payload import NOTICE
 

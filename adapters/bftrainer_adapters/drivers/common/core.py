@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bftrainer.protocol.control import STOPPED_STATUS
-from bftrainer.protocol.events import Event, Hung, Running, Warm, WarmingCanceled, Withheld
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.driver_events import Event, Hung, Running, Warm, WarmingCanceled, Withheld
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.progress_line import Phase, ProgressLine
 from bftrainer.protocol.reports import LATE, Ending
 from bftrainer_adapters.drivers.common.membership import Action, Announce, Drop, Leave, Member, Membership, StartWarming

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bftrainer.protocol.events import Event, EventLine, format_event
+from bftrainer.protocol.driver_events import Event, EventLine, format_event
 
 
 class EventWriter:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.protocol.control import STOPPED_STATUS
-from bftrainer.protocol.events import Done, Failed, Stopped
+from bftrainer.protocol.driver_events import Done, Failed, Stopped
 from bftrainer.protocol.log_tail import has_no_holder, last_exception, last_lines, oom_killed
 from bftrainer.protocol.reports import Ending
 

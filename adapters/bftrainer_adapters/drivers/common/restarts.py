@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from bftrainer.protocol.environment import HOSTS
-from bftrainer.protocol.hosts import HostSlots, parts_of
+from bftrainer.protocol.hosts_file import HostSlots, parts_of
 from bftrainer_adapters.drivers.common.command_line import visible_gpus
 from bftrainer_adapters.drivers.common.core import Heard, Terms, WorkerEnded
 from bftrainer_adapters.drivers.common.membership import Member
-from bftrainer_adapters.drivers.common.run import Backend, Run
+from bftrainer_adapters.drivers.common.run_loop import Backend, Run
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 
 Rank = tuple[HostSlots, int, dict[str, str]]

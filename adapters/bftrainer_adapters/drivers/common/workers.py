@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bftrainer.protocol.driver_events import WorkerExited, WorkerStarted
 from bftrainer.protocol.environment import NOTICE_S, PART, worker_variables
-from bftrainer.protocol.events import WorkerExited, WorkerStarted
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import end_all, identify

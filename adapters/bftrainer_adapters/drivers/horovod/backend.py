@@ -13,14 +13,14 @@ from typing import Any
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 from bftrainer.protocol.control import STOPPED_STATUS
+from bftrainer.protocol.driver_events import Hung
 from bftrainer.protocol.environment import IN_WORKER
-from bftrainer.protocol.events import Hung
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.system.network import interface_address
 from bftrainer_adapters.drivers.common.core import Excused, GroupFormed, Heard, Terms, WorkerEnded
 from bftrainer_adapters.drivers.common.crew import Key, end
 from bftrainer_adapters.drivers.common.membership import Member
-from bftrainer_adapters.drivers.common.run import Backend, Run
+from bftrainer_adapters.drivers.common.run_loop import Backend, Run
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, exit_code
 from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver

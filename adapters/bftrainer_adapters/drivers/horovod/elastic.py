@@ -5,7 +5,7 @@ Run as ``python -m bftrainer_adapters.drivers.horovod.elastic TRAINER_DIR``.
 
 from __future__ import annotations
 
-from bftrainer_adapters.drivers.common.run import Backend, Run, drive
+from bftrainer_adapters.drivers.common.run_loop import Backend, Run, drive
 
 
 def make(run: Run) -> Backend:

@@ -18,8 +18,8 @@ from typing import Protocol
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
+from bftrainer.system.listening_ports import Limits, PortServer, hosts_in
 from bftrainer.system.network import tcp_listener
-from bftrainer.system.ports import Limits, PortServer, hosts_in
 from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses, worker_registration
 
 MAX_KEYS = 1 << 18

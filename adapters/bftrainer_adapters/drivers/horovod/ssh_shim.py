@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bftrainer.protocol.control import STOPPED_STATUS
-from bftrainer.protocol.hosts import HostSlots, read_hosts
+from bftrainer.protocol.hosts_file import HostSlots, read_hosts
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.typed_json import read_json

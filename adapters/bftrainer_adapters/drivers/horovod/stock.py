@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bftrainer.errors import InvalidValueError
-from bftrainer_adapters.drivers.common.run import Backend, Run, drive
+from bftrainer_adapters.drivers.common.run_loop import Backend, Run, drive
 
 
 def make(run: Run) -> Backend:

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 
 import horovod.runner  # noqa: F401  # fail now if it is missing
 
+from bftrainer.protocol.driver_events import WorkerExited, WorkerStarted, parse_event
 from bftrainer.protocol.environment import INCARNATION, TRAINER_DIR
-from bftrainer.protocol.events import WorkerExited, WorkerStarted, parse_event
-from bftrainer.protocol.hosts import HostSlots, write_hosts
+from bftrainer.protocol.hosts_file import HostSlots, write_hosts
 from bftrainer.protocol.progress_line import Phase
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
@@ -27,7 +27,7 @@ from bftrainer_adapters.drivers.common.command_line import worker_environment
 from bftrainer_adapters.drivers.common.core import GroupFormed, Heard, Joined, Reported, Terms, Warmed, WorkerEnded
 from bftrainer_adapters.drivers.common.membership import Member
 from bftrainer_adapters.drivers.common.outcome import exit_of
-from bftrainer_adapters.drivers.common.run import Backend, Run
+from bftrainer_adapters.drivers.common.run_loop import Backend, Run
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0

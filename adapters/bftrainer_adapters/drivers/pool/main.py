@@ -16,8 +16,8 @@ from dataclasses import replace
 from bftrainer.progress.append import append_line
 from bftrainer.progress.reporter import PROGRESS_BYTES
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
+from bftrainer.protocol.driver_events import Warming
 from bftrainer.protocol.environment import SLOT, WORKER
-from bftrainer.protocol.events import Warming
 from bftrainer.protocol.log_tail import last_lines
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
@@ -37,7 +37,7 @@ from bftrainer_adapters.drivers.common.core import (
 from bftrainer_adapters.drivers.common.crew import Crew, end
 from bftrainer_adapters.drivers.common.membership import Member
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome, was_taken
-from bftrainer_adapters.drivers.common.run import Backend, Run, drive
+from bftrainer_adapters.drivers.common.run_loop import Backend, Run, drive
 from bftrainer_adapters.drivers.common.workers import WorkerProcess
 from bftrainer_adapters.drivers.pool.task_server import TaskServer
 

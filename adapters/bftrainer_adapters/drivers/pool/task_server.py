@@ -20,8 +20,8 @@ from bftrainer.protocol.task_board import TaskBoard, TaskCounts
 from bftrainer.protocol.task_source import MOST_BYTES, TaskId, TaskSource
 from bftrainer.protocol.typed_json import read_json, write_json
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
+from bftrainer.system.listening_ports import Limits, PortServer, hosts_in
 from bftrainer.system.network import interface_address, tcp_listener
-from bftrainer.system.ports import Limits, PortServer, hosts_in
 
 LIMITS = Limits(strangers=256, clients=8192, request_s=60.0, crowded_s=0.0, body_bytes=2 * MOST_BYTES)
 _BACKLOG = 1024

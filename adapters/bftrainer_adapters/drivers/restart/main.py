@@ -13,10 +13,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.messages import StartedPer
 from bftrainer_adapters.drivers.common.restarts import Rank, RestartBackend, numbered
-from bftrainer_adapters.drivers.common.run import Run, drive
+from bftrainer_adapters.drivers.common.run_loop import Run, drive
 
 
 class PlainBackend(RestartBackend):

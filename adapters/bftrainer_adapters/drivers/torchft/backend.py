@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from bftrainer.protocol.control import STOPPED_STATUS
-from bftrainer.protocol.events import Hung, Warm, Warming
-from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.driver_events import Hung, Warm, Warming
+from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.replicas import REPLICA, Meeting
 from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import write_json
@@ -19,7 +19,7 @@ from bftrainer_adapters.drivers.common.core import EndNow, GroupFormed, Heard, T
 from bftrainer_adapters.drivers.common.crew import end
 from bftrainer_adapters.drivers.common.membership import Member
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome
-from bftrainer_adapters.drivers.common.run import Backend, Run
+from bftrainer_adapters.drivers.common.run_loop import Backend, Run
 from bftrainer_adapters.drivers.common.workers import WorkerProcess
 from bftrainer_adapters.drivers.torchft.lighthouse import Lighthouse
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum

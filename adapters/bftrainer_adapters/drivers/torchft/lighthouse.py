@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from bftrainer.protocol.replicas import MOST_BYTES, Hello, Keys, NextStep, Turn, packed, unpacked
+from bftrainer.system.listening_ports import Connection, Limits, Port, hosts_in
 from bftrainer.system.network import interface_address, tcp_listener
-from bftrainer.system.ports import Connection, Limits, Port, hosts_in
 from bftrainer.system.sealed import SealedServer, SealError
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bftrainer_adapters.drivers.common.run import drive
+from bftrainer_adapters.drivers.common.run_loop import drive
 from bftrainer_adapters.drivers.torchft.backend import ReplicaBackend
 
 if __name__ == "__main__":

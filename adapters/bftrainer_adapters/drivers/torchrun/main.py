@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bftrainer.errors import InvalidValueError
-from bftrainer.protocol.hosts import HostSlots, parts_of
+from bftrainer.protocol.hosts_file import HostSlots, parts_of
 from bftrainer_adapters.drivers.common.restarts import Rank, RestartBackend, numbered
-from bftrainer_adapters.drivers.common.run import Run, drive
-from bftrainer_adapters.drivers.torchrun.store import StoreHost
+from bftrainer_adapters.drivers.common.run_loop import Run, drive
+from bftrainer_adapters.drivers.torchrun.rendezvous_store import StoreHost
 
 
 def threads(host: HostSlots, environment: Mapping[str, str]) -> dict[str, str]:

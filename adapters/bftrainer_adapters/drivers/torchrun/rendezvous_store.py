@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
+from bftrainer.system.listening_ports import Connection, Limits, Port, PortServer, hosts_in
 from bftrainer.system.network import interface_address, tcp_listener
-from bftrainer.system.ports import Connection, Limits, Port, PortServer, hosts_in
 
 MOST_BYTES = 64 << 20
 """Of keys, values and unfinished messages. A group of 1,000 workers needs about 1 MB."""

@@ -18,7 +18,7 @@ from typing import Any
 from bftrainer.errors import BFTrainerError
 from bftrainer_replay.sweep.cell import Inputs, Task
 from bftrainer_replay.sweep.compute import compute
-from bftrainer_replay.sweep.store import Result, ResultStore
+from bftrainer_replay.sweep.result_files import Result, ResultStore
 
 OnDone = Callable[[float, float], None]
 Compute = Callable[[Task, Inputs], Result]

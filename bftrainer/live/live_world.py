@@ -36,7 +36,7 @@ from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.ticks import TickTimer
 from bftrainer.live.trainers.for_core import for_core
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.live.trainers.requests import carry_out, submit
+from bftrainer.live.trainers.spool_requests import carry_out, submit
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 
 REQUESTS_AT_ONCE = 40

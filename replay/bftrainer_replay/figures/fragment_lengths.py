@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
 from bftrainer_replay.analysis.characterize import SHORT_FRAGMENT_S
-from bftrainer_replay.analysis.fragments import fragments_of
+from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, sheet
 from bftrainer_replay.logs.model import LogWindow
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.domain.fragments import gpu_of, job_of, slot_id
+from bftrainer.domain.fragment_names import gpu_of, job_of, slot_id
 from bftrainer.errors import InputFileError
 from bftrainer.system.regular import read_regular
 

@@ -19,7 +19,7 @@ from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, St
 from bftrainer.live.hints import HintCounts, send_test
 from bftrainer.live.metrics import without_client
 from bftrainer.live.metrics_server import SOCKET, read_token
-from bftrainer.live.site import SitePlugin, find_site
+from bftrainer.live.site_plugin import SitePlugin, find_site
 from bftrainer.persistence.spool import open_state_dir
 from bftrainer.persistence.store import DB_NAME, open_store
 from bftrainer.system import command

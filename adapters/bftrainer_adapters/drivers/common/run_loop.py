@@ -14,9 +14,9 @@ from typing import NoReturn
 
 from bftrainer.errors import BFTrainerError, InputFileError
 from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
+from bftrainer.protocol.driver_events import Started, Stopping, Warming
 from bftrainer.protocol.driver_pid import write_own_pid
-from bftrainer.protocol.events import Started, Stopping, Warming
-from bftrainer.protocol.hosts import HostSlots, read_hosts
+from bftrainer.protocol.hosts_file import HostSlots, read_hosts
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import parse_progress
