@@ -14,6 +14,7 @@ from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
+    from bftrainer.client.requests import Selection
     from bftrainer.persistence.spool import RequestKind
 
 _SHOWN = 10
@@ -44,10 +45,10 @@ def cancel(trainers: tuple[str, ...], group: str | None, yes: bool, state: Path)
     """
     from bftrainer.persistence.spool import RequestKind
 
-    names = _chosen(state, trainers, group)
-    if len(names) > 1 and not yes and set(names) != set(trainers):
-        _confirm(names)
-    _request(state, RequestKind.CANCEL, names)
+    chosen = _chosen(state, trainers, group)
+    if len(chosen.names) > 1 and not yes and not set(chosen.names) <= set(trainers):
+        _confirm(chosen.names)
+    _request(state, RequestKind.CANCEL, chosen)
 
 
 @click.command()
@@ -81,7 +82,7 @@ def resume(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
     _request(state, RequestKind.RESUME, _chosen(state, trainers, group))
 
 
-def _chosen(state: Path, trainers: tuple[str, ...], group: str | None) -> tuple[str, ...]:
+def _chosen(state: Path, trainers: tuple[str, ...], group: str | None) -> Selection:
     from bftrainer.client.requests import select
 
     if not trainers and group is None:
@@ -96,9 +97,11 @@ def _confirm(names: tuple[str, ...]) -> None:
     click.confirm(f"Cancel {counted(len(names), 'trainer')} ({shown})?", abort=True, err=True)
 
 
-def _request(state: Path, kind: RequestKind, names: tuple[str, ...]) -> None:
+def _request(state: Path, kind: RequestKind, chosen: Selection) -> None:
     from bftrainer.client.requests import enqueue
 
-    enqueue(state, kind, names)
-    for name in names:
+    enqueue(state, kind, chosen)
+    for name in chosen.names:
         say(f"{kind.value} {name}: requested")
+    if chosen.refused:
+        raise UserError("; ".join(chosen.refused))

@@ -40,31 +40,42 @@ def is_pattern(text: str) -> bool:
     return any(mark in text for mark in "*?[")
 
 
-def select(state: Path, names: Sequence[str], group: str | None = None) -> tuple[str, ...]:
-    """The trainers that have not ended, of these names or patterns, each once; with ``group``, only those of that group.
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """``names``: trainers that have not ended, each once. ``refused``: a line for each text that selects none of them."""
 
-    Raises :class:`~bftrainer.errors.UserError` for a name that does not exist or has ended, and where nothing matches.
+    names: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def select(state: Path, texts: Sequence[str], group: str | None = None) -> Selection:
+    """The trainers of these names or patterns; with ``group``, only those of that group.
+
+    Raises :class:`~bftrainer.errors.UserError` where nothing is selected.
     """
     known = known_trainers(open_state_dir(state))
     there = [name for name, it in known.items() if not it.ended and group in (None, it.spec.group)]
     within = "" if group is None else f" of group {group!r}"
     chosen: dict[str, None] = {}
-    for text in names or ("*",):
+    refused: list[str] = []
+    for text in texts or ("*",):
         if is_pattern(text):
             found = [name for name in there if fnmatchcase(name, text)]
             if not found:
-                matching = f" matches {text!r}" if names else ""
-                raise UserError(f"no trainer{within} that has not ended{matching}; see `bftrainer list --all`")
+                matching = f" matches {text!r}" if texts else ""
+                refused.append(f"no trainer{within} that has not ended{matching}; see `bftrainer list --all`")
             chosen |= dict.fromkeys(found)
-            continue
-        if (one := known.get(text)) is None or group not in (None, one.spec.group):
-            raise UserError(f"no trainer{within} named {text!r}; see `bftrainer list --all`")
-        if one.ended:
-            raise UserError(f"trainer {text!r} is already {one.ended}")
-        chosen[text] = None
-    return tuple(chosen)
+        elif (one := known.get(text)) is None or group not in (None, one.spec.group):
+            refused.append(f"no trainer{within} named {text!r}; see `bftrainer list --all`")
+        elif one.ended:
+            refused.append(f"trainer {text!r} is already {one.ended}")
+        else:
+            chosen[text] = None
+    if not chosen:
+        raise UserError("; ".join(refused))
+    return Selection(tuple(chosen), tuple(refused))
 
 
-def enqueue(state: Path, kind: RequestKind, names: Sequence[str]) -> None:
-    """Put requests into the spool."""
-    Spool(open_state_dir(state)).put_all([Request(kind=kind, trainer=name) for name in names])
+def enqueue(state: Path, kind: RequestKind, chosen: Selection) -> None:
+    """Put a request for each selected trainer into the spool."""
+    Spool(open_state_dir(state)).put_all([Request(kind=kind, trainer=name) for name in chosen.names])

@@ -224,6 +224,9 @@ def test_patterns_and_groups(file: Path, state: Path) -> None:
     )
     assert "matches 'x*'" in complaint(bftrainer("cancel", "x*", "--yes", "--state", state))
     assert "no trainer is named" in complaint(bftrainer("cancel", "--state", state))
+    some = bftrainer("cancel", "t-lr2-seed0", "typo", "t-lr2-seed1", "--state", state)
+    assert (some.status, some.out.count("requested")) == (2, 2)
+    assert "no trainer named 'typo'" in some.err
     rows = bftrainer("list", "--group", "t", "--state", state, "--json").out.splitlines()
     assert len(rows) == 4
 
