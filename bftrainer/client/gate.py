@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from typing import Any
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.script import clue, doubt, saves, script_of, text_of
-from bftrainer.config.trainer_file import TrainerSpec, fill, own_launcher, settle
+from bftrainer.config.trainer_file import TrainerSpec, fill, find_command, own_launcher, settle
 from bftrainer.config.validation import check_table, load_toml, parse_toml
-from bftrainer.errors import InputFileError, UserError
+from bftrainer.errors import CommandError, InputFileError, UserError
 from bftrainer.plugins import driver_module
 from bftrainer.protocol.messages import StartedPer
 from bftrainer.rehearsal.stamp import require
+from bftrainer.system.command import outcome
 
 ARGUMENTS = "submit"
 """Where the values of a submission without a file come from, for messages."""
@@ -87,6 +89,7 @@ class Gate:
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
         self._said: set[str] = set()
+        self._imports: dict[str, bool] = {}
         self._tell = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
@@ -154,13 +157,27 @@ class Gate:
         if (text := text_of(spec.cwd / script)) is None:
             if not (spec.cwd / script).exists():
                 self._note(f"{where}: command: {script} does not exist in {spec.cwd}")
-        elif spec.started_per is StartedPer.WORKER:
+            return
+        if re.search(r"^\s*(from|import) bftrainer\b", text, re.MULTILINE):
+            self._note_interpreter(spec, script, where)
+        if spec.started_per is StartedPer.WORKER:
             workers = spec.max_nodes * (spec.slots or 1)
             if problem := doubt(clue(text), spec.launcher, workers):
                 self._note(f"{where}: launcher: {script} {problem}")
             elif not saves(text):
                 what = "names no checkpoint, so that all of its work is repeated when its nodes leave"
                 self._note(f"{where}: {script} {what}; `bftrainer adapt {script}` prints what it needs")
+
+    def _note_interpreter(self, spec: TrainerSpec, script: str, where: str) -> None:
+        """Note an interpreter that cannot import bftrainer, as SCRIPT does: its environment is not active."""
+        program = find_command(spec.command[0], spec.cwd, spec.env)
+        if program is None or spec.setup or spec.image:  # only the worker can tell
+            return
+        if program not in self._imports:
+            self._imports[program] = _can_import_bftrainer(program, spec.env)
+        if not self._imports[program]:
+            what = f"{program} cannot import bftrainer, as {script} does; activate its environment, or give"
+            self._note(f"{where}: command: {what} `-- {sys.executable} {script}`")
 
     def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
         """Note a node class that the configuration does not name: usually a typo, but hardware is allowed."""
@@ -170,3 +187,11 @@ class Gate:
                 f"{where}: node_class: {spec.node_class!r} is not a class of the pilot's configuration ({names}); "
                 "the trainer waits for a node with that hardware"
             )
+
+
+def _can_import_bftrainer(program: str, environment: Mapping[str, str]) -> bool:
+    if Path(program).parent == Path(sys.executable).parent:
+        return True
+    with suppress(CommandError):
+        return outcome([program, "-c", "import bftrainer"], timeout_s=20.0, env=environment).status == 0
+    return True  # the worker will tell

@@ -174,6 +174,19 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     assert submit("hf.py", "--max-nodes", "5")[1].startswith("submitted hf: 1, 2 or 4 nodes, launcher torchrun")
 
 
+def test_an_interpreter_without_bftrainer_is_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script, other = folder / "track.py", folder / "other/python"
+    script.write_text("from bftrainer.progress import track\ntorch.save({}, '{name}.pt')\n")
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit $(cat $(dirname $0)/status)\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
+    for status, notes in (1, 1), (0, 0):
+        (other.parent / "status").write_text(f"{status}\n")
+        said = bftrainer("submit", script, "--name", f"t{status}", "--max-nodes", 1, "--state", folder / "state").err
+        assert said.count(f"{other} cannot import bftrainer, as {script} does; activate its environment") == notes
+
+
 def test_trials_that_would_share_a_checkpoint_get_a_note(folder: Path) -> None:
     script, more = folder / "ddp.py", ("--max-nodes", 1, "--grid", "lr=1,2", "--state", folder / "state", "--", "{lr}")
     script.write_text("init_process_group()\ntorch.save(model, 'model.pt')\n")
