@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from bftrainer.client.gate import Draft, Gate
-from bftrainer.client.requests import known_trainers
-from bftrainer.config.script import fixed_checkpoint, script_of, text_of
+from bftrainer.client.requests import KnownTrainer, known_trainers
+from bftrainer.config.script import saves_to, script_of, text_of
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
 from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
@@ -31,11 +32,13 @@ def submit_one(
     """Submit one trainer: the state directory's true path, and what was submitted. Its name must be new."""
     folder = open_state_dir(state, create=True)
     (spec,) = Gate(folder, note, environment).passed((draft,))
-    if spec.name in known_trainers(folder):
+    known = known_trainers(folder)
+    if spec.name in known:
         raise InputFileError(
             f"{draft.where}: name",
             f"{spec.name!r} is taken; expected a name that no trainer of this state directory has had",
         )
+    _note_shared_checkpoint((spec,), known, note)
     return folder, Submitted(spec, Spool(folder).put(_request(spec)))
 
 
@@ -49,9 +52,6 @@ def submit_sweep(
     """
     folder = open_state_dir(state, create=True)
     specs = Gate(folder, note, environment).passed(drafts)
-    text = text_of(specs[0].cwd / (script_of(specs[0].command) or "")) if len(specs) > 1 else None
-    if (file := fixed_checkpoint(text or "")) and not any("{name}" in word for word in drafts[0].table["command"]):
-        note(f"{specs[0].command[1]} saves to {file!r}, which trials share; expected {{name}} in it or the command")
     known = known_trainers(folder)
     for spec, draft in zip(specs, drafts, strict=True):
         if (there := known.get(spec.name)) is not None and (differs := _difference(spec, there.spec)):
@@ -60,12 +60,33 @@ def submit_sweep(
                 f"{spec.name!r} is taken by a trainer with another {differs}; expected the same sweep, or another name",
             )
     fresh = [spec for spec in specs if spec.name not in known]
+    _note_shared_checkpoint(fresh, known, note)
     names = dict(zip((spec.name for spec in fresh), Spool(folder).put_all([_request(s) for s in fresh]), strict=True))
     return folder, tuple(Submitted(spec, names.get(spec.name, "")) for spec in specs)
 
 
 def _request(spec: TrainerSpec) -> Request:
     return Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec)
+
+
+def _note_shared_checkpoint(
+    specs: Sequence[TrainerSpec], known: Mapping[str, KnownTrainer], note: Callable[[str], None]
+) -> None:
+    """Note the first trainer that would load the work of another one that has not ended."""
+    text = cache(text_of)
+
+    def file_of(spec: TrainerSpec) -> Path | None:
+        script = script_of(spec.command)
+        file = saves_to(spec.command, (text(spec.cwd / script) if script else "") or "", spec.name)
+        return spec.cwd / file if file else None
+
+    owners = {file: it.spec.name for it in known.values() if not it.ended and (file := file_of(it.spec)) is not None}
+    for spec in specs:
+        if (file := file_of(spec)) is not None and (other := owners.setdefault(file, spec.name)) != spec.name:
+            hint = ", such as one with {name}" if spec.parameters else ""
+            problem = f"saves to {file}, as {other} does, and may load its work"
+            note(f"{spec.name} {problem}; expected a file for each{hint}")
+            return
 
 
 def _difference(spec: TrainerSpec, there: TrainerSpec) -> str:

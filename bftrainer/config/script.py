@@ -1,9 +1,10 @@
-"""Which launcher a training script expects, guessed from its text."""
+"""What a training script expects and where it saves, guessed from its text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,10 @@ _CLUES = {
 
 
 _SAVES = re.compile(r"save|checkpoint|ckpt|progress\.tasks|Training\(|StepLoop\(", re.IGNORECASE)
-_FIXED_FILE = re.compile(r"""(?:save|checkpoint|ckpt)[^\n]*["']([^"'{}\s]+\.\w+)["']""", re.IGNORECASE)
+_FIXED_FILE = re.compile(
+    r"""^(?!.*(?:join\(|args\.| / )).*(?:save|checkpoint|ckpt)[^\n]*["']([^"'{}\s]+\.\w+)["']""", re.I | re.MULTILINE
+)
+_SAVE_TO = re.compile(r"-*(?:checkpoint|ckpt|save|out|output)s?(?:[-_](?:dir|path|file|to))?", re.IGNORECASE)
 
 
 class Clue(NamedTuple):
@@ -56,9 +60,17 @@ def clue(text: str) -> Clue | None:
     return None
 
 
-def fixed_checkpoint(text: str) -> str:
-    """The file that a script saves to under the same name in every trial; empty if none is found."""
-    return found[1] if (found := _FIXED_FILE.search(text)) else ""
+def saves_to(command: Sequence[str], text: str, trainer: str) -> str:
+    """Where a script of this text saves to, by an option like ``--checkpoint`` or in the text; empty if it is not known.
+
+    The text tells nothing if the command has the trainer's name.
+    """
+    words = [part for word in command for part in (word.split("=", 1) if word.startswith("-") else [word])]
+    for option, value in pairwise(words):
+        if option.startswith("-") and _SAVE_TO.fullmatch(option) and not value.startswith("-"):
+            return value
+    found = None if any(trainer in word for word in command) else _FIXED_FILE.search(text)
+    return found[1] if found else ""
 
 
 def saves(text: str) -> bool:

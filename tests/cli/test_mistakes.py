@@ -187,13 +187,24 @@ def test_an_interpreter_without_bftrainer_is_noted(folder: Path, monkeypatch: py
         assert said.count(f"{other} cannot import bftrainer, as {script} does; activate its environment") == notes
 
 
-def test_trials_that_would_share_a_checkpoint_get_a_note(folder: Path) -> None:
-    script, more = folder / "ddp.py", ("--max-nodes", 1, "--grid", "lr=1,2", "--state", folder / "state", "--", "{lr}")
+def test_trainers_that_would_share_a_checkpoint_get_a_note(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+    def said(name: str, *words: str | Path) -> str:
+        return bftrainer("submit", "--name", name, "--max-nodes", 1, "--state", folder / "state", *words).err
+
+    script, trials = folder / "ddp.py", ("--grid", "lr=1,2", "--", "{lr}")
     script.write_text("init_process_group()\ntorch.save(model, 'model.pt')\n")
-    assert f"{script} saves to 'model.pt', which trials share" in bftrainer("submit", script, "--name", "a", *more).err
-    assert "share" not in bftrainer("submit", script, "--name", "b", *more, "--out={name}").err
+    assert f"a-lr2 saves to {folder}/model.pt, as a-lr1 does" in said("a", script, *trials)
+    assert "saves" not in said("b", script, *trials, "{name}")
+    assert f"c saves to {folder}/model.pt, as a-lr" in said("c", script)
+    assert "saves" not in said("d", script, "--", "--out_dir=d")
+    assert f"e saves to {folder}/d, as d does" in said("e", script, "--", "--out_dir", "d")
+    assert "saves" not in said("f", script, "--", "--save-steps", "9", "--out", "f")
     script.write_text("init_process_group()\nTraining(model, checkpoint='{name}.pt')\n")
-    assert "share" not in bftrainer("submit", script, "--name", "c", *more).err
+    assert "saves" not in said("g", script, *trials)
+    script.write_text("init_process_group()\ntorch.save(model, os.path.join(args.to, 'model.pt'))\n")
+    assert "saves" not in said("h", script)
 
 
 @pytest.fixture(scope="module")
