@@ -7,6 +7,7 @@ core's last state is in the journal. So a new pilot and one that comes back do t
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import InitVar, dataclass
 from itertools import islice
 from typing import Protocol
 
@@ -99,42 +100,32 @@ def _pool_change(told: Nodes, pool: Nodes) -> tuple[Nodes, Nodes]:
     return pool - told, told - pool
 
 
+@dataclass(eq=False)
 class LiveWorld:
     """World over the nodes and the trainers of a cluster."""
 
-    def __init__(
-        self,
-        config: ConfigCell,
-        recorder: Recorder,
-        spool: Spool,
-        nodes: NodeManager,
-        trainers: TrainerManager,
-        classes: NodeClassifier,
-        clock: SteadyClock,
-        told: State,
-        control: Control,
-        heartbeat: Heartbeat,
-        admission: DecisionMaker,
-    ) -> None:
-        self._config = config
-        self._recorder = recorder
-        self._spool = spool
-        self._nodes = nodes
-        self._trainers = trainers
-        self._classes = classes
-        self._clock = clock
-        self._control = control
-        self._heartbeat = heartbeat
-        self._timer = TickTimer(clock, recorder)
-        self._admission = admission
+    _config: ConfigCell
+    _recorder: Recorder
+    _spool: Spool
+    _nodes: NodeManager
+    _trainers: TrainerManager
+    _classes: NodeClassifier
+    _clock: SteadyClock
+    told: InitVar[State]
+    _control: Control
+    _heartbeat: Heartbeat
+    _admission: DecisionMaker
+
+    def __post_init__(self, told: State) -> None:
+        self._timer = TickTimer(self._clock, self._recorder)
         self._told = KnownToCore(told)
-        self._next_beat = clock.elapsed_s()
+        self._next_beat = self._clock.elapsed_s()
         self._drains_since: ElapsedS | None = None
         self._told_all_joined = True
         self._has_cleared = False
         self._lessons = lessons(told)
         for active in told.active:
-            trainers.adopt_orders(active.trainer.id, active.nodes, told.pool, clock.now_s())
+            self._trainers.adopt_orders(active.trainer.id, active.nodes, told.pool, self._clock.now_s())
 
     def next_event(self, state: State) -> Event | None:
         """Wait until something has happened. None once the pilot was told to end and everything is released."""

@@ -7,7 +7,8 @@ A collection that changes (:class:`Table`) takes part by its frozen snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import UserDict
+from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -38,40 +39,21 @@ class Memoized(Generic[P, T]):
         return self._value
 
 
-class Table(Generic[V]):
+class Table(UserDict[str, V]):
     """Frozen values by name, in the order in which the names came; with snapshots that functions may keep."""
 
-    __slots__ = ("_rows", "_snapshot")
-
-    def __init__(self) -> None:
-        self._rows: dict[str, V] = {}
-        self._snapshot: tuple[V, ...] | None = ()
-
-    def __getitem__(self, name: str) -> V:
-        return self._rows[name]
+    _snapshot: tuple[V, ...] | None = ()
 
     def __setitem__(self, name: str, value: V) -> None:
-        self._rows[name] = value
+        super().__setitem__(name, value)
         self._snapshot = None
 
     def __delitem__(self, name: str) -> None:
-        del self._rows[name]
+        super().__delitem__(name)
         self._snapshot = None
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def get(self, name: str) -> V | None:
-        return self._rows.get(name)
-
-    def values(self) -> tuple[V, ...]:
+    def snapshot(self) -> tuple[V, ...]:
         """All values, frozen: the same tuple until the table changes."""
         if self._snapshot is None:
-            self._snapshot = tuple(self._rows.values())
+            self._snapshot = tuple(self.data.values())
         return self._snapshot

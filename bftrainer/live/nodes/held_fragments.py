@@ -71,26 +71,26 @@ class FragmentBook:
         self._leaving = Memoized(_leaving)
 
     def all(self) -> tuple[HeldFragment, ...]:
-        return self._held.values()
+        return self._held.snapshot()
 
     def pool(self) -> Nodes:
         """Fragments that trainers may use."""
-        return self._pool(self._held.values())
+        return self._pool(self._held.snapshot())
 
     def slots(self) -> Nodes:
         """The same as trainers get them: under ``nodes.unit = "gpu"``, each GPU of a fragment."""
-        return self._slots(self.pool(), self._held.values()) if self._by_gpu else self.pool()
+        return self._slots(self.pool(), self._held.snapshot()) if self._by_gpu else self.pool()
 
     def given_back(self) -> tuple[HeldFragment, ...]:
         """Fragments that have left the pool and are not released yet."""
-        return self._leaving(self._held.values())
+        return self._leaving(self._held.snapshot())
 
     def joining(self) -> bool:
         """Whether a fragment may still join the pool: its holder starts, or its class is not known yet."""
         phases = (FragmentPhase.PENDING, FragmentPhase.READY)
         pool = self.pool()
         return any(
-            h.fragment.phase in phases and h.given_back_s is None and h.name not in pool for h in self._held.values()
+            h.fragment.phase in phases and h.given_back_s is None and h.name not in pool for h in self._held.snapshot()
         )
 
     def get(self, name: str) -> HeldFragment | None:
@@ -98,7 +98,7 @@ class FragmentBook:
 
     def classify(self) -> None:
         """Look up classes that could not be known before the first observation."""
-        for held in self._held.values():
+        for held in self._held.snapshot():
             if held.node_class is None and (found := self._classes.of(held.name)) is not None:
                 self._held[held.name] = replace(held, node_class=found)
 
@@ -135,7 +135,7 @@ class FragmentBook:
 
     def without_gpus(self) -> list[str]:
         """Those that are ready and of no use to trainers, who get single GPUs."""
-        return [h.name for h in self._held.values() if self._by_gpu and h.is_ready and not h.slots]
+        return [h.name for h in self._held.snapshot() if self._by_gpu and h.is_ready and not h.slots]
 
     def give_back(self, names: Iterable[str], reason: str, now_s: PilotS) -> None:
         """Take fragments out of the pool."""

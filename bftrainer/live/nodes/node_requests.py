@@ -45,7 +45,7 @@ class NodeBackoff:
 
     def observed(self, idle: Collection[str]) -> None:
         """A node that was missed and is not idle went to a faster job: that is no reason to be late the next time."""
-        for it in self._nodes.values():
+        for it in self._nodes.snapshot():
             if it.is_missed and it.node not in idle:
                 self._nodes[it.node] = replace(it, until_s=PilotS(-math.inf), times=it.times - 1, is_missed=False)
 
@@ -54,7 +54,7 @@ class NodeBackoff:
         self._nodes[node] = BackOff(node, until_s, self._times(node))
 
     def nodes(self) -> tuple[BackOff, ...]:
-        return self._nodes.values()
+        return self._nodes.snapshot()
 
     def _times(self, node: str) -> int:
         known = self._nodes.get(node)

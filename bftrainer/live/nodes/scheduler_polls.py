@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 
 from bftrainer.core.fair_share import Demand
 from bftrainer.core.windows import PilotJobs
@@ -37,33 +37,33 @@ class _Poll:
     took_s: float = 0.0
 
 
+@dataclass(eq=False)
 class SchedulerPolls:
     """Asks the scheduler when it is time. A poll is half a dozen commands of up to ten seconds each; the loop goes on."""
 
-    def __init__(
-        self, config: ConfigCell, recorder: Recorder, scheduler: Scheduler, clock: SteadyClock, pilot_jobs: PilotJobs,
-        peers: PeerPilots | None, classes: NodeClassifier, background: Background, hints: Hints | None = None,
-    ) -> None:  # fmt: skip
-        self._config = config
-        self._recorder = recorder
-        self._scheduler = scheduler
-        self._clock = clock
-        self._pilot_jobs = pilot_jobs
-        self._peers = peers
+    _config: ConfigCell
+    _recorder: Recorder
+    _scheduler: Scheduler
+    _clock: SteadyClock
+    _pilot_jobs: PilotJobs
+    _peers: PeerPilots | None
+    _classes: NodeClassifier
+    _background: Background
+    hints: InitVar[Hints | None] = None
+
+    def __post_init__(self, hints: Hints | None) -> None:
         self.demand: Demand | None = None
         """Peer pilots are shown it, at most once every ``poll_s``. None: not known yet."""
         self._shown: Demand | None = None
         self._next_show_s = -math.inf
-        self._enough_s = clock.elapsed_s()
+        self._enough_s = self._clock.elapsed_s()
         self._showing: Future[None] | None = None
-        self._classes = classes
-        self._background = background
         self._hints = hints or NoHints()
-        self._random = random.Random(config.now.decisions.seed)
+        self._random = random.Random(self._config.now.decisions.seed)
         self._poll: _Poll | None = None
         self._changed = frozenset[str]()
-        self._attended_s = clock.elapsed_s()
-        self.view = ClusterView(PollSchedule(clock.elapsed_s()))
+        self._attended_s = self._clock.elapsed_s()
+        self.view = ClusterView(PollSchedule(self._clock.elapsed_s()))
 
     @property
     def silent_s(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bftrainer.domain.events import Measured
 from bftrainer.domain.fragment_names import gpu_of, holder_of, id_of, node_of
@@ -48,33 +48,28 @@ from bftrainer.protocol.worker_times import TrainingTimes
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
 
 
+@dataclass(eq=False)
 class TrainerManager:
     """All trainers that are not final, and final ones whose driver still runs."""
 
-    def __init__(
-        self,
-        config: ConfigCell,
-        recorder: Recorder,
-        launcher: Launcher,
-        classes: NodeClassifier,
-        clock: SteadyClock,
-    ) -> None:
-        self._config = config
-        self._recorder = recorder
-        self._launcher = launcher
-        self._classes = classes
-        self._clock = clock
-        self._to_host = clock.to_host
+    _config: ConfigCell
+    _recorder: Recorder
+    _launcher: Launcher
+    _classes: NodeClassifier
+    _clock: SteadyClock
+
+    def __post_init__(self) -> None:
+        self._to_host = self._clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
         self._for_core, self._wants = Memoized(due), Memoized(wanted_nodes)
         self._least = Memoized(least_of)
         self._occupancy = Occupancy(self._trainers)
         self._measured: list[Measured] = []
-        self._early_stops = EarlyStops(recorder)
-        self._accounted_s = clock.now_s()
+        self._early_stops = EarlyStops(self._recorder)
+        self._accounted_s = self._clock.now_s()
         self._draining = False
         self._next_number = 0
-        self.reload_registry(clock.now_s())
+        self.reload_registry(self._clock.now_s())
 
     def reload_registry(self, now_s: PilotS) -> None:
         """Add the trainers that are new in the registry, and adopt drivers that run."""

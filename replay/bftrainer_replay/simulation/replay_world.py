@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from enum import Enum
 
 from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
@@ -57,6 +57,7 @@ class ReplayTotals:
     lost_to_rescale: float = 0.0
 
 
+@dataclass(eq=False)
 class ReplayWorld:
     """The :class:`~bftrainer.domain.ports.World` of a replay over a log's window. The replay ends at ``window.end_s``.
 
@@ -68,28 +69,19 @@ class ReplayWorld:
     While ``places`` trainers are unfinished, a submission only lengthens the queue: it waits for the next event.
     """
 
-    def __init__(
-        self,
-        window: LogWindow,
-        arrivals: Sequence[Arrival],
-        cost_model: CostModel = CostModel.STALL,
-        decide_on: DecideOn = DecideOn.ALL,
-        checkpoint_s: float | None = None,
-        meter: Meter | None = None,
-        places: float = math.inf,
-        rigid: bool = False,
-        until_done: bool = False,
-    ) -> None:
-        self._places = places
-        self._until_done = until_done
-        self._rigid = rigid
-        self._checkpoint_s = checkpoint_s
-        self._meter = Meter() if meter is None else meter
+    window: LogWindow
+    arrivals: InitVar[Sequence[Arrival]]
+    cost_model: CostModel = CostModel.STALL
+    decide_on: DecideOn = DecideOn.ALL
+    checkpoint_s: float | None = None
+    meter: Meter = field(default_factory=Meter)
+    places: float = math.inf
+    rigid: bool = False
+    until_done: bool = False
+
+    def __post_init__(self, arrivals: Sequence[Arrival]) -> None:
         self._curves: dict[str, LossCurve] = {}
-        self.now_s = window.start_s
-        self._window = window
-        self._decide_on = decide_on
-        self._cost_model = cost_model
+        self.now_s = self.window.start_s
         self._arrivals = sorted(arrivals, key=lambda arrival: arrival.at_s)
         self._next_arrival = 0
         self._next_change = -1  # -1: the initial state
@@ -106,19 +98,19 @@ class ReplayWorld:
     def next_event(self, state: State) -> Event | None:
         """The earliest of pool change, submission, completion and wake-up; None after the end of the window."""
         wake_at_s = state.wake_at_s
-        if self._ended or (self._until_done and self._is_done()):
+        if self._ended or (self.until_done and self._is_done()):
             return None
         change_s = self._change_time()
         at_s = min(change_s, math.inf if wake_at_s is None else max(wake_at_s, self.now_s))
-        if self._decide_on is DecideOn.ALL:
-            if len(self.runs) - self._pools - self._ends < self._places:
+        if self.decide_on is DecideOn.ALL:
+            if len(self.runs) - self._pools - self._ends < self.places:
                 at_s = min(at_s, self._arrival_time())
             at_s = min(at_s, min([run.finishes_s for run in self._started.values()], default=math.inf))
-        if at_s > self._window.end_s:
+        if at_s > self.window.end_s:
             self._end()
             return None
         self.now_s = at_s
-        measured = self._meter.read(self._started, at_s)
+        measured = self.meter.read(self._started, at_s)
         changes: list[Change] = []
         if change_s <= at_s:
             changes.append(self._change_pool())
@@ -169,20 +161,20 @@ class ReplayWorld:
 
     def _change_time(self) -> float:
         if self._next_change < 0:
-            return self._window.start_s
-        events = self._window.events
+            return self.window.start_s
+        events = self.window.events
         return events[self._next_change].at_s if self._next_change < len(events) else math.inf
 
     def _arrival_time(self) -> float:
         if self._next_arrival == len(self._arrivals):
             return math.inf
-        return max(self._arrivals[self._next_arrival].at_s, self._window.start_s)
+        return max(self._arrivals[self._next_arrival].at_s, self.window.start_s)
 
     def _change_pool(self) -> PoolChanged:
         self._next_change += 1
         if self._next_change == 0:
-            return PoolChanged(joined=self._window.initial)
-        event = self._window.events[self._next_change - 1]
+            return PoolChanged(joined=self.window.initial)
+        event = self.window.events[self._next_change - 1]
         change, self._all_joined = event.change, event.all_joined
         for name, nodes in self._held.items():
             if not nodes.isdisjoint(change.left):
@@ -204,7 +196,7 @@ class ReplayWorld:
                 done.lost_to_rescale + run.lost_to_rescale,
             )
             del self._held[name], self._done[name]
-            self._meter.forget(name)
+            self.meter.forget(name)
         self._ends += len(due)
         return [TrainerFinished(name) for name in due]
 
@@ -214,23 +206,23 @@ class ReplayWorld:
             arrival = self._arrivals[self._next_arrival]
             self._next_arrival += 1
             if arrival.trainer.fill:
-                self.runs[arrival.trainer.id] = ReplayedPool(arrival.trainer, self._cost_model, at_s)
+                self.runs[arrival.trainer.id] = ReplayedPool(arrival.trainer, self.cost_model, at_s)
                 self._pools += 1
                 submitted.append(TrainerSubmitted(arrival.trainer))
                 continue
-            told = self._cost_model.costs_of(arrival.trainer)
+            told = self.cost_model.costs_of(arrival.trainer)
             if told.learning is not None:
-                self._meter.add(told.id, told.learning.window_s)
+                self.meter.add(told.id, told.learning.window_s)
             if arrival.losses is not None:
                 self._curves[told.id] = arrival.losses
             self.runs[told.id] = ReplayedTrainer(
-                arrival.truth, self._cost_model, at_s, arrival.stops_after_s, self._checkpoint_s, self._rigid
+                arrival.truth, self.cost_model, at_s, arrival.stops_after_s, self.checkpoint_s, self.rigid
             )
             submitted.append(TrainerSubmitted(told))
         return submitted
 
     def _end(self) -> None:
-        self.now_s = self._window.end_s
+        self.now_s = self.window.end_s
         self._ended = True
         for name, run in self._started.items():
             run.settle(self.now_s)
