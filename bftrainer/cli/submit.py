@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bftrainer.client.gate import Draft
+    from bftrainer.client.statuses import SubmissionView
     from bftrainer.client.submission import Submitted
 
+INTERRUPTED = 130
+_NUMBERS = re.compile(r"[\d,.]+")  # a remark that only counts on is not printed again
 _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
 
 
@@ -113,7 +118,6 @@ def submit(
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
       bftrainer submit --name mnist --max-nodes 4 --grid lr=0.1,0.01 --grid seed=0..9 -- python train.py {lr} {seed}
     """
-    from bftrainer.cli.follow import follow
     from bftrainer.cli.trainers import NO_PILOT, allocation
     from bftrainer.client.gate import draft, script_draft
     from bftrainer.client.submission import submit_one
@@ -153,6 +157,46 @@ def submit(
         _note(f"{done[0].spec.name} {NO_PILOT}")
     if follows and not as_json:
         follow(folder, done[0].spec.name, done[0].spool_name)
+
+
+def follow(folder: Path, name: str, spool_name: str) -> None:
+    """Print each change of the status and new output, until the trainer has ended.
+
+    Raises click's ``Exit``: with status 1 if the trainer is not done, with 130 after Ctrl-C, which leaves it running.
+    """
+    from bftrainer.cli.logs import POLL_S, print_new
+    from bftrainer.cli.trainers import allocation
+    from bftrainer.client.statuses import SubmissionStatus, look
+    from bftrainer.protocol.paths import TrainerDirectory
+
+    directory, offsets, said = TrainerDirectory.of(folder, name), dict[Path, int](), ("", "")
+    try:
+        while True:
+            view = look(folder, {name: spool_name})[name]
+            status, remark = _line(view, allocation(folder).nodes.get(name, ()))
+            if (found := (status, _NUMBERS.sub("", remark))) != said:
+                say(": ".join(filter(None, (name, status, remark))), err=True)
+                said = found
+            paths = directory.latest_logs()
+            for path in paths:
+                print_new(path, offsets, None, named=len(paths) > 1)
+            if view.is_over:
+                raise click.exceptions.Exit(0 if view.status is SubmissionStatus.DONE else 1)
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        say(f"{name} trains on; `bftrainer logs -f {name}` follows it, `bftrainer cancel {name}` ends it", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
+    """The status, and a remark."""
+    from bftrainer.cli.trainers import status_text
+    from bftrainer.client.remarks import remark_of
+
+    if view.record is None:
+        return view.status.value, view.reason or ""
+    on = f" on {counted(len(nodes), 'node')}" if nodes and not view.status.is_final else ""
+    return status_text(view.record, nodes) + on, remark_of(view.record)
 
 
 def _forecast(done: Sequence[Submitted], deadline: str, state: Path, as_json: bool) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.system.printable import printable
 from bftrainer_replay.text_files import read_text
 
 MOST_COLUMNS = 10_000
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +34,16 @@ class CsvRow:
 
     def number(self, column: str) -> float:
         """A cell that must be a finite number, 0 or more."""
-        self.text(column)
-        try:
-            return number(self.cells, column)
-        except InvalidValueError as error:
-            raise InputFileError(self.where, str(error)) from error
+        return self._read(number, column)
 
     def count(self, column: str) -> int:
         """A cell that must be a whole number (``64.0`` is one)."""
+        return self._read(count, column)
+
+    def _read(self, read: Callable[[Mapping[str, str], str], _Number], column: str) -> _Number:
         self.text(column)
         try:
-            return count(self.cells, column)
+            return read(self.cells, column)
         except InvalidValueError as error:
             raise InputFileError(self.where, str(error)) from error
 

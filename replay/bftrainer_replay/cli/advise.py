@@ -18,7 +18,6 @@ from bftrainer_replay.cli.workload_options import (
     jobs_option,
     node_type_option,
     origin_of_curves,
-    tell_remarks,
     workload_options,
 )
 
@@ -64,7 +63,6 @@ def advise(
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell, each_once, task
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.result_files import ResultStore
 
     source = workload_of(table)
     curves, _ = origin_of_curves(table, node_type)
@@ -77,10 +75,8 @@ def advise(
     sample = sample_of(window, source, cells, full=full, base=base)
     on_pieces = [each for cell in cells for each in sample.cells(cell)]
     inputs = inputs_of(sample.windows, [source], on_pieces)
-    tell_remarks(inputs)
-    store = ResultStore(out / "cells")
-    replayed(each_once(task(each, inputs) for each in on_pieces), sample, inputs, store, jobs)
-    rows = sample.rows(cells, inputs, store)
+    tasks = each_once(task(each, inputs) for each in on_pieces)
+    rows = replayed(tasks, cells, sample, inputs, out / "cells", jobs)
     arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
     advice = recommend(base, rows, arrivals, window)
     hits = cohort_hits(window)

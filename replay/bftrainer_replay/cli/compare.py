@@ -15,7 +15,7 @@ from bftrainer.cli.output import say, show_rows
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
-from bftrainer_replay.cli.progress import progress_over_time
+from bftrainer_replay.cli.sweeping import progress_over_time
 from bftrainer_replay.cli.workload_options import (
     admission_option,
     checkpoint_option,

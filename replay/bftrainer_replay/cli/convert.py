@@ -37,7 +37,7 @@ def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) ->
       bftrainer replay convert sacct.txt --timezone Europe/Zurich --out idle.csv.gz
     """
     choice = LogChoice(log, importing=import_options(machine_nodes, {name: given[name] for name in NAMES}))
-    events = read_log(choice, always_totals=True)
+    events, _ = read_log(choice, always_totals=True)
     with written(out):
         write_event_log(out, events)
     nodes = len(events.nodes())

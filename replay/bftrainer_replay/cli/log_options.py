@@ -141,15 +141,11 @@ def _on_disk(log: Path, most: int | None) -> Path:
     return copy
 
 
-def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:
-    """The whole log. The number of records and all guesses are printed to stderr.
+def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLog, tuple[str, ...]]:
+    """The whole log, and the number of records with all guesses, which are also printed to stderr.
 
-    An event log has nothing to skip or guess: its totals are printed only with ``always_totals``.
+    An event log has nothing to skip or guess: its totals are there only with ``always_totals``.
     """
-    return _read_with_remarks(choice, always_totals=always_totals)[0]
-
-
-def _read_with_remarks(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLog, tuple[str, ...]]:
     from bftrainer_replay.logs.open import open_log
 
     try:
@@ -177,7 +173,7 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
     listed = None if choice.node_list is None else read_node_list(choice.node_list)
     if choice.partition is not None and (listed or choice.nodes):
         raise UserError("--partition cannot be combined with --nodes or --node-list; specify one")
-    log, remarks = _read_with_remarks(choice)
+    log, remarks = read_log(choice)
     unit = choice.importing.unit or ("node" if log.gpus is None else "gpu")
     if unit == "gpu":
         _check_gpus(choice, log)

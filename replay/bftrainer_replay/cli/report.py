@@ -28,7 +28,6 @@ from bftrainer_replay.cli.workload_options import (
     max_parallel_option,
     node_type_option,
     origin_of_curves,
-    tell_remarks,
     workload_options,
 )
 
@@ -100,7 +99,6 @@ def report(
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.result_files import ResultStore
 
     began = time.perf_counter()
     if not 0 <= forward_s < float("inf"):
@@ -123,11 +121,8 @@ def report(
     plan = plan_of(base, [other.name for other in others]).beyond(too_long_s(costs, first))
     sample = sample_of(window, source, plan.cells, full=full, base=base)
     inputs = inputs_of(sample.windows, [source, *others], [each for cell in plan.cells for each in sample.cells(cell)])
-    tell_remarks(inputs)
-    store = ResultStore(out / "cells")
     tasks = plan.tasks(sample, inputs)
-    replayed(tasks, sample, inputs, store, jobs)
-    rows = sample.rows(plan.cells, inputs, store)
+    rows = replayed(tasks, plan.cells, sample, inputs, out / "cells", jobs)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     rates, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])

@@ -12,10 +12,9 @@ import click
 from bftrainer.cli.choices import FILE, POLICY, SOLVER
 from bftrainer.cli.output import say, show_rows
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import DECIDE_ON, cost_model_option, out_option, written
-from bftrainer_replay.cli.curve_options import curve_options, curves_of
+from bftrainer_replay.cli.choices import DECIDE_ON, SHARED_BY, cost_model_option, out_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
-from bftrainer_replay.cli.progress import progress_over_time
+from bftrainer_replay.cli.sweeping import progress_over_time
 from bftrainer_replay.cli.workload_options import (
     admission_option,
     checkpoint_option,
@@ -26,9 +25,13 @@ from bftrainer_replay.cli.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from bftrainer.domain.model import Curve
     from bftrainer_replay.simulation.summary import Summary
+
+KNOWN, LEARN = "known", "learn"
+"""Words of ``--curves``."""
 
 
 @click.command()
@@ -40,7 +43,20 @@ if TYPE_CHECKING:
     help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority,Tstart,user), in the format that "
     "`replay workload` writes.",
 )
-@curve_options
+@click.option(
+    "--curves",
+    multiple=True,
+    metavar="FILE|HOW",
+    help="FILE: throughput curves (model,nodes_1,nodes_2,...).  [default: the paper's Table 2]  "
+    "HOW: known, or learn (the policy is told no curves, and measures them). Specify FILE, HOW or both.",
+)
+@click.option("--noise", default=0.0, help="Relative error of a measurement, like 0.1.")
+@click.option(
+    "--lessons",
+    type=SHARED_BY,
+    default="model",
+    help="Share measurements between trainers of one model, or keep them per trainer.",
+)
 @click.option(
     "--model",
     metavar="NAME",
@@ -140,7 +156,7 @@ def run(
         files = write_all(out, scenario, outcome, summary)
     if as_json:
         users = {"users": [asdict(it) for it in by_user], "nodes_given_up_per_h": given_up} if several else {}
-        click.echo(json.dumps(summary.as_dict() | users))
+        click.echo(json.dumps(asdict(summary) | users))
         return
     show_rows(("", policy), [(name, cell(summary)) for name, cell in _ROWS], right=(policy,))
     if several:
@@ -160,6 +176,17 @@ def run(
             "trainers is higher."
         )
     say(f"Written: {', '.join(str(path) for path in files)}")
+
+
+def curves_of(given: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:
+    """The values of ``--curves``, at most one file and one word: the true curves by model, and whether they are learned."""
+    from bftrainer_replay.workload.curves import TABLE_2, read_curves
+
+    words = [text for text in given if text in (KNOWN, LEARN)]
+    files = [text for text in given if text not in words]
+    if len(words) > 1 or len(files) > 1:
+        raise UserError(f"--curves {' --curves '.join(given)}: expected at most one FILE and one of {KNOWN}, {LEARN}")
+    return read_curves(Path(files[0])) if files else TABLE_2, words == [LEARN]
 
 
 def _percent(fraction: float | None) -> str:

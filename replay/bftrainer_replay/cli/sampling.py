@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bftrainer.cli.output import counted
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
+from bftrainer_replay.cli.workload_options import tell_remarks
 
 if TYPE_CHECKING:
     from bftrainer.domain.model import Trainer
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.sweep.cell import Cell, Inputs, Task
     from bftrainer_replay.sweep.inputs import SweepWorkload
-    from bftrainer_replay.sweep.result_files import ResultStore
+    from bftrainer_replay.sweep.results import SweepRow
     from bftrainer_replay.sweep.sample import LogSample
 
 BUDGET_S = 120.0
@@ -52,11 +54,16 @@ def pilot_trainers(window: LogWindow, source: SweepWorkload, seed: int) -> list[
     return [arrival.trainer for arrival in source.make(short, seed)]
 
 
-def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: ResultStore, jobs: int) -> None:
-    """Say what is replayed, and do it. The same command resumes after an interruption."""
+def replayed(
+    tasks: Sequence[Task], cells: Sequence[Cell], sample: LogSample, inputs: Inputs, folder: Path, jobs: int
+) -> dict[Cell, SweepRow]:
+    """Say what is replayed, and do it; the rows of the cells. The same command resumes after an interruption."""
+    from bftrainer_replay.sweep.result_files import ResultStore
     from bftrainer_replay.sweep.run_tasks import do_all
     from bftrainer_replay.sweep.sample import cost_s
 
+    tell_remarks(inputs)
+    store = ResultStore(folder)
     left = [task for task in tasks if store.get(task) is None]
     if not sample.is_whole:
         click.echo(f"note: replaying {sample.text}; --full replays all of it", err=True)
@@ -77,3 +84,4 @@ def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: Re
 
     with progress_of_tasks("replays") as show:
         complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show, cost=cost), len(tasks))
+    return sample.rows(cells, inputs, store)

@@ -13,6 +13,8 @@ import click
 from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
     from bftrainer_replay.sweep.run_tasks import FailedTask
 
 
@@ -26,10 +28,37 @@ def cores() -> int:
 
 
 @contextmanager
+def _bars(*last: ProgressColumn) -> Iterator[Progress]:
+    """Progress bars on stderr that end with these columns; shown on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), *last)
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+        yield bars
+
+
+@contextmanager
+def progress_over_time(start_s: float, end_s: float) -> Iterator[Callable[[str], Callable[[float], None]]]:
+    """Yields ``begin(what)``, which starts a bar and returns a function to call with the time reached."""
+    from rich.progress import TimeRemainingColumn
+
+    with _bars(TimeRemainingColumn()) as bars:
+
+        def begin(what: str) -> Callable[[float], None]:
+            if bars.disable:
+                return lambda _: None
+            task = bars.add_task(what, total=max(end_s - start_s, 1e-9))
+            return lambda at_s: bars.update(task, completed=at_s - start_s)
+
+        yield begin
+
+
+@contextmanager
 def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
     """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.progress import ProgressColumn, Task, TimeElapsedColumn
     from rich.text import Text
 
     class Left(ProgressColumn):
@@ -39,12 +68,8 @@ def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
             ends = task.fields["ends"]
             return Text("" if ends is None else f"about {span(max(ends - time.monotonic(), 0.0))} left")
 
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeElapsedColumn(), Left()
-    )  # fmt: skip
     began = time.monotonic()
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+    with _bars(TimeElapsedColumn(), Left()) as bars:
         bar = bars.add_task(what, total=None, ends=None)
 
         def show(done: float, whole: float) -> None:

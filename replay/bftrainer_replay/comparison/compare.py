@@ -36,7 +36,7 @@ class RankedPolicy:
     def as_dict(self) -> dict[str, object]:
         """For JSON; NaN becomes null."""
         felt = {name: None if value != value else value for name, value in asdict(self.felt).items()}
-        return {**self.summary.as_dict(), "completion": felt, "longest_wait_s": self.longest_wait_s}
+        return {**asdict(self.summary), "completion": felt, "longest_wait_s": self.longest_wait_s}
 
 
 def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:

@@ -13,6 +13,7 @@ from bftrainer_replay.logs import (
     lsf_acct,
     lsf_text,
     pbs,
+    slurm_columns,
     slurm_jobcomp,
     slurm_sacct,
     swf,
@@ -38,7 +39,7 @@ class LogFormat:
 
 
 FORMATS = (
-    LogFormat("sacct", slurm_sacct.NAME, slurm_sacct.recognizes, slurm_sacct.read, dialect.SACCT),
+    LogFormat("sacct", slurm_sacct.NAME, slurm_columns.recognizes, slurm_sacct.read, dialect.SACCT),
     LogFormat("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognizes, slurm_jobcomp.read, dialect.JOBCOMP),
     LogFormat("lsb.acct", lsf_acct.NAME, lsf_acct.recognizes, lsf_acct.read, dialect.LSF),
     LogFormat("bhist", lsf_text.NAME, lsf_text.recognizes, lsf_text.read, dialect.LSF),

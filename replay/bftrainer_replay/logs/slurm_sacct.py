@@ -34,11 +34,6 @@ _LONGEST = 500
 """Characters of an entry."""
 
 
-def recognizes(head: str) -> bool:
-    """A header with Start and End, or columns that are known without one."""
-    return slurm_columns.recognizes(head)
-
-
 def read(source: Source) -> None:
     """Adds all lines."""
     columns: _Columns | None = None

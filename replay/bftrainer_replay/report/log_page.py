@@ -151,10 +151,11 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
         return ()
     base = rows[plan.base]
     parts = []
-    for (_, begin, end), row, usable in zip(sample.spans(), base.parts, usable_shares(base), strict=True):
+    for piece, row, usable in zip(sample.pieces, base.parts, usable_shares(base), strict=True):
         nodes = UsedNodes.of(row)
         idle = nodes.idle_node_h / (float(row.result["span_h"]) or 1.0)
         used = (f"{nodes.share:.1%}", f"{usable:.1%}") if nodes.idle_node_h else ("", "")  # nothing to use
+        begin, end = (format_time(at_s, piece.zone) for at_s in (piece.start_s, piece.end_s))
         parts.append((begin, end, f"{idle:,.0f}", *used))
     shares = [UsedNodes.of(row).share for row in base.parts if UsedNodes.of(row).idle_node_h] or [0.0]
     whole = UsedNodes.of(base)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from bftrainer.system.files import write_atomically
@@ -34,7 +35,7 @@ def write_all(out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Su
         "timeline.png": png(
             nodes_figure(read_detail(detail_of(scenario, outcome)), f"policy {summary.policy}", scenario.window)
         ),
-        "summary.json": (json.dumps(summary.as_dict(), indent=2) + "\n").encode(),
+        "summary.json": (json.dumps(asdict(summary), indent=2) + "\n").encode(),
     }
     for name, data in files.items():
         write_atomically(out / name, data)

@@ -13,8 +13,7 @@ from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.meter import Meter
-from bftrainer_replay.simulation.pool import ReplayedPool
-from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
+from bftrainer_replay.simulation.progress import CostModel, ReplayedPool, ReplayedTrainer
 
 
 class DecideOn(Enum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -66,10 +66,6 @@ class Summary:
     bound_work_ran_out_at: str | None
     decision_s: Latency
     wall_s: float
-
-    def as_dict(self) -> dict[str, object]:
-        """The summary as a JSON object."""
-        return asdict(self)
 
 
 def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: Bounds) -> Summary:

@@ -16,7 +16,6 @@ import numpy as np
 
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
-from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, within
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.result_files import ResultStore
@@ -96,10 +95,6 @@ class LogSample:
         sizes = pool_sizes_of(self.log)
         share = sizes.node_s(most) / (sizes.node_s() or 1.0)
         return replace(row, parts=parts, usable_node_h=sum(usable), log_usable_share=share)
-
-    def spans(self) -> list[tuple[str, str, str]]:
-        """Name, beginning and end of each piece."""
-        return [(n, format_time(w.start_s, w.zone), format_time(w.end_s, w.zone)) for n, w in self.windows.items()]
 
 
 def whole(log: LogWindow) -> LogSample:

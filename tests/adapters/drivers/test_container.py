@@ -15,7 +15,7 @@ from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError
 from bftrainer.live.trainers.trainer_message import trainer_message
-from bftrainer_adapters.drivers.common.container import container
+from bftrainer_adapters.drivers.common.command_line import container
 from bftrainer_adapters.slurm.doctor import containers
 
 PYXIS = """

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bftrainer_replay.logs.assemble import queue_of
 from bftrainer_replay.logs.columns import Column, Times
 from bftrainer_replay.logs.dialect import GENERIC
 from bftrainer_replay.logs.first_fit import most_at_once, place
@@ -16,7 +17,6 @@ from bftrainer_replay.logs.idle import idle_events, idle_periods
 from bftrainer_replay.logs.jobs import JobRows, JobTable
 from bftrainer_replay.logs.model import PoolEvent
 from bftrainer_replay.logs.span import TrustedSpan
-from bftrainer_replay.logs.waiting_jobs import queue_of
 
 Jobs = list[tuple[float, float, list[str]]]
 

@@ -364,12 +364,9 @@ def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[Step]:
 
 
 def _withhold(it: RunState, member: Member, why: str) -> list[Step]:
+    is_first = it.membership.lost(member)
     steps: list[Step] = [Drop(member), Announce(it.membership.announced)] if it.terms.elastic else []
-    if it.membership.lost(member):
-        steps.append(Report(Withheld(member.host.node, member.host.fragment, why)))
-    if it.terms.elastic:
-        steps[1] = Announce(it.membership.announced)
-    return steps
+    return [*steps, *([Report(Withheld(member.host.node, member.host.fragment, why))] if is_first else [])]
 
 
 def _waiting_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:

@@ -98,16 +98,14 @@ class Membership:
         if self.restarts:
             if {host.fragment for host in wanted} == {member.host.fragment for member in self.group}:
                 wanted = []
-            return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
-        if self.independent:
-            if self.group and not wanted:
-                return self._leave("no nodes")
-            return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
-        alive = [member for member in self.group if member.host.fragment not in self.withheld]
-        if self.group and not alive:
-            return []  # Horovod ends on its own
-        if self.group and not any(member.host in wanted for member in alive):
-            return self._leave("no nodes" if not wanted else "none of its nodes is left")
+        elif self.group and self.independent and not wanted:
+            return self._leave("no nodes")
+        elif self.group and not self.independent:
+            alive = [member for member in self.group if member.host.fragment not in self.withheld]
+            if not alive:
+                return []  # Horovod ends on its own
+            if not any(member.host in wanted for member in alive):
+                return self._leave("no nodes" if not wanted else "none of its nodes is left")
         return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
 
     def usable(self) -> list[HostSlots]:

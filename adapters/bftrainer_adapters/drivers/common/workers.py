@@ -21,12 +21,12 @@ from bftrainer.system.processes import end_all, identify
 from bftrainer_adapters.drivers.common.command_line import (
     GIVEN,
     VISIBLE,
+    container,
     filled_prefix,
     given,
     inside_step,
     worker_environment,
 )
-from bftrainer_adapters.drivers.common.container import container
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.common.worker_log import CappedLog, Pump

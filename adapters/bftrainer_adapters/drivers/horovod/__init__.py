@@ -1,4 +1,4 @@
 """Drivers ``horovod`` (Elastic Horovod 0.28.1 with our own driver) and ``horovodrun`` (the stock command).
 
-Only ``elastic_driver.py``, ``worker_launcher.py`` and ``notices.py`` import Horovod.
+Only ``backend.py``, ``elastic_driver.py``, ``in_worker.py`` and ``stock_backend.py`` import Horovod.
 """

@@ -7,7 +7,6 @@ Horovod's workers register with ``base64(pickle((addresses, key)))``. Stock Horo
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import pickle
 from typing import Any, NoReturn
@@ -15,6 +14,17 @@ from typing import Any, NoReturn
 from bftrainer.errors import InvalidValueError
 
 MAX_BYTES = 65536
+_DAMAGE = (
+    pickle.UnpicklingError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    EOFError,
+    MemoryError,
+)
+"""What reading something else than such a pickle raises; an error of base64 is a ValueError."""
 Addresses = dict[str, list[tuple[str, int]]]
 
 
@@ -36,17 +46,7 @@ def worker_registration(body: bytes) -> tuple[Addresses, bytes]:
         found = _PlainUnpickler(io.BytesIO(base64.b64decode(body, validate=True))).load()
         addresses, key = found
         checked = {str(name): [(str(host), int(port)) for host, port in places] for name, places in addresses.items()}
-    except (
-        pickle.UnpicklingError,
-        binascii.Error,
-        EOFError,
-        AttributeError,
-        IndexError,
-        KeyError,
-        MemoryError,
-    ) as error:
-        raise InvalidValueError(f"not a worker's registration: {error}") from error
-    except (TypeError, ValueError, OverflowError) as error:
+    except _DAMAGE as error:
         raise InvalidValueError(f"not a worker's registration: {error}") from error
     if not isinstance(key, bytes) or len(key) < 16 or not any(checked.values()):
         raise InvalidValueError("not a worker's registration: no key, or no address")
