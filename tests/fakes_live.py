@@ -21,7 +21,7 @@ from bftrainer.domain.cluster import (
 )
 from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.errors import PostponedError, SchedulerError, UnknownNameError
-from bftrainer.protocol.driver_events import Event, EventLine, Running, Started
+from bftrainer.protocol.driver_events import AnyDriverEvent, EventLine, Running, Started
 from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending, after_event, after_progress, after_start
 from bftrainer.system.users import own_name
@@ -290,7 +290,7 @@ class FakeLauncher:
                 driver.view, alive=False, ending=ending, reason=reason, tail=tail, on=nothing, with_workers=nothing
             )
 
-    def _say(self, name: str, event: Event) -> None:
+    def _say(self, name: str, event: AnyDriverEvent) -> None:
         driver = self.drivers[name]
         line = EventLine(self.clock.now_s(), driver.view.incarnation, event)
         driver.view = replace(after_event(driver.view, line), alive=True)

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bftrainer.allocation.check import require_feasible
-from bftrainer.allocation.gains import Table, gains
+from bftrainer.allocation.gains import GainTable, gains
 from bftrainer.domain.problem import Answer, Problem, Status
 
 Ints = npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ def _solved(problem: Problem) -> tuple[tuple[int, ...], float]:
     return tuple(counts.tolist()), math.fsum(_at(table, counts).tolist())
 
 
-def _scores(problem: Problem, gained: Table) -> Ints:
+def _scores(problem: Problem, gained: GainTable) -> Ints:
     """Gains as integers, shape (J, width), with a small penalty for each rescale (the tie rule)."""
     legal = gained > -np.inf
     trainers, width = gained.shape

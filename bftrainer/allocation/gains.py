@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from bftrainer.domain.problem import Problem, TrainerDemand
 
-Table = npt.NDArray[np.float64]
+GainTable = npt.NDArray[np.float64]
 
 
-def gains(problem: Problem) -> Table:
+def gains(problem: Problem) -> GainTable:
     """Gains of all demands at 0 .. max(max_nodes) nodes, shape (J, N^max + 1); -inf where a count is not legal (Eqn 3).
 
     Cost: O(J * N^max) in a few numpy calls.
@@ -128,7 +128,7 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     return total + (cost.lost * (demand.value.at(cost.kept) - value) if n < cost.kept else 0.0)
 
 
-def _later_gains(values: Table, demands: Sequence[TrainerDemand], forward_s: float) -> Table:
+def _later_gains(values: GainTable, demands: Sequence[TrainerDemand], forward_s: float) -> GainTable:
     """The gains of trainers whose old nodes train on while new ones start; ``values`` are O_j(n), one row per trainer."""
     costs = [costs_of(demand) for demand in demands]
     up, down, kept, ramp, lost, canceled = _columns([(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs])
@@ -138,7 +138,7 @@ def _later_gains(values: Table, demands: Sequence[TrainerDemand], forward_s: flo
     )
     legal, n = values > -np.inf, np.arange(values.shape[1])
     per_s = np.where(legal, values, 0.0)
-    gained: Table = left_s * per_s - np.where(n > standing, up, 0.0)
+    gained: GainTable = left_s * per_s - np.where(n > standing, up, 0.0)
     gained -= np.where(n < kept, down, 0.0)
     gained -= ramp * np.maximum(per_s - running, 0.0)
     gained -= np.where(n < kept, lost * (before - per_s), 0.0)
@@ -147,20 +147,20 @@ def _later_gains(values: Table, demands: Sequence[TrainerDemand], forward_s: flo
     return gained
 
 
-def _columns(rows: Sequence[tuple[float, ...]]) -> Table:
+def _columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
     """The values of every position as a column, one row per trainer."""
     return np.array(rows, dtype=np.float64).T[:, :, None]
 
 
-def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]) -> Table:
+def _values_at(values: GainTable, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]) -> GainTable:
     """O_j(C_j). For a standing count that is not legal (not in ``sizes``), the value comes from the curve."""
-    running: Table = values[np.arange(len(demands)), standing]
+    running: GainTable = values[np.arange(len(demands)), standing]
     for j in np.flatnonzero(np.isneginf(running)).tolist():
         running[j] = demands[j].value.at(int(standing[j]))
     return running
 
 
-def _values(demands: Sequence[TrainerDemand], width: int, largest: Table, smallest: Table) -> Table:
+def _values(demands: Sequence[TrainerDemand], width: int, largest: GainTable, smallest: GainTable) -> GainTable:
     """O_j(n) for n = 0 .. ``width`` - 1; -inf where n is not legal. One interpolation: every curve has its own stretch of x."""
     curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
     row = {key: i for i, key in enumerate(curves)}
@@ -174,7 +174,7 @@ def _values(demands: Sequence[TrainerDemand], width: int, largest: Table, smalle
         per_s += curve.per_s
         start += stretch
     n = np.arange(width)
-    values: Table = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[
+    values: GainTable = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[
         [row[id(c.value)] for c in demands]
     ]
     values[n > largest[:, None]] = -np.inf

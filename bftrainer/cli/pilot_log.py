@@ -11,11 +11,11 @@ from typing import Any
 import structlog
 
 from bftrainer.cli.decision_text import describe_decision
-from bftrainer.live.facts import DecisionMade, Fact, FragmentChanged, FragmentEvent, NoteAdded, TrainerChanged
+from bftrainer.live.facts import DecisionMade, FragmentChanged, FragmentEvent, NoteAdded, PilotFact, TrainerChanged
 from bftrainer.system.printable import printable
 
 
-def print_fact(fact: Fact, format: str) -> None:
+def print_fact(fact: PilotFact, format: str) -> None:
     """Print a fact as one line, if it has one. A closed terminal or pipe does not stop the pilot."""
     fields = entry(fact)
     if format == "none" or fields is None:
@@ -27,7 +27,7 @@ def print_fact(fact: Fact, format: str) -> None:
         return
 
 
-def entry(fact: Fact) -> dict[str, Any] | None:
+def entry(fact: PilotFact) -> dict[str, Any] | None:
     """The fields of a fact's line; None for a fact without a line."""
     at = {"timestamp": datetime.fromtimestamp(fact.at_s, timezone.utc).isoformat(timespec="milliseconds")}
     match fact:

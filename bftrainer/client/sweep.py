@@ -23,7 +23,7 @@ NAME_COLUMN = "name"
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
 
-Trial = Mapping[str, str]
+TrialParameters = Mapping[str, str]
 """The parameters of one trial; under ``name`` its trainer's name, where the CSV file has it."""
 
 
@@ -57,7 +57,7 @@ def _values(part: str, where: str) -> Iterator[str]:
     yield from map(str, range(first, last + 1))
 
 
-def grid_trials(grid: Mapping[str, Sequence[object]], where: str = "grid") -> tuple[Trial, ...]:
+def grid_trials(grid: Mapping[str, Sequence[object]], where: str = "grid") -> tuple[TrialParameters, ...]:
     """Every combination; the last parameter changes fastest."""
     if (count := prod(len(values) for values in grid.values())) > MOST_TRIALS:
         raise InputFileError(where, f"gives {count:,} trials, expected at most {MOST_TRIALS:,}")
@@ -65,7 +65,7 @@ def grid_trials(grid: Mapping[str, Sequence[object]], where: str = "grid") -> tu
     return tuple(dict(zip(texts, values, strict=True)) for values in product(*texts.values()))
 
 
-def given_trials(trials: Iterable[Mapping[str, object]]) -> tuple[Trial, ...]:
+def given_trials(trials: Iterable[Mapping[str, object]]) -> tuple[TrialParameters, ...]:
     """Trials given in Python, as text."""
     return tuple({key: _text(value, key) for key, value in trial.items()} for trial in trials)
 
@@ -77,11 +77,11 @@ def _text(value: object, key: str) -> str:
     return text
 
 
-def read_trials(path: Path) -> tuple[Trial, ...]:
+def read_trials(path: Path) -> tuple[TrialParameters, ...]:
     """The rows of a CSV file whose first row names the parameters. Raises :class:`InputFileError` with file and line."""
     text = read_text(path, MOST_CSV_BYTES).removeprefix("\ufeff")  # of spreadsheets
     rows = csv.reader(text.splitlines(), strict=True)
-    trials: list[Trial] = []
+    trials: list[TrialParameters] = []
     try:
         heads = next(rows, [])
         for head in heads:
@@ -102,7 +102,7 @@ def read_trials(path: Path) -> tuple[Trial, ...]:
     return tuple(trials)
 
 
-def combined(first: Sequence[Trial], second: Sequence[Trial]) -> tuple[Trial, ...]:
+def combined(first: Sequence[TrialParameters], second: Sequence[TrialParameters]) -> tuple[TrialParameters, ...]:
     """Each trial of ``first`` with each of ``second``."""
     if both := {*first[0]} & {*second[0]}:
         raise InvalidValueError(f"parameter {min(both)!r} is given twice: in --array and --grid")
@@ -113,7 +113,7 @@ def combined(first: Sequence[Trial], second: Sequence[Trial]) -> tuple[Trial, ..
     return tuple({**one, **other} for one, other in product(first, second))
 
 
-def drafts_of(base: Draft, trials: Sequence[Trial]) -> tuple[Draft, ...]:
+def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ...]:
     """One draft per trial. Names are a function of the base name and the parameters: the same sweep has the same names.
 
     Raises :class:`InputFileError` if two trials have the same name.
@@ -147,7 +147,7 @@ def group_of(template: str) -> str:
     return _ODD.sub("", re.sub(r"\{[^{}]*\}", "", template)).strip("-._")[:64] or "sweep"
 
 
-def _name(template: str, varied: Trial, parameters: Mapping[str, Any], where: str) -> str:
+def _name(template: str, varied: TrialParameters, parameters: Mapping[str, Any], where: str) -> str:
     if "{" in template:
         return filled(template, {k: str(v) for k, v in parameters.items()}, f"{where}: name")
     text = "-".join((template, *(f"{key}{value}" for key, value in varied.items())))

@@ -46,7 +46,7 @@ By default, a fall counts once two polls have shown it. Until then, a user who l
 Key = tuple[str, str]
 _GONE = "\0"
 """In place of a pilot's name: those of a user that are gone. No pilot can have this name."""
-_Known = TypeVar("_Known")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +371,7 @@ def _with_keepers(
     return replace(was, keeps_since=since, keep=keep), again_s
 
 
-def _inherited(known: Mapping[Key, _Known], others: Sequence[Sharer], was: ShareMemory) -> dict[Key, _Known]:
+def _inherited(known: Mapping[Key, _T], others: Sequence[Sharer], was: ShareMemory) -> dict[Key, _T]:
     """What is known of pilots that are gone holds for their user's next new one: any may call itself otherwise, or pause."""
     here, new = {c.key for c in others}, {c.user: c.key for c in others if c.key not in was.first_s}
     return {key if key in here else new.get(key[0], (key[0], _GONE)): it for key, it in known.items()}

@@ -115,5 +115,5 @@ class FragmentTimed:
     seconds: tuple[tuple[NodeStage, float], ...]
 
 
-Fact = FragmentTimed | DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged | TickTook
-Subscriber = Callable[[Fact], None]
+PilotFact = FragmentTimed | DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged | TickTook
+Subscriber = Callable[[PilotFact], None]

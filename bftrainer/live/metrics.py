@@ -15,11 +15,11 @@ from bftrainer.domain.node_stages import NodeStage
 from bftrainer.errors import UserError
 from bftrainer.live.facts import (
     DecisionMade,
-    Fact,
     FragmentChanged,
     FragmentEvent,
     FragmentTimed,
     NoteAdded,
+    PilotFact,
     TickTook,
     TrainerChanged,
     UsageAdded,
@@ -95,7 +95,7 @@ class Metrics:
         self._count_trainers()
         self._count_fragments()
 
-    def hear(self, fact: Fact) -> None:
+    def hear(self, fact: PilotFact) -> None:
         with self._lock:
             match fact:
                 case DecisionMade():

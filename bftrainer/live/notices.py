@@ -21,7 +21,7 @@ from typing import IO
 from bftrainer.config.pilot import NoticesConfig
 from bftrainer.domain.ports import Clock
 from bftrainer.domain.times import ElapsedS, HostS
-from bftrainer.live.facts import Fact, TrainerChanged
+from bftrainer.live.facts import PilotFact, TrainerChanged
 from bftrainer.live.reload import ConfigCell
 from bftrainer.persistence.registry import Registry, TrainerRecord, TrainerStatus
 
@@ -78,7 +78,7 @@ class Notices:
     def _config(self) -> NoticesConfig:
         return self._cell.now.notices
 
-    def hear(self, fact: Fact) -> None:
+    def hear(self, fact: PilotFact) -> None:
         """Take note of changes of status."""
         if not isinstance(fact, TrainerChanged) or (status := fact.change.status) is None:
             return

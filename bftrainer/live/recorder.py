@@ -12,11 +12,11 @@ from bftrainer.domain.state import Plan, State
 from bftrainer.domain.times import HostS, PilotS
 from bftrainer.live.facts import (
     DecisionMade,
-    Fact,
     FragmentChanged,
     FragmentEvent,
     FragmentTimed,
     NoteAdded,
+    PilotFact,
     Subscriber,
     TickStage,
     TickTook,
@@ -139,6 +139,6 @@ class Recorder:
     def _timed(self, fragment: str, seconds: dict[NodeStage, float]) -> None:
         self._tell(FragmentTimed(self._clock.host_s(), fragment, tuple(seconds.items())))
 
-    def _tell(self, fact: Fact) -> None:
+    def _tell(self, fact: PilotFact) -> None:
         for subscriber in self._subscribers:
             subscriber(fact)

@@ -11,7 +11,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.domain.state import State
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import DecisionMaker
-from bftrainer.live.facts import Fact
+from bftrainer.live.facts import PilotFact
 from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.hints import Hints
 from bftrainer.live.job_chaining import JobChain
@@ -49,7 +49,7 @@ class PilotDependencies:
     clock: Clock
     job: BatchJob = field(default_factory=BatchJob)
     at_step: Callable[[str], None] = lambda _: None
-    log: Callable[[Fact, str], None] = lambda _fact, _format: None
+    log: Callable[[PilotFact, str], None] = lambda _fact, _format: None
     background: Background = field(default_factory=AtOnce)
 
 

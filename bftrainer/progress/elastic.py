@@ -15,11 +15,11 @@ from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.environment import run_in_worker
 from bftrainer.scaling import LearningRate
 
-State = TypeVar("State")
+StateT = TypeVar("StateT")
 
 
 def track(
-    state: State,
+    state: StateT,
     hvd: ModuleType,
     *,
     checkpoint: Callable[[], object] | str | Path | None = None,
@@ -28,7 +28,7 @@ def track(
     on_rescale: Callable[[int, int], object] | None = None,
     further: Callable[[], Mapping[str, object]] | None = None,
     reporter: Reporter | None = None,
-) -> State:
+) -> StateT:
     """Make Horovod's elastic ``state`` report, and obey stop requests, at each ``commit()``; returns the state.
 
     Args:

@@ -17,7 +17,7 @@ from bftrainer.scaling import LearningRate
 if TYPE_CHECKING:
     import torch
 
-Batch = TypeVar("Batch")
+BatchT = TypeVar("BatchT")
 
 
 class Replicas:
@@ -84,9 +84,9 @@ class Replicas:
         """The factor for the mean loss of this replica's batch (``Batches.weight``); :meth:`step` applies it."""
         return self.sampler.batches.weight(self.rank, self.size)
 
-    def batches(self, loader: Iterable[Batch], epochs: int) -> Iterator[Batch]:
+    def batches(self, loader: Iterable[BatchT], epochs: int) -> Iterator[BatchT]:
         """The batches of this replica until ``epochs`` epochs are complete. Each must be followed by :meth:`step`."""
-        source: Iterator[Batch] = iter(())
+        source: Iterator[BatchT] = iter(())
         expected: object = None
         while self.sampler.epoch < epochs:
             self._begin()
@@ -156,7 +156,7 @@ class Replicas:
             self._report.watch(self._plain, self.optimizer, sampler=self.sampler, rate=self.rate)
         self.optimizer.zero_grad()
 
-    def _again(self, loader: Iterable[Batch]) -> Iterator[Batch]:
+    def _again(self, loader: Iterable[BatchT]) -> Iterator[BatchT]:
         """Read on from the sampler's position, with the share of the present group."""
         self.sampler.load_state_dict(self.sampler.state_dict())  # forgets what was read ahead
         self.sampler.shard(self.rank, self.size)

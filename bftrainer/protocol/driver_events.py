@@ -165,11 +165,11 @@ class Failed:
     tail: tuple[str, ...] = ()
 
 
-Event = (
+AnyDriverEvent = (
     Started | Warming | Warm | WarmingCanceled | WorkerStarted | WorkerExited | Withheld | Running | Hung | Stopping
     | Stopped | Done | Failed
 )  # fmt: skip
-_TYPES: dict[str, type[Event]] = {kind.word.value: kind for kind in get_args(Event)}
+_TYPES: dict[str, type[AnyDriverEvent]] = {kind.word.value: kind for kind in get_args(AnyDriverEvent)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class EventLine:
 
     at_s: float
     incarnation: int
-    event: Event
+    event: AnyDriverEvent
 
 
 def format_event(line: EventLine) -> str:
@@ -224,7 +224,7 @@ _NAMES = ("host", "fragment", "log", "driver")
 _RANGES = {"pid": (0, 2**31), "slot": (0, MAX_WORKERS), "world_size": (0, MAX_WORKERS), "status": (-(2**31), 2**31)}
 
 
-def _bounded(event: Event) -> Event:
+def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
     """The event with text of bounded length. Raises :class:`RefusedValueError` where cutting would change the meaning."""
     changed: dict[str, Any] = {}
     for name, value in to_fields(event).items():

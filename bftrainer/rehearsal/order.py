@@ -15,7 +15,7 @@ _SET_EPOCH = "call sampler.set_epoch at the end of an epoch: at its start it dis
 
 
 @dataclass(slots=True)
-class _Step:
+class _StepSamples:
     """One step of all workers: samples as (epoch, index)."""
 
     line: RankLine
@@ -32,8 +32,8 @@ def judge(record: Record) -> RehearsalFinding:
         )
     if (wrong := _discarded(record)) is not None:
         return _CHECK.failed(wrong, _SET_EPOCH)
-    seen: dict[tuple[int, int], _Step] = {}
-    kept: list[_Step] = []
+    seen: dict[tuple[int, int], _StepSamples] = {}
+    kept: list[_StepSamples] = []
     for step, again in _steps(record.ranks):
         while again and kept and kept[-1].line.step >= step.line.step:
             gone = kept.pop()
@@ -62,7 +62,7 @@ def judge(record: Record) -> RehearsalFinding:
     return unused or _CHECK.passed(f"{len(seen):,} samples in {len(kept)} steps, none repeated")
 
 
-def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_Step, bool]]:
+def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
     """All steps in order; whether it is the first of a group with samples, which replaces the steps from its own on."""
     groups: dict[tuple[int, int, int], dict[int, dict[int, RankLine]]] = {}
     for line in lines:
@@ -71,7 +71,7 @@ def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_Step, bool]]:
         again = True
         for number in sorted(steps):
             ranks = list(steps[number].values())
-            made = _Step(ranks[0], tuple(steps[number]))
+            made = _StepSamples(ranks[0], tuple(steps[number]))
             for line in ranks:
                 made.samples += [(epoch, index) for epoch, numbers in line.indices or () for index in numbers]
             if made.samples:
@@ -91,7 +91,7 @@ def _discarded(record: Record) -> str | None:
     return None
 
 
-def _never_used(record: Record, seen: dict[tuple[int, int], _Step]) -> RehearsalFinding | None:
+def _never_used(record: Record, seen: dict[tuple[int, int], _StepSamples]) -> RehearsalFinding | None:
     """Epochs that began and ended within the rehearsal are complete."""
     size = next((line.data_size for line in record.ranks if line.data_size), None)
     epochs = sorted({epoch for epoch, _ in seen})

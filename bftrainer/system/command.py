@@ -28,7 +28,7 @@ _FIRST_LINES, _LAST_LINES = 1, 3
 _MOST_CHARACTERS = 400
 _DRAIN_S = 1.0
 
-_Parsed = TypeVar("_Parsed")
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def failure(argv: Sequence[str], output: Output) -> CommandError:
     return CommandError(argv, f"{ended}: {said}", output.status)
 
 
-def parsed(argv: Sequence[str], text: str, parse: Callable[[str], _Parsed]) -> _Parsed:
+def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Parsed:
     """``text``, which ``argv`` printed, as ``parse`` reads it.
 
     The one place where an answer that cannot be parsed becomes a :class:`~bftrainer.errors.SchedulerError`, whatever went

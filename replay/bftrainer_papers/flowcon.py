@@ -15,7 +15,7 @@ import numpy as np
 
 from bftrainer_papers.containers.container_world import ContainerJob, WorkerWorld
 from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision
-from bftrainer_papers.policies.flowcon import Lists, Measured, Rules
+from bftrainer_papers.policies.flowcon import Lists, MeasuredGrowth, Rules
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import FAMILIES
 
@@ -31,7 +31,7 @@ class FlowConWorker:
         """The memory is one :class:`Lists` per worker."""
         before = memory if isinstance(memory, tuple) else (Lists(),) * len(workers)
         after = tuple(
-            self.rules.listen(lists, {c.id: Measured(c.loss, c.used_s) for c in worker.containers}, at_s)
+            self.rules.listen(lists, {c.id: MeasuredGrowth(c.loss, c.used_s) for c in worker.containers}, at_s)
             for lists, worker in zip(before, workers, strict=True)
         )
         limits = tuple((m.id, m.limit) for lists in after for m in lists.members)

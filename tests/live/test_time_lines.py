@@ -15,7 +15,7 @@ from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, p95, stage_seconds, whole_seconds
 from bftrainer.domain.state import Active, Decision, Plan, State
-from bftrainer.live.facts import Fact, FragmentEvent, FragmentTimed, Subscriber
+from bftrainer.live.facts import FragmentEvent, FragmentTimed, PilotFact, Subscriber
 from bftrainer.live.metrics import Metrics
 from bftrainer.live.nodes.cluster_view import first_seen
 from bftrainer.live.recorder import Recorder
@@ -64,7 +64,7 @@ def one_life(it: Recorder) -> None:
 
 
 def test_each_stage_is_told_once_and_is_in_the_database(store: Store) -> None:
-    heard: list[Fact] = []
+    heard: list[PilotFact] = []
     registry = Registry(store)
     metrics = Metrics(registry)
     one_life(recorder(store, heard.append, metrics.hear))
@@ -91,7 +91,7 @@ def test_a_pilot_that_comes_back_goes_on_with_the_lines_of_open_fragments(store:
     first.fragment_seen(NAME, {NodeStage.IDLE: T0})
     first.fragment(NAME, FragmentEvent.TAKEN, T0 + 11)
     first.usage(())
-    heard: list[Fact] = []
+    heard: list[PilotFact] = []
     again = recorder(store, heard.append)
     again.fragment_seen(NAME, {NodeStage.IDLE: T0 + 5})  # not the first
     again.driver_reported(

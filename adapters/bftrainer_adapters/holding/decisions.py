@@ -22,7 +22,7 @@ PAYLOAD_ENDS_S = 5.0
 """A payload reads its lease once a second."""
 _END_AGAIN_S = 5.0
 
-Fragments = Mapping[str, HolderFragment]
+FragmentsByName = Mapping[str, HolderFragment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class HoldingSteps:
     are told to ``leave``, ``end`` of jobs.
     """
 
-    changed: Fragments = field(default_factory=dict)
+    changed: FragmentsByName = field(default_factory=dict)
     mark_released: tuple[str, ...] = ()
     end_workers: tuple[str, ...] = ()
     leave: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class HoldingSteps:
 class _JobsDraft:
     """The steps of one decision as they come together."""
 
-    def __init__(self, fragments: Fragments, now_s: float) -> None:
+    def __init__(self, fragments: FragmentsByName, now_s: float) -> None:
         self.before, self.now_s = fragments, now_s
         self.after = dict(fragments)
         self.marked: dict[str, None] = {}
@@ -117,7 +117,7 @@ class _JobsDraft:
         return HoldingSteps(changed, tuple(self.marked), end_workers, *jobs, shrink, tuple(self.outcomes))
 
 
-def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) -> HoldingSteps:
+def after_marks(fragments: FragmentsByName, marks: Mapping[str, Marks], now_s: float) -> HoldingSteps:
     """The marks of some fragments were read."""
     draft = _JobsDraft(fragments, now_s)
     for name, found in marks.items():
@@ -125,7 +125,7 @@ def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) 
     return draft.steps()
 
 
-def released(fragments: Fragments, names: Collection[str], now_s: float) -> HoldingSteps:
+def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -> HoldingSteps:
     """The pilot no longer wants the nodes of ``names``. A payload ends the workers, and its job; it needs no command if it is
     preempted. Of a job for several nodes, workers end, then the job, or the payloads that read their leases.
     """
@@ -149,7 +149,7 @@ def to_look_at(held: HolderFragment, job: ListedJob | None) -> bool:
     return held.is_pending or job is None or job.phase is not JobPhase.RUNS or held.name not in job.fragments
 
 
-def to_ask_for(fragments: Fragments, listed: Mapping[str, ListedJob]) -> list[str]:
+def to_ask_for(fragments: FragmentsByName, listed: Mapping[str, ListedJob]) -> list[str]:
     """Jobs that are missing in two lists. One is over if its id is unknown as well."""
     return sorted({held.job for held in fragments.values() if held.is_unlisted and held.job not in listed})
 
@@ -166,7 +166,7 @@ class ListAnswer:
     at_s: float
 
 
-def after_list(fragments: Fragments, answer: ListAnswer, rules: HolderRules, now_s: float) -> HoldingSteps:
+def after_list(fragments: FragmentsByName, answer: ListAnswer, rules: HolderRules, now_s: float) -> HoldingSteps:
     """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was asked."""
     draft = _JobsDraft(fragments, now_s)
     jobs = {held.job for held in fragments.values()}
@@ -223,7 +223,7 @@ def _give_up(draft: _JobsDraft, held: HolderFragment, marks: Marks, rules: Holde
         draft.release(held)
 
 
-def settled(fragments: Fragments, now_s: float) -> HoldingSteps:
+def settled(fragments: FragmentsByName, now_s: float) -> HoldingSteps:
     """End the released nodes of jobs of several nodes, or the whole job."""
     draft, shrink = _JobsDraft(fragments, now_s), []
     for job in sorted(draft.jobs):
@@ -244,7 +244,7 @@ def settled(fragments: Fragments, now_s: float) -> HoldingSteps:
     return draft.steps(shrink=tuple(shrink))
 
 
-def after_shrink(fragments: Fragments, step: Shrink, failure: str, now_s: float) -> HoldingSteps:
+def after_shrink(fragments: FragmentsByName, step: Shrink, failure: str, now_s: float) -> HoldingSteps:
     """The job was shrunk, or not, for the reason ``failure``: then it ends."""
     draft = _JobsDraft(fragments, now_s)
     if failure:

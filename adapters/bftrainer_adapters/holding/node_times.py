@@ -23,16 +23,16 @@ _MOST_S = 7200.0
 _MOST_CLASSES = 200
 _MOST_BYTES = 1_000_000
 
-_Measured = Mapping[str, tuple[float, ...]]
+_MeasuredTimes = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
     """The latest measurements of each class, in seconds. Without any of a class, those of all classes count."""
 
-    starts: _Measured = field(default_factory=dict)
+    starts: _MeasuredTimes = field(default_factory=dict)
     """From submission to ready."""
-    ends: _Measured = field(default_factory=dict)
+    ends: _MeasuredTimes = field(default_factory=dict)
     """From the payload's end, or the release, until the scheduler says that the job is over."""
 
     def started(self, node_class: str, seconds: float) -> NodeTimes:
@@ -84,12 +84,12 @@ def save_times(holders: Path, times: NodeTimes) -> None:
         write_atomically(holders / FILE, json.dumps(data).encode() + b"\n")
 
 
-def _with(measured: _Measured, node_class: str, seconds: float) -> _Measured:
+def _with(measured: _MeasuredTimes, node_class: str, seconds: float) -> _MeasuredTimes:
     if not (0 <= seconds <= _MOST_S and (node_class in measured or len(measured) < _MOST_CLASSES)):
         return measured
     return {**measured, node_class: (*measured.get(node_class, ()), round(seconds, 2))[-_REMEMBERED:]}
 
 
-def _typical(measured: _Measured, node_class: str) -> float:
+def _typical(measured: _MeasuredTimes, node_class: str) -> float:
     found = measured.get(node_class) or [value for values in measured.values() for value in values]
     return statistics.median(found) if found else 0.0

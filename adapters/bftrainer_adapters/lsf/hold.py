@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, UserError
 from bftrainer.system import command
+from bftrainer.system.command import Parsed
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, SchedulerTraits, holder_script
@@ -31,8 +31,6 @@ from bftrainer_adapters.on_node import lsf_payload, lsf_starter
 TRAITS = SchedulerTraits("LSF", "lsf", "bsub", min_interval_s=2.0, failures_in_a_row=1)
 _PLAIN = re.compile(r"[\w@%+=:,./{}-]+")
 _CHECK_QUEUE_S = 600.0
-
-_Parsed = TypeVar("_Parsed")
 
 
 class LsfHolder(JobHolder[LsfSettings]):
@@ -123,5 +121,5 @@ class _Lsf(HolderJobs[LsfSettings]):
                 with suppress(OSError):
                     lsf_starter.write(str(order / "signal"), "9")
 
-    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+    def _ask(self, argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
         return ask(argv, parse, self.settings.timeout_s, self.env)

@@ -11,19 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from bftrainer.domain.cluster import Availability, NodeView, Observation, PendingJob
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import SchedulerError
 from bftrainer.system import command
+from bftrainer.system.command import Parsed
 from bftrainer_adapters.lsf import preempt as lsf_preempt
 from bftrainer_adapters.lsf import queue as lsf_queue
 from bftrainer_adapters.lsf import text as lsf_text
 from bftrainer_adapters.lsf import windows as lsf_windows
 from bftrainer_adapters.lsf.config import LsfSettings
-
-_Parsed = TypeVar("_Parsed")
 
 
 def hosts_argv(settings: LsfSettings) -> list[str]:
@@ -50,7 +48,7 @@ def _selected(settings: LsfSettings) -> list[str]:
     return ["-R", settings.select] if settings.select else []
 
 
-def ask(argv: list[str], parse: Callable[[str], _Parsed], timeout_s: float, env: Mapping[str, str]) -> _Parsed:
+def ask(argv: list[str], parse: Callable[[str], Parsed], timeout_s: float, env: Mapping[str, str]) -> Parsed:
     """Run and parse. "None found" is a result; any other failure is an error."""
     output = command.outcome(argv, timeout_s=timeout_s, env=env)
     text = lsf_text.answer_of(output)
@@ -99,7 +97,7 @@ class LsfScheduler:
     def _parse_pending(self, text: str) -> tuple[PendingJob, ...]:
         return () if lsf_text.says_nothing(text) else lsf_text.parse_pending(text, self.settings.slots_per_node)
 
-    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+    def _ask(self, argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
         return ask(argv, parse, self.settings.timeout_s, self.env)
 
 
@@ -114,7 +112,7 @@ def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> No
 def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
     """Why holders must not run in the configured queue; raises if LSF does not say."""
 
-    def told(argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+    def told(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
         """Settings come last, and only if they are set: an answer that was cut at the end of a line may have lost the reason
         against holders, and nothing in it shows that. So two answers must say the same.
         """

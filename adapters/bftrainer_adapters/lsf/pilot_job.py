@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.system import command
+from bftrainer.system.command import Parsed
 from bftrainer_adapters.holding.holder_jobs import JobPhase, holder_script
 from bftrainer_adapters.lsf.jobs import PHASES, left_s, parse_submitted
 from bftrainer_adapters.lsf.observe import ask
@@ -24,8 +24,6 @@ from bftrainer_adapters.lsf.text import records, says_nothing, unknown_jobs, val
 SCRIPT = "pilot.lsf"
 _FIELDS = "jobid stat user queue proj_name run_time runtimelimit job_name"
 _TIMEOUT_S = 20.0
-
-_Parsed = TypeVar("_Parsed")
 
 
 def job_argv(job: str) -> list[str]:
@@ -114,7 +112,7 @@ class LsfPilotJob:
         return holder_script(own if own.exists() else None, SCRIPT)
 
 
-def _ask(argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+def _ask(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
     return ask(argv, parse, _TIMEOUT_S, {})
 
 

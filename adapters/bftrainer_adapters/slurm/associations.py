@@ -15,7 +15,7 @@ from bftrainer.system import command
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import Qos, limit_s, parse_config, parse_qos, qos_argv, sacctmgr_rows
 
-Ask = Callable[[list[str]], str]
+RunCommand = Callable[[list[str]], str]
 """Runs a command; its standard output."""
 
 # sacctmgr shows MaxJobs, MaxSubmit and MaxWall of a user as inherited. Grp limits hold at each level.
@@ -81,7 +81,7 @@ def chosen(of_user: list[Association], account: str, default: str, partition: st
     return max(there, key=lambda it: it.partition, default=None)
 
 
-def chain(ask: Ask, cluster: str, user: str, account: str, partition: str) -> tuple[Association, ...]:
+def chain(ask: RunCommand, cluster: str, user: str, account: str, partition: str) -> tuple[Association, ...]:
     """The association of holders, and its accounts up to the root; empty if the user has none here."""
     of_user = parse(ask(argv(cluster, user=user)))
     default = account or ask(default_account_argv(user)).strip()
@@ -109,7 +109,7 @@ class Accounting:
     associations: tuple[Association, ...] = ()
 
 
-def read_accounting(settings: SlurmSettings, config_text: str, user: str, ask: Ask) -> Accounting:
+def read_accounting(settings: SlurmSettings, config_text: str, user: str, ask: RunCommand) -> Accounting:
     """Raises SchedulerError if an answer is not understood."""
     config = parse_config(config_text)
     if "slurmdbd" not in config.get("AccountingStorageType", ""):

@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
@@ -24,6 +23,7 @@ from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.live.nodes.sharing import rivals
 from bftrainer.system import command
+from bftrainer.system.command import Parsed
 from bftrainer.system.files import write_atomically
 from bftrainer.system.printable import printable
 from bftrainer_adapters.holding.call_budget import Bucket, CallKind
@@ -44,7 +44,6 @@ NODES_S, RESERVATIONS_S = 40.0, 45.0
 EVERY_S, SOON_S, SLOWS = 4.0, 0.5, 3.0
 _BURST = 120.0
 _TIMEOUT_S = 10.0
-_Parsed = TypeVar("_Parsed")
 
 
 def check_folder(folder: Path) -> None:
@@ -173,7 +172,7 @@ class Broker:
                 f"the site hides {words} (PrivateData), so nothing may be published; pilots ask Slurm themselves"
             )
 
-    def _publish(self, argv: tuple[str, ...], parse: Callable[[str], _Parsed], for_s: float) -> _Parsed:
+    def _publish(self, argv: tuple[str, ...], parse: Callable[[str], Parsed], for_s: float) -> Parsed:
         at_s, text = time.time(), self._ask(argv)
         found = command.parsed(argv, text, parse)
         body = text.encode()

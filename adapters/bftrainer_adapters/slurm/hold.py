@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.fragment_names import is_one_of_several, job_of, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
+from bftrainer.system.command import Parsed
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import SEVERAL, HolderFiles
@@ -34,7 +34,6 @@ from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 STEPS_END_S = 3.0
 _SUBMISSIONS_AT_ONCE = 4
 
-_Parsed = TypeVar("_Parsed")
 TRAITS = SchedulerTraits(
     "Slurm", "slurm", "sbatch", min_interval_s=1.0, failures_in_a_row=2, log_at_start=True, polls_at_rest=3
 )
@@ -276,7 +275,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
     def _steps_of(self, job: str, nodes: frozenset[str]) -> jobs.HolderSteps:
         return self._ask(jobs.job_steps_argv(job), lambda text: jobs.parse_job_steps(text, nodes), CallKind.TIDY)
 
-    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed], kind: CallKind = CallKind.LIST) -> _Parsed:
+    def _ask(self, argv: list[str], parse: Callable[[str], Parsed], kind: CallKind = CallKind.LIST) -> Parsed:
         return command.parsed(argv, self._run(argv, kind), parse)
 
     def _run(self, argv: list[str], kind: CallKind) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from bftrainer.domain.cluster import LimitWait, NodeView, Observation, PendingJob
 from bftrainer.system import command
+from bftrainer.system.command import Parsed
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import limit_waits
 from bftrainer_adapters.slurm import text as slurm_text
@@ -21,7 +21,6 @@ from bftrainer_adapters.slurm.job_list import JobList, waits
 from bftrainer_adapters.slurm.limit_waits import SharedLimits
 from bftrainer_adapters.slurm.setup import config_argv
 
-_Parsed = TypeVar("_Parsed")
 CLOCK_KEPT_S = 900.0
 
 
@@ -117,5 +116,5 @@ class SlurmScheduler:
         self.calls.count(text)
         return times
 
-    def _ask(self, argv: Sequence[str], parse: Callable[[str], _Parsed], beside: JobList | None = None) -> _Parsed:
+    def _ask(self, argv: Sequence[str], parse: Callable[[str], Parsed], beside: JobList | None = None) -> Parsed:
         return command.parsed(argv, self.calls.look(argv, self.timeout_s, beside), parse)

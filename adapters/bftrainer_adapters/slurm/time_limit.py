@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
-from bftrainer_adapters.slurm.associations import Ask, read_accounting
+from bftrainer_adapters.slurm.associations import RunCommand, read_accounting
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, partitions_argv
 from bftrainer_adapters.slurm.site_limits import Holders, holders_of
@@ -22,7 +22,7 @@ FAILED_S = 600.0
 _TOO_LONG = re.compile(r"Wall|TimeLimit\b|Requested time limit is invalid")
 
 
-def limits_here(settings: SlurmSettings, config_text: str, user: str, ask: Ask) -> Holders:
+def limits_here(settings: SlurmSettings, config_text: str, user: str, ask: RunCommand) -> Holders:
     """What limits holders here. Raises CommandError or SchedulerError if that cannot be found out."""
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
     accounts = read_accounting(settings, config_text, user, ask)

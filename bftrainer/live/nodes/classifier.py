@@ -55,7 +55,7 @@ def _matches(node: NodeView, it: NodeClassConfig) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ClassedNode:
     """A node's class and GPUs, and the traits of the node that they follow from."""
 
     traits: tuple[object, ...]
@@ -70,7 +70,7 @@ class NodeClassifier:
         """``told`` is the state that a previous pilot left: its fragments have the classes that the core knows."""
         self._config = config
         self._configured = config.now.classes
-        self._nodes: dict[str, _Known] = {}
+        self._nodes: dict[str, _ClassedNode] = {}
         known = {name: node_class for node_class, nodes in told.classes for name in nodes}
         self._fragments: dict[str, str] = {name: known.get(name, "") for name in told.pool}
         self._has_observed = False
@@ -79,13 +79,13 @@ class NodeClassifier:
         """Classify nodes that are new or have changed; all of them once the tables of the configuration have."""
         if self._config.now.classes != self._configured:
             self._configured = self._config.now.classes
-            self._nodes = {name: _Known((), it.node_class, it.gpus) for name, it in self._nodes.items()}
+            self._nodes = {name: _ClassedNode((), it.node_class, it.gpus) for name, it in self._nodes.items()}
         for n in seen.nodes:
             traits = (n.partitions, n.devices, n.cpus)
             known = self._nodes.get(n.name)
             if known is None or known.traits != traits:
                 by_gpu = self._config.now.nodes.unit == "gpu"
-                self._nodes[n.name] = _Known(traits, class_of(n, self._configured, by_gpu), n.gpu_count)
+                self._nodes[n.name] = _ClassedNode(traits, class_of(n, self._configured, by_gpu), n.gpu_count)
         self._has_observed = True
 
     def configured(self, node_class: str | None) -> NodeClassConfig | None:

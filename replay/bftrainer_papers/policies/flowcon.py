@@ -63,7 +63,7 @@ WIRE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredGrowth:
     """What is observed of a trainer: E (None: not reported) and resource-seconds used, where the whole resource is 1."""
 
     loss: float | None
@@ -78,7 +78,7 @@ class Rules:
     interval_s: float = 20.0
     beta: float = 2.0
 
-    def listen(self, lists: Lists, seen: Mapping[str, Measured], at_s: float) -> Lists:
+    def listen(self, lists: Lists, seen: Mapping[str, MeasuredGrowth], at_s: float) -> Lists:
         """[FlowCon Algorithm 2]; runs Algorithm 1 after an arrival or departure, or when the interval has passed."""
         members = tuple(m for m in lists.members if m.id in seen)  # lines 10-15
         known = {m.id for m in members}
@@ -96,7 +96,7 @@ class Rules:
         return Lists(members, interval_s, at_s + interval_s)
 
     def run(
-        self, members: tuple[FlowConMember, ...], seen: Mapping[str, Measured], at_s: float, interval_s: float
+        self, members: tuple[FlowConMember, ...], seen: Mapping[str, MeasuredGrowth], at_s: float, interval_s: float
     ) -> tuple[tuple[FlowConMember, ...], float]:
         """[FlowCon Algorithm 1]: move members between the lists, then set the limits."""
         members = tuple(self.classified(self.measured(m, seen[m.id], at_s)) for m in members)  # lines 2-13
@@ -105,7 +105,7 @@ class Rules:
         total = sum(1.0 if m.growth is None else m.growth for m in members)
         return tuple(self._limited(m, total, len(members)) for m in members), interval_s
 
-    def measured(self, m: FlowConMember, now: Measured, at_s: float) -> FlowConMember:
+    def measured(self, m: FlowConMember, now: MeasuredGrowth, at_s: float) -> FlowConMember:
         """Line 3: G since the last measurement [FlowCon Eqns 4.1, 4.2]."""
         passed_s, used_s = at_s - m.at_s, now.used_s - m.used_s
         if now.loss is None or passed_s <= 0 or used_s <= 0:
@@ -158,7 +158,7 @@ class FlowCon:
         """The memory is the lists, with the share of the pool that each trainer has used."""
         before = state.memory if isinstance(state.memory, Lists) else Lists()
         pool = max(len(state.pool), 1)
-        seen = {a.trainer.id: Measured(_normalized(a), a.node_s / pool) for a in state.active}
+        seen = {a.trainer.id: MeasuredGrowth(_normalized(a), a.node_s / pool) for a in state.active}
         lists = self.rules.listen(before, seen, state.at_s)
         limits = {m.id: m.limit for m in lists.members}
         trainers = [a.trainer for a in state.active]

@@ -21,7 +21,7 @@ from bftrainer_replay.analysis.fitting import LEVELS, Fitting
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.first_fit import PREFIX
-from bftrainer_replay.logs.job_needs import Fact
+from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.model import LogWindow
 
 MOST_WORK = 100_000_000
@@ -66,7 +66,7 @@ class IdleCauses:
     node_h: tuple[float, ...]
     not_judged: tuple[str, ...] = ()
     moments: int = 0
-    unknown: frozenset[Fact] = frozenset()
+    unknown: frozenset[JobFact] = frozenset()
     dialect: Dialect = GENERIC
 
     def text(self, cause: IdleCause) -> str:
@@ -153,17 +153,17 @@ def idle_causes(window: LogWindow, most_work: int = MOST_WORK) -> IdleCauses | N
     return IdleCauses(tuple(node_h.tolist()), named, len(begins) if sampled else 0, frozenset(unknown), queue.dialect)
 
 
-_ASKED = (Fact.TIME_LIMIT, Fact.PARTITION, Fact.REASON, Fact.RESOURCES, Fact.CONSTRAINT)
-_OF_NODES = frozenset({Fact.PARTITION, Fact.RESOURCES, Fact.CONSTRAINT})
+_ASKED = (JobFact.TIME_LIMIT, JobFact.PARTITION, JobFact.REASON, JobFact.RESOURCES, JobFact.CONSTRAINT)
+_OF_NODES = frozenset({JobFact.PARTITION, JobFact.RESOURCES, JobFact.CONSTRAINT})
 """What a job asks for can be judged only where it is known which nodes have it."""
 
 
-def _judged(window: LogWindow) -> frozenset[Fact]:
+def _judged(window: LogWindow) -> frozenset[JobFact]:
     assert window.queue is not None
     return window.queue.facts - (_OF_NODES if window.site.nodes is None else frozenset())
 
 
-def _not_judged(window: LogWindow, unknown: Sequence[Fact]) -> tuple[str, ...]:
+def _not_judged(window: LogWindow, unknown: Sequence[JobFact]) -> tuple[str, ...]:
     """In the words of the log's format, with the place in which it would have them."""
     assert window.queue is not None
     dialect = window.queue.dialect
@@ -173,6 +173,6 @@ def _not_judged(window: LogWindow, unknown: Sequence[Fact]) -> tuple[str, ...]:
         missing.append(
             f"{dialect.partition}s, devices and features of nodes (the log does not say which nodes have them)"
         )
-    if Fact.TIME_LIMIT not in unknown and any(name.startswith(PREFIX) for name in sorted(window.initial)[:1]):
+    if JobFact.TIME_LIMIT not in unknown and any(name.startswith(PREFIX) for name in sorted(window.initial)[:1]):
         missing.append("how long each node stays idle (nodes are simulated)")
     return tuple(missing)

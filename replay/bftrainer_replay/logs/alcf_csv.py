@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import is_node_name, name_of
-from bftrainer_replay.logs.job_needs import Fact, JobNeeds
+from bftrainer_replay.logs.job_needs import JobFact, JobNeeds
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.pbs import nodes_of
 from bftrainer_replay.logs.source import Source
@@ -95,7 +95,7 @@ def _public(source: Source, cells: dict[str, str]) -> None:
     nodes: Sequence[int] | None = nodes_of(source, place) if place else None
     queue = cells.get("queue_name", "").strip()
     if queue and place:
-        source.facts.add(Fact.PARTITION)
+        source.facts.add(JobFact.PARTITION)
     project = name_of(cells.get("project_name", ""))
     needs = source.rows.needs(JobNeeds(queue if is_node_name(queue) and place else "", account=project))
     limit_s = _limit_s(source, cells, "walltime_seconds")
@@ -106,7 +106,7 @@ def _limit_s(source: Source, cells: dict[str, str], key: str) -> float:
     """The time limit; NaN where there is none."""
     if not cells.get(key, "").strip():
         return math.nan
-    source.facts.add(Fact.TIME_LIMIT)
+    source.facts.add(JobFact.TIME_LIMIT)
     return _number(cells, key) or math.nan
 
 

@@ -13,7 +13,7 @@ from bftrainer_replay.logs.dialect import Dialect
 from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
 from bftrainer_replay.logs.idle import NO_PERIODS, NodePeriods, idle_events, idle_periods, periods_of, without
 from bftrainer_replay.logs.idle_gpus import log_in_gpus
-from bftrainer_replay.logs.job_needs import BEFORE_ELIGIBLE, Block, Fact
+from bftrainer_replay.logs.job_needs import BEFORE_ELIGIBLE, Block, JobFact
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.logged_nodes import facts_of
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, Queue, SiteFacts
@@ -95,7 +95,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     return replace(in_gpus, gpus=replace(in_gpus.gpus, by_node=log))
 
 
-def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | None:
+def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | None:
     """The queue, or None if no job of the log ever waited (submit times missing, or equal to the start).
 
     Its columns are those of the table, which is put in their order: a log may have 44 million jobs.
@@ -172,7 +172,7 @@ def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods)
     if facts.left_out:
         source.remarks.append(f"{facts.left_out:,} rare partitions and constraints are treated as all nodes")
     if facts.jobs_per_busy_node >= LEAST_SHARED:
-        place = source.dialect.places.get(Fact.USE, "")
+        place = source.dialect.places.get(JobFact.USE, "")
         hint = f" ({place} has it)" if place else ""
         more = "" if use else f"; which part of a busy node is idle is not in the log{hint}"
         source.remarks.append(f"jobs share nodes: {facts.jobs_per_busy_node:.1f} jobs a busy node{more}")

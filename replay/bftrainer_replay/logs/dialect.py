@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bftrainer_replay.logs.job_needs import Fact
+from bftrainer_replay.logs.job_needs import JobFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +16,14 @@ class Dialect:
     """
 
     partition: str = "partition"
-    places: Mapping[Fact, str] = field(default_factory=dict)
+    places: Mapping[JobFact, str] = field(default_factory=dict)
     absent: str = ""
     slurm: bool = False
     account: str = "account"
 
-    def name(self, fact: Fact) -> str:
+    def name(self, fact: JobFact) -> str:
         """The fact in the format's words, and where the format has it."""
-        plain = f"{self.partition}s" if fact is Fact.PARTITION else fact.value
+        plain = f"{self.partition}s" if fact is JobFact.PARTITION else fact.value
         place = self.places.get(fact, self.absent)
         return f"{plain} ({place})" if place else plain
 
@@ -35,43 +35,43 @@ class Dialect:
 GENERIC = Dialect()
 SACCT = Dialect(
     places={
-        Fact.TIME_LIMIT: "TimelimitRaw",
-        Fact.PARTITION: "Partition",
-        Fact.REASON: "Reason",
-        Fact.RESOURCES: "ReqTRES",
-        Fact.CONSTRAINT: "Constraints",
-        Fact.USE: "AllocTRES",
+        JobFact.TIME_LIMIT: "TimelimitRaw",
+        JobFact.PARTITION: "Partition",
+        JobFact.REASON: "Reason",
+        JobFact.RESOURCES: "ReqTRES",
+        JobFact.CONSTRAINT: "Constraints",
+        JobFact.USE: "AllocTRES",
     },
     slurm=True,
 )
 JOBCOMP = Dialect(
-    places={Fact.TIME_LIMIT: "TimeLimit", Fact.PARTITION: "Partition", Fact.RESOURCES: "Tres"},
+    places={JobFact.TIME_LIMIT: "TimeLimit", JobFact.PARTITION: "Partition", JobFact.RESOURCES: "Tres"},
     absent="not in job completion logs",
     slurm=True,
 )
 PBS = Dialect(
     "queue",
     {
-        Fact.TIME_LIMIT: "Resource_List.walltime",
-        Fact.PARTITION: "queue",
-        Fact.RESOURCES: "Resource_List.ncpus and ngpus",
-        Fact.USE: "Resource_List.ncpus and ngpus",
+        JobFact.TIME_LIMIT: "Resource_List.walltime",
+        JobFact.PARTITION: "queue",
+        JobFact.RESOURCES: "Resource_List.ncpus and ngpus",
+        JobFact.USE: "Resource_List.ncpus and ngpus",
     },
     "not read from PBS accounting records",
 )
 LSF = Dialect("queue", absent="not read from LSF logs", account="project")
 ALCF = Dialect(
     "queue",
-    {Fact.TIME_LIMIT: "walltime_seconds or wall_time", Fact.PARTITION: "queue_name"},
+    {JobFact.TIME_LIMIT: "walltime_seconds or wall_time", JobFact.PARTITION: "queue_name"},
     "not in this CSV format",
     account="project",
 )
 SWF = Dialect(
     places={
-        Fact.TIME_LIMIT: "field 9",
-        Fact.PARTITION: "field 16 or, for the queue, 15",
-        Fact.RESOURCES: "fields 5 and 8, without devices",
-        Fact.USE: "field 5, without devices",
+        JobFact.TIME_LIMIT: "field 9",
+        JobFact.PARTITION: "field 16 or, for the queue, 15",
+        JobFact.RESOURCES: "fields 5 and 8, without devices",
+        JobFact.USE: "field 5, without devices",
     },
     absent="not in SWF",
     account="group",

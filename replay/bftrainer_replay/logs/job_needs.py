@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 
-class Fact(enum.Enum):
+class JobFact(enum.Enum):
     """What a log may record of each job; the value names it in text (:class:`~bftrainer_replay.logs.dialect.Dialect`)."""
 
     TIME_LIMIT = "time limits"

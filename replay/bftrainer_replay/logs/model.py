@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.logs.columns import TIMES, Times, parts_of, started_or
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
-from bftrainer_replay.logs.job_needs import NO_NEEDS, Fact, JobNeeds
+from bftrainer_replay.logs.job_needs import NO_NEEDS, JobFact, JobNeeds
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.resource_use import ResourceUse
 
@@ -51,7 +51,7 @@ class Queue:
     limit_s: Times = field(default_factory=lambda: Times(np.empty(0)))
     needs: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int16))
     all_needs: tuple[JobNeeds, ...] = (NO_NEEDS,)
-    facts: frozenset[Fact] = frozenset()
+    facts: frozenset[JobFact] = frozenset()
     only_smallest: bool = False
     dialect: Dialect = GENERIC
 

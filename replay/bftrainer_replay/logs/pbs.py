@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from bftrainer.config.host_lists import MOST_NODES
 from bftrainer_replay.logs.fields import count_of, is_node_name, name_of
-from bftrainer_replay.logs.job_needs import Fact, JobNeeds, JobUse
+from bftrainer_replay.logs.job_needs import JobFact, JobNeeds, JobUse
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_needs import elapsed_s
 from bftrainer_replay.logs.source import Source
@@ -152,9 +152,9 @@ class _PbsReader:
         counts = [_count(values, f"Resource_List.{name}") / max(asked, 1) for name in ("ncpus", "ngpus")]
         devices = (("gpu", counts[1]),) if counts[1] else ()
         facts, rows = self._source.facts, self._source.rows
-        facts |= {Fact.TIME_LIMIT} if not math.isnan(limit_s) else set()
-        facts |= {Fact.PARTITION} if queue else set()
-        facts |= {Fact.RESOURCES, Fact.USE} if counts[0] else set()
+        facts |= {JobFact.TIME_LIMIT} if not math.isnan(limit_s) else set()
+        facts |= {JobFact.PARTITION} if queue else set()
+        facts |= {JobFact.RESOURCES, JobFact.USE} if counts[0] else set()
         account = name_of(values.get("account") or values.get("project", ""))
         needs = JobNeeds(queue if is_node_name(queue) else "", cores=counts[0], devices=devices, account=account)
         return limit_s, rows.needs(needs), rows.use(JobUse(counts[0], devices))

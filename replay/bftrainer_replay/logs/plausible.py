@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bftrainer_replay.logs.columns import Times, started_or
 from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.logs.job_needs import Fact
+from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.source import KEEP, Source
 
@@ -95,7 +95,7 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
     if endless.any() and longest_s:
         source.remarks.append(
             f"{int(endless.sum()):,} jobs have no end and no time limit and have run longer than any job that ended; their "
-            f"nodes count as busy to the log's end (with {source.dialect.name(Fact.TIME_LIMIT)}, they would end at their "
+            f"nodes count as busy to the log's end (with {source.dialect.name(JobFact.TIME_LIMIT)}, they would end at their "
             "limit; --runaways)"
         )
     return table

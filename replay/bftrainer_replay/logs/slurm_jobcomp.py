@@ -9,7 +9,7 @@ import math
 
 from bftrainer.config.host_lists import expand
 from bftrainer_replay.logs.fields import count_of
-from bftrainer_replay.logs.job_needs import Fact
+from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_needs import limit_s, needs_of
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from
@@ -68,7 +68,7 @@ def _job(source: Source, line: str) -> str | None:
     if not count:
         return "without nodes"
     tres = _value(line, "Tres", "")  # what the job asked for
-    source.facts |= {Fact.TIME_LIMIT, Fact.PARTITION} | ({Fact.RESOURCES} if tres else set())
+    source.facts |= {JobFact.TIME_LIMIT, JobFact.PARTITION} | ({JobFact.RESOURCES} if tres else set())
     rows = source.rows
     partition, *payer = (_value(line, key, "") for key in ("Partition", "Account", "QOS"))
     needs = rows.needs(needs_of(partition, "", "", tres, count, *payer))

@@ -18,7 +18,7 @@ from bftrainer.errors import UserError
 from bftrainer_replay.logs import slurm_columns
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.fields import count_of
-from bftrainer_replay.logs.job_needs import Block, Fact
+from bftrainer_replay.logs.job_needs import Block, JobFact
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_columns import Layout
 from bftrainer_replay.logs.slurm_needs import elapsed_s, limit_s, needs_of, use_of
@@ -101,7 +101,7 @@ class _Columns:
         )
         self._elapsed, self._elapsed_is_raw = place("elapsedraw", "elapsed"), "elapsedraw" in names
         places = {fact: place(name.lower()) for fact, name in SACCT.places.items()}
-        places[Fact.TIME_LIMIT] = place("timelimitraw", "timelimit")
+        places[JobFact.TIME_LIMIT] = place("timelimitraw", "timelimit")
         source.facts |= {fact for fact, where in places.items() if where < self._count}
         self._flags = place("flags")
         self._cluster, self._user = place("cluster"), place("user")
@@ -112,7 +112,14 @@ class _Columns:
         nodes, self._qos = place("nnodes", "allocnodes"), place("qos")
         self._counts_names = nodes == self._count
         # What many jobs have in common is read once.
-        asked = (Fact.PARTITION, Fact.CONSTRAINT, Fact.REASON, Fact.RESOURCES, Fact.TIME_LIMIT, Fact.USE)
+        asked = (
+            JobFact.PARTITION,
+            JobFact.CONSTRAINT,
+            JobFact.REASON,
+            JobFact.RESOURCES,
+            JobFact.TIME_LIMIT,
+            JobFact.USE,
+        )
         shared = (self._list if self._counts_names else nodes, place("state"), *(places[each] for each in asked))
         self._shared = itemgetter(*shared, place("account"), self._qos)
         self._started, self._backfilled = 0, 0

@@ -12,7 +12,7 @@ from bftrainer.errors import UserError
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import LogClock, zone_of
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
-from bftrainer_replay.logs.job_needs import Fact
+from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
 
@@ -78,7 +78,7 @@ class Source:
     machine_nodes: int | None = None
     machine_why: str = ""
     remarks: list[str] = field(init=False, default_factory=list)
-    facts: set[Fact] = field(init=False, default_factory=set)
+    facts: set[JobFact] = field(init=False, default_factory=set)
     clusters: Counter[str] = field(init=False, default_factory=Counter)
     users: set[str] = field(init=False, default_factory=set)
     warnings: list[str] = field(init=False, default_factory=list)

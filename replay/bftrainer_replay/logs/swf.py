@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import is_node_name
-from bftrainer_replay.logs.job_needs import Fact, JobNeeds, JobUse
+from bftrainer_replay.logs.job_needs import JobFact, JobNeeds, JobUse
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.source import Source
 
@@ -97,7 +97,7 @@ class _Rows:
         start_s = submit_s + max(wait, 0.0)
         limit_s = _number(fields[8])
         if limit_s > 0:
-            self._source.facts.add(Fact.TIME_LIMIT)
+            self._source.facts.add(JobFact.TIME_LIMIT)
         group = "" if fields[12] == "-1" else f"group {fields[12]:.40}"
         needs, use = self._known_needs(fields, processors / asked, group) if nodes else (0, 0)
         if group and not nodes:
@@ -115,8 +115,8 @@ class _Rows:
         )
         found = self._known.get((partition, cores, group))
         if found is None:
-            rows, facts = self._source.rows, {Fact.RESOURCES, Fact.USE}
-            self._source.facts |= facts | ({Fact.PARTITION} if partition else set())
+            rows, facts = self._source.rows, {JobFact.RESOURCES, JobFact.USE}
+            self._source.facts |= facts | ({JobFact.PARTITION} if partition else set())
             if len(self._known) >= 10_000:
                 self._known.clear()
             found = self._known[partition, cores, group] = (

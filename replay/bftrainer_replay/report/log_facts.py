@@ -7,13 +7,13 @@ from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCauses, explained
 from bftrainer_replay.analysis.partitions import headings, partitions_of, words_of
 from bftrainer_replay.analysis.shared_nodes import shared_nodes
-from bftrainer_replay.logs.job_needs import Fact
+from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Chapter, PageTable
 
 
 def _queue_text(causes: IdleCauses) -> str:
-    judged = "" if Fact.TIME_LIMIT in causes.unknown else ", judged by the time limits that they asked for"
+    judged = "" if JobFact.TIME_LIMIT in causes.unknown else ", judged by the time limits that they asked for"
     return (
         f"{1 - causes.fillable_share:.1%} of the idle node-time could not have been filled by the jobs that waited{judged}. "
         "Facts that the log does not have may make this more; jobs that end before their limits, less."

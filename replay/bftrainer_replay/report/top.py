@@ -14,7 +14,7 @@ from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.plain_jobs import PlainJobs
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.dialect import GENERIC
-from bftrainer_replay.logs.job_needs import Fact
+from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.silent import LEAST_H
 from bftrainer_replay.logs.torus import is_block
@@ -227,8 +227,8 @@ def waiting_sentence(window: LogWindow, found: Characteristics) -> str:
     if found.idle_while is None:
         return "Whether a waiting job could have used the idle nodes is in the scheduler's own log, not in this one."
     dialect = (GENERIC if window.queue is None else window.queue.dialect).partition
-    judged = {Fact.PARTITION: dialect, Fact.RESOURCES: "devices", Fact.CONSTRAINT: "features"}
-    judged[Fact.TIME_LIMIT] = "time limit"
+    judged = {JobFact.PARTITION: dialect, JobFact.RESOURCES: "devices", JobFact.CONSTRAINT: "features"}
+    judged[JobFact.TIME_LIMIT] = "time limit"
     known = listed(["size", *(word for fact, word in judged.items() if fact not in found.idle_while.unknown)])
     blocks = ". Jobs here get blocks of the torus: whether the idle nodes formed a block is not judged" * _has_blocks(
         window

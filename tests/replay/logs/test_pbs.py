@@ -14,7 +14,7 @@ from bftrainer.errors import InputFileError
 from bftrainer_replay.analysis.idle_causes import IdleCause, explained, idle_causes
 from bftrainer_replay.analysis.partitions import headings, words_of
 from bftrainer_replay.logs.dialect import SACCT
-from bftrainer_replay.logs.job_needs import Fact
+from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.model import cut
 from bftrainer_replay.logs.open import FORMATS
 from bftrainer_replay.logs.torus import all_nodes, nodes_of_block
@@ -180,6 +180,6 @@ def test_what_a_pbs_log_lacks_is_said_in_the_words_of_pbs(tmp_path: Path) -> Non
 def test_no_format_but_slurms_has_columns_of_sacct() -> None:
     foreign = [each.dialect for each in FORMATS if not each.dialect.slurm]
     assert len(foreign) == 5
-    words = {dialect.name(fact) for dialect in foreign for fact in Fact}
+    words = {dialect.name(fact) for dialect in foreign for fact in JobFact}
     assert not [name for name in words for place in SACCT.places.values() if f"({place})" in name]
     assert all("(" in name for name in words)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bftrainer.protocol.control import STOPPED_STATUS
-from bftrainer.protocol.driver_events import Event, Hung, Running, Warm, WarmingCanceled, Withheld
+from bftrainer.protocol.driver_events import AnyDriverEvent, Hung, Running, Warm, WarmingCanceled, Withheld
 from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.progress_line import Phase, ProgressLine
 from bftrainer.protocol.reports import LATE, Ending
@@ -184,10 +184,10 @@ class KillGroup:
 class Report:
     """Write an event."""
 
-    event: Event
+    event: AnyDriverEvent
 
 
-Step: TypeAlias = StartWarming | Drop | Announce | Begin | Retry | AskWorkersToStop | KillGroup | Report
+DriverStep: TypeAlias = StartWarming | Drop | Announce | Begin | Retry | AskWorkersToStop | KillGroup | Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class RunState:
         return cls(terms, membership, ReportSilence(terms.hang_s, longest_silence_s), ScriptErrors(terms.hang_s))
 
 
-def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[Step]]:
+def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[DriverStep]]:
     """The state after something was heard, and what is to be done."""
     new = replace(
         state, membership=state.membership.copy(), silence=replace(state.silence), errors=replace(state.errors),
@@ -246,7 +246,7 @@ def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[S
     return new, steps
 
 
-def _heard(it: RunState, heard: Heard, now_s: float) -> list[Step]:
+def _heard(it: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
     match heard:
         case HostsListed(hosts, preempted):
             it.preempted = preempted
@@ -287,10 +287,10 @@ def _heard(it: RunState, heard: Heard, now_s: float) -> list[Step]:
     return []
 
 
-def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[Step]:
+def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[DriverStep]:
     """The steps of the membership's actions. Where a change needs new workers, the first group begins at once."""
     if it.terms.elastic or it.membership.group:
-        steps: list[Step] = []
+        steps: list[DriverStep] = []
         for action in actions:
             match action:
                 case Leave(reason):
@@ -305,13 +305,13 @@ def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[Step]:
     return _begin(it, now_s)
 
 
-def _begin(it: RunState, now_s: float) -> list[Step]:
+def _begin(it: RunState, now_s: float) -> list[DriverStep]:
     """The next incarnation: what was heard of the last one is over."""
     hosts, least = it.membership.usable(), it.terms.min_nodes
     if len(hosts) < least:
         it.outcome = DriverOutcome(Ending.STOPPED, f"{len(hosts)} nodes, but min_nodes is {least}")
         return []
-    drops: list[Step] = [drop for drop in it.membership.begin() if isinstance(drop, Drop)]
+    drops: list[DriverStep] = [drop for drop in it.membership.begin() if isinstance(drop, Drop)]
     it.exits.clear()
     it.leaving = it.phase = it.crashed_s = None
     it.taken = it.killed = it.saved = False
@@ -319,13 +319,13 @@ def _begin(it: RunState, now_s: float) -> list[Step]:
     return [*drops, Begin(it.membership.group), *_formed(it, now_s)]
 
 
-def _formed(it: RunState, now_s: float) -> list[Step]:
+def _formed(it: RunState, now_s: float) -> list[DriverStep]:
     it.silence.begun(now_s)
     it.unreported_s = now_s
     return [] if it.terms.confirmed else _running(it)
 
 
-def _running(it: RunState) -> list[Step]:
+def _running(it: RunState) -> list[DriverStep]:
     """The group trains: reported once, and only after all workers of members that were dismissed have ended."""
     group, announced = it.membership.group, it.membership.announced
     dismissed = any(each.member not in group and each.member not in announced for each in it.joined)
@@ -340,7 +340,7 @@ def _size(it: RunState) -> int:
     return sum(member.host.slots for member in it.membership.group)
 
 
-def _leave(it: RunState, reason: str, now_s: float, *, is_final: bool = True) -> list[Step]:
+def _leave(it: RunState, reason: str, now_s: float, *, is_final: bool = True) -> list[DriverStep]:
     if it.leaving is not None:
         if is_final and not it.leaving.is_final:
             it.membership.leaving = True
@@ -354,7 +354,7 @@ def _leave(it: RunState, reason: str, now_s: float, *, is_final: bool = True) ->
     return [AskWorkersToStop(reason)]
 
 
-def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[Step]:
+def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
     it.silence.heard(now_s)
     if line.phase is not Phase.BUSY:
         it.phase = line.phase
@@ -363,13 +363,13 @@ def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[Step]:
     return _running(it) if it.terms.confirmed and line.world_size == _size(it) else []
 
 
-def _withhold(it: RunState, member: Member, why: str) -> list[Step]:
+def _withhold(it: RunState, member: Member, why: str) -> list[DriverStep]:
     is_first = it.membership.lost(member)
-    steps: list[Step] = [Drop(member), Announce(it.membership.announced)] if it.terms.elastic else []
+    steps: list[DriverStep] = [Drop(member), Announce(it.membership.announced)] if it.terms.elastic else []
     return [*steps, *([Report(Withheld(member.host.node, member.host.fragment, why))] if is_first else [])]
 
 
-def _waiting_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
+def _waiting_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
     if end.planned:
         return []
     if not it.terms.elastic and not was_taken(end.status):
@@ -388,7 +388,7 @@ def _cannot_start(end: Exit) -> DriverOutcome:
     return DriverOutcome(Ending.FAILED, f"the command cannot be started: a worker {end}", end.status, end.log)
 
 
-def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
+def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
     if (of := next((each for each in it.joined if each.member == member), None)) is not None:
         it.joined.remove(of)
     steps = _ended(it, member, end, now_s)
@@ -397,7 +397,7 @@ def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list
     return steps
 
 
-def _ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
+def _ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
     terms = it.terms
     if terms.independent:
         return _independent_ended(it, member, end, now_s)
@@ -428,7 +428,7 @@ def _ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
     return [*steps, *([] if terms.confirmed else _running(it))]
 
 
-def _independent_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
+def _independent_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
     if end.planned or it.leaving is not None or end.status == 0:
         it.exits += [] if end.planned else [end]
         return _running(it)
@@ -445,7 +445,7 @@ def _independent_ended(it: RunState, member: Member, end: Exit, now_s: float) ->
     return _running(it)
 
 
-def _over(it: RunState, now_s: float) -> list[Step]:
+def _over(it: RunState, now_s: float) -> list[DriverStep]:
     it.outcome = _verdict(it)
     return _begin(it, now_s) if it.outcome is None else []
 
@@ -461,7 +461,7 @@ def _verdict(it: RunState) -> DriverOutcome | None:
     )
 
 
-def _passed(it: RunState, now_s: float) -> list[Step]:
+def _passed(it: RunState, now_s: float) -> list[DriverStep]:
     steps = _ordered(it, it.membership.tick(now_s), now_s) if it.membership.group or it.terms.elastic else []
     leaving, terms = it.leaving, it.terms
     here = {*it.membership.announced, *it.membership.group}
@@ -486,6 +486,6 @@ def _passed(it: RunState, now_s: float) -> list[Step]:
     return steps
 
 
-def _kill(it: RunState) -> list[Step]:
+def _kill(it: RunState) -> list[DriverStep]:
     first, it.killed = not it.killed, True
     return [KillGroup()] if first else []

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bftrainer.protocol.driver_events import Event, EventLine, format_event
+from bftrainer.protocol.driver_events import AnyDriverEvent, EventLine, format_event
 
 
 class EventWriter:
@@ -20,7 +20,7 @@ class EventWriter:
         self._lock = threading.Lock()
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def write(self, event: Event, incarnation: int | None = None) -> None:
+    def write(self, event: AnyDriverEvent, incarnation: int | None = None) -> None:
         line = f"{format_event(EventLine(self._clock(), incarnation or self.incarnation, event))}\n"
         with self._lock:
             os.write(self._file, line.encode())

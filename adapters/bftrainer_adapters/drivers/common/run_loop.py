@@ -199,7 +199,7 @@ class Run:
             if line.incarnation == self.events.incarnation:
                 self._hear(core.Reported(line))
 
-    def _carry_out(self, step: core.Step) -> None:
+    def _carry_out(self, step: core.DriverStep) -> None:
         match step:
             case core.Report(event):
                 self.events.write(event)
