@@ -12,7 +12,13 @@ from bftrainer.cli.logs import wait_for_pilot
 from bftrainer.cli.output import clock_time, counted, hours, json_option, length, say, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.remarks import remark_of
-from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions, pilot_has_ended
+from bftrainer.client.state_dir import (
+    has_registry,
+    opened_registry,
+    pending_submissions,
+    pilot_has_ended,
+    registered_trainers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +52,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     nodes = now.nodes
     unread = PENDING_REMARK if now.runs else NO_PILOT
     pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
-    found = [t for t in _records(folder) if group in (None, t.spec.group)]
+    found = [t for t in registered_trainers(folder) if group in (None, t.spec.group)]
     records = [t for t in found if everything or not t.status.is_final]
     known = {t.name for t in found}
     pending = [
@@ -184,13 +190,6 @@ def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _records(state: Path) -> tuple[TrainerRecord, ...]:
-    if not has_registry(state):
-        return ()
-    with opened_registry(state) as registry:
-        return registry.trainers()
-
-
 class PresentAllocation(NamedTuple):
     """The fragments of each trainer and its samples per second there, as far as it is measured, and the size of the pool."""
 
@@ -209,7 +208,7 @@ class PresentAllocation(NamedTuple):
 def allocation(state: Path) -> PresentAllocation:
     """After the last decision; nothing after the pilot's end."""
     from bftrainer.allocation.placement import in_name_order
-    from bftrainer.estimation.update import key_of
+    from bftrainer.estimation.update import known_rates
     from bftrainer.persistence.journal import last_state
 
     if not has_registry(state):
@@ -219,15 +218,8 @@ def allocation(state: Path) -> PresentAllocation:
         found = last_state(registry.store) if runs else None
     if found is None:
         return PresentAllocation(runs=runs)
-    measured = {key for key, _ in found.measurements}
-    speeds = {
-        a.trainer.id: a.trainer.curve.at(len(a.nodes))
-        for a in found.active
-        if a.nodes and not ((rule := a.trainer.learning) and rule.blank and key_of(a.trainer) not in measured)
-    }
-    return PresentAllocation(
-        {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, speeds, len(found.pool), runs
-    )
+    nodes = {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}
+    return PresentAllocation(nodes, known_rates(found), len(found.pool), runs)
 
 
 def status_text(record: TrainerRecord, nodes: tuple[str, ...]) -> str:

@@ -55,7 +55,9 @@ def users(state: Path, as_json: bool) -> None:
         show_json([{**asdict(it), "lacks": it.lacks} for it in found])
         return
     columns = ("user", "pilots", "wants", "holds", "part", "lacks", "weight")[: 6 + _differ(found)]
-    numbers = [(it.pilots, _or_dash(it.wants), it.holds, it.part, it.lacks, it.weight) for it in found]
+    numbers = [
+        (it.pilots, "-" if it.wants is None else it.wants, it.holds, it.part, it.lacks, it.weight) for it in found
+    ]
     rows = [(it.user, *map(str, of[: len(columns) - 1])) for it, of in zip(found, numbers, strict=True)]
     show_rows(columns, rows, right=columns[1:])
     say(f"{counted(found[0].nodes, 'node')}, {found[0].idle} idle" if found else "no pilot is visible")
@@ -129,7 +131,3 @@ def why(found: list[UserShare], user: str) -> str:
 
 def _differ(found: list[UserShare]) -> bool:
     return len({it.weight for it in found}) > 1
-
-
-def _or_dash(number: int | None) -> object:
-    return "-" if number is None else number

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions
+from bftrainer.client.state_dir import pending_submissions, registered_trainers
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import UserError
 from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
@@ -24,11 +24,10 @@ class KnownTrainer:
 def known_trainers(folder: Path) -> dict[str, KnownTrainer]:
     """All trainers of a state directory, pending submissions last."""
     pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
-    found: dict[str, KnownTrainer] = {}
-    if has_registry(folder):
-        with opened_registry(folder) as registry:
-            for it in registry.trainers():
-                found[it.name] = KnownTrainer(it.spec, it.status.value if it.status.is_final else "")
+    found = {
+        it.name: KnownTrainer(it.spec, it.status.value if it.status.is_final else "")
+        for it in registered_trainers(folder)
+    }
     for one in pending:
         if one.spec is not None:
             found.setdefault(one.trainer, KnownTrainer(one.spec))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bftrainer.config.pilot import PilotConfig
-    from bftrainer.persistence.registry import Registry
+    from bftrainer.persistence.registry import Registry, TrainerRecord
     from bftrainer.persistence.spool import Request
     from bftrainer.persistence.store import Store
 
@@ -51,6 +51,14 @@ def has_registry(state: Path) -> bool:
     from bftrainer.persistence.store import DB_NAME
 
     return (state / DB_NAME).exists()
+
+
+def registered_trainers(state: Path) -> tuple[TrainerRecord, ...]:
+    """All trainers of a state directory that pilots have read."""
+    if not has_registry(state):
+        return ()
+    with opened_registry(state) as registry:
+        return registry.trainers()
 
 
 def pilot_has_ended(store: Store, now_s: float) -> bool:

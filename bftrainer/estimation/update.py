@@ -7,6 +7,7 @@ So the pilot and the replay learn by the same code, and the events of a journal 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -176,7 +177,7 @@ def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measuremen
     best = 0.0
     for a in active:
         t = a.trainer
-        if t.learning is None or not t.learning.blank or measurements.get(key_of(t), _NOTHING).points:
+        if not _is_guessed(t, measurements):
             best = max(best, t.curve.at(t.min_nodes) / t.min_nodes)
     if best == 0.0:
         best = max((p.rate / p.nodes for measured in measurements.values() for p in measured.points), default=0.0)
@@ -184,6 +185,22 @@ def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measuremen
 
 
 _NOTHING = Measurements()
+
+
+def _is_guessed(trainer: Trainer, measurements: Mapping[str, Measurements]) -> bool:
+    """Whether nothing is known about its curve."""
+    settings = trainer.learning
+    return settings is not None and settings.blank and not measurements.get(key_of(trainer), _NOTHING).points
+
+
+def known_rates(state: State) -> dict[str, float]:
+    """Samples per second of the trainers that have nodes, without those of which nothing is known."""
+    measurements = dict(state.measurements)
+    return {
+        a.trainer.id: a.trainer.curve.at(len(a.nodes))
+        for a in state.active
+        if a.nodes and not _is_guessed(a.trainer, measurements)
+    }
 
 
 def _prior(submitted: Trainer, measured: Measurements, per_node: float, pool: int, *, is_alone: bool) -> Curve:

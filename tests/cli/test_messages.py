@@ -15,6 +15,7 @@ from live_house import House, house, spec
 
 from bftrainer import trainer
 from bftrainer.cli.pilot_log import print_fact
+from bftrainer.cli.top.reader import Reader
 from bftrainer.live.facts import NoteAdded
 from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.protocol.gpu_use import GpuUse
@@ -82,6 +83,15 @@ def test_stock_horovodrun_is_refused_where_it_is_not_allowed(tmp_path: Path) -> 
 def test_environment_variables_are_strings(tmp_path: Path, value: str, shown: str) -> None:
     refused = submitted(tmp_path, "restart", "python", "train.py", text=f"env = {{LR = {value}}}\n")[1]
     assert f'a.toml: env: LR: expected a string, got {shown}; write LR = "{shown}"' in refused
+
+
+def test_no_time_is_told_from_a_speed_that_nobody_knows(tmp_path: Path) -> None:
+    home = house(tmp_path / "state")
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1, samples_total=72_000, samples_per_s=None))
+    home.pilot(20)
+    assert json.loads(bftrainer("list", "--json", "--state", home.path).out)["left_h"] is None
+    assert not Reader(home.path, home.clock.now_s).look().estimates, "nor by top"
 
 
 def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:

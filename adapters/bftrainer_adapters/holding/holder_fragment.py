@@ -138,8 +138,7 @@ class HolderFragment:
     def left(self, mark: str, now_s: float) -> HolderFragment:
         """Its payload has written why it left."""
         leaving = self.become(FragmentPhase.LEAVING, now_s, why_left(mark))
-        known = any(stage is NodeStage.LEFT for stage, _ in self.fragment.reached)
-        return leaving if known else leaving.reaching(*left_at(mark))
+        return leaving if self.payload_left else leaving.reaching(*left_at(mark))
 
     def left_with(self, other: HolderFragment, now_s: float) -> HolderFragment:
         """Another fragment of its job leaves, and this one with it. A pending one stays so until the job is over."""

@@ -11,6 +11,7 @@ from bftrainer.cli.decision_text import describe_decision
 from bftrainer.client.state_dir import pilot_has_ended
 from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.state import State
+from bftrainer.estimation.update import known_rates
 from bftrainer.persistence.journal import JournalEntry, entries, last_state
 from bftrainer.persistence.registry import Note, Registry, TrainerRecord
 from bftrainer.persistence.spool import Spool, open_state_dir
@@ -137,8 +138,7 @@ class Reader:
 
 def _shares(state: State) -> tuple[dict[str, int], dict[str, float], tuple[str, ...]]:
     nodes = {a.trainer.id: len(a.nodes) for a in state.active}
-    estimates = {a.trainer.id: a.trainer.curve.at(len(a.nodes)) for a in state.active if a.nodes}
-    return nodes, estimates, tuple(trainer.id for trainer in state.queue)
+    return nodes, known_rates(state), tuple(trainer.id for trainer in state.queue)
 
 
 def _with_pools(found: list[JournalEntry], pool: int) -> tuple[DecisionLine, ...]:
