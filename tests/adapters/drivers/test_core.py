@@ -19,6 +19,7 @@ from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.core import (
     AskWorkersToStop,
     Begin,
+    DriverStep,
     EndNow,
     GroupFormed,
     GroupOver,
@@ -30,7 +31,6 @@ from bftrainer_adapters.drivers.common.core import (
     Reported,
     Retry,
     RunState,
-    Step,
     StopRequested,
     TaskFinished,
     Terms,
@@ -59,10 +59,10 @@ class Told:
 
     def __init__(self, terms: Terms) -> None:
         self.state = RunState.first(terms)
-        self.steps: list[Step] = []
+        self.steps: list[DriverStep] = []
         self.now_s = 0.0
 
-    def hear(self, *heard: Heard, at_s: float | None = None) -> list[Step]:
+    def hear(self, *heard: Heard, at_s: float | None = None) -> list[DriverStep]:
         self.now_s = self.now_s if at_s is None else at_s
         self.steps = []
         for each in heard:
@@ -81,7 +81,7 @@ class Told:
         known = (*membership.group, *membership.announced, *membership.warm, *membership.warming)
         return next(member for member in known if member.host == host)
 
-    def ended(self, host: HostSlots, status: int, error: str = "", *, planned: bool = False) -> list[Step]:
+    def ended(self, host: HostSlots, status: int, error: str = "", *, planned: bool = False) -> list[DriverStep]:
         return self.hear(WorkerEnded(self.member(host), Exit(status, planned, LOG, error, host.node)))
 
 
