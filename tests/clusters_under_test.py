@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from fakes_cluster import FakeCluster, FakeHolder
 from slurm_lab import Lab, wait_until
 
-from bftrainer.domain.cluster import Fragment, Reservation
+from bftrainer.domain.cluster import Fragment
 from bftrainer.domain.fragment_names import job_of
 from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.system.clock import SystemClock
@@ -25,7 +24,7 @@ from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 
-HOLDERS = ["fake", "fake, 3 nodes a holder", "slurm", "slurm, 3 nodes a holder", "lsf"]
+HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf"]
 """For the fixture ``cluster``, where jobs of several nodes matter."""
 
 
@@ -46,57 +45,6 @@ class ClusterUnderTest(Protocol):
     def workers(self) -> int: ...
     def kill_payload(self, fragment: Fragment) -> None: ...
     def until(self, condition: Callable[[], object], what: str) -> None: ...
-
-
-@dataclass
-class Faked:
-    """In memory."""
-
-    scheduler: FakeCluster
-    tells_for_whom: bool = True
-    nodes_per_holder: int = 1
-
-    @property
-    def nodes(self) -> list[str]:
-        return list(self.scheduler.nodes)
-
-    def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder:
-        self.scheduler.lease_s = lease_s
-        return FakeHolder(self.scheduler, pilot, self.nodes_per_holder)
-
-    def main_job(self, size: int, minutes: int) -> str:
-        return self.scheduler.submit(size, minutes * 60.0)
-
-    def reserve(self, node: str, in_minutes: int) -> str:
-        starts_s = self.scheduler.clock.at_s + in_minutes * 60
-        self.scheduler.reservations.append(Reservation("maint", starts_s, starts_s + 3600, frozenset({node})))
-        return "maint"
-
-    def drain(self, node: str) -> None:
-        self.scheduler.drained.add(node)
-
-    def go_silent(self) -> None:
-        self.scheduler.silent = True
-
-    def answer_again(self) -> None:
-        self.scheduler.silent = False
-
-    def start_worker(self, fragment: Fragment, script: str = "") -> None:
-        self.scheduler.workers[fragment.name] = self.scheduler.workers.get(fragment.name, 0) + 1
-
-    def workers(self) -> int:
-        return sum(self.scheduler.workers.values())
-
-    def kill_payload(self, fragment: Fragment) -> None:
-        job = job_of(fragment.name)
-        self.scheduler.end([name for name in self.scheduler.holders if job_of(name) == job], "its payload was killed")
-
-    def until(self, condition: Callable[[], object], what: str) -> None:
-        for _ in range(600):
-            if condition():
-                return
-            self.scheduler.clock.sleep(0.5)
-        raise AssertionError(f"waited in vain for {what}")
 
 
 WORKER_MARK = "BFTRAINER_TEST_WORKER"

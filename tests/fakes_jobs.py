@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fakes_cluster import FakeClock
-
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragment_names import fragment_name, id_in_job
 from bftrainer.errors import CommandError
@@ -17,6 +15,22 @@ from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings, JobPhase, SchedulerTraits
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.slurm.config import SlurmSettings
+
+
+@dataclass
+class FakeClock:
+    """Time goes by when somebody sleeps."""
+
+    at_s: float = 1_000_000.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def elapsed_s(self) -> float:
+        return self.at_s
+
+    def sleep(self, seconds: float) -> None:
+        self.at_s += max(seconds, 0.0)
 
 
 @dataclass

@@ -91,7 +91,7 @@ class FakeCluster:
         if (wait_s := self._next_look_s - self.clock.elapsed_s()) > 0:
             raise PostponedError(f"the next look in {wait_s:.0f} s", wait_s)
         self._next_look_s = self.clock.elapsed_s() + self.looks_every_s
-        held = {f.node for f in self.fragments.values() if f.phase is not FragmentPhase.GONE}
+        held = self.held()
         names = sorted(self.idle | self.busy)
         states = {n: Availability.FREE if n in self.idle and n not in held else Availability.BUSY for n in names}
         states |= dict.fromkeys(sorted(self.asleep - held), Availability.ASLEEP)
@@ -102,7 +102,7 @@ class FakeCluster:
         fragments, refusals = [], []
         self.claims += claims
         for claim in claims:
-            if claim.node not in self.idle or claim.node in self.refuses:
+            if claim.node not in self.idle - self.held() or claim.node in self.refuses:
                 refusals.append(Refusal(claim.node, "no", 30.0))
                 continue
             self.number += 1
@@ -114,6 +114,9 @@ class FakeCluster:
             self.clock.after(self.start_s, lambda name=fragment.name: self._ready(name))
             fragments.append(fragment)
         return Acquired(tuple(fragments), tuple(refusals))
+
+    def held(self) -> set[str]:
+        return {f.node for f in self.fragments.values() if f.phase is not FragmentPhase.GONE}
 
     def poll(self) -> tuple[Fragment, ...]:
         found = tuple(self.fragments[name] for name in sorted(self.fragments))

@@ -18,6 +18,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.core.loop import run
 from bftrainer.domain.state import State
 from bftrainer.errors import StoreError
+from bftrainer.live.explain import Explanation, explain
 from bftrainer.live.hints import HintListener, Hints
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.notices import Notices
@@ -29,7 +30,8 @@ from bftrainer.live.signals import Signals
 from bftrainer.live.site_plugin import Site
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.journal import JournalEntry, entries, last_state
+from bftrainer.persistence.registry import FragmentRecord, Registry, TrainerRecord
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.background import AtOnce, Background
@@ -128,23 +130,61 @@ class House:
             self.pilot(60)
         self.at_step = lambda _: None
 
+    def fragments(self, node: str = "") -> list[FragmentRecord]:
+        """Of a node, or all."""
+        with closing(self.store()) as store:
+            return [it for it in Registry(store).fragments() if node in ("", it.node)]
+
     def reasons(self) -> list[str]:
         """Why each fragment was released."""
+        return [it.reason for it in self.fragments()]
+
+    def trainer(self, name: str) -> TrainerRecord:
         with closing(self.store()) as store:
-            return [it.reason for it in Registry(store).fragments()]
+            return Registry(store).trainer(name)
 
     def status(self, name: str) -> str:
+        return self.trainer(name).status.value
+
+    def statuses(self) -> dict[str, str]:
+        """Of all trainers, in the order of submission."""
         with closing(self.store()) as store:
-            return Registry(store).trainer(name).status.value
+            return {it.name: it.status.value for it in Registry(store).trainers()}
 
     def notes(self) -> list[str]:
         with closing(self.store()) as store:
             return [f"{n.kind} {n.subject} {n.text}" for n in Registry(store).notes(1000)]
 
-    def differences(self) -> list[str]:
+    def noted(self, kind: str) -> list[str]:
+        """The texts of the notes of a kind."""
+        with closing(self.store()) as store:
+            return [n.text for n in Registry(store).notes(1000) if n.kind == kind]
+
+    def entries(self) -> list[JournalEntry]:
+        with closing(self.store()) as store:
+            return list(entries(store))
+
+    def last_state(self) -> State:
+        with closing(self.store()) as store:
+            return last_state(store) or State(1)
+
+    def explain(self, name: str, at_s: float = float("inf"), own: tuple[str, ...] = ()) -> Explanation:
+        with closing(self.store()) as store:
+            return explain(store, name, at_s, own)
+
+    def assert_in_order(self, *names: str) -> None:
+        """What is promised after everything that may happen, once the pilot has ended."""
+        assert not self.launcher.overlaps
+        assert all(not d.view.alive for d in self.launcher.drivers.values()), "an orphan"
+        assert self.spool.pending() == ()
+        assert set(self.statuses()) == set(names), "a submission is lost"
+        assert all(f.released_s is not None for f in self.fragments()), "a node is held"
+        assert self.differences() == []
+
+    def differences(self, own: tuple[str, ...] = ()) -> list[str]:
         """What the journal would decide otherwise today."""
         with closing(self.store()) as store:
-            return [v.differs for v in decide_again(store) if v.differs]
+            return [v.differs for v in decide_again(store, own) if v.differs]
 
 
 class HousePilot(PilotRuntime):

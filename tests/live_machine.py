@@ -130,6 +130,31 @@ class Machine:
                 mine.append(found)
         return mine
 
+    def said(self) -> str:
+        """The texts of all events."""
+        return "\n".join(str(row["text"]) for row in self.rows("events", "-n", 1000))
+
+    def trains_on(self, name: str, steps: int = 20, seconds: float = 40.0) -> None:
+        count = len(self.steps(name))
+        eventually(lambda: len(self.steps(name)) >= count + steps, seconds)
+
+    def of_trainer(self, name: str) -> dict[str, str]:
+        """Its fragments, and their nodes."""
+        return {str(row["fragment"]): str(row["node"]) for row in self.rows("nodes") if row["trainer"] == name}
+
+    def assert_in_order(self) -> None:
+        """Nothing is held, nothing runs, nothing waits unread, and the journal explains every decision."""
+        eventually(lambda: not self.processes())
+        assert list((self.state / "spool").glob("*.json")) == []
+        assert all(row["released_s"] is not None for row in self.rows("nodes", "--all"))
+        assert "0 differ" in self.bftrainer_replay()
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         for child in self.children:
             if child.poll() is None:
@@ -139,8 +164,13 @@ class Machine:
             send(process, signal.SIGKILL)
 
 
-def machine(path: Path, rows: list[tuple[float, str, str]], config: str = CONFIG) -> Machine:
-    state, work = path / "state", path / "work"
+def machine(
+    path: Path, rows: str | list[tuple[float, str, str]], config: str = CONFIG, state: Path | None = None
+) -> Machine:
+    """``rows``: of the log, or nodes that are idle for an hour."""
+    if isinstance(rows, str):
+        rows = [(0.0, rows, ""), (3600.0, "", rows.split()[0])]
+    state, work = state or path / "state", path / "work"
     state.mkdir(mode=0o700)
     work.mkdir()
     os.chmod(path, 0o700)  # noqa: PTH101

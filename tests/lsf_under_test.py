@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "lsf"))
-from lab import Lab, wait_until
+from lsf_lab import Lab, wait_until
 from patience import PATIENCE
 
 from bftrainer.domain.cluster import Fragment
@@ -62,8 +61,7 @@ class StandInLsf:
         return LsfHolder(self.settings(**settings), folder, pilot, SystemClock(), lease_s, 1.0, self.lab.env)
 
     def main_job(self, size: int, minutes: int) -> str:
-        text = self.lab.run("bsub", "-q", "normal", "-nnodes", str(size), "-W", str(minutes), "sleep", "600")
-        return text.partition("<")[2].partition(">")[0]
+        return self.lab.bsub("-nnodes", str(size), "-W", str(minutes), "sleep", "600")
 
     def reserve(self, node: str, in_minutes: int) -> str:
         begin, end = (time.localtime(time.time() + s * 60) for s in (in_minutes, in_minutes + 60))

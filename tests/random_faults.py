@@ -77,8 +77,7 @@ class Cluster(FakeCluster):
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         self.broken.passes("acquire: before")
-        held = {it.node for it in self.fragments.values() if it.phase is not FragmentPhase.GONE}
-        self.doubled += [f"{claim.node} is held twice" for claim in claims if claim.node in held]
+        self.doubled += [f"{claim.node} is held twice" for claim in claims if claim.node in self.held()]
         acquired = super().acquire(claims)
         self.broken.passes("acquire: after")
         return acquired

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters_under_test import ClusterUnderTest, Faked, RealSlurm
+from clusters_under_test import ClusterUnderTest, RealSlurm
 from conftest import started
-from fakes_cluster import FakeClock, FakeCluster
 from lsf_under_test import QUEUE, LsfLab, StandInLsf
 from slurm_lab import Lab, Settings
 from slurm_versions import VERSIONS, SlurmVersion
@@ -23,13 +22,10 @@ def lab_that_shrinks_jobs(slurm_version: SlurmVersion) -> Iterator[Lab]:
     yield from started(Settings(), slurm_version if is_able else VERSIONS["sid"])
 
 
-@pytest.fixture(params=["fake", "slurm", "lsf"])
+@pytest.fixture(params=["slurm", "lsf"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterUnderTest]:
     name, _, several = request.param.partition(", ")
     most = int(several.split()[0]) if several else 1
-    if name == "fake":
-        yield Faked(FakeCluster(FakeClock()), nodes_per_holder=most)
-        return
     if name == "lsf":
         lsf = StandInLsf(LsfLab(tmp_path / "lsf", nodes=8, slots=2, queue=QUEUE), tmp_path)
         yield lsf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,10 @@ from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import InputFileError
-from bftrainer.live.explain import explain
 from bftrainer.live.nodes.classifier import PoolDemand, class_of
 from bftrainer.live.nodes.decisions import left_idle
 from bftrainer.live.nodes.selection import asleep, offered
 from bftrainer.live.observed import ObservedSite
-from bftrainer.live.rerun import decide_again
-from bftrainer.persistence.journal import entries
-from bftrainer.persistence.registry import Registry
 
 GPU, CPU = ("g1", "g2", "g3"), ("c1", "c2", "c3")
 FAST: dict[str, Any] = {"classes": {"fast": {"gpu": "a100", "interface": "ib0", "slots": 4}}}
@@ -67,12 +62,8 @@ def test_trainers_run_each_in_its_class_and_nodes_come_with_their_gpus(tmp_path:
     }
     assert {(c.node[0], c.gpus) for c in home.cluster.claims} == {("g", 4), ("c", 0)}
     assert len(home.cluster.acquired) == 5, "no node of a class that nobody can use any more"
-    with closing(home.store()) as store:
-        assert (
-            explain(store, "nowhere").why
-            == "no node of class 4 h100 is idle, and it runs only on that class (node_class)"
-        )
-        assert explain(store, "named").why == "it has as many nodes as it can use (max_nodes)"
+    assert home.explain("nowhere").why == "no node of class 4 h100 is idle, and it runs only on that class (node_class)"
+    assert home.explain("named").why == "it has as many nodes as it can use (max_nodes)"
     named, hardware = (home.launcher.drivers[name] for name in ("named", "hardware"))
     assert ({it.slots for it in named.hosts}, named.interface) == ({4}, "ib0")
     assert ({it.slots for it in hardware.hosts}, hardware.interface) == ({1}, None)
@@ -158,16 +149,15 @@ def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_oth
     state = home.pilot(60)
     assert max(n for t, n in seen if t < 40) == 2
     assert {node_of(n) for n in state.active[0].nodes} == {"n1", "n2", "n4"}
-    with closing(home.store()) as store:
-        taken = [f for f in Registry(store).fragments() if f.node == "n3"]
-        assert len(taken) == 1, "once, and then left alone until its window has ended"
-        assert taken[0].released_s is not None
-        assert taken[0].released_s < START_S + 25
-        told = [dict(e.event.window_ends) for e in entries(store)]
-        ends = {round(end_s - START_S, 2) for it in told for name, end_s in it.items() if name.startswith("n3")}
-        assert ends == {70.0}
-        assert explain(store, "a", START_S + 13.0).why.startswith("3 nodes would not pay off: the scheduler needs some")
-        assert [v.differs for v in decide_again(store) if v.differs] == []
+    taken = [f for f in home.fragments() if f.node == "n3"]
+    assert len(taken) == 1, "once, and then left alone until its window has ended"
+    assert taken[0].released_s is not None
+    assert taken[0].released_s < START_S + 25
+    told = [dict(e.event.window_ends) for e in home.entries()]
+    ends = {round(end_s - START_S, 2) for it in told for name, end_s in it.items() if name.startswith("n3")}
+    assert ends == {70.0}
+    assert home.explain("a", START_S + 13.0).why.startswith("3 nodes would not pay off: the scheduler needs some")
+    assert home.differences() == []
 
 
 def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp_path: Path) -> None:
@@ -185,11 +175,10 @@ def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp
     home.pilot(150)
     assert max(n for t, n in seen if t < 130) == 3
     assert all(n == 2 for t, n in seen if 136 < t < 148)
-    with closing(home.store()) as store:
-        left = next(f for f in Registry(store).fragments() if f.node == "n3")
-        assert "planned" in left.reason
-        assert left.released_s is not None
-        assert left.released_s < START_S + 140
+    left = next(f for f in home.fragments() if f.node == "n3")
+    assert "planned" in left.reason
+    assert left.released_s is not None
+    assert left.released_s < START_S + 140
 
 
 def test_a_job_that_starts_now_preempts_what_it_needs_and_its_plan_takes_no_other_node(tmp_path: Path) -> None:
@@ -244,12 +233,11 @@ def test_a_node_is_left_before_its_holders_time_limit_and_held_again(tmp_path: P
     assert len(home.cluster.acquired) >= 3
     assert "TIMEOUT" not in home.reasons()
     assert home.reasons()[0] == "planned: the holder's time limit ends"
-    with closing(home.store()) as store:
-        first, second, *_ = Registry(store).fragments()
-        assert first.released_s is not None
-        assert 50 < first.released_s - START_S < 60
-        assert second.asked_s - first.released_s < 5, "no back-off: the scheduler did not take it"
-        assert [v.differs for v in decide_again(store) if v.differs] == []
+    first, second, *_ = home.fragments()
+    assert first.released_s is not None
+    assert 50 < first.released_s - START_S < 60
+    assert second.asked_s - first.released_s < 5, "no back-off: the scheduler did not take it"
+    assert home.differences() == []
 
 
 def test_a_node_is_idle_again_by_the_end_of_its_window_whatever_its_epilog_takes(tmp_path: Path) -> None:
@@ -259,10 +247,9 @@ def test_a_node_is_idle_again_by_the_end_of_its_window_whatever_its_epilog_takes
     home.cluster.give("n1")
     home.submit(spec("a", 1))
     home.pilot(90)
-    with closing(home.store()) as store:
-        held, *_ = [f for f in Registry(store).fragments() if f.released_s is not None and f.released_s < START_S + 80]
-        assert held.reason == "planned: the scheduler's window ends"
-        assert 60 < held.released_s - START_S < 70 if held.released_s is not None else False
+    held, *_ = [f for f in home.fragments() if f.released_s is not None and f.released_s < START_S + 80]
+    assert held.reason == "planned: the scheduler's window ends"
+    assert 60 < held.released_s - START_S < 70 if held.released_s is not None else False
 
 
 # --- Idle nodes that are left to power saving, and nodes that are powered down or rented: only where that is configured

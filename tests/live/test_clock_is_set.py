@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +11,8 @@ from live_house import house, spec
 
 from bftrainer.live.facts import FragmentEvent
 from bftrainer.live.recorder import Recorder
-from bftrainer.live.rerun import decide_again
 from bftrainer.live.steady_clock import SteadyClock
-from bftrainer.persistence.journal import entries
-from bftrainer.persistence.registry import Registry, Submission, TrainerStatus
+from bftrainer.persistence.registry import Submission, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.persistence.store import Store
 
@@ -32,14 +29,11 @@ def story(path: Path, step_s: float) -> tuple[object, ...]:
     home.at(24, lambda: home.cluster.take("n1"))
     home.at(30, lambda: home.cluster.give("n1"))
     state = home.pilot(61)
-    with closing(home.store()) as store:
-        registry = Registry(store)
-        usage, failed = registry.trainer("a"), registry.trainer("fails")
-        reasons = [it.reason for it in registry.fragments()]
-        assert not any(verdict.differs for verdict in decide_again(store))
-        assert any(note.kind == "clock" for note in registry.notes(1000)) == bool(step_s), "it says so"
+    usage, failed = home.trainer("a"), home.trainer("fails")
+    assert not home.differences()
+    assert bool(home.noted("clock")) == bool(step_s), "it says so"
     (a,) = state.active
-    return usage.held_node_s, a.run_s, a.node_s, failed.status, failed.failures, reasons, home.launcher.orders
+    return usage.held_node_s, a.run_s, a.node_s, failed.status, failed.failures, home.reasons(), home.launcher.orders
 
 
 @pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
@@ -103,9 +97,8 @@ def learned(path: Path, off_s: float) -> tuple[list[str], list[str]]:
     for at_s in range(1, 160):
         home.at(at_s, report)
     home.pilot(160)
-    with closing(home.store()) as store:
-        seen = [type(m).__name__ for entry in entries(store) for m in entry.event.measured]
-        return seen, [note.text for note in Registry(store).notes(1000) if note.kind == "clock"]
+    seen = [type(m).__name__ for entry in home.entries() for m in entry.event.measured]
+    return seen, home.noted("clock")
 
 
 def test_the_clock_of_a_node_does_not_inflate_what_is_learned_of_stalls(tmp_path: Path) -> None:
@@ -134,8 +127,7 @@ def test_a_set_clock_is_no_clock_of_a_node_that_is_off_and_starves_nobody(tmp_pa
     for at_s in range(1, 60):
         home.at(at_s, report)
     home.pilot(60)
-    with closing(home.store()) as store:
-        kinds = [(note.kind, note.subject) for note in Registry(store).notes(1000)]
-    assert ("clock", "") in kinds
-    assert ("clock", "a") not in kinds
-    assert ("notice", "waits") not in kinds
+    kinds = [note.split(" ")[:2] for note in home.notes()]
+    assert ["clock", ""] in kinds
+    assert ["clock", "a"] not in kinds
+    assert ["notice", "waits"] not in kinds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,6 @@ from live_house import House, configuration, house, spec
 from bftrainer.domain.state import State
 from bftrainer.errors import SolverError, UserError
 from bftrainer.live.decision_maker import check_decisions
-from bftrainer.live.explain import explain
-from bftrainer.live.rerun import decide_again
-from bftrainer.persistence.journal import entries
-from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import RequestKind
 
 OWN = tuple(f"live.failing_policies:{name}" for name in ("objective", "sometimes", "forgetful"))
@@ -29,9 +24,8 @@ def _works_again() -> Iterator[None]:
 
 
 def notes(home: House) -> list[str]:
-    with closing(home.store()) as store:
-        assert [v.differs for v in decide_again(store, OWN) if v.differs] == [], "the journal explains every decision"
-        return [f"{n.kind} {n.subject}: {n.text}" for n in Registry(store).notes(1000)]
+    assert home.differences(OWN) == [], "the journal explains every decision"
+    return home.notes()
 
 
 def sizes(state: State) -> dict[str, int]:
@@ -88,7 +82,7 @@ def test_a_trainer_with_which_no_decision_can_be_made_is_paused_and_the_others_g
     state = home.pilot(20)
     assert sizes(state) == {"a": 2, "b": 1}
     assert home.status("poison") == "paused"
-    assert any(note.startswith("quarantine poison: paused") and "ZeroDivisionError" in note for note in notes(home))
+    assert any(note.startswith("quarantine poison paused") and "ZeroDivisionError" in note for note in notes(home))
     home.ask(RequestKind.CANCEL, "poison")
     assert sizes(home.pilot(10)) == {"a": 2, "b": 1}
     assert home.status("poison") == "cancelled"
@@ -110,14 +104,13 @@ def test_a_policy_that_fails_keeps_the_sizes_until_it_works_again(tmp_path: Path
     assert during == ["running"], "it trains on with what is left"
     said = notes(home)
     assert [note for note in said if note.startswith("decision failed")] == [
-        "decision failed : trainers keep their sizes: KeyError: 'nothing of the kind'"
+        "decision failed  trainers keep their sizes: KeyError: 'nothing of the kind'"
     ]
     assert not any(note.startswith("quarantine") for note in said), "it is the policy that fails"
-    with closing(home.store()) as store:
-        kept = [entry for entry in entries(store) if entry.plan.decision.kept]
-        assert kept
-        assert all(entry.answers == () for entry in kept)
-        assert "the policy failed" in explain(store, "a", kept[-1].event.at_s + 0.01, OWN).why
+    kept = [entry for entry in home.entries() if entry.plan.decision.kept]
+    assert kept
+    assert all(entry.answers == () for entry in kept)
+    assert "the policy failed" in home.explain("a", kept[-1].event.at_s + 0.01, OWN).why
 
 
 def test_a_memory_that_cannot_be_journaled_is_an_error_of_the_policy(tmp_path: Path) -> None:
@@ -142,9 +135,8 @@ def test_a_pilot_that_comes_back_decides_by_the_new_default_and_keeps_its_traine
     assert [len(active.nodes) for active in state.active] == [4, 0]
     home.config = configuration({"decisions": {"max_parallel": 2}})
     state = home.pilot(60)
-    with closing(home.store()) as store:
-        assert [verdict.differs for verdict in decide_again(store) if verdict.differs] == []
-        decided = list(entries(store))
+    assert home.differences() == []
+    decided = home.entries()
     assert {entry.settings.objective for entry in decided} == {"throughput", "relative-speed"}
     assert decided[0].settings.objective == "throughput"
     assert all(decided[-1].plan.decision.counts), "the trainer that throughput left at 0 nodes runs now"

@@ -14,7 +14,7 @@ from bftrainer.cli.explanation import as_dict, rows
 from bftrainer.cli.main import run
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import UserError
-from bftrainer.live.explain import Explanation, explain
+from bftrainer.live.explain import Explanation
 from bftrainer.live.rerun import observed
 from bftrainer.persistence.spool import RequestKind
 
@@ -29,8 +29,7 @@ def curve(*per_s: float) -> dict[str, object]:
 
 
 def about(home: House, name: str, at_s: float = float("inf")) -> Explanation:
-    with closing(home.store()) as store:
-        return explain(store, name, at_s)
+    return home.explain(name, at_s)
 
 
 def two_of_different_worth(home: House) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -32,15 +31,12 @@ from bftrainer.core.fair_share import (
     whole_parts,
 )
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest, PeerPilot
-from bftrainer.domain.state import State
 from bftrainer.domain.times import PilotS
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts
 from bftrainer.live.nodes.node_requests import NodeBackoff
 from bftrainer.live.nodes.sharing import own_split, rivals
-from bftrainer.persistence.journal import last_state
-from bftrainer.persistence.registry import Registry
 from bftrainer.system.users import own_name
 
 CLAIMS = st.lists(
@@ -389,9 +385,8 @@ def test_a_late_comer_has_its_part_and_the_demand_is_shown(home: House) -> None:
     assert held_at(home, 19, 30) == [8, 4]
     assert home.neighbours.wanted == [(8, False)]
     assert home.reasons().count("for bea: an equal part of 8 nodes for 2 users is 4") == 4
-    with closing(home.store()) as store:
-        assert [a.trainer.id for a in (last_state(store) or State(1)).active] == ["a"], "it shrinks, and trains on"
-        notes = [note.text for note in Registry(store).notes(9) if note.kind == "share"]
+    assert [a.trainer.id for a in home.last_state().active] == ["a"], "it shrinks, and trains on"
+    notes = home.noted("share")
     assert notes == ["an equal part of 8 nodes for 2 users is 4"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,26 +12,12 @@ from live_house import House, house, spec
 from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import StoreError
-from bftrainer.live.rerun import decide_again
-from bftrainer.persistence.journal import entries
-from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import RequestKind
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> House:
     return house(tmp_path / "state")
-
-
-def assert_in_order(home: House, *names: str) -> None:
-    """What is promised after every fault, once the pilot has ended."""
-    assert not home.launcher.overlaps
-    assert all(not d.view.alive for d in home.launcher.drivers.values()), "an orphan"
-    assert home.spool.pending() == ()
-    with closing(home.store()) as store:
-        assert {t.name for t in Registry(store).trainers()} == set(names), "a submission is lost"
-        assert all(f.released_s is not None for f in Registry(store).fragments()), "a node is held"
-        assert [v for v in decide_again(store) if v.differs] == []
 
 
 def story(home: House) -> None:
@@ -55,7 +40,7 @@ def test_a_disk_that_is_full_at_any_write_loses_nothing() -> None:
         home.at_step = lambda step: written.add(step) if step.endswith("written") else None
         story(home)
         home.pilot(25)
-        assert_in_order(home, "a", "b", "c")
+        home.assert_in_order("a", "b", "c")
         assert len(written) >= 10
         for step in sorted(written):
             home = house(Path(folder) / step.replace(" ", "-").replace(":", ""))
@@ -77,7 +62,7 @@ def test_a_disk_that_is_full_at_any_write_loses_nothing() -> None:
                 except StoreError:  # noqa: PERF203
                     home.clock.sleep(0.5)
             assert left < 3, step
-            assert_in_order(home, "a", "b", "c")
+            home.assert_in_order("a", "b", "c")
 
 
 @pytest.mark.parametrize("after_s", [0.05, 0.3, 1.0, 2.5])
@@ -100,7 +85,7 @@ def test_a_node_that_leaves_during_a_resize(home: House, after_s: float) -> None
     state = home.pilot(40)
     assert {node_of(n) for n in state.active[0].nodes} == {"n1", "n3"}
     assert [what for what, _, _ in home.launcher.orders].count("start") == 1, "it went on"
-    assert_in_order(home, "a")
+    home.assert_in_order("a")
 
 
 def test_a_pilot_that_stood_still_asks_before_it_gives_anything_away(home: House) -> None:
@@ -117,7 +102,7 @@ def test_a_pilot_that_stood_still_asks_before_it_gives_anything_away(home: House
     state = home.pilot(60)
     assert len(home.cluster.acquired) == 2, "nothing was given back and taken again"
     assert len(state.active[0].nodes) == 2
-    assert_in_order(home, "a")
+    home.assert_in_order("a")
 
 
 def test_every_change_of_a_trainer_is_answered_by_a_row_of_the_journal(home: House) -> None:
@@ -126,12 +111,11 @@ def test_every_change_of_a_trainer_is_answered_by_a_row_of_the_journal(home: Hou
     home.at(8, lambda: [home.cluster.take(node) for node in ("n1", "n2")])
     home.at(9, lambda: home.cluster.give("n1"))
     home.pilot(30)
-    with closing(home.store()) as store:
-        rows = list(entries(store))
-        left = [c for e in rows for c in e.event.changes if isinstance(c, PoolChanged) and c.left]
-        assert [len(c.left) for c in left] == [2], "all nodes at once are one event"
-        assert all(e.event.at_s >= START_S for e in rows)
-        given = [nodes for e in rows for nodes in e.plan.nodes]
+    rows = home.entries()
+    left = [c for e in rows for c in e.event.changes if isinstance(c, PoolChanged) and c.left]
+    assert [len(c.left) for c in left] == [2], "all nodes at once are one event"
+    assert all(e.event.at_s >= START_S for e in rows)
+    given = [nodes for e in rows for nodes in e.plan.nodes]
     ordered = {nodes for what, _, nodes in home.launcher.orders if what in ("start", "order") and nodes}
     assert ordered <= set(given), "no order without a decision"
-    assert_in_order(home, "a")
+    home.assert_in_order("a")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Availability, Device, Idle, NodeView
 from bftrainer.domain.state import State
 from bftrainer.errors import InputFileError
-from bftrainer.live.rerun import decide_again
-from bftrainer.persistence.journal import entries
 from bftrainer.protocol.hosts_file import format_hosts
 
 GPU: dict[str, Any] = {"unit": "gpu", "holder": "slurm"}
@@ -64,12 +61,11 @@ def test_trainers_get_gpus_of_idle_nodes_and_a_holder_leaves_with_all_of_them(tm
     assert every == [f"n{node}{gpu}" for node in (1, 2) for gpu in range(4)], "each GPU once"
     assert sum(sizes(state).values()) == 4
     assert not home.launcher.overlaps
-    with closing(home.store()) as store:
-        assert [v.differs for v in decide_again(store) if v.differs] == []
-        left = [e.event for e in entries(store) if any(getattr(c, "left", ()) for c in e.event.changes)]
-        (change,) = [c for c in left[0].changes if getattr(c, "left", ())]
-        assert {name.partition("#")[0] for name in change.left} == {"n1"}
-        assert len(change.left) == 4
+    assert home.differences() == []
+    left = [e.event for e in home.entries() if any(getattr(c, "left", ()) for c in e.event.changes)]
+    (change,) = [c for c in left[0].changes if getattr(c, "left", ())]
+    assert {name.partition("#")[0] for name in change.left} == {"n1"}
+    assert len(change.left) == 4
 
 
 def test_a_worker_that_is_killed_takes_its_part_with_it_and_demand_counts_gpus(tmp_path: Path) -> None:
@@ -91,11 +87,10 @@ def story(path: Path, seed: int, by: bool) -> list[tuple[float, tuple[frozenset[
         one = (by_gpu if by else spec)(f"t{number}", chance.randint(1, 5), priority=chance.choice([1.0, 2.0]))
         home.at(chance.uniform(0, 40), lambda one=one: home.submit(one))
     home.pilot(90)
-    with closing(home.store()) as store:
-        return [
-            (e.event.at_s, tuple(frozenset(n.partition(".")[0] for n in nodes) for nodes in e.plan.nodes))
-            for e in entries(store)
-        ]
+    return [
+        (e.event.at_s, tuple(frozenset(n.partition(".")[0] for n in nodes) for nodes in e.plan.nodes))
+        for e in home.entries()
+    ]
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -26,9 +26,8 @@ BEAT_S = 6.0
 
 @pytest.fixture
 def on(tmp_path: Path) -> Iterator[Machine]:
-    it = machine(tmp_path, [(0.0, "n1 n2", ""), (3600.0, "", "n1")])
-    yield it
-    it.close()
+    with machine(tmp_path, "n1 n2") as it:
+        yield it
 
 
 def submit_without_a_rate(on: Machine, name: str) -> None:
@@ -46,10 +45,6 @@ def both_train(on: Machine) -> subprocess.Popen[bytes]:
     pilot = on.pilot()
     eventually(lambda: len(on.steps("good")) > 3 and len(on.steps("bad")) > 3, 60)
     return pilot
-
-
-def said(on: Machine) -> str:
-    return "\n".join(str(row["text"]) for row in on.rows("events", "-n", 1000))
 
 
 def trains_on(on: Machine, name: str, pilot: subprocess.Popen[bytes], seconds: float = BEAT_S) -> None:
@@ -106,9 +101,9 @@ def events(on: Machine) -> None:
 def test_lines_that_cannot_be_used_are_noted_and_both_train_on(on: Machine) -> None:
     pilot = both_train(on)
     for write in (numbers, lines, events):
-        noted = said(on).count("report not used: ")
+        noted = on.said().count("report not used: ")
         write(on)
-        eventually(lambda: said(on).count("report not used: ") > noted, 60)  # noqa: B023
+        eventually(lambda: on.said().count("report not used: ") > noted, 60)  # noqa: B023
     trains_on(on, "good", pilot)
     trains_on(on, "bad", pilot, 0.5)
     # The lines are still there when the next pilot comes.
@@ -168,6 +163,6 @@ def test_a_driver_of_another_version_fails_its_trainer_which_starts_again(on: Ma
     eventually(lambda: on.steps("bad")[-1][0] > incarnation or pilot.poll() is not None, 60)
     trains_on(on, "good", pilot, 1.0)
     assert not is_alive(old)
-    assert "its driver cannot be adopted: " in said(on)
+    assert "its driver cannot be adopted: " in on.said()
     assert json.loads(path.read_text())["version"] == 1
     on.end(pilot)

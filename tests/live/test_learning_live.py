@@ -14,9 +14,7 @@ from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, State
 from bftrainer.live.decision_maker import limited_costs
-from bftrainer.live.rerun import decide_again
 from bftrainer.live.trainers.meter import MeterReading, read
-from bftrainer.persistence.journal import entries, last_state
 from bftrainer.persistence.registry import Submission
 from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.protocol.driver_events import EventLine, Running
@@ -179,11 +177,6 @@ def active(state: State, name: str) -> Active:
     return next(a for a in state.active if a.trainer.id == name)
 
 
-def differs(home: House) -> list[str]:
-    with closing(home.store()) as store:
-        return [v.differs for v in decide_again(store)]
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> House:
     return house(tmp_path / "state", learning={"window_s": 5.0}, decisions={"objective": "relative-speed"})
@@ -200,12 +193,11 @@ def test_a_wrong_curve_is_corrected_within_three_rescales(home: House) -> None:
     assert len(active(state, "honest").nodes) == 4
     believed = active(state, "boasts").trainer.curve
     assert all(believed.at(n) == pytest.approx(10.0 * n, rel=0.05) for n in (1, 2, 4))
-    with closing(home.store()) as store:
-        log = list(entries(store))
+    log = home.entries()
     orders = [o for o in home.launcher.orders if o[1] == "boasts" and o[0] in ("start", "order", "stop")]
     assert 1 <= len(orders) <= 3 + 1, "three rescales, and the pilot's end"
     assert any(entry.event.measured for entry in log), "measurements are part of the journal"
-    assert not any(differs(home)), "and prove the decisions again"
+    assert not home.differences(), "and prove the decisions again"
 
 
 def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_known(home: House) -> None:
@@ -217,13 +209,12 @@ def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_know
     assert nodes >= 1
     assert active(state, "a").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05)
     home.submit(blank("b", model="net"))
-    with closing(home.store()) as store:
-        known = dict((last_state(store) or State(1)).measurements)
+    known = dict(home.last_state().measurements)
     assert list(known) == [f"model net of {own_name()}"]
     home.launcher.finish("a")
     state = home.pilot(4)
     assert active(state, "b").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05), "before it ever ran"
-    assert not any(differs(home))
+    assert not home.differences()
 
 
 def test_what_one_user_measured_is_not_anothers(home: House) -> None:
@@ -236,11 +227,10 @@ def test_what_one_user_measured_is_not_anothers(home: House) -> None:
         assert all(RegistryWriter(store).add_all([Submission(other, "them", "b.json")], home.clock.now_s()))
     home.launcher.finish("a")
     home.pilot(40)
-    with closing(home.store()) as store:
-        assert [key for key, _ in (last_state(store) or State(1)).measurements] == [
-            f"model net of {own_name()}",
-            "model net of them",
-        ]
+    assert [key for key, _ in home.last_state().measurements] == [
+        f"model net of {own_name()}",
+        "model net of them",
+    ]
 
 
 def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
@@ -251,8 +241,7 @@ def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
     state = home.pilot(60)
     assert active(state, "a").trainer.curve.at(4) == 400.0
     assert state.measurements == ()
-    with closing(home.store()) as store:
-        assert not any(entry.event.measured for entry in entries(store))
+    assert not any(entry.event.measured for entry in home.entries())
 
 
 def test_costs_beyond_the_forward_time_are_noted_once_per_trainer() -> None:

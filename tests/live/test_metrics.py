@@ -202,9 +202,8 @@ def places_of(on: Machine) -> list[str]:
 @pytest.mark.slow
 def test_a_crowd_of_strangers_at_the_port_does_not_end_the_pilot(tmp_path: Path) -> None:
     config = CONFIG + '[metrics]\nport = 0\ntoken_file = "token"\n'
-    on: Machine = machine(tmp_path, [(0.0, "n1 n2", ""), (3600.0, "", "n1")], config)
-    given_token(on.state)
-    try:
+    with machine(tmp_path, "n1 n2", config) as on:
+        given_token(on.state)
         pilot = on.pilot()
         eventually(on.state_is_there, 40)
         eventually(lambda: places_of(on), 40)
@@ -219,16 +218,13 @@ def test_a_crowd_of_strangers_at_the_port_does_not_end_the_pilot(tmp_path: Path)
             eventually(lambda: get(port, Authorization="Bearer 0123456789abcdef")[0] == 200, 60)
             assert strangers.is_there()
         on.end(pilot)
-    finally:
-        on.close()
 
 
 def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path) -> None:
     config = CONFIG + '[metrics]\nport = 0\ntoken_file = "token"\n[log]\nformat = "json"\n'
-    on: Machine = machine(tmp_path, [(0.0, "n1 n2", ""), (3600.0, "", "n1")], config)
-    given_token(on.state)
-    token = {"Authorization": "Bearer 0123456789abcdef"}
-    try:
+    with machine(tmp_path, "n1 n2", config) as on:
+        given_token(on.state)
+        token = {"Authorization": "Bearer 0123456789abcdef"}
         on.submit("a", 100_000)
         pilot = on.pilot()
         eventually(lambda: on.status("a") == "running", 40)
@@ -248,8 +244,6 @@ def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path
         assert told[-1]["counts"].keys() <= {"a"}
         assert {"pilot", "decision", "trainer", "node"} <= {line["event"] for line in lines}
         assert sum(found[name] for name in found if name.startswith("bftrainer_decisions_total")) <= decisions
-    finally:
-        on.close()
 
 
 def test_the_dashboard_asks_only_for_what_there_is(store: Store) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes_live import FakeClock
 from live_house import spec
-from live_machine import CONFIG, Machine, eventually, machine
+from live_machine import CONFIG, eventually, machine
 
 from bftrainer.config.pilot import NoticesConfig, PilotConfig
 from bftrainer.config.validation import check_table
@@ -165,10 +165,7 @@ def test_a_real_pilot_tells(tmp_path: Path) -> None:
     program = tmp_path / "tell.py"
     program.write_text(f"import sys; open({str(tmp_path / 'told')!r}, 'a').write(sys.stdin.read())")
     command = json.dumps([sys.executable, str(program)])
-    on: Machine = machine(
-        tmp_path, [(0.0, "n1", ""), (3600.0, "", "n1")], f"{CONFIG}\n[notices]\non_event = {command}\n"
-    )
-    try:
+    with machine(tmp_path, "n1", f"{CONFIG}\n[notices]\non_event = {command}\n") as on:
         on.submit("a", 5)
         pilot = on.pilot()
         eventually((tmp_path / "told").exists, 40)
@@ -176,8 +173,6 @@ def test_a_real_pilot_tells(tmp_path: Path) -> None:
         told = json.loads((tmp_path / "told").read_text())
         assert told["event"] == "done"
         assert told["held_node_h"] > 0, "all that it has used, also since the last heartbeat"
-    finally:
-        on.close()
 
 
 def test_a_trainer_s_own_command_is_told_instead_and_its_failure_ends_nothing(store: Store, tmp_path: Path) -> None:

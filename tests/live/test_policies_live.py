@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from live_house import House, house, spec
-
-from bftrainer.live.rerun import decide_again
-from bftrainer.persistence.registry import Registry
-
-
-def notes(home: House) -> str:
-    with closing(home.store()) as store:
-        return "\n".join(f"{n.kind} {n.subject} {n.text}" for n in Registry(store).notes(1000))
+from live_house import house, spec
 
 
 @pytest.mark.parametrize(
@@ -31,8 +22,9 @@ def test_a_trainer_that_does_not_say_enough_is_refused_and_the_others_run(
     state = home.pilot(20)
     assert [a.trainer.id for a in state.active] == ["telling"]
     assert [len(a.nodes) for a in state.active] == [2]
-    assert f"submission of 'silent' rejected: trainer silent: policy {policy} requires" in notes(home)
-    assert lacks in notes(home)
+    said = "\n".join(home.notes())
+    assert f"submission of 'silent' rejected: trainer silent: policy {policy} requires" in said
+    assert lacks in said
 
 
 @pytest.mark.parametrize(
@@ -58,7 +50,5 @@ def test_each_runs_live_and_its_journal_repeats_its_decisions(tmp_path: Path, po
     state = home.pilot(20)
     assert sum(len(a.nodes) for a in state.active) == 4
     home.pilot(20)  # one that comes back finds the policy's memory
-    with closing(home.store()) as store:
-        verdicts = decide_again(store)
-        assert verdicts
-        assert not any(v.differs for v in verdicts)
+    assert home.entries()
+    assert not home.differences()

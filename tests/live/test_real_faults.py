@@ -18,22 +18,12 @@ from patience import PATIENCE
 from bftrainer.system.processes import ProcessId, identify, send, with_variable
 
 HERE = Path(__file__).parent
-THREE = [(0.0, "n1 n2 n3", ""), (3600.0, "", "n1")]
 
 
 @pytest.fixture
 def on(tmp_path: Path) -> Iterator[Machine]:
-    it = machine(tmp_path, THREE, CONFIG + "[workers]\nhang_s = 8\n")
-    yield it
-    it.close()
-
-
-def assert_in_order(on: Machine) -> None:
-    """Nothing is held, nothing runs, nothing waits unread, and the journal explains every decision."""
-    eventually(lambda: not on.processes())
-    assert list((on.state / "spool").glob("*.json")) == []
-    assert all(row["released_s"] is not None for row in on.rows("nodes", "--all"))
-    assert "0 differ" in on.bftrainer_replay()
+    with machine(tmp_path, "n1 n2 n3", CONFIG + "[workers]\nhang_s = 8\n") as it:
+        yield it
 
 
 def events(on: Machine, name: str) -> list[dict[str, object]]:
@@ -61,11 +51,6 @@ def fragments(on: Machine) -> set[str]:
     return {str(row["fragment"]) for row in on.rows("nodes") if row["taken_s"] is not None}
 
 
-def trains_on(on: Machine, name: str, steps: int = 20, seconds: float = 40.0) -> None:
-    count = len(on.steps(name))
-    eventually(lambda: len(on.steps(name)) >= count + steps, seconds)
-
-
 @pytest.mark.parametrize(("how", "rank"), [(signal.SIGKILL, 1), (signal.SIGSTOP, 0)])
 def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
     on: Machine, how: signal.Signals, rank: int
@@ -74,7 +59,7 @@ def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
     on.submit("a", 100_000, 0.05, 2)
     on.pilot()
     eventually(lambda: world_size(on, "a") == 2, 40)
-    trains_on(on, "a", 5)
+    on.trains_on("a", 5)
     count = len(events(on, "a"))
     assert send(worker(on, "a", rank), how)
     eventually(lambda: any(e["event"] == "worker_exited" for e in events(on, "a")[count:]), 60)
@@ -82,12 +67,12 @@ def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
         why = "hung: no report for 8 s (hang_s)"
         eventually(lambda: any(why in str(row) for row in on.rows("list")), 60)
         assert any(why in str(row) for row in on.rows("events", "-n", 500))
-    trains_on(on, "a")
+    on.trains_on("a")
     eventually(lambda: world_size(on, "a") == 2, 60)
-    trains_on(on, "a", 5)
+    on.trains_on("a", 5)
     on.end(on.children[-1])
     assert_contiguous(on.steps("a"))
-    assert_in_order(on)
+    on.assert_in_order()
 
 
 def test_a_worker_that_ignores_everything_is_ended_with_its_children(on: Machine) -> None:
@@ -102,7 +87,7 @@ def test_a_worker_that_ignores_everything_is_ended_with_its_children(on: Machine
     eventually(lambda: on.status("deaf") == "cancelled", 40)
     eventually(lambda: identify(int(up.read_text())) is None, 40)
     on.end(on.children[-1])
-    assert_in_order(on)
+    on.assert_in_order()
 
 
 def test_a_pilot_stopped_for_its_lease_keeps_its_nodes(on: Machine) -> None:
@@ -118,12 +103,12 @@ def test_a_pilot_stopped_for_its_lease_keeps_its_nodes(on: Machine) -> None:
     time.sleep(6.0)
     assert len(on.steps("a")) > count, "the trainer goes on"
     os.kill(pilot.pid, signal.SIGCONT)
-    trains_on(on, "a")
+    on.trains_on("a")
     assert fragments(on) == before
     assert world_size(on, "a") == 2
     on.end(on.children[-1])
     assert_contiguous(on.steps("a"))
-    assert_in_order(on)
+    on.assert_in_order()
 
 
 def test_a_full_disk_ends_the_pilot_and_nothing_else(on: Machine) -> None:
@@ -138,13 +123,13 @@ def test_a_full_disk_ends_the_pilot_and_nothing_else(on: Machine) -> None:
     said = [line for line in (on.work / "pilot.log").read_text().splitlines() if not line.startswith("20")]
     assert len(said) == 1, said
     assert said[0].startswith("bftrainer: ")
-    trains_on(on, "a", 5)
+    on.trains_on("a", 5)
     # The submission waits on its disk until somebody reads it.
     on.submit("b", 10, 0.02, 1)
     on.pilot()
     eventually(lambda: on.status("b") == "done", 60)
     assert before <= fragments(on), "back within its lease it finds what it held"
-    trains_on(on, "a", 5)
+    on.trains_on("a", 5)
     on.end(on.children[-1])
     assert_contiguous(on.steps("a"))
-    assert_in_order(on)
+    on.assert_in_order()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,8 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.live.reload import FIXED, changed, merged
-from bftrainer.live.rerun import decide_again
 from bftrainer.live.site_plugin import build_site, reconfigure
 from bftrainer.persistence.journal import Settings
-from bftrainer.persistence.registry import Registry
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
 
@@ -31,9 +28,8 @@ def home(tmp_path: Path) -> House:
 
 
 def reloads(home: House) -> list[str]:
-    with closing(home.store()) as store:
-        assert [v.differs for v in decide_again(store) if v.differs] == [], "the journal decides the same again"
-        return [n.text for n in Registry(store).notes(1000) if n.kind == "reload"]
+    assert home.differences() == [], "the journal decides the same again"
+    return home.noted("reload")
 
 
 def held(home: House) -> list[str]:
@@ -72,8 +68,7 @@ def test_a_lower_cap_gives_nodes_back_and_a_higher_one_takes_them(home: House) -
     home.pilot(45)
     assert seen == [4, 2, 3]
     assert not home.launcher.overlaps
-    with closing(home.store()) as store:
-        assert sum(f.reason == "above nodes.max_nodes" for f in Registry(store).fragments()) == 2
+    assert sum(f.reason == "above nodes.max_nodes" for f in home.fragments()) == 2
     reloads(home)
 
 
@@ -145,8 +140,7 @@ def test_every_key_is_either_taken_or_kept() -> None:
 
 
 def test_a_real_pilot_is_sent_sighup(tmp_path: Path) -> None:
-    on = machine(tmp_path, [(0.0, "n1 n2 n3", ""), (3600.0, "", "n1")])
-    try:
+    with machine(tmp_path, "n1 n2 n3") as on:
         on.submit("a", 100_000, 0.05, 3)
         pilot = on.pilot()
         eventually(on.state_is_there)
@@ -162,8 +156,6 @@ def test_a_real_pilot_is_sent_sighup(tmp_path: Path) -> None:
         assert "changed: nodes.exclude; unchanged until the pilot is restarted: nodes.slots" in said
         on.end(pilot)
         assert "0 differ" in on.bftrainer_replay()
-    finally:
-        on.close()
 
 
 def test_options_of_holders_to_come_are_taken_and_their_partition_stays(tmp_path: Path) -> None:

@@ -102,8 +102,7 @@ def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
     home.at(5, lambda: home.reload(nodes={"hosts": ["node[01-05]"]}))
     home.at(10, lambda: home.reload(nodes={"hosts": ["node[01-04]"]}))
     home.pilot(15)
-    with closing(home.store()) as store:
-        first, second = (n.text for n in Registry(store).notes() if n.kind == "reload")
+    first, second = home.noted("reload")
     assert first.startswith(
         "rejected, the old configuration remains in effect: nodes.hosts: node05 also in the list of"
     )
@@ -118,9 +117,8 @@ def test_a_pilot_that_comes_later_and_claims_ours_is_said_once(tmp_path: Path) -
     home.at(5, lambda: setattr(home.neighbours, "others", (other("node04"),)))
     home.at(15, lambda: setattr(home.neighbours, "others", ()))
     home.pilot(20)
-    with closing(home.store()) as store:
-        (note,) = (n for n in Registry(store).notes() if n.kind == "hosts")
-    assert note.text.startswith("nodes.hosts: node04 also in the list of pilot theirs-1 of bea")
+    (note,) = home.noted("hosts")
+    assert note.startswith("nodes.hosts: node04 also in the list of pilot theirs-1 of bea")
 
 
 def held(home: House) -> int:
@@ -145,8 +143,7 @@ def test_the_shared_cap_counts_everybodys_holders(tmp_path: Path) -> None:
     home.at(60, lambda: seen.append(held(home)))
     home.pilot(65)
     assert seen == [3, 5, 3, 3]
-    with closing(home.store()) as store:
-        assert sum(f.reason == "above nodes.site_max_nodes" for f in Registry(store).fragments()) == 2
+    assert sum(f.reason == "above nodes.site_max_nodes" for f in home.fragments()) == 2
 
 
 def test_without_a_shared_cap_nobody_is_asked(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from contract.test_node_holder import (  # noqa: F401  # collected here with the
     test_while_the_scheduler_is_silent_nothing_is_gone,
     test_without_a_pilot_the_lease_lapses,
 )
+from fakes_live import FakeClock, FakeCluster
 from patience import PATIENCE
 
 from bftrainer.config.pilot import PilotConfig, TraceConfig, commented_default, read_config
@@ -204,16 +205,52 @@ class Local:
             time.sleep(0.05)
 
 
+class Faked:
+    """The cluster in memory of the pilot's other tests."""
+
+    def __init__(self) -> None:
+        self.made = FakeCluster(FakeClock(), set(NODES))
+        self.nodes, self.scheduler, self.children = NODES, self.made, list[subprocess.Popen[bytes]]()
+        self.on = list[str]()
+
+    def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder:
+        return self.made
+
+    def main_job(self, size: int, minutes: int) -> str:
+        for node in NODES[:size]:
+            self.made.take(node)
+        return "1"
+
+    def go_silent(self) -> None:
+        self.made.down = True
+
+    def answer_again(self) -> None:
+        self.made.down = False
+
+    def start_worker(self, fragment: Fragment, script: str = "") -> None:
+        self.on.append(fragment.name)
+
+    def workers(self) -> int:
+        held = {f.name for f in self.made.fragments.values() if f.phase is FragmentPhase.READY}
+        return sum(name in held - self.made.cleared for name in self.on)
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        while not condition():
+            assert self.made.clock.elapsed_s() < 60, f"waited in vain for {what}"
+            self.made.clock.sleep(0.5)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Nobody takes a node out of an allocation, and its job's end ends everything: those two tests are for trace alone."""
+    """Nobody takes a node out of an allocation, and its job's end ends everything; the fake knows no leases."""
     if "cluster" in metafunc.fixturenames:
-        only_trace = any(word in metafunc.function.__name__ for word in ("main_job", "lease"))
-        metafunc.parametrize("cluster", ["trace"] if only_trace else ["trace", "allocation"], indirect=True)
+        name = metafunc.function.__name__
+        left_out = {"allocation"} if "main_job" in name else {"allocation", "fake"} if "lease" in name else set()
+        metafunc.parametrize("cluster", sorted({"trace", "allocation", "fake"} - left_out), indirect=True)
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Local]:
-    local = Local(request.param, tmp_path)
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Local | Faked]:
+    local = Faked() if request.param == "fake" else Local(request.param, tmp_path)
     yield local
     # The machines would go on until there is nothing left to watch.
     for child in [*local.children, *trace_machine._started]:
@@ -222,7 +259,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Local]:
         child.wait()
 
 
-def test_a_successor_finds_the_fragments(cluster: Local) -> None:
+def test_a_successor_finds_the_fragments(cluster: Local | Faked) -> None:
     before = hold(cluster, 2)  # type: ignore[arg-type]
     successor = cluster.holder()
     assert [f.name for f in successor.poll()] == sorted(before.latest)

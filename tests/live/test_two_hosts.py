@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from horovod_trainer import SITE
-from live_machine import CONFIG, STEPPER, Machine, event_log, eventually
+from live_machine import STEPPER, Machine, eventually, machine
 from two_hosts import TwoHosts, two_hosts
 
 from bftrainer.config.trainer_file import TrainerSpec, settle
@@ -53,41 +54,42 @@ def test_the_file_system_remembers_what_was_missing_and_open_asks_the_server(hos
     assert (hosts.other / "early").read_text() == "other", "replaced by rename"
 
 
+@contextmanager
+def holding(hosts: TwoHosts) -> Iterator[subprocess.Popen[bytes]]:
+    """A payload on the other host."""
+    environment = {**os.environ, "SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
+    argv = [sys.executable, payload.__file__, str(hosts.other / "holders"), "600"]
+    held = subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        yield held
+    finally:
+        held.kill()
+        held.wait()
+
+
 def test_the_marks_of_a_payload_are_seen_and_it_sees_its_lease(hosts: TwoHosts) -> None:
     files = HolderFiles(hosts.one / "holders")
     files.hold(NAME)
     files.renew()
     assert not files.ready(NAME)
     assert files.leaving(NAME) is None
-    environment = {**os.environ, "SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
-    argv = [sys.executable, payload.__file__, str(hosts.other / "holders"), "600"]
-    held = subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL)
-    try:
+    with holding(hosts) as held:
         eventually(lambda: files.ready(NAME))
         assert files.leaving(NAME) is None
         held.send_signal(signal.SIGTERM)
         eventually(lambda: files.leaving(NAME) is not None)
         assert "SIGTERM" in str(files.leaving(NAME))
-    finally:
-        held.kill()
-        held.wait()
 
 
 def test_a_payload_that_starts_before_its_pilot_has_written_the_lease_sees_the_release(hosts: TwoHosts) -> None:
     files = HolderFiles(hosts.one / "holders")
-    environment = {**os.environ, "SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
-    argv = [sys.executable, payload.__file__, str(hosts.other / "holders"), "600"]
-    held = subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL)
-    try:
+    with holding(hosts) as held:
         eventually((hosts.one.parent / "behind" / "holders" / NAME / "lease").exists)
         files.hold(NAME)
         eventually(lambda: files.ready(NAME))
         files.mark_released(NAME)
         assert held.wait(60) == 0
         eventually(lambda: "released" in str(files.leaving(NAME)))
-    finally:
-        held.kill()
-        held.wait()
 
 
 def test_a_request_from_another_host_is_seen_by_a_pilot_that_has_looked_before(hosts: TwoHosts) -> None:
@@ -140,21 +142,14 @@ def test_a_trainer_on_another_host_checkpoints_at_a_rescale_and_at_a_stop(hosts:
 
 
 def test_a_pilot_trains_what_another_host_submits(hosts: TwoHosts, tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    state = hosts.one / "state"
-    state.mkdir(mode=0o700)
-    (state / "bftrainer.toml").write_text(CONFIG)
-    (state / "log.csv").write_text(event_log([(0.0, "n1 n2", ""), (3600.0, "", "n1")]))
-    on, far = Machine(state, work), Machine(hosts.other / "state", work)
-    try:
+    on = machine(tmp_path, "n1 n2", state=hosts.one / "state")
+    far = Machine(hosts.other / "state", on.work)
+    with on:
         pilot = on.pilot()
         eventually(on.state_is_there, 60)
         far.submit("a", 100)
         eventually(lambda: on.status("a") == "done" or pilot.poll() is not None, 120)
-        assert pilot.poll() is None, (work / "pilot.log").read_text()
+        assert pilot.poll() is None, (on.work / "pilot.log").read_text()
         assert far.status("a") == "done"
         assert [step for _, step in on.steps("a")] == list(range(1, 101))
         on.end(pilot)
-    finally:
-        on.close()

@@ -13,8 +13,6 @@ from live_house import House, house, spec
 
 from bftrainer.domain.fragment_names import id_of
 from bftrainer.errors import StoreError
-from bftrainer.persistence.journal import entries
-from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import RequestKind
 from bftrainer.protocol.reports import Ending
 
@@ -44,8 +42,7 @@ def test_a_preempted_node_leaves_at_once_and_the_trainer_goes_on(home: House) ->
     home.pilot(15)
     taken = next(i for i, (what, _, nodes) in enumerate(home.launcher.orders) if what == "order" and len(nodes) == 1)
     assert all(node.startswith("n2") for node in home.launcher.orders[taken][2])
-    with closing(home.store()) as store:
-        record = next(f for f in Registry(store).fragments() if f.node == "n1")
+    record = next(f for f in home.fragments() if f.node == "n1")
     assert record.asked_back_s is not None
     assert abs(record.asked_back_s - START_S - 10) < 0.5, "heard within the file poll, not the scheduler's"
 
@@ -73,8 +70,7 @@ def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(hom
     home.at(5, lambda: home.cluster.give("n1"))
     home.pilot(20)
     assert home.cluster.acquired == ["n1#1", "n1#2"]
-    with closing(home.store()) as store:
-        first, second = Registry(store).fragments()
+    first, second = home.fragments()
     assert second.asked_s - (first.released_s or 0) >= 5.0, "a node that flaps is left alone for a while"
 
 
@@ -120,8 +116,7 @@ def test_a_script_that_fails_at_once_backs_off_then_fails_with_its_last_lines(ho
     starts = [w for w, _, _ in home.launcher.orders if w == "start"]
     assert len(starts) == 4
     assert home.status("a") == "failed"
-    with closing(home.store()) as store:
-        assert "boom" in Registry(store).trainer("a").reason
+    assert "boom" in home.trainer("a").reason
     assert len(home.cluster.acquired) <= 4, "a broken script does not keep taking nodes"
 
 
@@ -149,8 +144,7 @@ def test_what_counts_as_progress_survives_the_death_of_a_pilot(home: House) -> N
         home.after_tick = lambda: None
         home.at(5, lambda half=half: fails_at(half + 10.0))  # type: ignore[misc]
         home.pilot(8)
-    with closing(home.store()) as store:
-        trainer = Registry(store).trainer("a")
+    trainer = home.trainer("a")
     assert (trainer.status.value, trainer.failures, trainer.samples_at_failure) == ("failed", 4, 100.0)
 
 
@@ -223,10 +217,9 @@ def test_samples_reach_the_decision(home: House) -> None:
     home.at(6, lambda: home.submit(spec("b", max_nodes=1)))
     state = home.pilot(8)
     assert next(a.samples_done for a in state.active if a.trainer.id == "a") == 400.0
-    with closing(home.store()) as store:
-        last = list(entries(store))[-1]
-        assert ("a", 400.0) in last.event.samples_done
-        assert Registry(store).trainer("a").held_node_s > 0
+    last = home.entries()[-1]
+    assert ("a", 400.0) in last.event.samples_done
+    assert home.trainer("a").held_node_s > 0
 
 
 @pytest.mark.parametrize(("poll_s", "answers_s", "listed_s"), [(1, 8, 8), (3, 14, 21.5)])
@@ -248,8 +241,7 @@ def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_i
     assert [len(a.nodes) for a in state.active] == [2]
     later = home.launcher.orders[len(before) :]
     assert [(w, len(nodes)) for w, _, nodes in later] == [("order", 2), ("stop", 0)], "training was not disturbed"
-    with closing(home.store()) as store:
-        assert len(Registry(store).fragments()) == 2
+    assert len(home.fragments()) == 2
 
 
 def test_a_pilot_that_is_told_to_end_before_it_knows_its_predecessors_nodes_releases_them(home: House) -> None:
@@ -260,8 +252,7 @@ def test_a_pilot_that_is_told_to_end_before_it_knows_its_predecessors_nodes_rele
     home.clock.after(1.5, lambda: setattr(home.cluster, "fragments", hidden))
     home.pilot(0.5)
     assert len(home.cluster.released) == 2
-    with closing(home.store()) as store:
-        assert all(f.released_s is not None for f in Registry(store).fragments())
+    assert all(f.released_s is not None for f in home.fragments())
 
 
 def test_orphans_on_fragments_that_no_driver_has_are_ended(home: House) -> None:
@@ -274,8 +265,7 @@ def test_orphans_on_fragments_that_no_driver_has_are_ended(home: House) -> None:
     assert len(home.cluster.cleared) == 2
     assert home.launcher.orders[before][:2] == ("start", "a"), "at once: its driver died with the pilot's job"
     assert len(home.cluster.acquired) == 2, "its nodes were kept"
-    with closing(home.store()) as store:
-        assert Registry(store).trainer("a").failures == 0
+    assert home.trainer("a").failures == 0
     assert not home.differences()
 
 
@@ -338,8 +328,7 @@ def test_ranks_that_disagree_are_a_remark_and_a_note_that_outlives_the_run(home:
     home.pilot(65)
     text = "training is wrong, weights differ at step 3: rank 0 has 5, rank 1 has 7 (docs/training.md)"
     assert seen == [text, ""]
-    with closing(home.store()) as store:
-        assert [note.text for note in Registry(store).notes() if note.kind == "report"] == [text]
+    assert home.noted("report") == [text]
 
 
 def test_the_remark_on_a_failure_is_the_error_and_the_note_has_the_rest(home: House) -> None:
@@ -353,11 +342,8 @@ def test_the_remark_on_a_failure_is_the_error_and_the_note_has_the_rest(home: Ho
     home.submit(spec("a", max_nodes=1))
     home.at(10, lambda: home.launcher._end("a", Ending.FAILED, "status 1", tail))
     home.pilot(12)
-    with closing(home.store()) as store:
-        registry = Registry(store)
-        assert registry.trainer("a").reason == "failed 1 time, will be retried: status 1: ValueError: no data"
-        (note,) = (note.text for note in registry.notes() if note.kind == "failure")
-        assert note == f"status 1: {' | '.join(tail)}"
+    assert home.trainer("a").reason == "failed 1 time, will be retried: status 1: ValueError: no data"
+    assert home.noted("failure") == [f"status 1: {' | '.join(tail)}"]
 
 
 def test_nobody_has_a_node_of_another_trainer_released(home: House) -> None:
@@ -372,8 +358,7 @@ def test_nobody_has_a_node_of_another_trainer_released(home: House) -> None:
     home.at(10, forge)
     home.at(11, lambda: home.launcher.progress("b", 5.0))
     home.pilot(14)
-    with closing(home.store()) as store:
-        released = [f.reason for f in Registry(store).fragments() if "was killed" in f.reason]
+    released = [f.reason for f in home.fragments() if "was killed" in f.reason]
     assert len(released) == 1, "its own"
 
 
@@ -390,8 +375,7 @@ def test_rows_of_an_earlier_version_do_not_bring_the_pilot_down(home: House) -> 
     state = home.pilot(20)
     assert {a.trainer.id: (len(a.nodes), a.samples_done) for a in state.active} == {"a": (1, 0.0), "b": (1, 0.0)}
     assert home.status("old") == "failed"
-    with closing(home.store()) as store:
-        assert "does not accept its submission: max_nodes" in Registry(store).trainer("old").reason
+    assert "does not accept its submission: max_nodes" in home.trainer("old").reason
 
 
 def test_a_spool_file_whose_name_is_no_unicode_is_noted(home: House) -> None:

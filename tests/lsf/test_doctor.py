@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from command_line import bftrainer
-
-sys.path.insert(0, str(Path(__file__).parent))
-from lab import Lab
+from lsf_lab import Lab
 
 CONFIG = '[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "none"\n'
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    lab = Lab(tmp_path / "lsf")
-    yield lab
-    lab.stop()
 
 
 def doctor(lab: Lab, config: str = CONFIG) -> tuple[int, str]:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from lab import Lab
+from lsf_lab import Lab
 
 from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
@@ -19,13 +14,6 @@ from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.observe import LsfScheduler, pending_argv, queue_problems
 
 OURS = PilotJobs(partitions=frozenset({"idle"}))
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    lab = Lab(tmp_path / "lsf")
-    yield lab
-    lab.stop()
 
 
 def scheduler(lab: Lab, timeout_s: float = 60.0, **settings: object) -> LsfScheduler:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from lab import Lab, wait_until
+from lsf_lab import Lab, wait_until
 
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.live.site_plugin import batch_job
@@ -38,17 +34,14 @@ RECORD = """{
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    lab = Lab(tmp_path / "lsf", nodes=2)
+def here(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     for name, value in lab.env.items():
         monkeypatch.setenv(name, value)
-    yield lab
-    lab.stop()
+    return lab
 
 
 def running(lab: Lab) -> str:
-    text = lab.run("bsub", "-q", "normal", "-J", "p", "-W", "5", "sleep", "100")
-    job = text.partition("<")[2].partition(">")[0]
+    job = lab.bsub("-J", "p", "-W", "5", "sleep", "100")
     wait_until(lambda: lab.job(job)["stat"] == "RUN", "the job to run")
     return job
 
@@ -76,28 +69,28 @@ def test_what_cannot_be_read_is_refused() -> None:
         parse_job(RECORD.replace("1440.0", "fortnight"))
 
 
-def test_a_script_in_the_state_directory_goes_before_ours(lab: Lab, tmp_path: Path) -> None:
+def test_a_script_in_the_state_directory_goes_before_ours(here: Lab, tmp_path: Path) -> None:
     own = LsfPilotJob("1", tmp_path, SystemClock())
     assert own.script() == Path(__file__).parents[2] / "jobscripts" / "pilot.lsf"
     (tmp_path / "pilot.lsf").write_text("#!/bin/bash\n#BSUB -P mine\nsleep 100\n")
-    own = LsfPilotJob(running(lab), tmp_path, SystemClock())
-    successor = lab.job(own.submit_successor())
+    own = LsfPilotJob(running(here), tmp_path, SystemClock())
+    successor = here.job(own.submit_successor())
     assert (successor["stat"], successor["name"], successor["project"]) == ("PEND", "p", "mine")
 
 
 @pytest.mark.parametrize("kind", ["down-at-once", "truncated", "silent", "none"])
-def test_while_lsf_does_not_answer_nobody_knows_and_nothing_is_submitted(lab: Lab, tmp_path: Path, kind: str) -> None:
-    job = running(lab)
+def test_while_lsf_does_not_answer_nobody_knows_and_nothing_is_submitted(here: Lab, tmp_path: Path, kind: str) -> None:
+    job = running(here)
     own = LsfPilotJob(job, tmp_path, SystemClock())
-    lab.fault("bjobs", kind)
+    here.fault("bjobs", kind)
     assert job_is_gone(job) is None
     for question in (own.ends_s, own.submit_successor):
         with pytest.raises((CommandError, SchedulerError)):
             question()
-    lab.heal()
+    here.heal()
     assert job_is_gone(job) is False
     assert own.ends_s() is not None
-    lab.forget(job)
+    here.forget(job)
     assert job_is_gone(job) is True
 
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from lab import FINISHED, Lab, locked
 from live_machine import Machine, assert_contiguous, eventually, machine
+from lsf_lab import FINISHED, Lab, locked
 
 from bftrainer.system.processes import ProcessId, send, with_variable
 from bftrainer_adapters.on_node.payload import read
@@ -54,8 +52,7 @@ class Site:
 
     def start_pilot(self, *options: str) -> str:
         """By its job script; the job's id."""
-        text = self.lab.run("bsub", "-q", "normal", "-m", SERVICE, *options, stdin=SCRIPT.read_text())
-        return text.partition("<")[2].partition(">")[0]
+        return self.lab.bsub("-m", SERVICE, *options, stdin=SCRIPT.read_text())
 
     def pilot_process(self, job: str) -> ProcessId | None:
         """The pilot itself, not the script around it."""

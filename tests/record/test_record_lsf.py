@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "lsf"))
-sys.path.insert(0, str(Path(__file__).parent))
-from lab import Lab, wait_until
+from lsf_lab import Lab, wait_until
 from patience import PATIENCE
 from recording import Recording, changes_of, idle_at_the_end
 

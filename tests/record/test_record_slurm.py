@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from slurm_lab import Lab
-
-sys.path.insert(0, str(Path(__file__).parent))
 from recording import Recording, changes_of, idle_at_the_end
+from slurm_lab import Lab
 
 from bftrainer.cli.main import run
 from bftrainer_replay.analysis.characterize import characterize

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from command_line import bftrainer
-from fakes_cluster import FakeClock, FakeCluster
+from fakes_jobs import FakeClock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -313,30 +313,6 @@ def test_a_bad_row_is_refused_with_its_line(tmp_path: Path, row: str, complaint:
     with pytest.raises(InputFileError, match=r"idle\.csv:3: ") as caught:
         read_event_log(path)
     assert complaint in str(caught.value)
-
-
-def test_a_simulated_day_of_jobs_is_what_the_cluster_knows(tmp_path: Path, clock: FakeClock) -> None:
-    """Node-hours and fragments against the cluster's own list of jobs."""
-    cluster = FakeCluster(clock)
-    begun = clock.at_s
-    file = RecordFile(tmp_path / "idle.csv")
-    plan = {60: (3, 1800.0), 600: (8, 300.0), 4000: (2, 3000.0), 9000: (5, 35.0)}
-
-    def is_over() -> bool:
-        for at_s in [at for at in plan if clock.at_s - begun >= at]:
-            cluster.submit(*plan.pop(at_s))
-        return False
-
-    totals = ClusterRecorder(cluster, lambda seen: sample_of(seen, OURS), file, clock).run(12_000.0, is_over)
-    file.close()
-    found = characterize(cut(read_event_log(tmp_path / "idle.csv")))
-    busy = sum(job.size * job.length_s for job in cluster.jobs) / 3600
-    span_h = 11_990 / 3600
-    assert totals.looks == 1200
-    assert found.machine_nodes == 8
-    # Every job's begin and end is seen at most one look late.
-    assert found.node_hours == pytest.approx(8 * span_h - busy, abs=sum(job.size for job in cluster.jobs) * 10 / 3600)
-    assert found.idle_nodes_min == 0
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

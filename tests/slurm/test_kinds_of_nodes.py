@@ -145,16 +145,13 @@ def powered_down(lab: Lab) -> int:
 
 @pytest.mark.slow
 def test_nodes_that_are_left_are_powered_down_and_a_holder_powers_one_up(saving: Lab, tmp_path: Path) -> None:
-    it = machine(tmp_path, [], PILOT)
-    try:
+    with machine(tmp_path, [], PILOT) as it:
         it.submit("a", 100_000, 0.1, 4)
         pilot = it.pilot()
         wait_until(lambda: states(saving).count("allocated") == 4 - LEFT, "two holders")
         wait_until(lambda: powered_down(saving) == LEFT, "power saving", 60)
         assert states(saving).count("allocated") == 4 - LEFT, "the others are held"
         it.end(pilot)
-    finally:
-        it.close()
     cluster = RealSlurm(saving, tmp_path)
     seen = cluster.scheduler.observe()
     down = sorted(node.name for node in seen.nodes if node.availability is Availability.ASLEEP)

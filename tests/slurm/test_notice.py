@@ -19,15 +19,13 @@ def test_no_step_is_made_twice_when_nodes_are_preempted(beside: Machine, lab: La
     pilot = beside.pilot()
     eventually(beside.state_is_there)
     for _ in range(ROUNDS):
-        before = {str(row["node"]) for row in beside.rows("nodes") if row["trainer"] == "a"}
-        count = len(beside.steps("a"))
-        eventually(lambda: len(beside.steps("a")) > count + 20, 60)  # noqa: B023
-        taken = {str(row["node"]) for row in beside.rows("nodes") if row["trainer"] == "a"} or before
+        before = beside.of_trainer("a")
+        beside.trains_on("a", seconds=60)
+        taken = {*(beside.of_trainer("a") or before).values()}
         main = lab.submit("sleep 600", "-p", "main", f"-N{len(taken)}", "-w", ",".join(taken))
         eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", main, "-o", "%T"), 20)  # noqa: B023
         lab.run("scancel", main)
-    count = len(beside.steps("a"))
-    eventually(lambda: len(beside.steps("a")) > count + 20, 60)
+    beside.trains_on("a", seconds=60)
     beside.end(pilot)
     steps = beside.steps("a")
     assert [step for _, step in steps] == list(range(1, len(steps) + 1))

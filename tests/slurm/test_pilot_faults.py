@@ -19,21 +19,11 @@ STANDSTILL_S = 24.0
 """As long as a silent pilot's lease lasts, too."""
 
 
-def held(on: Machine) -> dict[str, str]:
-    """Fragments that the trainer has, and their nodes."""
-    return {str(r["fragment"]): str(r["node"]) for r in on.rows("nodes") if r["trainer"] == "a"}
-
-
-def trains_on(on: Machine, steps: int = 20) -> None:
-    count = len(on.steps("a"))
-    eventually(lambda: len(on.steps("a")) >= count + steps, 40)
-
-
 def trains_for(on: Machine, seconds: float) -> None:
     """Time passes, and steps are made until its end."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        trains_on(on, 5)
+        on.trains_on("a", 5)
         time.sleep(1)
 
 
@@ -50,25 +40,25 @@ def test_one_fault_after_the_other(beside: Machine, lab: Lab) -> None:
     beside.submit("a", 20_000, 0.05, 3)
     pilot = beside.pilot()
     eventually(beside.state_is_there)
-    eventually(lambda: len(held(beside)) == 3, 60)
-    trains_on(beside, 5)
+    eventually(lambda: len(beside.of_trainer("a")) == 3, 60)
+    beside.trains_on("a", 5)
 
-    before = held(beside)
+    before = beside.of_trainer("a")
     with lab.silent():
         trains_for(beside, OUTAGE_S)
         assert noted(beside, "poll failed") > 0
     eventually(lambda: noted(beside, "poll") > 0, 60)
-    assert held(beside) == before, "unknown is neither idle nor busy"
+    assert beside.of_trainer("a") == before, "unknown is neither idle nor busy"
 
     answers = noted(beside, "poll")
     for script in BAD_ANSWERS.values():
         fails = noted(beside, "poll failed")
         lab.put_fake("squeue", f"#!/bin/sh\n{script}\n")
         eventually(lambda: noted(beside, "poll failed") > fails, 30)  # noqa: B023
-        trains_on(beside, 5)
+        beside.trains_on("a", 5)
     (lab.root / "bin" / "squeue").unlink()
     eventually(lambda: noted(beside, "poll") > answers, 40)
-    assert held(beside) == before
+    assert beside.of_trainer("a") == before
 
     # The pilot stands still, and a main job takes one of the nodes: payload and driver do without the pilot.
     taken = min(before)
@@ -78,31 +68,28 @@ def test_one_fault_after_the_other(beside: Machine, lab: Lab) -> None:
     eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", main, "-o", "%T"), 10)
     trains_for(beside, stopped_s + STANDSTILL_S - time.monotonic())
     pilot.send_signal(signal.SIGCONT)
-    eventually(lambda: taken not in held(beside) and len(held(beside)) == 3, 60)
-    assert before.keys() - {taken} < held(beside).keys(), "nobody else has left for that"
-    trains_on(beside)
+    eventually(lambda: taken not in beside.of_trainer("a") and len(beside.of_trainer("a")) == 3, 60)
+    assert before.keys() - {taken} < beside.of_trainer("a").keys(), "nobody else has left for that"
+    beside.trains_on("a")
     lab.run("scancel", main)
 
-    before = held(beside)
+    before = beside.of_trainer("a")
     lost = min(before)
     lab.run("scancel", id_of(lost))
-    eventually(lambda: lost not in held(beside), 30)
-    eventually(lambda: len(held(beside)) == 3, 60)
-    trains_on(beside)
+    eventually(lambda: lost not in beside.of_trainer("a"), 30)
+    eventually(lambda: len(beside.of_trainer("a")) == 3, 60)
+    beside.trains_on("a")
 
-    now = held(beside)
+    now = beside.of_trainer("a")
     node = now[min(now)]
     lab.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
-    eventually(lambda: node not in held(beside).values(), 30)
-    eventually(lambda: len(held(beside)) == 3, 60)
-    trains_on(beside)
+    eventually(lambda: node not in beside.of_trainer("a").values(), 30)
+    eventually(lambda: len(beside.of_trainer("a")) == 3, 60)
+    beside.trains_on("a")
     time.sleep(2)
-    assert node not in held(beside).values(), "a node that is down is not taken"
+    assert node not in beside.of_trainer("a").values(), "a node that is down is not taken"
 
-    pilot.send_signal(signal.SIGTERM)
-    assert pilot.wait(120) == 0, (beside.work / "pilot.log").read_text()
+    beside.end(pilot)
     assert_contiguous(beside.steps("a"))
-    assert "0 differ" in beside.bftrainer_replay()
-    assert all(row["released_s"] is not None for row in beside.rows("nodes", "--all"))
-    eventually(lambda: not beside.processes(), 20)
+    beside.assert_in_order()
     eventually(lambda: lab.run("squeue", "-h", "-p", "scavenge").strip() == "", 20)

@@ -25,28 +25,21 @@ def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: La
         pytest.skip("a job of this Slurm cannot give back nodes")
     beside, nodes = beside_sharing, lab.settings.nodes
 
-    def trains_on() -> list[str]:
-        return [str(row["fragment"]).partition("#")[0] for row in beside.rows("nodes") if row["trainer"] == "a"]
-
     def trains_on_so_many(count: int) -> None:
-        eventually(lambda: sum(map(len, holders(lab).values())) == len(trains_on()) == count, 60)
-
-    def goes_on() -> None:
-        count = len(beside.steps("a"))
-        eventually(lambda: len(beside.steps("a")) > count + 20, 60)
+        eventually(lambda: sum(map(len, holders(lab).values())) == len(beside.of_trainer("a")) == count, 60)
 
     beside.submit("a", 100_000, 0.05, nodes)
     pilot = beside.pilot()
     eventually(beside.state_is_there)
     trains_on_so_many(nodes)
     assert max(map(len, holders(lab).values())) == 4
-    goes_on()
+    beside.trains_on("a", seconds=60)
     # A main job takes one node in training: its job's other nodes come back.
     taken = next(node for of_job in holders(lab).values() if len(of_job) == 4 for node in of_job)
     main = lab.submit("sleep 600", "-p", "main", "-N1", "-w", taken, "-t", "10")
     eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", main, "-o", "%T"), 10)
     trains_on_so_many(nodes - 1)
-    goes_on()
+    beside.trains_on("a", seconds=60)
     # A node that is drained is given back alone, and serves main jobs as soon as it is resumed.
     several = max(holders(lab).values(), key=len)
     assert len(several) > 1
@@ -58,7 +51,7 @@ def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: La
     lab.run("scontrol", "update", f"NodeName={drained}", "State=RESUME")
     there = lab.submit("sleep 600", "-p", "main", "-N1", "-w", drained, "-t", "10")
     eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", there, "-o", "%T"), 15)
-    goes_on()
+    beside.trains_on("a", seconds=60)
     # A successor keeps the same jobs.
     lab.run("scancel", main, there)
     trains_on_so_many(nodes)
@@ -67,13 +60,11 @@ def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: La
     pilot.wait()
     again = beside.pilot()
     eventually(lambda: f"started with pid {again.pid}" in str(beside.rows("events")), 30)
-    goes_on()
+    beside.trains_on("a", seconds=60)
     assert set(holders(lab)) == jobs
-    again.send_signal(signal.SIGTERM)
-    assert again.wait(120) == 0
+    beside.end(again)
     eventually(lambda: lab.run("squeue", "-h", "-p", "scavenge").strip() == "", 20)
     everything = lab.submit("sleep 600", "-p", "main", f"-N{nodes}", "-t", "10")
     eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", everything, "-o", "%T"), 45)
     assert_contiguous(beside.steps("a"))
-    assert "0 differ" in beside.bftrainer_replay()
-    eventually(lambda: not beside.processes(), 20)
+    beside.assert_in_order()

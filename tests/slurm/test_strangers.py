@@ -40,35 +40,31 @@ def held_job(lab: Lab, *options: str) -> None:
     subprocess.run(argv, env=lab.environ(), cwd="/", check=True, capture_output=True)
 
 
-def held(on: Machine) -> set[str]:
-    return {str(row["fragment"]) for row in on.rows("nodes") if row["trainer"] == "a"}
-
-
 def notes(on: Machine) -> list[tuple[str, str]]:
     with closing(open_store(on.state)) as store:
         return [(note.kind, note.text) for note in Registry(store).notes(1000)]
 
 
-def running(on: Machine, hosts: str = "") -> set[str]:
+def running(on: Machine, hosts: str = "") -> dict[str, str]:
     """A pilot with a trainer on four nodes."""
     path = on.state / "bftrainer.toml"
     path.write_text(path.read_text().replace("[nodes]\n", f"[nodes]\n{hosts}"))
     on.submit("a", 20_000, 0.05, 4)
     on.pilot()
     eventually(on.state_is_there)
-    eventually(lambda: len(held(on)) == 4, 60)
+    eventually(lambda: len(on.of_trainer("a")) == 4, 60)
     eventually(lambda: on.steps("a"), 60)
-    return held(on)
+    return on.of_trainer("a")
 
 
-def keeps(on: Machine, before: set[str]) -> None:
+def keeps(on: Machine, before: dict[str, str]) -> None:
     """For as long as a pilot that is misled needs to give back its nodes."""
     end = time.monotonic() + POLLS_S
     while time.monotonic() < end:
         steps = len(on.steps("a"))
         eventually(lambda steps=steps: len(on.steps("a")) > steps)
         time.sleep(0.5)
-    assert held(on) == before
+    assert on.of_trainer("a") == before
     assert [text for kind, text in notes(on) if kind == "poll failed"] == []
 
 

@@ -68,12 +68,11 @@ def judged(path: Path) -> int:
 def test_weights_are_bit_identical_at_2_4_3_and_1_nodes_of_a_pilot_with_a_tracker(tmp_path: Path) -> None:
     need_package("torch", "tensorboard")
     nodes = {size: CONFIG.replace("[nodes]", f"[nodes]\nmax_nodes = {size}") for size in (2, 4, 3, 1)}
-    on = machine(tmp_path, [(0, "n1 n2 n3 n4", ""), (3600, "", "n1")], nodes[2])
-    text = (CHECKOUT / "docs/examples/fsdp_text.toml").read_text().partition("command")[2].partition("\n")[2]
-    keys = 'name = "text"\ntrackers = ["tensorboard"]\nenv = { BFTRAINER_REPORT_EVERY_S = "0" }\n'
-    (on.work / "text.toml").write_text(f"{keys}command = {json.dumps(COMMAND)}\n{text}")
-    path = on.state / "trainers/text"
-    try:
+    with machine(tmp_path, "n1 n2 n3 n4", nodes[2]) as on:
+        text = (CHECKOUT / "docs/examples/fsdp_text.toml").read_text().partition("command")[2].partition("\n")[2]
+        keys = 'name = "text"\ntrackers = ["tensorboard"]\nenv = { BFTRAINER_REPORT_EVERY_S = "0" }\n'
+        (on.work / "text.toml").write_text(f"{keys}command = {json.dumps(COMMAND)}\n{text}")
+        path = on.state / "trainers/text"
         on.bftrainer("submit", "text.toml")
         pilot = on.pilot()
         for size, config in nodes.items():
@@ -91,8 +90,6 @@ def test_weights_are_bit_identical_at_2_4_3_and_1_nodes_of_a_pilot_with_a_tracke
         reader.Reload()
         steps = [event.step for event in reader.Scalars("loss")]
         assert steps == list(range(1, steps[-1] + 1)), "one run, each step once"
-    finally:
-        on.close()
 
 
 def test_a_kill_leaves_a_checkpoint_that_was_written_while_training_went_on(tmp_path: Path) -> None:

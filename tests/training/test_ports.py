@@ -190,10 +190,9 @@ def test_another_user_at_every_port_of_a_trainer(tmp_path: Path, launcher: str) 
 def test_another_user_at_every_port_of_a_pilot(tmp_path: Path) -> None:
     need_package("prometheus_client")
     config = CONFIG + '[metrics]\nport = 0\ntoken_file = "token"\n[hints]\nport = 0\n'
-    on = machine(tmp_path, [(0.0, "n1 n2", ""), (3600.0, "", "n1")], config)
-    (on.state / "token").write_text("0123456789abcdef\n")
-    (on.state / "token").chmod(0o600)
-    try:
+    with machine(tmp_path, "n1 n2", config) as on:
+        (on.state / "token").write_text("0123456789abcdef\n")
+        (on.state / "token").chmod(0o600)
         pilot = on.pilot()
         eventually(on.state_is_there, 60)
         eventually(lambda: len(listening(pilot.pid)) == len(PILOT.driver), 60)
@@ -207,5 +206,3 @@ def test_another_user_at_every_port_of_a_pilot(tmp_path: Path) -> None:
             assert memory_mb(pilot.pid)[0] < before + MOST_MB
         on.end(pilot)
         assert "Traceback" not in (on.work / "pilot.log").read_text()
-    finally:
-        on.close()

@@ -17,7 +17,7 @@ from slurm_lab import wait_until as wait_until
 from bftrainer.system.command import run
 from bftrainer.system.processes import ProcessId, send, with_variable
 
-STANDIN = Path(__file__).parent / "standin"
+STANDIN = Path(__file__).parent / "lsf" / "standin"
 sys.path.insert(0, str(STANDIN))
 from state import FINISHED, State, fresh, locked  # noqa: E402
 
@@ -58,6 +58,10 @@ class Lab:
     def run(self, *argv: str, stdin: str | None = None) -> str:
         return run(argv, timeout_s=30 * PATIENCE, env=self.env, stdin=stdin)
 
+    def bsub(self, *words: str, stdin: str | None = None) -> str:
+        """Submit to the main queue; the job's id."""
+        return self.run("bsub", "-q", "normal", *words, stdin=stdin).partition("<")[2].partition(">")[0]
+
     def change(self, **values: Any) -> None:
         with locked(self.root) as state:
             state.update(values)
@@ -90,10 +94,7 @@ class Lab:
         script.write_text(MAIN.format(left=left, marks=self.root, seconds=seconds))
         script.chmod(0o755)
         slots = str(4 * len(hosts))
-        text = self.run(
-            "bsub", "-q", "normal", "-nnodes", str(len(hosts)), "-n", slots, "-m", " ".join(hosts), str(script)
-        )
-        return text.partition("<")[2].partition(">")[0]
+        return self.bsub("-nnodes", str(len(hosts)), "-n", slots, "-m", " ".join(hosts), str(script))
 
     def started_s(self, job_id: str) -> float | None:
         path = self.root / f"{job_id}.started"
