@@ -27,10 +27,23 @@ from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import identify
 
 CHECKOUT = Path(__file__).parents[1]
-EXAMPLE = CHECKOUT / "docs/examples/horovod_digits.py"
+EXAMPLES = {
+    "horovod": ("horovod", "horovod_digits.py", "--epochs=100000", "--step-s=0.02"),
+    "torchrun": ("torch", "torch_digits.py", "--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"),
+    "torchft": ("torchft", "torchft_digits.py", "--epochs=100000", "--step-s=0.02"),
+    "restart": ("numpy", "numpy_parallel.py", "--steps=1000000", "--pace-s=0.02"),
+    "pool": ("h11", "pool_tasks.py", "--tasks=20000", "--pace-s=0.02"),
+}
+"""By launcher: a package that it needs, and the shipped example with options to run forever."""
 Line = dict[str, Any]
 SITE = driver_settings(WorkersConfig(), poll_s=0.2)
 """What the pilot's configuration gives a driver."""
+
+
+def example(launcher: str, *more: str) -> list[str]:
+    """The command of a shipped example; later options count."""
+    _, script, *options = EXAMPLES["horovod" if launcher == "horovodrun" else launcher]
+    return [sys.executable, str(CHECKOUT / "docs/examples" / script), *options, *more]
 
 
 class Trainer:
@@ -45,12 +58,10 @@ class Trainer:
         self.folder_driver = driver.pop("driver", "horovod")
         self.driver_environment: dict[str, str] = driver.pop("driver_environment", {})
         folder.mkdir(parents=True, exist_ok=True)
-        if command is None:
-            command = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02"]
         trainer = {
             "version": 1,
             "id": folder.name,
-            "command": command,
+            "command": command or example(self.folder_driver),
             "cwd": str(folder),
             "environment": {
                 "OMP_NUM_THREADS": "1",

@@ -50,6 +50,11 @@ class Lab:
     def env(self) -> dict[str, str]:
         return {"LSF_ENVDIR": str(self.root), "PATH": f"{self.bin}:{os.environ['PATH']}"}
 
+    def enter(self, setenv: Callable[[str, str], None]) -> None:
+        """Commands of this process are to find this cluster."""
+        for name, value in self.env.items():
+            setenv(name, value)
+
     def program(self, name: str, line: str) -> None:
         path = self.bin / name
         path.write_text(f"#!/bin/sh\n{line}\n")

@@ -14,10 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pilot_config import pilot_config
+from slurm import measuring
 from slurm_accounting import preemptible_qos, sacctmgr
 from slurm_gpus import OF_8
 from slurm_lab import Lab, Settings, wait_until
-from slurm_versions import VERSIONS
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
@@ -49,23 +50,10 @@ WAYS: dict[str, tuple[Settings, dict[str, Any]]] = {
     "qos": (QOS, {"qos": "scavenger", "parts_qos": "parts", "account": "pilots", "partition": "main"}),
 }
 
-BY_GPU = """
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-unit = "gpu"
-[times]
-poll_s = 1
-shutdown_s = 60
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-parts_partition = "parts"
-cpus_per_gpu = 1
-mem_per_gpu = 7000
-"""
+BY_GPU = pilot_config(
+    nodes={"unit": "gpu"}, times={"shutdown_s": 60},
+    slurm={"parts_partition": "parts", "cpus_per_gpu": 1, "mem_per_gpu": 7000},
+)  # fmt: skip
 """A pilot of this cluster, by partition."""
 
 
@@ -275,14 +263,8 @@ def beside(lab: Lab, table: dict[str, Any]) -> tuple[float, bool]:
 
 @contextmanager
 def cluster(version: str, settings: Settings) -> Iterator[Lab]:
-    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
-        lab = Lab(Path(folder), settings, VERSIONS[version])
-        lab.root.chmod(0o711)
-        try:
-            lab.start()
-            if settings.accounting:
-                preemptible_qos(lab)
-                parts_qos(lab)
-            yield lab
-        finally:
-            lab.stop()
+    with measuring.cluster(settings, version) as lab:
+        if settings.accounting:
+            preemptible_qos(lab)
+            parts_qos(lab)
+        yield lab

@@ -44,35 +44,20 @@ class Kind:
     environment: tuple[tuple[str, str], ...] = ()
 
 
+def kind(driver: str, script: str, *options: str) -> Kind:
+    return Kind(driver, (script, "--epochs={epochs}", "--seed={seed}", *options))
+
+
 KINDS = {
-    "horovod": Kind(
-        "horovod",
-        ("horovod_digits.py", "--epochs={epochs}", "--seed={seed}", "--step-s=0.01", "--checkpoint-every-s=1"),
-    ),
-    "torchrun": Kind(
-        "torchrun", ("torch_digits.py", "--epochs={epochs}", "--seed={seed}", "--step-s=0.01", "--checkpoint-every=20")
-    ),
-    "torchft": Kind(
-        "torchft",
-        ("torchft_digits.py", "--epochs={epochs}", "--seed={seed}", "--step-s=0.01", "--checkpoint-every-s=1"),
-    ),
+    "horovod": kind("horovod", "horovod_digits.py", "--step-s=0.01", "--checkpoint-every-s=1"),
+    "torchrun": kind("torchrun", "torch_digits.py", "--step-s=0.01", "--checkpoint-every=20"),
+    "torchft": kind("torchft", "torchft_digits.py", "--step-s=0.01", "--checkpoint-every-s=1"),
     "lightning": Kind(
-        "torchrun",
-        ("lightning_digits.py",),
+        "torchrun", ("lightning_digits.py",),
         (("EPOCHS", "{epochs}"), ("SEED", "{seed}"), ("STEP_S", "0.01"), ("SAVE_EVERY", "20")),
     ),
-    "restart": Kind(
-        "restart",
-        (
-            "numpy_parallel.py",
-            "--steps=1000000",
-            "--epochs={epochs}",
-            "--seed={seed}",
-            "--pace-s=0.01",
-            "--checkpoint-every=20",
-        ),
-    ),
-}
+    "restart": kind("restart", "numpy_parallel.py", "--steps=1000000", "--pace-s=0.01", "--checkpoint-every=20"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,26 +41,22 @@ class Cluster:
         return path.read_text().split() if path.exists() else []
 
 
-def submit_on(run: Callable[..., str], folder: Path, *argv: str) -> str:
-    text = run(*argv, stdin=(folder / "pilot.lsf").read_text())
-    return "".join(letter for letter in text.partition(".")[0] if letter.isdecimal())
-
-
 @pytest.fixture(params=["slurm", "lsf"])
 def on(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     name = {"slurm": "SLURM_JOB_ID", "lsf": "LSB_JOBID"}[request.param]
-    (tmp_path / "pilot.lsf").write_text(SCRIPT.format(id=f"${name}", folder=tmp_path))
+    script = SCRIPT.format(id=f"${name}", folder=tmp_path)
+    (tmp_path / "pilot.lsf").write_text(script)
     monkeypatch.chdir(tmp_path)  # the successor's output goes to the working directory
     lab: Lab | LsfLab
     if request.param == "slurm":
         lab = request.getfixturevalue("lab")
         argv = ["sbatch", "--parsable", "-p", "main", "-n1", "-t", "30", "-o", "/dev/null", "-J", NAME]
+        submit = partial(lab.run, *argv, stdin=script)
     else:
         lab = LsfLab(tmp_path / "lsf", nodes=2)
-        argv = ["bsub", "-q", "normal", "-P", "work", "-J", NAME]
-    for key, value in lab.env.items():
-        monkeypatch.setenv(key, value)
-    yield Cluster(tmp_path, request.param, name, lambda: submit_on(lab.run, tmp_path, *argv))
+        submit = partial(lab.bsub, "-P", "work", "-J", NAME, stdin=script)
+    lab.enter(monkeypatch.setenv)
+    yield Cluster(tmp_path, request.param, name, lambda: submit().strip())
     (tmp_path / "end").touch()
     if isinstance(lab, LsfLab):
         lab.stop()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from horovod_trainer import CHECKOUT, Trainer, on_a_word
+from horovod_trainer import EXAMPLES, Trainer, example, on_a_word
 from needs import need_package
 
 from bftrainer.progress import STOPPED_STATUS
@@ -20,65 +19,37 @@ from bftrainer.system.processes import identify
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A launcher and its shipped example: arguments to run forever, and for 10 steps on two nodes."""
-
-    driver: str
-    needs: str
-    script: str
-    forever: tuple[str, ...]
-    ten_steps: tuple[str, ...]
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, str(CHECKOUT / "docs/examples" / self.script), *arguments]
-
-
-KINDS = (
-    Kind(
-        "horovod", "horovod", "horovod_digits.py",
-        ("--epochs=100000", "--step-s=0.02"), ("--epochs=1", "--samples=640"),
-    ),
-    Kind(
-        "torchrun", "torch", "torch_digits.py",
-        ("--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"), ("--epochs=1", "--samples=640"),
-    ),
-    Kind("pool", "h11", "pool_tasks.py", ("--tasks=20000", "--pace-s=0.02"), ("--tasks=10",)),
-    Kind("restart", "numpy", "numpy_parallel.py", ("--steps=1000000", "--pace-s=0.02"), ("--steps=10",)),
-)  # fmt: skip
-WARM = [kind for kind in KINDS if kind.driver not in ("restart", "pool")]
-GROUPS = [kind for kind in KINDS if kind.driver != "pool"]
+TEN_STEPS = {
+    "horovod": ("--epochs=1", "--samples=640"), "torchrun": ("--epochs=1", "--samples=640"), "pool": ("--tasks=10",),
+    "restart": ("--steps=10",),
+}  # fmt: skip
+"""Options of the shipped examples for 10 steps on two nodes."""
+KINDS = [*TEN_STEPS]
+WARM, GROUPS = ["horovod", "torchrun"], ["horovod", "torchrun", "restart"]
 Make = Callable[..., Trainer]
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.driver)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    need_package(found.needs)
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    need_package(EXAMPLES[found][0])
     return found
 
 
 @pytest.fixture
-def make(kind: Kind, tmp_path: Path) -> Iterator[Make]:
+def make(kind: str, tmp_path: Path) -> Iterator[Make]:
     """A trainer of this kind; its driver is not started yet."""
-    made: list[Trainer] = []
-
-    def make(command: list[str] | None = None, **driver: Any) -> Trainer:
-        made.append(Trainer(tmp_path / "t", command or kind.command(*kind.forever), driver=kind.driver, **driver))
-        return made[-1]
-
-    yield make
-    for trainer in made:
-        trainer.end()
+    with ExitStack() as made:
+        yield lambda command=None, **driver: made.enter_context(Trainer(tmp_path / "t", command, driver=kind, **driver))
 
 
 def running(trainer: Trainer) -> list[list[str]]:
     return [event["fragments"] for event in trainer.events if event["event"] == "running"]
 
 
-@pytest.mark.parametrize("kind", WARM, indirect=True, ids=lambda kind: kind.driver)
-def test_three_orders_in_a_second_are_one_rescale(kind: Kind, make: Make, tmp_path: Path) -> None:
-    command, environment = on_a_word(tmp_path / "around", kind.command(*kind.forever))
+@pytest.mark.parametrize("kind", WARM, indirect=True)
+def test_three_orders_in_a_second_are_one_rescale(kind: str, make: Make, tmp_path: Path) -> None:
+    command, environment = on_a_word(tmp_path / "around", example(kind))
     trainer = make(command, environment=environment)
     trainer.start("a:1:1")
     trainer.steps(1)
@@ -97,9 +68,9 @@ def test_three_orders_in_a_second_are_one_rescale(kind: Kind, make: Make, tmp_pa
     assert not [event for event in trainer.events if event["event"] == "withheld"]
 
 
-@pytest.mark.parametrize("kind", WARM, indirect=True, ids=lambda kind: kind.driver)
-def test_a_node_that_goes_while_it_warms_disturbs_nobody(kind: Kind, make: Make, tmp_path: Path) -> None:
-    command, environment = on_a_word(tmp_path / "around", kind.command(*kind.forever))
+@pytest.mark.parametrize("kind", WARM, indirect=True)
+def test_a_node_that_goes_while_it_warms_disturbs_nobody(kind: str, make: Make, tmp_path: Path) -> None:
+    command, environment = on_a_word(tmp_path / "around", example(kind))
     trainer = make(command, environment=environment)
     trainer.start("a:1:1")
     trainer.steps(1)
@@ -113,7 +84,7 @@ def test_a_node_that_goes_while_it_warms_disturbs_nobody(kind: Kind, make: Make,
     assert len(running(trainer)) == 2
 
 
-@pytest.mark.parametrize("kind", GROUPS, indirect=True, ids=lambda kind: kind.driver)
+@pytest.mark.parametrize("kind", GROUPS, indirect=True)
 def test_all_nodes_at_once_stops_the_trainer(make: Make) -> None:
     trainer = make()
     trainer.start("a:1:1 b:1:2")
@@ -136,9 +107,26 @@ def test_a_stop_request_of_the_pilot_on_two_nodes(make: Make) -> None:
     assert [event["status"] for event in trainer.events if event["event"] == "worker_exited"] == [STOPPED_STATUS] * 3
 
 
-def test_a_finished_program_is_done(kind: Kind, make: Make) -> None:
+@pytest.mark.parametrize("kind", ["horovod", "torchrun", "torchft"], indirect=True)
+def test_without_a_node_of_its_group_it_checkpoints_stops_and_goes_on_from_there(kind: str, make: Make) -> None:
+    trainer = make(environment={"BFTRAINER_REPORT_EVERY_S": "0"})
+    trainer.start("a:1:1")
+    trainer.steps(1)
+    trainer.hosts("" if kind == "torchrun" else "a:1:9")  # torchrun starts again on the node as another fragment
+    assert trainer.wait() == STOPPED_STATUS
+    assert trainer.event("stopped")["checkpointed"] is True
+    saved = [line for line in trainer.progress if line["phase"] == "checkpointed"][-1]
+    trainer.start("b:1:2")
+    trainer.steps(1)
+    first = next(
+        x for x in trainer.progress if x["incarnation"] == 2 and x["phase"] == "running" and not x.get("formed")
+    )
+    assert (first["step"], first["samples"]) == (saved["step"] + 1, saved["samples"] + 32)
+
+
+def test_a_finished_program_is_done(kind: str, make: Make) -> None:
     # One that is warm long before the other would begin alone.
-    trainer = make(kind.command(*kind.ten_steps), warm=False)
+    trainer = make(example(kind, *TEN_STEPS[kind]), warm=False)
     trainer.start("a:1:1 b:1:2")
     assert trainer.wait() == 0
     assert trainer.event("done")

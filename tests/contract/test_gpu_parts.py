@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from horovod_trainer import CHECKOUT, Trainer
+from horovod_trainer import CHECKOUT, EXAMPLES, Trainer, example
 from needs import need_package
 
 from bftrainer.system.processes import identify
@@ -35,20 +35,13 @@ assert (dist.get_world_size(), mine.item()) == (4, 0b1_0010_0110), (dist.get_wor
 dist.barrier()
 dist.destroy_process_group()
 """
-SCRIPTS = {
-    "horovod": ("horovod", "horovod_digits.py", "--epochs=100000", "--step-s=0.02"),
-    "torchrun": ("torch", "torch_digits.py", "--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"),
-    "torchft": ("torchft", "torchft_digits.py", "--epochs=100000", "--step-s=0.02"),
-    "restart": ("numpy", "numpy_parallel.py", "--steps=1000000", "--pace-s=0.02"),
-}
 
 
-@pytest.fixture(params=SCRIPTS)
+@pytest.fixture(params=["horovod", "torchrun", "torchft", "restart"])
 def trainer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trainer]:
-    needs, script, *arguments = SCRIPTS[request.param]
-    need_package(needs)
+    need_package(EXAMPLES[request.param][0])
     (tmp_path / "noted.py").write_text(NOTED)
-    command = [sys.executable, str(tmp_path / "noted.py"), str(CHECKOUT / "docs/examples" / script), *arguments]
+    command = [sys.executable, str(tmp_path / "noted.py"), *example(request.param)[1:]]
     environment = {"BFTRAINER_REPORT_EVERY_S": "0", "PYTHONPATH": str(CHECKOUT / "docs/examples")}
     with Trainer(tmp_path / "t", command, driver=request.param, environment=environment) as made:
         yield made

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from horovod_trainer import EXAMPLE, Trainer
+from horovod_trainer import Trainer, example
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
@@ -72,22 +72,6 @@ def test_a_stopped_worker_is_found_and_killed(elastic_horovod: None, tmp_path: P
         trainer.check_continuity()
 
 
-def test_without_a_node_of_the_group_it_checkpoints_stops_and_goes_on_later(trainer: Trainer) -> None:
-    trainer.start("a:1:1")
-    trainer.steps(1)
-    trainer.hosts("a:1:9")  # the node as another fragment
-    assert trainer.wait() == STOPPED_STATUS
-    stopped = trainer.event("stopped")
-    assert stopped["checkpointed"]
-    saved = [line for line in trainer.progress if line["phase"] == "checkpointed"][-1]
-    trainer.start("b:1:2")
-    trainer.steps(1)
-    first = next(line for line in trainer.progress if line["incarnation"] == 2)
-    assert first["step"] == saved["step"] + 1
-    assert first["samples"] == saved["samples"] + 32
-    assert not trainer.formed()
-
-
 def test_a_node_that_goes_just_after_horovod_took_it_costs_no_work(elastic_horovod: None, tmp_path: Path) -> None:
     """The others already wait for it in Gloo; without a stand-in they abort after Gloo's timeout."""
     script = tmp_path / "slow_on_2.py"
@@ -96,10 +80,10 @@ def test_a_node_that_goes_just_after_horovod_took_it_costs_no_work(elastic_horov
         "if os.environ['BFTRAINER_FRAGMENT'] == '2':\n"
         "    print('not yet', flush=True)\n"
         "    time.sleep(600)\n"
-        f"sys.argv[0] = {str(EXAMPLE)!r}\n"
+        "sys.argv = sys.argv[1:]\n"
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
-    command = [sys.executable, str(script), "--epochs=100000", "--step-s=0.02", "--checkpoint-every-s=1000"]
+    command = [sys.executable, str(script), *example("horovod", "--checkpoint-every-s=1000")[1:]]
     with Trainer(tmp_path / "trainer", command) as trainer:
         trainer.start("a:1:1")
         trainer.steps(1)
@@ -118,8 +102,7 @@ def test_a_node_that_goes_just_after_horovod_took_it_costs_no_work(elastic_horov
 
 
 def test_a_change_before_the_script_listens_is_not_lost(elastic_horovod: None, tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02", "--samples=300000"]  # a slow start
-    with Trainer(tmp_path / "trainer", command, warm=False) as trainer:
+    with Trainer(tmp_path / "trainer", example("horovod", "--samples=300000"), warm=False) as trainer:
         trainer.start("a:1:1")
         trainer.event("worker_started", fragment="1")
         trainer.hosts("a:1:1 b:1:2")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from horovod_trainer import EXAMPLE, Trainer
+from horovod_trainer import Trainer, example
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.protocol.paths import TrainerDirectory
@@ -65,10 +65,10 @@ def test_a_change_that_rank_0_did_not_hear_of_is_made_again(tmp_path: Path) -> N
         "while os.environ['BFTRAINER_FRAGMENT'] == '1' and 'b:' not in shown.read_text():\n"
         "    time.sleep(0.1)\n"
         "time.sleep(6 * (os.environ['BFTRAINER_FRAGMENT'] == '1'))\n"
-        f"sys.argv[0] = {str(EXAMPLE)!r}\n"
+        "sys.argv = sys.argv[1:]\n"
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
-    command = [sys.executable, str(script), "--epochs=100000", "--step-s=0.02"]
+    command = [sys.executable, str(script), *example("horovod")[1:]]
     with Trainer(folder, command, driver="horovodrun", allow_stock_horovodrun=True) as trainer:
         trainer.start("a:1:1")
         trainer.event("worker_started", fragment="1")

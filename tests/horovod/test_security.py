@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from horovod_trainer import Trainer
-from strangers import crowd
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 
@@ -74,26 +73,4 @@ def test_an_outsider_runs_no_code_reads_no_key_and_ends_nothing(trainer: Trainer
     asked_s = trainer.hosts("a:1:1 b:1:2")
     trainer.event("running", asked_s, fragments=["1", "2"])
     trainer.steps(2)
-    trainer.check_continuity()
-
-
-def test_a_crowd_of_strangers_neither_ends_the_driver_nor_delays_a_rescale(trainer: Trainer) -> None:
-    import psutil
-
-    trainer.start("a:1:1 b:1:2")
-    trainer.steps(2)
-    assert trainer.process is not None
-    ((address, port),) = listening(trainer.process.pid)
-    driver = psutil.Process(trainer.process.pid)
-    driver.rlimit(psutil.RLIMIT_NOFILE, (400, 400))
-    threads = driver.num_threads()
-    with crowd(address, port) as strangers:
-        trainer.until("1,000 connections", lambda: strangers.made() >= 1000)
-        asked_s = trainer.hosts("a:1:1")
-        trainer.event("running", asked_s, fragments=["1"])
-        asked_s = trainer.hosts("a:1:1 b:1:2")
-        trainer.event("running", asked_s, fragments=["1", "2"])
-        trainer.steps(2)
-        assert driver.num_threads() < threads + 30
-        assert strangers.is_there()
     trainer.check_continuity()

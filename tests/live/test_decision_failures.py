@@ -32,14 +32,6 @@ def sizes(state: State) -> dict[str, int]:
     return {a.trainer.id: len(a.nodes) for a in state.active}
 
 
-def test_an_objective_refuses_whom_it_cannot_serve_and_the_others_train(tmp_path: Path) -> None:
-    home = house(tmp_path / "state", decisions={"objective": "progress"})
-    home.cluster.give("n1", "n2")
-    home.submit(spec("silent", max_nodes=2), spec("telling", max_nodes=2, samples_total=1e6))
-    assert sizes(home.pilot(20)) == {"telling": 2}
-    assert any("'silent' rejected: trainer silent: objective progress requires" in note for note in notes(home))
-
-
 @pytest.mark.parametrize(
     ("objective", "lacks"), [("progress", "samples_total"), ("growth", "samples_total"), ("priority", "priority")]
 )

@@ -161,15 +161,8 @@ def test_datagrams_from_elsewhere_are_dropped_by_the_kernel(listener: HintListen
     with closing(HintListener(HintsConfig(port=0), workers, tmp_path, SystemClock())) as closed:
         assert send_test(closed.counts)
         assert send_test(listener.counts)
-        wait_for(lambda: listener.take() + listener.counts.tests)
+        eventually(lambda: listener.take() + listener.counts.tests)
         assert closed.take() + closed.counts.tests == 0
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line(listener: HintListener, tmp_path: Path) -> None:
@@ -190,9 +183,9 @@ def test_counts_are_written_once_a_second(tmp_path: Path) -> None:
     clock = FakeClock()
     listener = HintListener(HintsConfig(port=0), WorkersConfig(), tmp_path, clock)
     send(tmp_path)
-    wait_for(listener.take)
+    eventually(listener.take)
     send(tmp_path)
-    wait_for(listener.take)
+    eventually(listener.take)
     assert listener.counts.received == 2
     before = HintCounts.read(tmp_path)
     assert before is not None
@@ -217,7 +210,7 @@ def test_doctor_tells_whether_hints_arrive(tmp_path: Path) -> None:
         assert none.state is CheckStatus.WARNING
         assert "a test from this host arrived, but no hint since" in none.detail
         send(tmp_path)
-        wait_for(lambda: (counts := HintCounts.read(tmp_path)) is not None and counts.received == 1)
+        eventually(lambda: (counts := HintCounts.read(tmp_path)) is not None and counts.received == 1)
         found = examine_hints(tmp_path, config)
         assert found.state is CheckStatus.OK
         assert "1 hints since the pilot began to listen" in found.detail

@@ -6,21 +6,19 @@ import http.client
 import json
 import os
 import re
-import resource
 import socket
 import sqlite3
 import urllib.error
 import urllib.request
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 from fakes_live import FakeClock
 from live_house import spec
 from live_machine import CONFIG, Machine, eventually, machine
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from strangers import crowd
 
 from bftrainer.config.pilot import MetricsConfig
 from bftrainer.config.validation import check_table
@@ -99,6 +97,16 @@ def given_token(folder: Path) -> Path:
     return token
 
 
+@contextmanager
+def served(store: Store, config: MetricsConfig, folder: Path) -> Iterator[tuple[str, ...]]:
+    """Where."""
+    it = MetricsServer(Metrics(Registry(store)), config, folder)
+    try:
+        yield it.places
+    finally:
+        it.end()
+
+
 def port_of(place: str) -> int:
     return int(place.rpartition(":")[2].partition("/")[0])
 
@@ -120,10 +128,8 @@ def get_from_socket(path: Path) -> tuple[int, str]:
 
 def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp_path: Path) -> None:
     config = MetricsConfig(port=0, token_file=given_token(tmp_path), socket=False)
-    served = MetricsServer(Metrics(Registry(store)), config, tmp_path)
-    (place,) = served.places
-    port = port_of(place)
-    try:
+    with served(store, config, tmp_path) as (place,):
+        port = port_of(place)
         assert get(port)[0] == 401
         assert get(port, Authorization="Bearer 0123456789abcdeX")[0] == 401
         assert "bftrainer" not in get(port)[1]
@@ -132,29 +138,23 @@ def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp
         assert numbers(page)["bftrainer_nodes_held"] == 0
         assert get(port, "/", Authorization="Bearer 0123456789abcdef")[0] == 404
         assert not (tmp_path / SOCKET).exists()
-    finally:
-        served.end()
 
 
 def test_the_socket_is_the_owners_and_is_the_default(store: Store, tmp_path: Path) -> None:
-    served = MetricsServer(Metrics(Registry(store)), MetricsConfig(), tmp_path)
     path = tmp_path / SOCKET
-    try:
-        assert served.places == (str(path),)
+    with served(store, MetricsConfig(), tmp_path) as places:
+        assert places == (str(path),)
         assert path.stat().st_mode & 0o777 == 0o600
         status, page = get_from_socket(path)
         assert status == 200
         assert numbers(page)["bftrainer_nodes_held"] == 0
-    finally:
-        served.end()
     assert not path.exists()
 
 
 def test_a_file_system_without_sockets_does_not_stop_a_pilot(store: Store, tmp_path: Path) -> None:
     (tmp_path / SOCKET).mkdir()  # as good a reason as any
-    served = MetricsServer(Metrics(Registry(store)), MetricsConfig(), tmp_path)
-    served.end()
-    (place,) = served.places
+    with served(store, MetricsConfig(), tmp_path) as (place,):
+        pass
     assert "not served: Is a directory" in place
     assert (tmp_path / SOCKET).is_dir()
 
@@ -183,41 +183,16 @@ def test_a_port_needs_a_token(address: str, who: str) -> None:
 
 
 def test_a_port_that_is_taken_is_said(store: Store, tmp_path: Path) -> None:
-    metrics = Metrics(Registry(store))
     token = given_token(tmp_path)
-    served = MetricsServer(metrics, MetricsConfig(port=0, token_file=token, socket=False), tmp_path)
-    port = port_of(served.places[0])
-    try:
+    with served(store, MetricsConfig(port=0, token_file=token, socket=False), tmp_path) as (place,):
+        port = port_of(place)
         with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
-            MetricsServer(metrics, MetricsConfig(port=port, token_file=token), tmp_path)
-    finally:
-        served.end()
+            MetricsServer(Metrics(Registry(store)), MetricsConfig(port=port, token_file=token), tmp_path)
 
 
 def places_of(on: Machine) -> list[str]:
     """Where the pilot serves, the port first."""
     return [str(row["text"]) for row in on.rows("events", "-n", 1000) if row["kind"] == "metrics"]
-
-
-@pytest.mark.slow
-def test_a_crowd_of_strangers_at_the_port_does_not_end_the_pilot(tmp_path: Path) -> None:
-    config = CONFIG + '[metrics]\nport = 0\ntoken_file = "token"\n'
-    with machine(tmp_path, "n1 n2", config) as on:
-        given_token(on.state)
-        pilot = on.pilot()
-        eventually(on.state_is_there, 40)
-        eventually(lambda: places_of(on), 40)
-        resource.prlimit(pilot.pid, resource.RLIMIT_NOFILE, (400, 400))
-        port = port_of(places_of(on)[0])
-        with crowd("127.0.0.1", port) as strangers:
-            eventually(lambda: strangers.made() >= 1000, 60)
-            on.submit("a", 40)
-            eventually(lambda: pilot.poll() is not None or on.status("a") == "done", 120)
-            assert pilot.poll() is None, (on.work / "pilot.log").read_text()[-2000:]
-            assert psutil.Process(pilot.pid).num_threads() < 30
-            eventually(lambda: get(port, Authorization="Bearer 0123456789abcdef")[0] == 200, 60)
-            assert strangers.is_there()
-        on.end(pilot)
 
 
 def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ from live_house import house, spec
 
 
 @pytest.mark.parametrize(
-    ("policy", "lacks"),
-    [("afs-l", "samples_total"), ("modelarts-optimal", "samples_total"), ("flowcon", "reports_loss")],
-)
+    ("kind", "name", "lacks"),
+    [
+        ("policy", "afs-l", "samples_total"), ("policy", "modelarts-optimal", "samples_total"),
+        ("policy", "flowcon", "reports_loss"), ("objective", "progress", "samples_total"),
+    ],
+)  # fmt: skip
 def test_a_trainer_that_does_not_say_enough_is_refused_and_the_others_run(
-    tmp_path: Path, policy: str, lacks: str
+    tmp_path: Path, kind: str, name: str, lacks: str
 ) -> None:
-    home = house(tmp_path / "state", decisions={"policy": policy})
+    home = house(tmp_path / "state", decisions={kind: name})
     home.cluster.give("n1", "n2", "n3")
     home.submit(spec("silent", max_nodes=2))
     home.submit(spec("telling", max_nodes=2, samples_total=1e6, reports_loss=True))
@@ -23,7 +26,7 @@ def test_a_trainer_that_does_not_say_enough_is_refused_and_the_others_run(
     assert [a.trainer.id for a in state.active] == ["telling"]
     assert [len(a.nodes) for a in state.active] == [2]
     said = "\n".join(home.notes())
-    assert f"submission of 'silent' rejected: trainer silent: policy {policy} requires" in said
+    assert f"submission of 'silent' rejected: trainer silent: {kind} {name} requires" in said
     assert lacks in said
 
 

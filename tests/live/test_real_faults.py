@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -66,7 +64,8 @@ def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
     if how == signal.SIGSTOP:
         why = "hung: no report for 8 s (hang_s)"
         eventually(lambda: any(why in str(row) for row in on.rows("list")), 60)
-        assert any(why in str(row) for row in on.rows("events", "-n", 500))
+        assert why in on.said()
+        assert not [e for e in events(on, "a")[count:] if e["event"] == "withheld"], "its nodes are not to blame"
     on.trains_on("a")
     eventually(lambda: world_size(on, "a") == 2, 60)
     on.trains_on("a", 5)
@@ -87,27 +86,6 @@ def test_a_worker_that_ignores_everything_is_ended_with_its_children(on: Machine
     eventually(lambda: on.status("deaf") == "cancelled", 40)
     eventually(lambda: identify(int(up.read_text())) is None, 40)
     on.end(on.children[-1])
-    on.assert_in_order()
-
-
-def test_a_pilot_stopped_for_its_lease_keeps_its_nodes(on: Machine) -> None:
-    """For 6 s, its ``lease_s`` here: one with 60 would be stopped for a minute."""
-    config = on.state / "bftrainer.toml"
-    config.write_text(config.read_text().replace("lease_s = 60", "lease_s = 6"))
-    on.submit("a", 100_000, 0.05, 2)
-    pilot = on.pilot()
-    eventually(lambda: world_size(on, "a") == 2, 40)
-    before = fragments(on)
-    os.kill(pilot.pid, signal.SIGSTOP)
-    count = len(on.steps("a"))
-    time.sleep(6.0)
-    assert len(on.steps("a")) > count, "the trainer goes on"
-    os.kill(pilot.pid, signal.SIGCONT)
-    on.trains_on("a")
-    assert fragments(on) == before
-    assert world_size(on, "a") == 2
-    on.end(on.children[-1])
-    assert_contiguous(on.steps("a"))
     on.assert_in_order()
 
 

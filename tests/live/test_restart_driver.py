@@ -28,9 +28,9 @@ TWO = (HostSlots("n1", 1, "f1"), HostSlots("n2", 1, "f2"))
 class Driven:
     """One trainer under a real driver."""
 
-    def __init__(self, path: Path, **driver: object) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.launcher = DirectoryLauncher(path / "trainers", {**SITE, "poll_s": 0.05, **driver})
+        self.launcher = DirectoryLauncher(path / "trainers", {**SITE, "poll_s": 0.05})
 
     def start(
         self,
@@ -64,20 +64,10 @@ class Driven:
 
 @pytest.fixture
 def driven(tmp_path: Path) -> Iterator[Driven]:
-    yield from one_driven(tmp_path)
-
-
-def one_driven(path: Path, **driver: object) -> Iterator[Driven]:
-    it = Driven(path, **driver)
+    it = Driven(tmp_path)
     yield it
     it.launcher.kill("t")
     eventually(lambda: not it.look().alive)
-
-
-@pytest.fixture
-def impatient(tmp_path: Path) -> Iterator[Driven]:
-    """Its driver takes silence for a worker that hangs."""
-    yield from one_driven(tmp_path, hang_s=6.0)
 
 
 def stepper(path: Path, steps: int = 10_000) -> list[str]:
@@ -113,17 +103,6 @@ def test_a_signal_asks_programs_that_do_not_read_the_control_file(driven: Driven
     driven.launcher.ask_to_stop("t")
     driven.ends(Ending.STOPPED)
     assert (driven.path / "saved").exists()
-
-
-def test_a_program_that_hangs_is_killed_and_has_failed(impatient: Driven) -> None:
-    # A line for each step: silence is a stopped worker, not a slow machine.
-    impatient.start(stepper(impatient.path), env={"BFTRAINER_REPORT_EVERY_S": "0"})
-    eventually(lambda: len(impatient.pids()) == 2 and (impatient.path / "steps").exists())
-    for pid in impatient.pids():
-        os.kill(pid, signal.SIGSTOP)
-    assert impatient.ends(Ending.FAILED).reason == "hung: no report for 6 s (hang_s)"
-    assert {e["fragment"] for e in impatient.events("hung")} == {"f1", "f2"}
-    assert impatient.events("withheld") == [], "its nodes are not to blame"
 
 
 EVALUATES = """

@@ -47,22 +47,6 @@ def test_a_preempted_node_leaves_at_once_and_the_trainer_goes_on(home: House) ->
     assert abs(record.asked_back_s - START_S - 10) < 0.5, "heard within the file poll, not the scheduler's"
 
 
-def test_all_nodes_at_once(home: House) -> None:
-    home.cluster.give("n1", "n2", "n3")
-    home.submit(spec("a", max_nodes=3), spec("b", max_nodes=3))
-
-    def take_all() -> None:
-        for node in ("n1", "n2", "n3"):
-            home.cluster.take(node)
-
-    home.at(10, take_all)
-    home.at(16, lambda: home.cluster.give("n1", "n2"))
-    state = home.pilot(30)
-    assert sum(len(a.nodes) for a in state.active) == 2
-    assert not home.launcher.overlaps
-    assert not home.differences()
-
-
 def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(home: House) -> None:
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=1))

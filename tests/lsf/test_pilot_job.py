@@ -35,8 +35,7 @@ RECORD = """{
 
 @pytest.fixture
 def here(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    for name, value in lab.env.items():
-        monkeypatch.setenv(name, value)
+    lab.enter(monkeypatch.setenv)
     return lab
 
 

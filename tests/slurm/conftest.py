@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -29,6 +30,13 @@ def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.T
             for log in sorted((lab.root / "log").glob("slurm*.log")):
                 report.sections.append((log.name, "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])))
     return report
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """That commands of a cluster's daemons may reach, unlike pytest's."""
+    with tempfile.TemporaryDirectory(prefix="bftrainer-slurm.", ignore_cleanup_errors=True) as path:
+        yield Path(path)
 
 
 @pytest.fixture

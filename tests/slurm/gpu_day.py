@@ -10,7 +10,6 @@ process of a trainer is left. Printed besides: how long main jobs waited that fo
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shlex
 import statistics
@@ -134,7 +133,6 @@ def day(lab: Lab, folder: Path, seconds: float, seed: int, epochs: int) -> Besid
         while not over.wait(0.2):
             watch.look()
 
-    os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
     own = machine(folder, [], BY_GPU + "[learning]\nmeasure = false\n")
     watcher = threading.Thread(target=watching)
     try:

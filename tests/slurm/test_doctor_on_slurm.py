@@ -12,20 +12,15 @@ import pytest
 from clusters_under_test import RealSlurm
 from command_line import bftrainer
 from conftest import started
+from pilot_config import pilot_config
 from slurm_accounting import limit
 from slurm_lab import DEFAULTS, Lab
 from slurm_versions import SlurmVersion
 
 from bftrainer_adapters.slurm.checks import trial_of
 
-CONFIG = """
-[nodes]
-holder = "slurm"
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-"""
+CONFIG = pilot_config()
+BY_QOS = pilot_config(slurm={"partition": None, "qos": "scavenger", "account": "pilots"})
 
 
 @pytest.fixture(scope="module")
@@ -129,17 +124,6 @@ def test_without_a_state_directory_nothing_of_the_site_is_required(plain_lab: La
     assert checks["look"]["state"] == "BROKEN"
     assert checks["epilog"]["state"] == "WARNING"
     assert "partition" not in checks
-
-
-BY_QOS = """
-[nodes]
-holder = "slurm"
-[workers]
-allow_root = true
-[slurm]
-qos = "scavenger"
-account = "pilots"
-"""
 
 
 def test_doctor_reads_the_qos(by_qos: RealSlurm, tmp_path: Path) -> None:

@@ -7,9 +7,6 @@ one; ``make slurm-versions`` runs all on all.
 from __future__ import annotations
 
 import shlex
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,14 +31,8 @@ SITES = {
     "cgroup v2, no Epilog": Settings(nodes=2, proctrack="cgroup", cgroups="v2", epilog="", slurmd_debug="debug2"),
     "stepmgr": Settings(nodes=2, controller="preempt_send_user_signal,enable_stepmgr", more="PrologFlags=contain"),
 }
+WORKER_OF = {"cgroup v1": "leaves orphans", "cgroup v2": "ignores SIGTERM"}
 STEPMGR_SINCE, EXPEDITING_SINCE = (24, 5), (25, 11)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="bftrainer-versions."))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.mark.slow
@@ -60,24 +51,20 @@ def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
         pytest.skip(f"no cgroups for slurmd: {reason}")
     if settings.accounting:
         need_accounting(slurm_version)
-    lab = Lab(folder / "slurm", settings, slurm_version)
-    try:
-        lab.start()
+    for lab in started(settings, slurm_version):
         if settings.proctrack == "cgroup":
             assert_a_step_finds_its_jobs_cgroup(lab, folder)
         script, ended = noting_its_end(folder)
         impact = Impact(lab, folder, settings={"holder_script": script, **site_settings(lab)})
-        start = impact.start_on_held(2, "has setsid children")
+        start = impact.start_on_held(2, WORKER_OF.get(site, "has setsid children"))
         print(f"{site}: {start.took_s:.2f} s, notice after {start.notice_s}, killed {start.killed}")
         assert len(start.nodes) == 2
         promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")
-        assert start.killed >= 4, "a shell and its child on each node"
+        assert start.killed >= (2 if site == "cgroup v2" else 4), "on each node, mostly a shell and its child"
         assert len(list(ended.iterdir())) == 2, "the holders' scripts ended by themselves, not by the payload's hand"
         if settings.proctrack == "cgroup":
             late = steps_with_remains(lab)
             assert len(late) <= 1, "on a busy machine Slurm's SIGCONT may come too late, now and then"
-    finally:
-        lab.stop()
 
 
 def site_settings(lab: Lab) -> dict[str, object]:

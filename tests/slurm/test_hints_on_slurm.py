@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from slurm_lab import Lab, Settings, wait_until
+from conftest import started
+from slurm_lab import Settings, wait_until
 from slurm_versions import SlurmVersion
 
 from bftrainer.config.pilot import HintsConfig, WorkersConfig
@@ -19,13 +16,6 @@ from bftrainer.live.hints import HintListener
 from bftrainer.system.clock import SystemClock
 
 SCRIPT = Path(__file__).parents[2] / "jobscripts" / "hint.sh"
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="bftrainer-hints."))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.mark.slow
@@ -36,14 +26,12 @@ def test_the_epilog_sends_a_hint_and_delays_no_node(folder: Path, slurm_version:
         epilog = folder / "hint.sh"
         epilog.write_text(SCRIPT.read_text().replace("10.0.0.1/7717", pilots))
         epilog.chmod(0o755)
-        lab = Lab(folder / "slurm", replace(Settings(), nodes=2, epilog=str(epilog)), slurm_version)
-        try:
-            lab.start()
+        for lab in started(Settings(nodes=2, epilog=str(epilog)), slurm_version):
             listener.take()
             for number in range(3):
                 lab.submit("exit 0", "-N2", "-p", "main")
                 came = 0
-                wait_until(lambda: not lab.run("squeue", "-h", "-t", "PD,R"), "the job to end")
+                wait_until(lambda lab=lab: not lab.run("squeue", "-h", "-t", "PD,R"), "the job to end")
                 ended_s = time.monotonic()
                 lab.wait_idle()
                 idle_s = time.monotonic() - ended_s
@@ -58,5 +46,3 @@ def test_the_epilog_sends_a_hint_and_delays_no_node(folder: Path, slurm_version:
             log = (lab.root / "log" / "slurmd.node01.log").read_text()
             assert "epilog failed" not in log.lower(), log[-2000:]
             assert "drain" not in lab.run("sinfo", "-h", "-o", "%T")
-        finally:
-            lab.stop()

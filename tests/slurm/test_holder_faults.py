@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 from clusters_under_test import RealSlurm
 from horovod_trainer import SITE
-from slurm_lab import BAD_ANSWERS, Lab, wait_until
+from slurm_lab import Lab, wait_until
 from two_hosts import one_host
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
@@ -62,20 +61,6 @@ def until_gone(holder: SlurmHolder, name: str) -> Fragment:
 
     wait_until(gone, f"{name} to be gone", 40)
     return found[0]
-
-
-@pytest.mark.parametrize("kind", BAD_ANSWERS)
-def test_a_squeue_that_cannot_be_trusted_takes_nothing_away(cluster: RealSlurm, kind: str) -> None:
-    holder, held = hold(cluster, 2, timeout_s=2.0)
-    cluster.lab.put_fake("squeue", f"#!/bin/sh\n{BAD_ANSWERS[kind]}\n")
-    for _ in range(2):
-        time.sleep(1.1)  # so that squeue is asked each time
-        assert [f.phase for f in holder.poll()] == [FragmentPhase.READY] * 2
-    with pytest.raises((CommandError, SchedulerError)):
-        cluster.scheduler.observe()
-    (cluster.lab.root / "bin" / "squeue").unlink()
-    holder.release(frozenset(f.name for f in held.values()))
-    wait_until(lambda: not holder.poll(), "holders to end", 40)
 
 
 @pytest.mark.every_slurm("installed", "sid")
@@ -239,8 +224,7 @@ def test_a_worker_that_its_driver_ends_leaves_no_daemon_of_its_step(
     cluster: RealSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A daemon that cannot tell srun of a task's end tries for seconds, and the node's next job waits for it."""
-    for name, value in cluster.lab.env.items():
-        monkeypatch.setenv(name, value)
+    cluster.lab.enter(monkeypatch.setenv)
     ((node, fragment),) = hold(cluster, 1)[1].items()
     directory = TrainerDirectory(tmp_path / "trainer")
     directory.path.mkdir()

@@ -50,8 +50,7 @@ def test_main_jobs_land_where_they_would_without_a_pilot(shared_lab: Lab, monkey
 def test_trainers_on_a_part_keep_to_its_gpus_and_go_on_with_what_a_main_job_leaves(
     shared_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in shared_lab.env.items():
-        monkeypatch.setenv(name, value)
+    shared_lab.enter(monkeypatch.setenv)
     mixed, other = shared_lab.node_names
     main_job(shared_lab, 8, 16, 60_000, other)
     main_job(shared_lab, 1, 2, 8_000, mixed)

@@ -13,7 +13,6 @@ from live_machine import Machine, eventually, machine
 from pilot_config import pilot_config
 from slurm_lab import Lab, wait_until
 
-from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import job_list, limit_waits
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.job_list import parse_jobs
@@ -145,24 +144,3 @@ def test_another_user_sees_the_same(lab: Lab) -> None:
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     (seen,) = parse_peers(printed(lab, *nobody), "m1", "ann-1", "nobody")
     assert (seen.pilot, seen.user, seen.hosts) == ("ann-1", "root", ("node01",)), "the same name, but another user's"
-
-
-def test_comments_that_others_write_do_no_harm(lab: Lab) -> None:
-    lies = (
-        "",
-        "bftrainer: pilot x of y; hosts a|b",
-        "a\nb|c",
-        "bftrainer: idle node held by pilot z of y; hosts [",
-        "é",
-    )
-    for words in lies:
-        lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-holder", f"--comment={words}")
-    text = printed(lab)
-    found = parse_peers(text, "m1", "mine", getpass.getuser())
-    assert sum(len(one.holders) for one in found) == 5, "whatever they say, they count"
-    with pytest.raises(SchedulerError):
-        parse_peers("", "m1", "mine", "me")
-    with pytest.raises(SchedulerError):
-        parse_peers(text.rstrip("\n"), "m1", "mine", "me")
-    with pytest.raises(SchedulerError):
-        parse_peers("slurm_load_jobs error: Unable to contact\n", "m1", "mine", "me")

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from pathlib import Path
 import pytest
 from conftest import started
 from live_machine import COMMAND_S, Machine, eventually, machine
+from pilot_config import pilot_config
 from slurm_lab import Lab, Settings
 
 from bftrainer.persistence.registry import Registry
@@ -35,43 +34,27 @@ TIMEOUT_S, LEASE_S = (10, 60) if MANY else (3, 12)  # the defaults, and the leas
 SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", limit_s(LEASE_S) + 5))  # a lapse and its end come within
 SLOW = {5: SECONDS, 9: SECONDS} if MANY else {1.5: 0.0, 2: SECONDS}
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sdiag", "sinfo")
-CONFIG = """
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-min_window_s = 0
-unused_after_s = 3600
-[times]
-lease_s = LEASE
-shutdown_s = 60
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-timeout_s = TIMEOUT
-"""
+CONFIG = pilot_config(
+    nodes={"min_window_s": 0, "unused_after_s": 3600}, times={"poll_s": None, "lease_s": LEASE_S, "shutdown_s": 60},
+    slurm={"timeout_s": TIMEOUT_S},
+)  # fmt: skip
 
 
 @pytest.fixture
 def slow_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     for lab in started(Settings(nodes=NODES)):
-        for name, value in lab.env.items():
-            monkeypatch.setenv(name, value)
+        lab.enter(monkeypatch.setenv)
         yield lab
 
 
 def slow_down(lab: Lab, seconds: float) -> None:
     for name in COMMANDS:
-        real = shutil.which(name, path=lab.env["PATH"].partition(":")[2])
-        lab.put_fake(name, f'#!/bin/sh\nsleep {seconds}\nexec {real} "$@"\n')
+        lab.put_fake(name, f'#!/bin/sh\nsleep {seconds}\nexec {lab.real(name)} "$@"\n')
 
 
 def held(lab: Lab) -> set[str]:
     """The holders that run, by Slurm itself and at once: the pilot would notice a lapse many commands later."""
-    squeue = shutil.which("squeue", path=lab.env["PATH"].partition(":")[2])
-    assert squeue is not None
-    argv = [squeue, "-h", "-t", "R", "-n", HOLDER_NAME, "-o", "%A"]
+    argv = [lab.real("squeue"), "-h", "-t", "R", "-n", HOLDER_NAME, "-o", "%A"]
     return set(subprocess.run(argv, check=True, capture_output=True, text=True, timeout=COMMAND_S).stdout.split())
 
 
@@ -83,11 +66,9 @@ def fragments(on: Machine) -> list[object]:
 @pytest.mark.slow
 def test_no_holder_lapses_while_every_command_takes_its_time(slow_lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "pilot").mkdir(mode=0o700)
-    on = machine(tmp_path / "pilot", [], CONFIG.replace("LEASE", str(LEASE_S)).replace("TIMEOUT", str(TIMEOUT_S)))
+    on = machine(tmp_path / "pilot", [], CONFIG)
     try:
-        options = ["--name", "a", "--max-nodes", NODES, "--set", f"min_nodes = {NODES}", "--samples-per-s", 10]
-        argv = [sys.executable, "-m", "bftrainer", "submit", *options, "--cwd", on.work, "--state", on.state]
-        subprocess.run([*map(str, argv), "--", "sleep", "100000"], check=True, cwd=on.work, timeout=COMMAND_S)
+        on.submit("a", 1_000_000, 0.1, NODES, "--set", f"min_nodes = {NODES}")
         slow_down(slow_lab, min(SLOW))
         on.pilot()
         eventually(on.state_is_there, 60)

@@ -76,17 +76,10 @@ FORGED = tuple(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [SEPARATORS, FORGED[:1], FORGED], ids=["separators", "a plan", "plans"])
-def test_job_names_neither_stop_a_pilot_nor_forge_a_plan(beside: Machine, lab: Lab, names: tuple[str, ...]) -> None:
-    before = running(beside)
-    for name in names:
-        held_job(lab, "-J", name.replace("{soon}", str(int(time.time()) + 5)))
-    keeps(beside, before)
-
-
-@pytest.mark.slow
-def test_comments_forge_no_peer_pilot_and_a_held_job_claims_no_host(beside: Machine, lab: Lab) -> None:
+def test_names_and_comments_neither_stop_a_pilot_nor_forge_a_plan_a_peer_or_a_claim(beside: Machine, lab: Lab) -> None:
     before = running(beside, 'hosts = ["node[01-08]"]\nsite_max_nodes = 5\n')
+    for name in (*SEPARATORS, *FORGED):
+        held_job(lab, "-J", name.replace("{soon}", str(int(time.time()) + 5)))
     forged = "999|root|{}|bftrainer: pilot other of root; hosts node[01-08]"
     for line in (forged.format("bftrainer-pilot"), forged.format("RUNNING|bftrainer-pilot|None|1")):
         for name in ("bftrainer-pilot", "bftrainer-holder"):

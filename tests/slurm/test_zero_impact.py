@@ -5,29 +5,20 @@ How long it takes is printed, and measured by ``make zero-impact``; here only wh
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from impact import WAYS, WORKERS, Impact, steps_with_remains
+from conftest import started
+from impact import WAYS, WORKERS, Impact
 from promises import promise
-from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups, wait_until
+from slurm_lab import DEFAULTS, Lab, Settings, wait_until
 from slurm_versions import SlurmVersion
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 
 RUNS = 3
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="bftrainer-impact."))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.mark.slow
@@ -50,43 +41,12 @@ def test_a_main_job_finds_nobody_on_its_nodes(lab: Lab, folder: Path, worker: st
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [DEFAULTS, replace(Settings(), grace_s=0)], ids=["defaults", "no grace"])
 def test_other_sites(settings: Settings, folder: Path, slurm_version: SlurmVersion) -> None:
-    lab = Lab(folder / "slurm", settings, slurm_version)
-    try:
-        lab.start()
-        impact = Impact(lab, folder)
-        start = impact.start_on_held(8, "ignores SIGTERM")
+    for lab in started(settings, slurm_version):
+        start = Impact(lab, folder).start_on_held(8, "ignores SIGTERM")
         print(f"{settings.kill_wait_s} s KillWait: {start.took_s:.2f} s, notice after {start.notice_s}")
         assert len(start.nodes) == 8
         promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")
         assert start.took_s < 25
-    finally:
-        lab.stop()
-
-
-@pytest.mark.root
-@pytest.mark.slow
-@pytest.mark.skipif(bool(missing_cgroups()), reason=f"no cgroups for slurmd: {missing_cgroups()}")
-def test_with_cgroups_a_step_leaves_nothing_behind_that_it_would_wait_for(
-    folder: Path, slurm_version: SlurmVersion
-) -> None:
-    """slurmstepd looks again a second later if a step's first process ends before the others: "inherited" ones."""
-    settings = replace(Settings(), nodes=2, proctrack="cgroup", slurmd_debug="debug2")
-    lab = Lab(folder / "slurm", settings, slurm_version)
-    try:
-        lab.start()
-        impact = Impact(lab, folder)
-        for worker in WORKERS:
-            start = impact.start_on_held(2, worker)
-            print(f"{worker}: {start.took_s:.2f} s, notice after {start.notice_s}, killed {start.killed}")
-            assert len(start.nodes) == 2
-            promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")
-            assert start.killed >= (0 if worker == "ends on SIGTERM" else 2), "they have not heard of it"
-        late = steps_with_remains(lab)
-    finally:
-        lab.stop()
-    assert len(late) <= 2, (
-        "of the steps of 8 holders; on a busy machine Slurm's SIGCONT may come too late, now and then"
-    )
 
 
 def test_a_planned_job_starts_as_planned_though_its_nodes_are_held(lab: Lab, folder: Path) -> None:

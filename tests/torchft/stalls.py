@@ -17,10 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import itertools
 
-from horovod_trainer import CHECKOUT, Trainer
+from horovod_trainer import Trainer
 from stall_table import Cluster, Kind, hosts_of, print_stalls
 
-COMMAND = [sys.executable, str(CHECKOUT / "docs/examples/torchft_digits.py"), "--epochs=100000", "--step-s=0.02"]
 ENVIRONMENT = {"BFTRAINER_REPORT_EVERY_S": "0"}
 AFTER_STEPS = 5
 
@@ -39,7 +38,7 @@ def stall_s(trainer: Trainer, world_size: int, after_s: float) -> float:
 @contextmanager
 def ours(folder: Path, slots: int) -> Iterator[Cluster]:
     """A trainer under our launcher."""
-    with hosts_of(Trainer(folder, COMMAND, driver="torchft", environment=ENVIRONMENT), slots, stall_s) as made:
+    with hosts_of(Trainer(folder, driver="torchft", environment=ENVIRONMENT), slots, stall_s) as made:
         yield made
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import CHECKOUT, Trainer
+from horovod_trainer import Trainer, example
 from needs import need_package
 from promises import promised
 from training_schedules import equal_on_all_ranks, rank_lines
@@ -18,14 +18,12 @@ from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
 
 pytestmark = pytest.mark.slow
-EXAMPLE = CHECKOUT / "docs/examples/torchft_digits.py"
-COMMAND = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02"]
 
 
 def replicas(folder: Path, command: list[str] | None = None, **driver: Any) -> Trainer:
     need_package("torchft")
     environment = {"BFTRAINER_REPORT_EVERY_S": "0", **driver.pop("environment", {})}
-    return Trainer(folder, command or COMMAND, driver="torchft", environment=environment, **driver)
+    return Trainer(folder, command, driver="torchft", environment=environment, **driver)
 
 
 def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_path: Path) -> None:
@@ -63,20 +61,6 @@ def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_pat
             assert equal_on_all_ranks(rank_lines(trainer.path)) >= 30
 
 
-def test_without_nodes_it_checkpoints_and_goes_on_from_there(tmp_path: Path) -> None:
-    with replicas(tmp_path / "trainer") as trainer:
-        trainer.start("a:1:1 b:1:2")
-        trainer.steps(2)
-        trainer.hosts("c:1:3")  # none of the old nodes: nobody could pass the weights on in time
-        assert trainer.wait() == STOPPED_STATUS
-        assert trainer.event("stopped")["checkpointed"] is True
-        saved = next(line for line in reversed(trainer.progress) if line["phase"] == "checkpointed")
-        trainer.start()
-        trainer.steps(1)
-        again = [line for line in trainer.progress if line["incarnation"] == 2 and line["phase"] == "running"]
-        assert min(line["step"] for line in again if not line.get("formed")) == saved["step"] + 1
-
-
 def test_a_script_that_fails_fails_the_trainer_with_its_error(tmp_path: Path) -> None:
     program = "import torch; raise ValueError('no such data set')"
     with replicas(tmp_path / "trainer", [sys.executable, "-c", program]) as trainer:
@@ -86,8 +70,7 @@ def test_a_script_that_fails_fails_the_trainer_with_its_error(tmp_path: Path) ->
 
 
 def test_the_driver_s_death_ends_the_replicas_and_the_next_driver_resumes(tmp_path: Path) -> None:
-    command = [*COMMAND, "--checkpoint-every-s=0.2"]
-    with replicas(tmp_path / "trainer", command) as trainer:
+    with replicas(tmp_path / "trainer", example("torchft", "--checkpoint-every-s=0.2")) as trainer:
         trainer.start("a:1:1 b:1:2")
         trainer.until("a checkpoint", lambda: any(line["phase"] == "checkpointed" for line in trainer.progress))
         workers = trainer.worker("1"), trainer.worker("2")

@@ -25,11 +25,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from horovod_trainer import CHECKOUT, Trainer
+from horovod_trainer import CHECKOUT, Trainer, example
 from stall_table import Cluster, Kind, hosts_of, print_stalls
 
-COMMAND = [sys.executable, str(CHECKOUT / "docs/examples/torch_digits.py"), "--epochs=100000", "--step-s=0.02"]
-COMMAND += ["--checkpoint-every=1"]
+COMMAND = example("torchrun", "--checkpoint-every=1")
 TEXT = [sys.executable, str(CHECKOUT / "docs/examples/fsdp_text.py"), "--epochs=100000", "--step-s=0.02"]
 """A transformer, sharded or with --ddp replicated, with the same checkpoints."""
 

@@ -22,6 +22,8 @@ psutil = pytest.importorskip("psutil")
 TABLE = CHECKOUT / "docs/security.md"
 MOST_MB = 200
 """What the stranger may add to a process."""
+MOST_FILES = 100
+"""Of a process that serves, beside those that it has; the stranger makes more connections to each port."""
 
 STRANGER = """
 import os, pickle, resource, select, socket, struct, sys, time
@@ -115,21 +117,23 @@ def memory_mb(*pids: int) -> list[int]:
 
 
 @contextmanager
-def stranger_at(folder: Path, places: set[str]) -> Iterator[None]:
-    """Another user at these ports for 8 s, who gets no code run."""
+def stranger_at(folder: Path, places: set[str], server: int) -> Iterator[None]:
+    """Another user at these ports for 8 s, who gets no code run, nor all descriptors of a process that serves, or threads."""
+    process = psutil.Process(server)
+    threads = process.num_threads()
+    process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds() + MOST_FILES,) * 2)
     (folder / "open").mkdir(mode=0o777)
     argv = [sys.executable, "-I", "-S", "-c", STRANGER, str(folder / "open"), *sorted(places)]
     with subprocess.Popen(as_stranger(*argv), stdout=subprocess.PIPE, text=True, env={"SECONDS": "8"}) as stranger:
         assert stranger.stdout is not None
         assert int(stranger.stdout.readline()) > 0
         yield
+        assert process.num_threads() < threads + 30
         assert stranger.stdout.readline() == "over\n"
     assert list((folder / "open").iterdir()) == []
 
 
 def trainer(folder: Path, launcher: str) -> Trainer:
-    if launcher == "horovod":
-        return Trainer(folder)
     if launcher in ("pool", "restart"):
         (folder / "list.txt").parent.mkdir(parents=True)
         (folder / "list.txt").write_text("".join(f"{number}\n" for number in range(100_000)))
@@ -141,9 +145,7 @@ def trainer(folder: Path, launcher: str) -> Trainer:
         }[launcher]
         (folder / "work.py").write_text(f"import time\n{body}")
         return Trainer(folder, [sys.executable, "work.py"], driver=launcher)
-    script = {"torchrun": "torch_digits.py", "torchft": "torchft_digits.py"}[launcher]
-    command = [sys.executable, str(CHECKOUT / "docs/examples" / script), "--epochs=100000", "--step-s=0.02"]
-    return Trainer(folder, command, driver=launcher, environment={"BFTRAINER_REPORT_EVERY_S": "0"})
+    return Trainer(folder, driver=launcher, environment={"BFTRAINER_REPORT_EVERY_S": "0"})
 
 
 @pytest.mark.slow
@@ -173,7 +175,7 @@ def test_another_user_at_every_port_of_a_trainer(tmp_path: Path, launcher: str) 
         if not places:
             return
         before = memory_mb(made.process.pid, *workers)
-        with stranger_at(tmp_path, places):
+        with stranger_at(tmp_path, places, made.process.pid):
             made.steps(2)
             now = memory_mb(made.process.pid, *workers)
             assert all(mb < was + MOST_MB for mb, was in zip(now, before, strict=True)), (before, now)
@@ -199,7 +201,7 @@ def test_another_user_at_every_port_of_a_pilot(tmp_path: Path) -> None:
         places = listening(pilot.pid)
         assert all(place.startswith("127.0.0.1:") for place in places), f"on one interface: {places}"
         (before,) = memory_mb(pilot.pid)
-        with stranger_at(tmp_path, places):
+        with stranger_at(tmp_path, places, pilot.pid):
             on.submit("a", 40)
             eventually(lambda: pilot.poll() is not None or on.status("a") == "done", 120)
             assert pilot.poll() is None
