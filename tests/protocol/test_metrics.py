@@ -11,7 +11,7 @@ import pytest
 
 from bftrainer.progress import Reporter
 from bftrainer.protocol.driver_events import (
-    Event,
+    AnyDriverEvent,
     EventLine,
     Running,
     Started,
@@ -98,8 +98,8 @@ def exited(fragment: str, pid: int) -> WorkerExited:
     return WorkerExited(f"n{fragment}", fragment, 0, pid, 0, True)
 
 
-def fold(*lines: tuple[float, Event] | ProgressLine, incarnation: int = 1) -> DriverView:
-    def after(view: DriverView, line: tuple[float, Event] | ProgressLine) -> DriverView:
+def fold(*lines: tuple[float, AnyDriverEvent] | ProgressLine, incarnation: int = 1) -> DriverView:
+    def after(view: DriverView, line: tuple[float, AnyDriverEvent] | ProgressLine) -> DriverView:
         if isinstance(line, ProgressLine):
             return after_progress(view, [as_json(line)])
         return after_event(view, EventLine(line[0], incarnation, line[1]))
@@ -154,7 +154,7 @@ def test_a_fragment_is_free_when_its_last_worker_has_ended() -> None:
 
 
 def test_a_driver_of_weeks_remembers_the_latest_fragments() -> None:
-    lines: list[tuple[float, Event]] = []
+    lines: list[tuple[float, AnyDriverEvent]] = []
     for number in range(MOST_GONE + 20):
         lines += [(float(number), started(str(number), 7)), (number + 0.5, exited(str(number), 7))]
     times = fold(*lines).times
