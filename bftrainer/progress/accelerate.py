@@ -3,7 +3,7 @@
 ::
 
     model, optimizer = accelerator.prepare(model, optimizer)
-    training = AcceleratedTraining(accelerator, model, optimizer, data, batch=32, checkpoint="digits.pt")
+    training = AcceleratedTraining(accelerator, model, optimizer, data, batch=32, checkpoint="{name}.pt")
 
 Use ``training.loader``: Accelerate's own loader would give other samples at another size.
 """

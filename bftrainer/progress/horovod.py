@@ -3,7 +3,7 @@
 ::
 
     state = hvd.elastic.TorchState(model, optimizer, epoch=0)
-    training = ElasticTraining(hvd, state, loader, checkpoint="digits.pt")
+    training = ElasticTraining(hvd, state, loader, checkpoint="{name}.pt")
 
     @hvd.elastic.run
     def train(state):

@@ -2,7 +2,7 @@
 
 ::
 
-    idle = OnIdleNodes(data, batch=32, epochs=20, checkpoint="light.ckpt")
+    idle = OnIdleNodes(data, batch=32, epochs=20, checkpoint="{name}.ckpt")
     trainer = lightning.Trainer(**idle.arguments)
     trainer.fit(module, idle.loader, ckpt_path=idle.ckpt_path)
 """

@@ -2,7 +2,7 @@
 
 ::
 
-    steps = StepLoop(model, optimizer, batch=32, checkpoint="digits.pt")
+    steps = StepLoop(model, optimizer, batch=32, checkpoint="{name}.pt")
     for step in steps.range(10_000):
         ...
         optimizer.step()

@@ -2,7 +2,7 @@
 
 ::
 
-    training = Training(model, optimizer, loader, checkpoint="digits.pt")
+    training = Training(model, optimizer, loader, checkpoint="{name}.pt")
     for epoch in training.epochs(20):
         for inputs, targets in training.loader:
             optimizer.zero_grad()
