@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from bftrainer.config.script import script_of
 from bftrainer.persistence.registry import TrainerRecord
 
 REPEATED_SHARE = 0.01
@@ -9,7 +12,16 @@ REPEATED_SHARE = 0.01
 
 
 def remark_of(record: TrainerRecord) -> str:
-    """Why it waits or failed, what is wrong with its training, and how much of its work was repeated."""
+    """Why it waits or failed, what is wrong with its training or its script, and how much of its work was repeated."""
     share = record.repeated_samples / max(record.samples_done + record.repeated_samples, 1e-9)
     repeated = f"{100 * share:.0f} % of its work was repeated: {record.repeated_samples:,.0f} samples since checkpoints"
-    return "; ".join(filter(None, [record.reason, repeated if share >= REPEATED_SHARE else ""]))
+    return "; ".join(filter(None, [record.reason, repeated if share >= REPEATED_SHARE else "", _edited(record)]))
+
+
+def _edited(record: TrainerRecord) -> str:
+    script = script_of(record.spec.command)
+    if script and record.started_s is not None and not record.status.is_final:
+        with suppress(OSError):
+            if (record.spec.cwd / script).stat().st_mtime > record.started_s:
+                return f"{script} has been edited since it began: workers that start later run the new text"
+    return ""

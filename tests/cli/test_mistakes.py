@@ -258,6 +258,9 @@ def test_a_trainer_is_followed_to_its_end_and_trains_on_after_ctrl_c(told: Machi
     assert left.returncode == 130
     assert "long trains on; `bftrainer logs -f long` follows it" in said
     assert told.status("long") == "running"
+    (told.work / "long.py").touch()
+    (row,) = (row for row in told.rows("list") if row["name"] == "long")
+    assert row["remark"] == "long.py has been edited since it began: workers that start later run the new text"
 
 
 @pytest.mark.slow
