@@ -39,8 +39,6 @@ BAD_ANSWERS = {
 }
 """Scripts in place of squeue whose answers cannot be trusted."""
 CGROUPS = Path("/sys/fs/cgroup")
-OWN_PROCESSES = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child", "bash", "-c", '"$@" & wait $!', "node"]
-"""Runs slurmd below an init that reaps. unshare passes no signal on but its own end."""
 OWN_HOST = ["unshare", "--uts", "sh", "-c", 'hostname backup && exec "$@"', "sh"]
 BACKUP = "slurmctld backup"
 
@@ -109,8 +107,6 @@ class Settings:
     """Jobs of several users run beside each other, and count their memory."""
     backup: bool = False
     """A second slurmctld, which takes over from the first (root)."""
-    own_processes: bool = False
-    """Each node's /proc shows its own processes only (root). Otherwise the end of a job reads those of all nodes."""
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
@@ -246,17 +242,13 @@ class Lab:
 
     def stop_daemon(self, name: str) -> None:
         """End one daemon and wait for it."""
-        self._end(name)
         process = self.daemons.pop(name)
+        process.terminate()
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(30)
-
-    def _end(self, name: str) -> None:
-        alone = self.settings.own_processes and name.startswith("slurmd ")
-        self.daemons[name].send_signal(signal.SIGKILL if alone else signal.SIGTERM)
 
     @contextmanager
     def silent(self) -> Iterator[None]:
@@ -276,7 +268,7 @@ class Lab:
         last = [name for name in ("slurmdbd", "mariadbd") if name in self.daemons]
         others = sorted(self.daemons.keys() - set(last), reverse=True)
         for name in others:
-            self._end(name)
+            self.daemons[name].terminate()
         for name in [*others, *last]:
             self.stop_daemon(name)
         for process in self.processes():
@@ -386,8 +378,7 @@ class Lab:
     def _start(self, name: str, *arguments: str, **variables: str) -> None:
         program = self.real(name.split()[0])
         log = (self.root / "log" / f"{name.replace(' ', '.')}.err").open("ab")
-        below = OWN_PROCESSES if self.settings.own_processes and name.startswith("slurmd ") else []
-        below = OWN_HOST if name == BACKUP else below
+        below = OWN_HOST if name == BACKUP else []
         with log:
             self.daemons[name] = subprocess.Popen(
                 [*below, program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,

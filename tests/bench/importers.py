@@ -1,6 +1,6 @@
 """A million jobs of sacct in under a minute and 2 GB: generate such a log, import it in a process of its own, measure.
 
-    python tests/bench/importers.py [JOBS] [--swf | --shared] [--keep FILE]
+    python tests/bench/importers.py [JOBS] [--swf | --shared]
 
 ``--shared`` generates jobs of one core on shared nodes, with all columns of the documented command, as a computing center of
 physics has 44 million of a year.
@@ -132,12 +132,8 @@ def main() -> int:
     parser.add_argument("jobs", type=int, nargs="?", default=1_000_000, metavar="JOBS")
     parser.add_argument("--swf", action="store_true", help="SWF without node names, 188,041 jobs by default")
     parser.add_argument("--shared", action="store_true", help="jobs of one core on shared nodes")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the log there, and measure nothing")
     chosen = parser.parse_args()
     make = generate_swf if chosen.swf else generate_shared if chosen.shared else generate
-    if chosen.keep:
-        make(chosen.keep, chosen.jobs)
-        return 0
     jobs = 188_041 if chosen.swf and chosen.jobs == 1_000_000 else chosen.jobs
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log"

@@ -13,9 +13,7 @@ scheduler's stand-in takes of it is shown beside, not subtracted. Exit status 1 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import os
-import pstats
 import random
 import resource
 import secrets
@@ -25,7 +23,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,13 +58,9 @@ class CountingClock(SystemClock):
     """The system's clock. It knows how often the pilot has slept: its ticks."""
 
     ticks = 0
-    at_next_sleep: Callable[[], object] | None = None
 
     def sleep(self, seconds: float) -> None:
         self.ticks += 1
-        if self.at_next_sleep is not None:
-            self.at_next_sleep()
-            self.at_next_sleep = None
         super().sleep(seconds)
 
 
@@ -95,9 +88,7 @@ class Figures:
         return self.cpu_s / self.seconds
 
 
-def measure(
-    trainers: int, nodes: int, idle: int, warm_s: float, seconds: float, profile: cProfile.Profile | None
-) -> Figures:
+def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float) -> Figures:
     """One pilot from its start to its end; measured from ``warm_s`` after it has its nodes."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # waiting for a disk is no CPU time
     with tempfile.TemporaryDirectory(prefix="bftrainer-bench-", dir=memory, ignore_cleanup_errors=True) as folder:
@@ -134,7 +125,6 @@ def measure(
                 time.sleep(0.5)
             machine.churn = CHURN
             time.sleep(warm_s)
-            clock.at_next_sleep = None if profile is None else profile.enable
             before = clock.ticks, decisions[0], machine.cost_s
             began, cpu = time.monotonic(), _cpu_s()
             for _ in range(4):
@@ -145,7 +135,6 @@ def measure(
             figures.ticks, figures.decisions = clock.ticks - before[0], decisions[0] - before[1]
             figures.fake_s = machine.cost_s - before[2]
             figures.held = sum(job.phase is JobPhase.RUNS for job in list(machine.jobs.values()))
-            clock.at_next_sleep = None if profile is None else profile.disable
             signals.ends = True
 
         threading.Thread(target=look_on, daemon=True).start()
@@ -175,7 +164,6 @@ def main() -> int:
     parser.add_argument("--trainers", type=int, default=100)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--idle", type=float, nargs="+", default=[0.1, 1.0], help="shares of the nodes that are idle")
-    parser.add_argument("--profile", action="store_true", help="print where the time goes (and take longer)")
     options = parser.parse_args()
     table = Table(title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every 10 s, a tick every 0.2 s")
     for column in (
@@ -191,9 +179,8 @@ def main() -> int:
         table.add_column(column, justify="right")
     shares: list[float] = []
     for share in options.idle:
-        profile = cProfile.Profile(time.thread_time) if options.profile else None
         idle = int(share * options.nodes)
-        found = measure(options.trainers, options.nodes, idle, options.warm, options.seconds, profile)
+        found = measure(options.trainers, options.nodes, idle, options.warm, options.seconds)
         if not found.held:
             sys.exit("bench: the pilot holds no node: its trainers do not run")
         shares.append(found.share)
@@ -202,8 +189,6 @@ def main() -> int:
             f"{100 * min(found.quarters):.2f}-{100 * max(found.quarters):.2f}",
             f"{100 * found.fake_s / found.seconds:.2f} %", f"{found.ticks:,}", str(found.decisions),
         )  # fmt: skip
-        if profile is not None:
-            pstats.Stats(profile).sort_stats("tottime").print_stats(45)
     Console(width=140).print(table)
     print(f"at most {100 * max(shares):.2f} % of a core (limit {100 * LIMIT:.0f} %)")
     return int(max(shares) > LIMIT)

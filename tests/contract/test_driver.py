@@ -142,6 +142,7 @@ def test_a_finished_program_is_done(kind: str, make: Make) -> None:
     ],
     ids=["exits", "no program"],
 )
+@pytest.mark.parametrize("kind", [*KINDS, "torchft"], indirect=True)
 def test_a_program_that_fails_at_once_shows_its_last_lines(make: Make, command: list[str], words: str) -> None:
     trainer = make(command)
     trainer.start("a:1:1 b:1:2")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
-import random
 import struct
 import tarfile
 import zipfile
@@ -203,8 +202,3 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "journal: a number of 5,000 digits": ("journal row", lambda: b'{"$":"Event","at_s":' + b"9" * 5000 + b"}"),
     "spool: deep": ("spool", lambda: b"[" * 500_000),
 }  # fmt: skip
-
-
-def seeded(name: str) -> random.Random:
-    """Randomness of a name's own, the same in every run."""
-    return random.Random(f"bftrainer:{name}")

@@ -216,29 +216,17 @@ def test_idle_odd_nodes_go_to_the_user_who_has_had_the_least_of_its_part() -> No
     assert min(had.values()) >= 0.95 * 30 * 8 / 3
 
 
-def test_a_pilot_that_keeps_its_nodes_is_told_and_the_others_divide_the_rest() -> None:
-    it = SharedCluster(8, Pilot("ann", 8, stubborn=True))
+@pytest.mark.parametrize("says", [True, False], ids=["", "an older one, or one with share = false"])
+def test_a_pilot_that_keeps_its_nodes_is_told_and_the_others_divide_the_rest(says: bool) -> None:
+    it = SharedCluster(8, ann := Pilot("ann", 8 if says else 6, says=says, stubborn=True))
     it.run(20)
     it.owner |= {"n006": None, "n007": None}
     it.add(bea := Pilot("bea", 8))
     it.run(20)
-    it.pilots["ann", "p"].wants = 6
+    ann.wants = 6
     it.run(20)
     it.add(Pilot("cal", 8))
     it.run(TOLD_S + 60)
-    assert it.holds() == {"ann": 6, "bea": 1, "cal": 1}
-    assert [words for words in bea.told if "has kept" in words] == [
-        "a pilot of ann has kept 6 nodes for 120 s or more although its part is 3"
-    ]
-
-
-def test_a_pilot_that_shows_no_demand_and_keeps_its_nodes_is_told() -> None:
-    """An older one, or one with ``share = false``."""
-    it = SharedCluster(8, Pilot("ann", 6, says=False, stubborn=True))
-    it.run(20)
-    it.add(bea := Pilot("bea", 8))
-    it.add(Pilot("cal", 8))
-    it.run(TOLD_S + 30)
     assert it.holds() == {"ann": 6, "bea": 1, "cal": 1}
     assert [words for words in bea.told if "has kept" in words] == [
         "a pilot of ann has kept 6 nodes for 120 s or more although its part is 3"

@@ -57,23 +57,10 @@ def test_more_trainers_at_once_and_fewer_again(home: House) -> None:
     assert reloads(home) == ["the configuration was reloaded; changed: decisions.max_parallel" for _ in range(2)]
 
 
-def test_a_lower_cap_gives_nodes_back_and_a_higher_one_takes_them(home: House) -> None:
-    home.submit(spec("a", max_nodes=4))
-    seen: list[int] = []
-    home.at(10, lambda: seen.append(len(held(home))))
-    home.at(11, lambda: home.reload(nodes={"max_nodes": 2}))
-    home.at(25, lambda: seen.append(len(held(home))))
-    home.at(26, lambda: home.reload(nodes={"max_nodes": 3}))
-    home.at(40, lambda: seen.append(len(held(home))))
-    home.pilot(45)
-    assert seen == [4, 2, 3]
-    assert not home.launcher.overlaps
-    assert sum(f.reason == "above nodes.max_nodes" for f in home.fragments()) == 2
-    reloads(home)
-
-
-@pytest.mark.parametrize("nodes", [{"exclude": ["n[1-2]"]}, {"hosts": ["n3", "n4"]}])
-def test_what_is_excluded_is_given_back(home: House, nodes: dict[str, list[str]]) -> None:
+@pytest.mark.parametrize("nodes", [{"exclude": ["n[1-2]"]}, {"hosts": ["n3", "n4"]}, {"max_nodes": 2}])
+def test_what_it_may_not_have_any_more_is_given_back_and_taken_again_once_it_may(
+    home: House, nodes: dict[str, object]
+) -> None:
     home.submit(spec("a", max_nodes=4))
     seen: list[list[str]] = []
     home.at(10, lambda: home.reload(nodes=nodes))

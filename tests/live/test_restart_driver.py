@@ -28,9 +28,16 @@ TWO = (HostSlots("n1", 1, "f1"), HostSlots("n2", 1, "f2"))
 class Driven:
     """One trainer under a real driver."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, state: Path | None = None, **driver: object) -> None:
         self.path = path
-        self.launcher = DirectoryLauncher(path / "trainers", {**SITE, "poll_s": 0.05})
+        self.launcher = DirectoryLauncher((state or path) / "trainers", {**SITE, "poll_s": 0.05, **driver})
+
+    def __enter__(self) -> Driven:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.launcher.kill("t")
+        eventually(lambda: not self.look().alive)
 
     def start(
         self,
@@ -64,10 +71,8 @@ class Driven:
 
 @pytest.fixture
 def driven(tmp_path: Path) -> Iterator[Driven]:
-    it = Driven(tmp_path)
-    yield it
-    it.launcher.kill("t")
-    eventually(lambda: not it.look().alive)
+    with Driven(tmp_path) as it:
+        yield it
 
 
 def stepper(path: Path, steps: int = 10_000) -> list[str]:

@@ -12,15 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from horovod_trainer import SITE
+from live.test_restart_driver import TWO, Driven
 from live_machine import STEPPER, Machine, eventually, machine
 from two_hosts import TwoHosts, two_hosts
 
-from bftrainer.config.trainer_file import TrainerSpec, settle
-from bftrainer.config.validation import check_table
-from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.persistence.spool import Request, RequestKind, Spool
-from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.holding.holder_files import HolderFiles
@@ -105,34 +101,22 @@ def test_a_trainer_on_another_host_checkpoints_at_a_rescale_and_at_a_stop(hosts:
     work = tmp_path / "work"
     work.mkdir()
     directory = TrainerDirectory.of(hosts.one, "t")
-    launcher = DirectoryLauncher(
-        hosts.one / "trainers", {**SITE, "poll_s": 0.05, "prefix": hosts.prefix(), "warm": False}
-    )
-    command = [sys.executable, str(STEPPER), str(work / "c.json"), str(work / "steps"), "1000000", "0.02"]
-    table = {
-        "name": "t", "command": command, "max_nodes": 4, "samples_per_s": 1.0, "stop_s": 600.0, "cwd": str(work),
-    }  # fmt: skip
-    spec = settle(check_table(table, TrainerSpec, "test"), "test", work, os.environ)
 
     def incarnations() -> set[int]:
         path = work / "steps"
         return {int(line.split()[0]) for line in path.read_text().splitlines()} if path.exists() else set()
 
     def trained(incarnation: int) -> bool:
-        view = launcher.look("t")
+        view = it.look()
         return incarnation in incarnations() and view.trains and view.incarnation == incarnation
 
-    launcher.start(spec, [HostSlots("n1", 1, "f1")])
-    try:
+    with Driven(work, hosts.one, prefix=hosts.prefix(), warm=False) as it:
+        it.start([sys.executable, str(STEPPER), "c.json", "steps", "1000000", "0.02"], TWO[:1], stop_s=600.0)
         eventually(lambda: trained(1), 60)
-        launcher.order("t", [HostSlots("n1", 1, "f1"), HostSlots("n2", 1, "f2")])
+        it.launcher.order("t", TWO)
         eventually(lambda: trained(2), 60)
-        launcher.ask_to_stop("t")
-        eventually(lambda: launcher.look("t").ending is not None, 60)
-        assert launcher.look("t").ending is Ending.STOPPED
-    finally:
-        launcher.kill("t")
-        eventually(lambda: not launcher.look("t").alive)
+        it.launcher.ask_to_stop("t")
+        it.ends(Ending.STOPPED)
     events = [json.loads(line) for line in directory.events.read_text().splitlines()]
     exits = [event["status"] for event in events if event["event"] == "worker_exited"]
     assert exits == [83, 83, 83], "every worker left after its checkpoint; none was killed"

@@ -58,19 +58,6 @@ def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(hom
     assert second.asked_s - (first.released_s or 0) >= 5.0, "a node that flaps is left alone for a while"
 
 
-def test_pause_and_resume(home: House) -> None:
-    home.cluster.give("n1")
-    home.submit(spec("a", max_nodes=1))
-    home.at(5, lambda: home.ask(RequestKind.PAUSE, "a"))
-    home.at(15, lambda: home.ask(RequestKind.RESUME, "a"))
-    home.at(14, lambda: seen.append(home.status("a")))
-    seen: list[str] = []
-    home.pilot(25)
-    assert seen == ["paused"]
-    assert [what for what, _, _ in home.launcher.orders] == ["start", "stop", "start", "stop"]
-    assert home.status("a") == "waiting"
-
-
 def test_cancel_asks_for_a_checkpoint_and_is_final(home: House) -> None:
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=1))

@@ -115,54 +115,39 @@ def test_the_run_limit_ends_it_at_its_first_signal(lsf: StandInLsf) -> None:
 
 
 @pytest.mark.parametrize(
-    ("queue", "words"),
+    ("queue", "params", "settings", "words"),
     [
-        ({"terminate_when": ""}, "suspends preempted jobs"),
-        ({"terminate_when": "LOAD WINDOW"}, "suspends preempted jobs"),
-        ({"terminate_when": "", "suspend": "SIGTSTP"}, "SIGTSTP"),
-        ({"preemptable": False}, "not preemptable"),
-        ({"rerunnable": True}, "RERUNNABLE"),
-        ({"status": "Closed:Active"}, "Closed:Active"),
-        ({"load_stop": "   -   2.0     -     -       -     -    -     -     -      -      -"}, "busy host"),
-        ({"settings": {"STOP_COND": "select[r1m>2]"}}, "or LOAD in TERMINATE_WHEN"),
-        ({"windows": "20:00-8:00"}, "it needs WINDOW in TERMINATE_WHEN"),
-        ({"terminate": "SIGTSTP"}, "TERMINATE action is 'SIGTSTP'"),
-        ({"settings": {"NO_PREEMPT_RUN_TIME": "30"}}, "NO_PREEMPT_RUN_TIME = 30"),
-        ({"settings": {"INTERRUPTIBLE_BACKFILL": "60"}}, "INTERRUPTIBLE_BACKFILL"),
+        ({"terminate_when": ""}, {}, {}, "suspends preempted jobs"),
+        ({"terminate_when": "LOAD WINDOW"}, {}, {}, "suspends preempted jobs"),
+        ({"terminate_when": "", "suspend": "SIGTSTP"}, {}, {}, "SIGTSTP"),
+        ({"preemptable": False}, {}, {}, "not preemptable"),
+        ({"rerunnable": True}, {}, {}, "RERUNNABLE"),
+        ({"status": "Closed:Active"}, {}, {}, "Closed:Active"),
+        ({"load_stop": "   -   2.0     -     -       -     -    -     -     -      -      -"}, {}, {}, "busy host"),
+        ({"settings": {"STOP_COND": "select[r1m>2]"}}, {}, {}, "or LOAD in TERMINATE_WHEN"),
+        ({"windows": "20:00-8:00"}, {}, {}, "it needs WINDOW in TERMINATE_WHEN"),
+        ({"terminate": "SIGTSTP"}, {}, {}, "TERMINATE action is 'SIGTSTP'"),
+        ({"settings": {"NO_PREEMPT_RUN_TIME": "30"}}, {}, {}, "NO_PREEMPT_RUN_TIME = 30"),
+        ({"settings": {"INTERRUPTIBLE_BACKFILL": "60"}}, {}, {}, "INTERRUPTIBLE_BACKFILL"),
+        ({}, {"PREEMPT_JOBTYPE": ""}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
+        ({}, {"PREEMPT_JOBTYPE": "EXCLUSIVE"}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
+        ({}, {"NO_PREEMPT_RUN_TIME": "30"}, {}, f"set NO_PREEMPT_RUN_TIME = 0 in {QUEUE}"),
+        ({}, {"NO_PREEMPT_FINISH_TIME": "20%"}, {}, "NO_PREEMPT_FINISH_TIME = 20% of lsb.params"),
+        ({}, {"PREEMPT_DELAY": "300"}, {}, "PREEMPT_DELAY = 300"),
+        ({}, {}, {"gpu": "num=6"}, "PREEMPTABLE_RESOURCES = ngpus_physical"),
     ],
 )
-def test_a_queue_that_does_not_give_nodes_back_gets_no_holder(
-    lsf: StandInLsf, queue: dict[str, object], words: str
+def test_where_nodes_are_not_given_back_or_main_jobs_kept_waiting_there_is_no_holder(
+    lsf: StandInLsf, queue: dict[str, object], params: dict[str, str], settings: dict[str, object], words: str
 ) -> None:
     lsf.lab.queue(QUEUE, **queue)
-    holder = lsf.holder()
-    holder.poll()
-    (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
-    assert words in refusal.reason
-    assert "No unfinished" not in lsf.lab.run("bhosts", "-w")
-    with pytest.raises(Exception, match="is not found"):
-        lsf.lab.run("bjobs", "-a", "-J", "bftrainer-holder", "-o", "jobid", "-json")
-
-
-@pytest.mark.parametrize(
-    ("params", "settings", "words"),
-    [
-        ({"PREEMPT_JOBTYPE": ""}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
-        ({"PREEMPT_JOBTYPE": "EXCLUSIVE"}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
-        ({"NO_PREEMPT_RUN_TIME": "30"}, {}, f"set NO_PREEMPT_RUN_TIME = 0 in {QUEUE}"),
-        ({"NO_PREEMPT_FINISH_TIME": "20%"}, {}, "NO_PREEMPT_FINISH_TIME = 20% of lsb.params"),
-        ({"PREEMPT_DELAY": "300"}, {}, "PREEMPT_DELAY = 300"),
-        ({}, {"gpu": "num=6"}, "PREEMPTABLE_RESOURCES = ngpus_physical"),
-    ],
-)
-def test_a_cluster_that_keeps_main_jobs_waiting_gets_no_holder(
-    lsf: StandInLsf, params: dict[str, str], settings: dict[str, object], words: str
-) -> None:
     lsf.lab.edit(lambda state: state["params"].update(params))
     holder = lsf.holder(**settings)
     holder.poll()
     (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
     assert words in refusal.reason
+    with pytest.raises(Exception, match="is not found"):
+        lsf.lab.run("bjobs", "-a", "-J", "bftrainer-holder", "-o", "jobid", "-json")
 
 
 def test_what_suspends_otherwise_may_be_made_to_end(lsf: StandInLsf) -> None:

@@ -2,7 +2,6 @@
 """Random faults of a real Slurm of 8 nodes, of a file system, a pilot and its drivers, while trainers train. As root.
 
     python tests/slurm/faults.py --minutes 60            a fault every 12 s
-    python tests/slurm/faults.py --minutes 20 --plain    without a pilot: preemptible jobs that write there
 
 slurmctld has a backup. slurmd and slurmctld are killed (SIGKILL) or stopped, all that runs on a node dies or stops while its
 slurmd answers, squeue says nonsense, the file system of the state directory and of the trainers stands still; pilots, drivers,
@@ -51,7 +50,6 @@ CONFIG = pilot_config(
 )
 MAIN_JOBS = ((0, 2, 6), (12, 4, 5), (27, 1, 8), (40, 6, 5))
 ROUND_S = 55
-PLAIN = "srun bash -c 'while :; do echo >> {}/$SLURM_JOB_ID; sleep 0.2; done'"
 STOP, CONTINUE, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
 PROGRAMS = {"driver": b"bftrainer_adapters.drivers.", "worker": b"_steps.py", "payload": b"payload.py", "srun": b"srun"}
 
@@ -63,7 +61,7 @@ class Story:
 
     def __init__(self, lab: Lab, shared: Path, server: int, options: argparse.Namespace) -> None:
         self.lab, self.shared, self.server = lab, shared, server
-        self.is_plain, self.rng = options.plain, random.Random(options.seed)
+        self.rng = random.Random(options.seed)
         self.own = PilotJob(lab, machine(shared, [], CONFIG))
         self.main = MainJobs(lab, lab.root / "log", MAIN_JOBS, ROUND_S)
         self.due: list[tuple[float, int, Callable[[], object]]] = []
@@ -199,12 +197,11 @@ class Story:
             "node drained": lambda: self.set_aside("DRAIN"),
             "preemptible job canceled": self.cancel,
             "file system frozen": self.freeze,
+            "squeue says nonsense": self.nonsense,
+            "pilot killed": lambda: self.pilot_is(KILL),
+            "pilot stopped": lambda: self.pilot_is(STOP),
         }
-        if not self.is_plain:
-            found["squeue says nonsense"] = self.nonsense
-            found |= {"pilot killed": lambda: self.pilot_is(KILL), "pilot stopped": lambda: self.pilot_is(STOP)}
-            found |= {f"{name} killed": lambda name=name: self.process(name) for name in PROGRAMS}  # type: ignore[misc]
-        return found
+        return found | {f"{name} killed": lambda name=name: self.process(name) for name in PROGRAMS}  # type: ignore[misc]
 
     # --- the time between
 
@@ -213,7 +210,7 @@ class Story:
         while time.time() < end_s:
             while self.due and self.due[0][0] <= time.time():
                 heapq.heappop(self.due)[2]()
-            if not self.is_plain and self.pilot.poll() is not None and not self.broken & {"pilot", "files"}:
+            if self.pilot.poll() is not None and not self.broken & {"pilot", "files"}:
                 self.wrong.append(f"a pilot ended with status {self.pilot.poll()}")
                 self.start_pilot()
             time.sleep(0.2)
@@ -228,17 +225,12 @@ class Story:
                     self._resume(node)
 
     def run(self, minutes: float) -> None:
-        if self.is_plain:
-            self.lab.submit(
-                PLAIN.format(self.shared), "-p", "scavenge", "-N1", "--array=1-900", "--requeue", "-t", "60"
-            )
-        else:
-            self.start_pilot()
-            wait_until(self.own.machine.state_is_there, "the pilot", 60)
+        self.start_pilot()
+        wait_until(self.own.machine.state_is_there, "the pilot", 60)
         self.main.start()
         kinds, end_s, next_s = self.kinds(), time.time() + 60 * minutes, 0.0
         while time.time() < end_s:
-            if not self.is_plain and not self.broken & {"files", "pilot"} and time.time() > next_s:
+            if not self.broken & {"files", "pilot"} and time.time() > next_s:
                 next_s = time.time() + TRAINER_S
                 self.own.finish(*list(self.own.launchers)[: 1 - TRAINERS])
                 for _ in range(max(TRAINERS - len(self.own.launchers), 1)):
@@ -300,7 +292,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0, help="default 60")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plain", action="store_true", help="no pilot: preemptible jobs of somebody's")
     parser.add_argument("--grace", type=int, default=30, help="GraceTime of the partition (default 30)")
     parser.add_argument("--keep", type=Path, help="copy the logs of the cluster and of the pilot to this folder")
     parser.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
@@ -310,7 +301,7 @@ def main() -> int:
         story = Story(lab, shared, server, options)
         try:
             story.run(options.minutes)
-            found = {} if options.plain else story.finish()
+            found = story.finish()
             found |= {"waits": story.waits(), "faults": story.struck, "in all": story.struck.total()}
             found |= {"set aside by Slurm": story.aside, "wrong": story.wrong}
             print(json.dumps(found, indent=1))

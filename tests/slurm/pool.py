@@ -2,7 +2,6 @@
 """A pool on a real Slurm of 8 nodes, with 5 workers on each, as an ordinary user.
 
     python tests/slurm/pool.py tasks     10,000 tasks; main jobs preempt nodes 50 times; 20 kills (8 minutes)
-    python tests/slurm/pool.py growth    a training that grows onto the pool's nodes, and onto idle ones, in turn
 
 Kills are SIGKILLs of workers, drivers and the pilot in turn, and the pilot is started again. Ctrl-C ends it.
 """
@@ -13,7 +12,6 @@ import argparse
 import itertools
 import json
 import os
-import random
 import signal
 import statistics
 import subprocess
@@ -39,7 +37,7 @@ from bftrainer.protocol.driver_pid import read_driver_pid
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import ProcessId, identify, send
 
-WORKER, STEPS = (Path(__file__).with_name(name) for name in ("pool_worker.py", "chain_steps.py"))
+WORKER = Path(__file__).with_name("pool_worker.py")
 CONFIG = pilot_config(learning={"measure": False}, nodes={"flap_back_off_s": 1, "unused_after_s": 2})
 POOL = """
 name = "pool"
@@ -48,7 +46,7 @@ command = {command}
 max_nodes = 8
 slots = {slots}
 samples_per_s = 1
-stop_s = {stop_s}
+stop_s = 5
 scale_up_s = 1
 """
 NODES = 8
@@ -59,11 +57,11 @@ MAIN_JOBS = ((0, 2, 6), (10, 3, 5), (20, 1, 8))
 class Pool:
     """A pool under a pilot of its own."""
 
-    def __init__(self, lab: Lab, folder: Path, tasks: int, pace_s: float, slots: int, stop_s: float = 5.0) -> None:
+    def __init__(self, lab: Lab, folder: Path, tasks: int, pace_s: float, slots: int) -> None:
         self.lab, self.tasks, self.slots = lab, tasks, slots
         self.own = machine(folder, [], CONFIG)
         command = json.dumps([sys.executable, str(WORKER), str(pace_s), str(tasks)])
-        text = POOL.format(command=command, slots=slots, stop_s=stop_s)
+        text = POOL.format(command=command, slots=slots)
         (self.own.work / "pool.toml").write_text(text)
         self.own.bftrainer("submit", self.own.work / "pool.toml")
         self.directory = TrainerDirectory(self.own.state / "trainers" / "pool")
@@ -76,12 +74,12 @@ class Pool:
         lines = path.read_text().splitlines() if path.exists() else []
         return [(int(task), int(pid), float(at_s)) for task, pid, at_s in map(str.split, lines)]
 
-    def wait_full(self, nodes: int = NODES) -> None:
-        """Until the workers of so many nodes work."""
+    def wait_full(self) -> None:
+        """Until the workers of all nodes work."""
         since_s = time.time()
 
         def full() -> bool:
-            return len({pid for _, pid, at_s in self.begins() if at_s > since_s}) >= nodes * self.slots
+            return len({pid for _, pid, at_s in self.begins() if at_s > since_s}) >= NODES * self.slots
 
         wait_until(full, "all workers to work", 120)
 
@@ -166,77 +164,19 @@ def _of(seconds: list[float]) -> dict[str, float]:
     return {"n": len(seconds), "median": round(statistics.median(seconds), 2), "largest": round(max(seconds), 2)}
 
 
-def growth(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
-    """A training of 1 or 4 nodes grows as a main job ends: seconds until its first step on 4 nodes, and its steps per second.
-
-    It grows onto the 2 nodes of the pool, or onto idle ones, beside which the pool has 2 nodes, or none.
-    """
-    after: dict[str, list[float]] = defaultdict(list)
-    keep = lab.submit("sleep 3600", "-p", "main", "-N2", "-t", "60")
-    with pool(lab, tasks=40_000, pace_s=options.pace_s, slots=2, stop_s=options.stop_s) as it:
-        words = ["--name", "t", "--max-nodes", 4, "--samples-per-s", 10, "--set", "sizes = [1, 4]"]
-        words += ["--set", "scale_up_s = 1", "--set", "scale_down_s = 0.5"]
-        words += ["--set", f"command = {json.dumps([sys.executable, str(STEPS), '0.05'])}"]
-        it.own.bftrainer("submit", *words, "--cwd", it.own.work)
-        for _ in range(options.runs):
-            for who in ("pool", "idle"):
-                taken = lab.submit("sleep 3600", "-p", "main", "-N3", "-t", "60")
-                _until_steps(it, 1)
-                it.own.bftrainer("resume" if who == "pool" else "pause", "pool", check=False)
-                if who == "pool":
-                    it.wait_full(2)
-                else:
-                    wait_until(lambda: len(it.own.rows("nodes")) == 1, "the pool's nodes to be released", 60)
-                time.sleep(random.uniform(3, 4))
-                ended_s = time.time()
-                lab.run("scancel", taken)
-                after[who].append(_until_steps(it, 4) - ended_s)
-                if who == "pool":
-                    it.wait_full(2)
-                after[f"{who}_steps_per_s"].append(_steps(it, 4, options.beside_s) / options.beside_s)
-                print({who: round(each[-1], 2) for who, each in after.items()}, file=sys.stderr)
-        lab.run("scancel", keep)
-    return {who: _of(each) for who, each in after.items()}
-
-
-def _steps_since(it: Pool, size: int, since_s: float) -> list[float]:
-    """The times of steps of that size."""
-    path = it.own.work / "steps.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    steps = [json.loads(line) for line in lines[-1000:] if line.endswith("}")]
-    return [step["at_s"] for step in steps if step["size"] == size and step["at_s"] > since_s]
-
-
-def _until_steps(it: Pool, size: int) -> float:
-    """The time of the first step of that size from now on."""
-    since_s = time.time()
-    wait_until(lambda: _steps_since(it, size, since_s), f"steps on {size} nodes", 120)
-    return _steps_since(it, size, since_s)[0]
-
-
-def _steps(it: Pool, size: int, seconds: float) -> int:
-    """The number of steps of that size in the next seconds."""
-    since_s = time.time()
-    time.sleep(seconds)
-    return len([at_s for at_s in _steps_since(it, size, since_s) if at_s <= since_s + seconds])
-
-
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("what", choices=("tasks", "growth"))
+    options.add_argument("what", choices=("tasks",))
     options.add_argument("--tasks", type=int, default=10_000, help="default 10000")
     options.add_argument("--pace-s", type=float, default=1.3, help="seconds of a task (default 1.3)")
-    options.add_argument("--stop-s", type=float, default=5.0, help="the pool's stop_s, for growth (default 5)")
     options.add_argument("--kills", type=int, default=20, help="default 20")
     options.add_argument("--kill-every-s", type=float, default=16.0, help="default 16")
-    options.add_argument("--beside-s", type=float, default=10.0, help="of growth, to count steps (default 10)")
-    options.add_argument("--runs", type=int, default=10, help="of growth (default 10)")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
     chosen = options.parse_args()
     if os.geteuid() == 0:
         return subprocess.run(ordinary_user._as_user(sys.executable, *sys.argv), check=False).returncode
     with cluster(Settings(nodes=NODES), chosen.slurm) as lab:
-        print(json.dumps((all_tasks if chosen.what == "tasks" else growth)(lab, chosen)))
+        print(json.dumps(all_tasks(lab, chosen)))
     return 0
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import shlex
 import statistics
@@ -27,7 +26,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -207,15 +206,6 @@ def table(found: Races) -> str:
     return "\n".join(lines)
 
 
-def measured(path: Path | None) -> Races:
-    """The runs of a file of ``--json``."""
-    found: Races = {}
-    if path is not None and path.exists():
-        for row in json.loads(path.read_text()):
-            found.setdefault((row.pop("least"), row.pop("by")), []).append(Race(**row))
-    return found
-
-
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=3, help="of each, in turn (default 3)")
@@ -226,9 +216,8 @@ def main() -> int:
     options.add_argument("--trials", type=int, default=24, help="default 24")
     options.add_argument("--seconds", type=float, default=20.0, help="work of a trial on one node (default 20)")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
-    options.add_argument("--json", type=Path, help="also write the runs to this file; what it contains is kept")
     chosen = options.parse_args()
-    found = measured(chosen.json)
+    found: Races = {}
     (port,) = free_ports(1)
     with suppress(KeyboardInterrupt), cluster(Settings(), chosen.slurm, port) as lab:
         for _, least, by in itertools.product(range(chosen.runs), chosen.min_nodes, chosen.by):
@@ -236,9 +225,6 @@ def main() -> int:
             found.setdefault((least, by), []).append(one)
             told = f"mean {statistics.mean(one.done_s):.1f} s, last {one.done_s[-1]:.1f} s; load {one.load:.1f}"
             print(f"{by}, {least} nodes: {told}", file=sys.stderr, flush=True)
-            if chosen.json:
-                rows = [{"least": n, "by": way, **asdict(r)} for (n, way), runs in found.items() for r in runs]
-                chosen.json.write_text(json.dumps(rows) + "\n")
     print(table(found))
     return 0
 

@@ -6,8 +6,8 @@ import pytest
 from live_machine import Machine, eventually
 from slurm_lab import Lab
 
-ROUNDS = 4
-"""The script saves at every tenth step: without the notice it is in one of 10,000 cases that no step is made twice."""
+ROUNDS = 3
+"""The script saves at every tenth step: without the notice it is in one of 1,000 cases that no step is made twice."""
 
 
 @pytest.mark.slow

@@ -12,15 +12,13 @@ In each run the cluster is held by us four times, once for each way that workers
 for 3 s in a handler, ignore it, or have setsid children that do. In turn with that it is empty, twice, and twice every node has
 a preemptible job of somebody else's: `srun sleep`, the least that preemption costs. Steps' processes are tracked by cgroup, as
 on most sites, if this machine has a freezer of cgroup v1 and we are root; else, or with --tracking linuxproc, by /proc. Ctrl-C
-prints what has been measured. On a busy machine, --slurm installed,trixie,sid --rotate lets versions take turns, and --json
-collects the starts of several short measurements.
+prints what has been measured. With --slurm installed,trixie,sid --rotate versions take turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import shutil
 import signal
 import statistics
@@ -28,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -56,10 +54,7 @@ def measure(options: argparse.Namespace, site: str, by: str, versions: list[Slur
     Versions take turns, so that a machine that others use, too, is as busy for one as for the other.
     """
     folder = Path(tempfile.mkdtemp(prefix="bftrainer-impact."))
-    tracked = replace(
-        SITES[site][0], **TRACKING[options.tracking], nodes=max(options.nodes, *options.sizes),
-        own_processes=options.own_processes,
-    )  # fmt: skip
+    tracked = replace(SITES[site][0], **TRACKING[options.tracking], nodes=max(options.nodes, *options.sizes))
     labs = [Lab(folder / version.name, tracked, version) for version in versions]
     found: list[Starts] = [{} for _ in labs]
     try:
@@ -139,9 +134,7 @@ def main() -> int:
     parser.add_argument("--rotate", action="store_true", help="one kind of worker in each run, in turn")
     tracking = "linuxproc" if missing_cgroups() else "cgroup"
     parser.add_argument("--tracking", choices=[*TRACKING], default=tracking, help=f"here: {tracking}")
-    parser.add_argument("--own-processes", action="store_true", help="each node sees its own processes only")
     parser.add_argument("--nodes-per-holder", type=int, default=1, help="that share a holder job (default 1)")
-    parser.add_argument("--json", type=Path, help="append every single start there; the tables are of all that it has")
     parser.add_argument(
         "--slurm",
         default=INSTALLED.name,
@@ -161,31 +154,12 @@ def main() -> int:
         for version, found in zip(versions, measure(options, site, by, versions), strict=True):
             name = f"{site} ({options.tracking}, Slurm {version.number})"
             bad += sum(s.left + len(s.late) for starts in found.values() for s in starts)
-            report(name, by, SITES[site][1], _kept(options.json, f"{name} by {by}", found))
+            report(name, by, SITES[site][1], found)
     print(
         f"\nmeasured in {(time.monotonic() - begun_s) / 60:.0f} min; CPU: seconds of all cores until the first line; left: "
         "worker processes on the main job's nodes when it ran, late: nodes left after that (both are to be 0)"
     )
     return 1 if bad else 0
-
-
-def _kept(file: Path | None, name: str, found: Starts) -> Starts:
-    """These starts and those that ``file`` has from before, which gets them all: a long measurement may come in pieces."""
-    if file is None:
-        return found
-    all_of_it = json.loads(file.read_text()) if file.exists() else {}
-    rows = all_of_it.setdefault(name, [])
-    rows += [
-        {**asdict(s), "nodes": sorted(s.nodes), "size": n, "who": who} for (n, who), ss in found.items() for s in ss
-    ]
-    file.write_text(json.dumps(all_of_it, indent=1))
-    merged: Starts = {}
-    for row in rows:
-        start = {key: value for key, value in row.items() if key not in ("size", "who")}
-        merged.setdefault((row["size"], row["who"]), []).append(
-            Start(**{**start, "nodes": frozenset(start["nodes"]), "late": tuple(start["late"])})
-        )
-    return merged
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +58,6 @@ def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_pat
             assert all(new - old <= 2 for old, new in itertools.pairwise(made)), "at most one step went unreported"
             assert {line["incarnation"] for line in trainer.progress} == {1}
             assert equal_on_all_ranks(rank_lines(trainer.path)) >= 30
-
-
-def test_a_script_that_fails_fails_the_trainer_with_its_error(tmp_path: Path) -> None:
-    program = "import torch; raise ValueError('no such data set')"
-    with replicas(tmp_path / "trainer", [sys.executable, "-c", program]) as trainer:
-        trainer.start("a:1:1")
-        assert trainer.wait() == 1
-        assert trainer.event("failed")["tail"][-1] == "ValueError: no such data set"
 
 
 def test_the_driver_s_death_ends_the_replicas_and_the_next_driver_resumes(tmp_path: Path) -> None:

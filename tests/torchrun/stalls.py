@@ -5,8 +5,7 @@
 The DistributedDataParallel example with local workers, a checkpoint after every step of 20 ms: our launcher with warm workers,
 and torchrun's own agents in the settings that suit them best (a store that no agent holds, one second of waiting for more
 nodes, nodes counted as gone after 3 s of silence). ``--kinds "bftrainer, cold"`` measures our launcher with cold workers,
-``--kinds FSDP2 DDP`` one transformer, sharded or not, with the same checkpoints; ``stalls.py sharded`` both from 2 to 4, 3
-and 1 nodes, with the proof of test_sharded.py that weights stay equal bit by bit and each sample is used once.
+``--kinds FSDP2 DDP`` one transformer, sharded or not, with the same checkpoints.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -153,29 +151,5 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def sharded() -> None:
-    """Print the table of the resizes."""
-    from test_sharded import EVERY_STEP, judged
-
-    sizes = {4: "a:1:1 b:1:2 c:1:3 d:1:4", 3: "a:1:1 b:1:2 c:1:3", 1: "d:1:5"}
-    print("| stall, s | 2 -> 4 | 4 -> 3 | 3 -> 1 | samples, each once; weights equal |\n|---|---|---|---|---|")
-    for kind, command in (("FSDP2", TEXT), ("DDP", [*TEXT, "--ddp"])):
-        stalls = []
-        with tempfile.TemporaryDirectory() as folder:
-            with Trainer(Path(folder) / "t", command, driver="torchrun", warm=True, environment=EVERY_STEP) as trainer:
-                trainer.start("a:1:1 b:1:2")
-                trainer.steps(2, timeout_s=240)
-                for size, hosts in sizes.items():
-                    asked_s = trainer.hosts(hosts)
-                    trainer.event("running", asked_s, world_size=size, timeout_s=240)
-                    trainer.steps(size, timeout_s=240)
-                    stalls.append(f"{stall_s(trainer, size, asked_s):.2f}")
-                trainer.control("stop")
-                trainer.wait()
-            print(f"| {kind} | {' | '.join(stalls)} | {judged(trainer.path):,} |", flush=True)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["sharded"]:
-        raise SystemExit(sharded())
     print_stalls(__doc__, KINDS, once=["bftrainer, cold", "torchrun's agents"])
