@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bftrainer.client.gate import Draft, Gate
 from bftrainer.client.requests import KnownTrainer, known_trainers
-from bftrainer.config.script import saves_to, script_of, text_of
+from bftrainer.config.script import fixed_checkpoint, save_option, script_of, text_of
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
 from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
@@ -73,11 +73,12 @@ def _note_shared_checkpoint(
     specs: Sequence[TrainerSpec], known: Mapping[str, KnownTrainer], note: Callable[[str], None]
 ) -> None:
     """Note the first trainer that would load the work of another one that has not ended."""
-    text = cache(text_of)
+    fixed = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
 
     def file_of(spec: TrainerSpec) -> Path | None:
-        script = script_of(spec.command)
-        file = saves_to(spec.command, (text(spec.cwd / script) if script else "") or "", spec.name)
+        file, script = save_option(spec.command), script_of(spec.command)
+        if not file and script and not any(spec.name in word for word in spec.command):
+            file = fixed(spec.cwd / script)
         return spec.cwd / file if file else None
 
     owners = {file: it.spec.name for it in known.values() if not it.ended and (file := file_of(it.spec)) is not None}

@@ -60,17 +60,16 @@ def clue(text: str) -> Clue | None:
     return None
 
 
-def saves_to(command: Sequence[str], text: str, trainer: str) -> str:
-    """Where a script of this text saves to, by an option like ``--checkpoint`` or in the text; empty if it is not known.
-
-    The text tells nothing if the command has the trainer's name.
-    """
+def save_option(command: Sequence[str]) -> str:
+    """The value of an option like ``--checkpoint``; empty if there is none."""
     words = [part for word in command for part in (word.split("=", 1) if word.startswith("-") else [word])]
-    for option, value in pairwise(words):
-        if option.startswith("-") and _SAVE_TO.fullmatch(option) and not value.startswith("-"):
-            return value
-    found = None if any(trainer in word for word in command) else _FIXED_FILE.search(text)
-    return found[1] if found else ""
+    found = (value for option, value in pairwise(words) if option.startswith("-") and _SAVE_TO.fullmatch(option))
+    return next((value for value in found if not value.startswith("-")), "")
+
+
+def fixed_checkpoint(text: str) -> str:
+    """The file that a script saves to whatever its arguments are; empty if none is found."""
+    return found[1] if (found := _FIXED_FILE.search(text)) else ""
 
 
 def saves(text: str) -> bool:
