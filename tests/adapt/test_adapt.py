@@ -110,6 +110,12 @@ def test_a_while_loop_counts_steps_or_epochs(tmp_path: Path) -> None:
     assert "hvd.broadcast is not run again by the workers that stay" in found.notes[1]
 
 
+def test_a_file_that_all_workers_would_write_gets_a_note(tmp_path: Path) -> None:
+    path = script(tmp_path, "alone")
+    path.write_text(path.read_text() + "torch.save(None, 'best.pt')\n")
+    assert "torch.save runs in every worker; `if training.rank == 0:`" in adapted(path).notes[-1]
+
+
 def test_a_scheduler_of_lightning_gets_a_note(tmp_path: Path) -> None:
     text = (SCRIPTS / "lightning_plain.py").read_text() + "\nscheduler = torch.optim.lr_scheduler.StepLR(None, 1)\n"
     assert "scheduler has no effect" in adapted(script(tmp_path, "lightning", text)).notes[0]

@@ -80,4 +80,9 @@ def _edited(source: ScriptSource) -> str:
         source.notes.append(
             "each worker runs the whole script: with several GPUs per node, the device is cuda:LOCAL_RANK"
         )
+        rank = f"{'steps' if used == 'StepLoop' else 'training'}.rank"
+        source.notes += [
+            f"line {it.lineno}: {source.of(it.func)} runs in every worker; `if {rank} == 0:` lets one of them write the file"
+            for it in source.calls("save", "savez", "save_pretrained", "to_csv")
+        ]
     return f"from bftrainer.progress.{'accelerate' if is_accelerate else 'torch'} import {used}"
