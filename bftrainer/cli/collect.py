@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import DIR
-from bftrainer.cli.output import counted, say
+from bftrainer.cli.output import counted, note, say
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
 
@@ -42,7 +42,7 @@ def collect(group: str, target: Path, state: Path) -> None:
                 continue
             source = named.resolve()  # its name is a name, never ".."
             if not source.exists() or not source.name:
-                say(f"note: {handle.name}: its checkpoint {source} is not there any more", err=True)
+                note(f"{handle.name}: its checkpoint {source} is not there any more")
                 continue
             _copy(source, target / handle.name / source.name)
             copied += 1

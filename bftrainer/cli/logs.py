@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.output import say
+from bftrainer.cli.output import note, say
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import opened_registry, pending_submissions
 from bftrainer.errors import UserError
@@ -104,7 +104,7 @@ def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
 def _nothing_yet(text: str, follow: bool) -> None:
     if not follow:
         raise UserError(text)
-    say(f"note: {text}; waiting", err=True)
+    note(f"{text}; waiting")
 
 
 def print_new(

@@ -18,6 +18,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 """``--json``."""
 
 
+def note(text: str) -> None:
+    """What the user should know beside the result, on stderr."""
+    say(f"note: {text}", err=True)
+
+
 def say(
     text: str = "", *, err: bool = False, nl: bool = True, keep: str = "\n", color: str | None = None, colored: int = 0
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import FILE
-from bftrainer.cli.output import say
+from bftrainer.cli.output import note
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.errors import DirectoryInUseError, StoreError, UserError
@@ -55,7 +55,7 @@ def pilot(state: Path, config: Path | None) -> None:
     refuse_root(settings)
     if config is None and not (folder / CONFIG_NAME).exists():
         what = "nodes are those of a generated log, and trainers run on this host; for a cluster: bftrainer init"
-        say(f"note: {folder} has no {CONFIG_NAME}: {what}", err=True)
+        note(f"{folder} has no {CONFIG_NAME}: {what}")
     clock = SystemClock()
     site = build_site(settings, folder, clock)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import FILE, LAUNCHER
-from bftrainer.cli.output import counted, json_option, say, show_json
+from bftrainer.cli.output import counted, json_option, note, say, show_json
 from bftrainer.cli.state import set_option, state_option
 from bftrainer.errors import UserError
 
@@ -145,7 +145,7 @@ def submit(
     else:
         if rehearse_first:
             _rehearse(base, state)
-        folder, one = submit_one(state, base, _note)
+        folder, one = submit_one(state, base, note)
         done = (one,)
         if as_json:
             show_json(_rows(done))
@@ -154,7 +154,7 @@ def submit(
     if deadline is not None:
         _forecast(done, deadline, state, as_json)
     if waits:
-        _note(f"{done[0].spec.name} {NO_PILOT}")
+        note(f"{done[0].spec.name} {NO_PILOT}")
     if follows and not as_json:
         follow(folder, done[0].spec.name, done[0].spool_name)
 
@@ -211,7 +211,7 @@ def _forecast(done: Sequence[Submitted], deadline: str, state: Path, as_json: bo
     try:
         context.invoke(command, **names, deadline=deadline, state=state, as_json=as_json)
     except UserError as error:
-        _note(f"submitted; no forecast: {error}")
+        note(f"submitted; no forecast: {error}")
 
 
 def _say_one(done: Submitted, base: Draft) -> None:
@@ -247,7 +247,7 @@ def _sweep(
     drafts = drafts_of(base, trials)
     if rehearse_first:
         _rehearse(drafts[0], state)
-    _, done = submit_sweep(state, drafts, _note)
+    _, done = submit_sweep(state, drafts, note)
     if as_json:
         show_json(_rows(done))
         return done
@@ -262,7 +262,3 @@ def _sweep(
 def _rows(done: Sequence[Submitted]) -> list[dict[str, object]]:
     """``spool`` is null for a trial that had been submitted before."""
     return [{"trainer": one.spec.name, "spool": one.spool_name or None} for one in done]
-
-
-def _note(text: str) -> None:
-    say(f"note: {text}", err=True)

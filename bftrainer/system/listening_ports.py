@@ -20,7 +20,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import Any, TypeVar
 
@@ -115,23 +115,17 @@ class Connection:
         self._port.tasks.discard(task)
 
 
+@dataclass(eq=False)
 class Port:
     """A listening socket, who may connect to it, and the protocol. ``strangers`` that are connected: oldest first."""
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        welcomes: Callable[[str], bool],
-        serve: Callable[[Connection], Coroutine[Any, Any, None]],
-        limits: Limits,
-    ) -> None:
-        self.listener = listener
-        self.serve = serve
-        self.limits = limits
-        self.strangers: dict[asyncio.Task[None], None] = {}
-        self.clients = 0
-        self.tasks: set[asyncio.Task[None]] = set()
-        self._welcomes = welcomes
+    listener: socket.socket
+    welcomes: Callable[[str], bool]
+    serve: Callable[[Connection], Coroutine[Any, Any, None]]
+    limits: Limits
+    strangers: dict[asyncio.Task[None], None] = field(default_factory=dict)
+    clients: int = 0
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def accept(self) -> None:
         """Serve until this is cancelled; all connections have ended then."""
@@ -162,7 +156,7 @@ class Port:
             return
         raw.setblocking(False)
         host = str(peer[0]) if isinstance(peer, tuple) else ""
-        if not self._welcomes(host):
+        if not self.welcomes(host):
             raw.close()
             await asyncio.sleep(0)
             return

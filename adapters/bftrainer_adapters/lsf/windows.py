@@ -137,13 +137,10 @@ def _weekly(text: str, now_s: float) -> tuple[float, float]:
     match = _WEEKLY.fullmatch(text)
     if match is None:
         raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
-    day, hour, minute, last_day, last_hour, last_minute = (None if n is None else int(n) for n in match.groups())
+    day, last_day = (None if match[k] is None else int(match[k]) for k in (1, 4))
+    hour, minute, last_hour, last_minute = (int(match[k]) for k in (2, 3, 5, 6))
     now = time.localtime(now_s)
     today = (now.tm_wday + 1) % 7  # LSF: 0 is Sunday
-    assert hour is not None
-    assert minute is not None
-    assert last_hour is not None
-    assert last_minute is not None
     offset = 0 if day is None else (day - today)
     starts_s = _local(now.tm_year, now.tm_mon, now.tm_mday + offset, hour, minute)
     days = 0 if day is None or last_day is None else (last_day - day) % 7

@@ -14,10 +14,10 @@ from bftrainer.domain.model import Curve
 from bftrainer.errors import UserError
 from bftrainer_papers.bftrainer.cells import BOUND, REPLAY, STATIC, STATIC_BINS, paper_task
 from bftrainer_papers.bftrainer.claims import PARALLEL
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import spread
-from bftrainer_replay.simulation.play import resource_integral_node_s
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival, DecideOn
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, each_once
@@ -83,7 +83,7 @@ def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
         end_s = last_s if hours is None else min(start_s + hours * 3600, last_s)
         return replace(cut(sources.log, start_s=start_s, end_s=end_s, nodes=chosen), queue=None)
 
-    if not resource_integral_node_s(part(SHORT_H)):
+    if not pool_sizes_of(part(SHORT_H)).node_s():
         raise UserError(
             f"none of the {len(chosen):,} nodes is idle in the first {SHORT_H:g} h from {format_time(start_s)}"
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import DIR, FILE
+from bftrainer.cli.output import note
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
     if name != "bftrainer" and options.given():
         raise UserError(f"{options.given()[0]} is an option of: bftrainer replay reproduce bftrainer")
     if name == "bftrainer":
-        report, results = reproduce_bftrainer(options, full, lambda text: click.echo(f"note: {text}", err=True))
+        report, results = reproduce_bftrainer(options, full, note)
         _show(report, as_json)
         if not as_json:
             print_runtimes(results)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import FILE
+from bftrainer.cli.output import note
 from bftrainer.errors import UnknownNameError, UserError
 from bftrainer_replay.cli.choices import written
 
@@ -118,7 +119,7 @@ def from_trace(
     )  # fmt: skip
     arrivals = trainers_of(trace, scalings, choice)
     for remark in trace.tally.remarks(trace.title):
-        click.echo(f"note: {remark}", err=True)
+        note(remark)
     _tell_curves(scalings, arrivals)
     path = options.curves_out or out.with_name(f"{out.name.removesuffix('.csv')}.curves.csv")
     used = {arrival.trainer.model for arrival in arrivals}
@@ -152,10 +153,9 @@ def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, 
     total = len(profiles.found)
     ignored = f"{total - len(scalings)} ignored" + (f" ({reasons})" if reasons else "")
     failed = f", {profiles.failed:,} of them 0" if profiles.failed else ""
-    click.echo(
-        f"note: {profiles.where} is {profiles.title}: {profiles.read:,} measurements read{failed}; {total} combinations of "
-        f"model and hardware, {len(scalings)} used, {ignored}",
-        err=True,
+    note(
+        f"{profiles.where} is {profiles.title}: {profiles.read:,} measurements read{failed}; {total} combinations of "
+        f"model and hardware, {len(scalings)} used, {ignored}"
     )
     if not scalings:
         raise UserError(f"{profiles.where}: no model was measured on the {gpus} GPUs of one node")
@@ -181,10 +181,8 @@ def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...])
             odd.append(f"extrapolated from {scaling.measured_nodes} to {scaling.curve.nodes[-1]} nodes")
         jobs = sum(arrival.trainer.model == scaling.name for arrival in arrivals)
         said = f"; {', '.join(odd)}" if odd else ""
-        click.echo(
-            f"note: {scaling.name}: {jobs:,} trainers, 1 to {scaling.curve.nodes[-1]} nodes, batch size "
-            f"{scaling.batch}{said}",
-            err=True,
+        note(
+            f"{scaling.name}: {jobs:,} trainers, 1 to {scaling.curve.nodes[-1]} nodes, batch size {scaling.batch}{said}"
         )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer import __version__
+from bftrainer.cli.output import note
 from bftrainer_replay.cli.choices import cost_model_option, out_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
@@ -67,7 +68,7 @@ def advise(
     source = workload_of(table)
     curves, _ = origin_of_curves(table, node_type)
     window = window_of(choice)
-    click.echo(f"note: training rates from {curves}", err=True)
+    note(f"training rates from {curves}")
     trainers, costs = pilot_trainers(window, source, 0), CostModel(cost_model)
     base = Cell("log", source.name, max_parallel=enough_trainers(window, trainers), cost_model=costs)
     cells = cells_to_try(base, too_long_s(costs, trainers))

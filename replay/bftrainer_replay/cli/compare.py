@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import DIR, FILE, OBJECTIVES, SOLVER, NameChoice
-from bftrainer.cli.output import say, show_rows
+from bftrainer.cli.output import note, say, show_rows
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
@@ -142,7 +142,7 @@ def compare(
         given, unknown = unfinished_trainers(state, group, window.start_s)
         remarks = [f"left out, since their length or speed is unknown: {', '.join(unknown)}"] if unknown else []
     for remark in remarks:
-        click.echo(f"note: {remark}", err=True)
+        note(remark)
     arrivals = enriched(given, requested)
     scenario = Scenario(window, arrivals, max_parallel, CostModel(cost_model), checkpoint_s=checkpoint_s)
     ranking = []
@@ -182,5 +182,5 @@ def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None
     except UserError as error:
         if must:
             raise
-        click.echo(f"note: policy skipped: {error}", err=True)
+        note(f"policy skipped: {error}")
         return None

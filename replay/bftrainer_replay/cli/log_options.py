@@ -24,6 +24,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from bftrainer.cli.choices import FILE, with_options
+from bftrainer.cli.output import note
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.limited_file import MOST_BYTES
@@ -157,7 +158,7 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLo
     told = (*(opened.totals if always_totals or not opened.is_event_log else ()), *opened.remarks)
     remarks = tuple(_STDIN.sub("standard input", remark) for remark in told)
     for remark in remarks:
-        click.echo(f"note: {remark}", err=True)
+        note(remark)
     return replace(opened.log, source=_STDIN.sub("standard input", opened.log.source)), remarks
 
 
@@ -181,7 +182,7 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
     nodes = _nodes(choice, listed, log)
     if nodes is not None and log.queue is not None:
         remark = "the queue is ignored because only some of the nodes are used"
-        click.echo(f"note: {remark}", err=True)
+        note(remark)
         remarks = (*remarks, remark)
     window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
     if choice.partition is not None:
@@ -198,7 +199,7 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
     if of_idle_gpus:
         return window
     remark = "the unit is a GPU: each node of the results is one GPU"
-    click.echo(f"note: {remark}", err=True)
+    note(remark)
     return held_parts(replace(window, remarks=(*remarks, remark)), choice.importing.back_s)
 
 
@@ -231,10 +232,7 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
     end_s = start_s + choice.hours * 3600
     if end_s > last_s:
         there = (last_s - start_s) / 3600
-        click.echo(
-            f"note: the log ends at {format_time(last_s)}; using {there:.2f} h instead of {choice.hours:g} h",
-            err=True,
-        )
+        note(f"the log ends at {format_time(last_s)}; using {there:.2f} h instead of {choice.hours:g} h")
     return start_s, min(end_s, last_s)
 
 

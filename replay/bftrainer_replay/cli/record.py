@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import DIR, FILE, SCHEDULER
+from bftrainer.cli.output import note
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
 from bftrainer.system.printable import printable
 
@@ -122,12 +123,12 @@ def record(
     except SchedulerError as error:
         raise SchedulerError(f"{error}{kept.keep(error)}") from error
     for remark in site.remarks:
-        _note(remark)
+        note(remark)
     if every < _ASK_NO_MORE_THAN_S:
-        _note(f"polling every {every:g} s; for long recordings, use 10 s or more to reduce the load on the scheduler")
+        note(f"polling every {every:g} s; for long recordings, use 10 s or more to reduce the load on the scheduler")
     with closing(RecordFile(out, by_gpu)) as file, Signals().caught() as signals, _status(out, unit) as show:
         if file.truncated_bytes:
-            _note(f"{out}: removed an incomplete last line of {file.truncated_bytes} bytes")
+            note(f"{out}: removed an incomplete last line of {file.truncated_bytes} bytes")
         recorder = ClusterRecorder(
             site.scheduler, lambda seen: sample_of(seen, site.ours, site.chosen(seen.nodes), by_gpu), file, clock, every,
             unknown_after_s=max(60.0, 6 * every), on_error=kept.report,
@@ -148,7 +149,7 @@ class UnparsedOutput:
         """A poll failed with a new error. A command that was missing from the start is a :class:`UserError`."""
         if totals.looks == totals.failed and isinstance(error, CommandError) and error.problem == "not found":
             raise UserError(f"{error}; run this on a login node of the cluster") from error
-        _note(f"poll failed: {printable(str(error))}{self.keep(error)}")
+        note(f"poll failed: {printable(str(error))}{self.keep(error)}")
 
     def keep(self, error: BFTrainerError) -> str:
         """Where the output is kept, in parentheses; empty if there is none."""
@@ -187,11 +188,11 @@ def _summary(totals: RecordingTotals, unit: str | None) -> str:
 def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float, unit: str | None) -> None:
     # Slurm's times are whole seconds: two polls may have the same one.
     if totals.stale and every_s >= _WHOLE_SECONDS:
-        _note(
+        note(
             f"{totals.stale:,} polls were ignored because the scheduler's time had not advanced since the previous poll"
         )
     if totals.hidden:
-        _note("the site hides other users' jobs (PrivateData): the recorded log has no waiting jobs")
+        note("the site hides other users' jobs (PrivateData): the recorded log has no waiting jobs")
     if as_json:
         # Not asdict, which makes a Counter of pairs of a Counter (Python 3.11).
         found = {key.name: getattr(totals, key.name) for key in dataclasses.fields(totals)}
@@ -203,7 +204,3 @@ def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float, u
         raise SchedulerError(
             f"{out}: all {totals.looks:,} polls failed" if totals.looks else f"{out}: stopped before the first poll"
         )
-
-
-def _note(text: str) -> None:
-    click.echo(f"note: {text}", err=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import FILE, POLICY, SOLVER
-from bftrainer.cli.output import say, show_rows
+from bftrainer.cli.output import note, say, show_rows
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import DECIDE_ON, SHARED_BY, cost_model_option, out_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
@@ -140,7 +140,7 @@ def run(
         arrivals = without_curves(arrivals, by_model=lessons == "model")
     scenario = Scenario(window, arrivals, max_parallel, costs, trigger, checkpoint_s, noise, seed)
     for warning in (*workload.warnings, *remarks_on(window, arrivals)):
-        click.echo(f"note: {warning}", err=True)
+        note(warning)
     with progress_over_time(window.start_s, window.end_s) as begin:
         user_of = {arrival.trainer.id: arrival.user for arrival in arrivals}
         several = len(set(user_of.values())) > 1

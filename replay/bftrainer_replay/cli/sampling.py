@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import counted
+from bftrainer.cli.output import counted, note
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
 from bftrainer_replay.cli.workload_options import tell_remarks
 
@@ -66,7 +66,7 @@ def replayed(
     store = ResultStore(folder)
     left = [task for task in tasks if store.get(task) is None]
     if not sample.is_whole:
-        click.echo(f"note: replaying {sample.text}; --full replays all of it", err=True)
+        note(f"replaying {sample.text}; --full replays all of it")
     if left:
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
         click.echo(f"{len(tasks):,} replays{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)

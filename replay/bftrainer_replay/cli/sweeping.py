@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
+from bftrainer.cli.output import note
 from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def complain_of(failures: Sequence[FailedTask], of: int) -> None:
     if not failures:
         return
     for reason in sorted({failure.reason for failure in failures}):
-        click.echo(f"note: {reason}", err=True)
+        note(reason)
     raise SweepFailedError(
         f"{len(failures)} of {of} replays failed; the other results are kept, and the same command retries only the "
         "failed ones"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import FILE, OBJECTIVE, with_options
+from bftrainer.cli.output import note
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import WORKLOAD
 from bftrainer_replay.cli.sweeping import cores
@@ -192,4 +193,4 @@ def tell_remarks(inputs: Inputs) -> None:
         for remark in remarks_on(inputs.windows[where[0]], arrivals)
     ]
     for remark in dict.fromkeys(found):
-        click.echo(f"note: {remark}", err=True)
+        note(remark)

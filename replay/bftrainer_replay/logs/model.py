@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -322,9 +322,14 @@ def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
     def whole(names: frozenset[str]) -> frozenset[str]:
         return frozenset(last[name] for name in names & last.keys())
 
-    changes = ((e.at_s, whole(e.change.joined), whole(e.change.left)) for e in window.events)
+    return _seen_as(window, whole, len(per_node))
+
+
+def _seen_as(window: LogWindow, nodes: Callable[[frozenset[str]], frozenset[str]], machine_nodes: int) -> LogWindow:
+    """The window with other nodes in place of its own; changes of none are left out."""
+    changes = ((e.at_s, nodes(e.change.joined), nodes(e.change.left)) for e in window.events)
     events = tuple(PoolEvent(at_s, PoolChanged(joined, left)) for at_s, joined, left in changes if joined or left)
-    return replace(window, initial=whole(window.initial), events=events, machine_nodes=len(per_node))
+    return replace(window, initial=nodes(window.initial), events=events, machine_nodes=machine_nodes)
 
 
 def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -347,9 +352,7 @@ def within(spans: Iterable[tuple[float, float]], start_s: float, end_s: float) -
 def of_nodes(window: LogWindow, nodes: Collection[str]) -> LogWindow:
     """The window of these nodes only."""
     chosen = frozenset(nodes)
-    events = (PoolEvent(e.at_s, PoolChanged(e.change.joined & chosen, e.change.left & chosen)) for e in window.events)
-    kept = tuple(e for e in events if e.change.joined or e.change.left)
-    return replace(window, initial=window.initial & chosen, events=kept, machine_nodes=len(chosen), queue=None)
+    return replace(_seen_as(window, chosen.intersection, len(chosen)), queue=None)
 
 
 def cut_short(window: LogWindow, end_s: float) -> LogWindow:

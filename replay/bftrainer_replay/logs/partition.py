@@ -9,10 +9,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import UserError
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
-from bftrainer_replay.logs.model import LogWindow, PoolEvent, Queue
+from bftrainer_replay.logs.model import LogWindow, Queue, of_nodes
 
 _Values = TypeVar("_Values", NDArray[np.bool_], NDArray[np.float64])
 
@@ -31,8 +30,6 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
             )
         )
     places = np.flatnonzero(facts.partitions[name])
-    names = frozenset(facts.names[place] for place in places.tolist())
-    changes = ((e.at_s, e.change.joined & names, e.change.left & names) for e in window.events)
     mine = np.isin(window.site.down, places)
     number = np.full(len(facts.names), -1, dtype=np.int64)
     number[places] = np.arange(len(places))
@@ -46,10 +43,7 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
         down_until_s=window.site.down_until_s[mine],
     )
     return replace(
-        window,
-        initial=window.initial & names,
-        events=tuple(PoolEvent(at_s, PoolChanged(joined, left)) for at_s, joined, left in changes if joined or left),
-        machine_nodes=len(places),
+        of_nodes(window, [facts.names[place] for place in places.tolist()]),
         source=f"{window.source}, partition {name}",
         queue=None if window.queue is None else _waiting_for(window.queue, name),
         site=site,

@@ -66,18 +66,21 @@ def recognizes(head: str) -> bool:
 
 def _lacks_times(line: str) -> bool:
     """A header of sacct, but without Start and End: what it lacks can be said."""
-    names = {name.strip().lower().partition("%")[0] for name in line.split("|")}
-    return (
-        len(names) > 2
-        and bool({"jobid", "jobidraw"} & names)
-        and bool({"state", "nodelist", "nnodes", "submit"} & names)
+    names = set(_names(line.split("|")))
+    return len(names) > 2 and all(
+        names.intersection(some) for some in (("jobid", "jobidraw"), ("state", "nodelist", "nnodes", "submit"))
     )
+
+
+def _names(cells: Sequence[str]) -> tuple[str, ...]:
+    """Without the widths that sacct's format may have."""
+    return tuple(cell.strip().lower().partition("%")[0] for cell in cells)
 
 
 def header(line: str) -> Layout | None:
     """The layout if this line is a header of sacct."""
     for delimiter in _DELIMITERS:
-        names = tuple(name.strip().lower().partition("%")[0] for name in line.split(delimiter))
+        names = _names(line.split(delimiter))
         if len(names) > 2 and all(name in names for name in NEEDED):
             return Layout(names, delimiter, is_header=True)
     return None
@@ -111,7 +114,7 @@ def layout_of(source: Source, number: int, line: str) -> Layout:
         return found
     where = f"{source.path}:{number}"
     if _lacks_times(line):
-        names = [name.strip().lower().partition("%")[0] for name in line.split("|")]
+        names = _names(line.split("|"))
         lacks = ", ".join(name.capitalize() for name in ("submit", *NEEDED) if name not in names)
         raise InputFileError(where, f"the sacct columns lack {lacks}; run sacct with --format={SACCT_COLUMNS}")
     if "|" not in line:
@@ -124,7 +127,7 @@ def layout_of(source: Source, number: int, line: str) -> Layout:
 
 def given(columns: str) -> Layout:
     """The layout that ``--columns`` names."""
-    return Layout(tuple(name.strip().lower().partition("%")[0] for name in columns.replace("|", ",").split(",")))
+    return Layout(_names(columns.replace("|", ",").split(",")))
 
 
 def renamed(source: Source, number: int, line: str) -> Layout:

@@ -112,15 +112,7 @@ class _Columns:
         nodes, self._qos = place("nnodes", "allocnodes"), place("qos")
         self._counts_names = nodes == self._count
         # What many jobs have in common is read once.
-        asked = (
-            JobFact.PARTITION,
-            JobFact.CONSTRAINT,
-            JobFact.REASON,
-            JobFact.RESOURCES,
-            JobFact.TIME_LIMIT,
-            JobFact.USE,
-        )
-        shared = (self._list if self._counts_names else nodes, place("state"), *(places[each] for each in asked))
+        shared = (self._list if self._counts_names else nodes, place("state"), *(places[fact] for fact in JobFact))
         self._shared = itemgetter(*shared, place("account"), self._qos)
         self._started, self._backfilled = 0, 0
         self._limited: Counter[str] = Counter()
@@ -177,7 +169,7 @@ class _Columns:
         return None
 
     def _read_shared(self, texts: tuple[str, ...]) -> _Shared:
-        count, state, partition, constraint, reason, tres, limit, use, *payer = texts
+        count, state, limit, partition, reason, tres, constraint, use, *payer = texts
         if self._counts_names:
             asked = len(expand(count.replace(" ", ","))) if count not in _NO_NODES else 0
         else:

@@ -152,14 +152,9 @@ def _rarely_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def resource_integral_node_s(window: LogWindow) -> float:
-    """The resource integral (Eqn 17), in node-seconds."""
-    return pool_sizes_of(window).node_s()
-
-
 def equivalent_nodes(window: LogWindow) -> float:
     """N_eq of Eqn 18: the constant number of nodes with the same node-time."""
-    return resource_integral_node_s(window) / window.span_s if window.span_s else 0.0
+    return pool_sizes_of(window).node_s() / window.span_s if window.span_s else 0.0
 
 
 def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> float:

@@ -16,7 +16,6 @@ from bftrainer_replay.simulation.play import (
     Scenario,
     equivalent_nodes,
     ran_out_s,
-    resource_integral_node_s,
     trainings_of,
 )
 from bftrainer_replay.simulation.time_to_done import TimeToDone, time_to_done
@@ -76,7 +75,7 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: B
     pools = [run.trainer for run in outcome.runs if run.trainer.fill]
     most = max(pool_sizes_of(scenario.window).nodes.max(initial=0), 1) if pools else 1
     used_node_s = sum(run.node_s for run in outcome.runs)
-    integral = resource_integral_node_s(scenario.window)
+    integral = pool_sizes_of(scenario.window).node_s()
     took = np.array(outcome.decision_s or (0.0,))
     p50, p99, worst = (float(x) for x in np.percentile(took, (50, 99, 100)))
     ended_s = ran_out_s(outcome, scenario)

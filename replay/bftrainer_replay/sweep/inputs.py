@@ -10,8 +10,8 @@ from typing import Literal
 
 from bftrainer.domain.model import Curve
 from bftrainer.policies.requirements import check_needs
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.simulation.play import resource_integral_node_s
 from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.compute import policy_of
@@ -64,7 +64,7 @@ def enough(window: LogWindow, curves: Mapping[str, Curve]) -> int:
     # Node-seconds that a trainer of each model takes at least; the models come in turn.
     fewest_node_s = [SAMPLES_TOTAL / max(v / n for n, v in zip(c.nodes, c.per_s, strict=True)) for c in curves.values()]
     mean_node_s = sum(fewest_node_s) / len(fewest_node_s)
-    wanted = math.ceil(_SPARE * resource_integral_node_s(window) / mean_node_s) + _FEWEST
+    wanted = math.ceil(_SPARE * pool_sizes_of(window).node_s() / mean_node_s) + _FEWEST
     return min(wanted, _MOST)
 
 
