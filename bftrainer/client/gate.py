@@ -83,9 +83,8 @@ def checked(one: Draft, environment: Mapping[str, str]) -> TrainerSpec:
 class Gate:
     """The checks of one state directory. Its configuration is read once; ``note`` hears what is odd but allowed, once each."""
 
-    def __init__(self, folder: Path, note: Callable[[str], None], environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
         self._folder = folder
-        self._environment = environment
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
         self._said: set[str] = set()
@@ -98,7 +97,7 @@ class Gate:
 
     def _passed(self, one: Draft) -> TrainerSpec:
         where = one.where
-        spec = checked(one, self._environment)
+        spec = checked(one, os.environ)
         if self._config.workers.require_rehearsal:
             require(self._folder, spec, where)
         self._check_launcher(spec, where)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,12 +25,10 @@ class Submitted:
     spool_name: str
 
 
-def submit_one(
-    state: Path, draft: Draft, note: Callable[[str], None], environment: Mapping[str, str] = os.environ
-) -> tuple[Path, Submitted]:
+def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[Path, Submitted]:
     """Submit one trainer: the state directory's true path, and what was submitted. Its name must be new."""
     folder = open_state_dir(state, create=True)
-    (spec,) = Gate(folder, note, environment).passed((draft,))
+    (spec,) = Gate(folder, note).passed((draft,))
     known = known_trainers(folder)
     if spec.name in known:
         raise InputFileError(
@@ -43,7 +40,7 @@ def submit_one(
 
 
 def submit_sweep(
-    state: Path, drafts: Sequence[Draft], note: Callable[[str], None], environment: Mapping[str, str] = os.environ
+    state: Path, drafts: Sequence[Draft], note: Callable[[str], None]
 ) -> tuple[Path, tuple[Submitted, ...]]:
     """Submit all trials that have not been submitted. Raises, and submits none, if any of them cannot be submitted.
 
@@ -51,7 +48,7 @@ def submit_sweep(
     there is the same trial. One with the name of a different trainer is an error.
     """
     folder = open_state_dir(state, create=True)
-    specs = Gate(folder, note, environment).passed(drafts)
+    specs = Gate(folder, note).passed(drafts)
     known = known_trainers(folder)
     for spec, draft in zip(specs, drafts, strict=True):
         if (there := known.get(spec.name)) is not None and (differs := _difference(spec, there.spec)):

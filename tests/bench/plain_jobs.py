@@ -35,7 +35,7 @@ from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_
 from bftrainer_replay.cli.log_options import LogChoice, window_of
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.logs.source import ImportOptions
-from bftrainer_replay.simulation.play import Scenario, play, resource_integral_node_s
+from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.simulation.time_to_done import TimeToDone, fluid_bound, time_to_done
@@ -80,7 +80,7 @@ def workload(kind: str, here: LogWindow, curves: Path, factor: float) -> tuple[A
     models = read_curves(curves)
     count = {"large": 20, "small": 2000, "endless": 1100}.get(kind, 200)
     smallest = {"min2": 2, "large": 4}.get(kind, 1)
-    each_s = WORK * resource_integral_node_s(here) / count
+    each_s = WORK * pool_sizes_of(here).node_s() / count
     made = []
     for i in range(count):
         curve = models[sorted(models)[i % 7]] if kind == "diverse" else models["shufflenet"]
@@ -124,7 +124,7 @@ def offered(raw: LogWindow, confirm_s: float) -> LogWindow:
 def spent(raw: LogWindow, curves: Path, start_s: float, confirm_s: float, trainings: int) -> list[float]:
     """The columns of ``--beside-pool`` after the node-hours, in percent of these."""
     here = offered(raw, confirm_s)
-    idle_s, most = resource_integral_node_s(raw), int(pool_sizes_of(here).nodes.max())
+    idle_s, most = pool_sizes_of(raw).node_s(), int(pool_sizes_of(here).nodes.max())
     one = Trainer("t", read_curves(curves)["shufflenet"], 1, 64, 2.0, 12.0, start_s=start_s)
     trained = tuple(Arrival(raw.start_s, replace(one, id=f"t{i:04d}")) for i in range(trainings))
     both = (*trained, Arrival(raw.start_s, one_node_pool("pool", most, start_s)))
@@ -135,7 +135,7 @@ def spent(raw: LogWindow, curves: Path, start_s: float, confirm_s: float, traini
     )
     stalled_s = sum(run.stalled_node_s for run in runs)
     held_s, pool_s = sum(run.node_s for run in runs), sum(run.samples for run in pool)
-    starts_s, offered_s = sum(run.node_s for run in pool) - pool_s, resource_integral_node_s(here)
+    starts_s, offered_s = sum(run.node_s for run in pool) - pool_s, pool_sizes_of(here).node_s()
     (plain,) = plain_jobs(here, (most,), start_s)
     busy_s, one_node_s = held_s - stalled_s, sum(run.samples / rate_of_one(run.trainer) for run in runs)
     lost_s = (idle_s - offered_s, starts_s, stalled_s, offered_s - held_s - pool_s - starts_s)
@@ -172,7 +172,7 @@ def main() -> int:
             cells = "{:9.1f} {:8.1f} {:5.1f} {:5.1f} | {:6.2f} {:6.2f} {:6.2f} {:5.2f} | {:10.1f} | {:9.3f}".format(
                 *found
             )
-            print(f"{name:9} {resource_integral_node_s(raw) / 3600:12,.0f} {cells}", flush=True)
+            print(f"{name:9} {pool_sizes_of(raw).node_s() / 3600:12,.0f} {cells}", flush=True)
         return 0
     windows: dict[str, LogWindow] = {}
     print("log            workload  R x  policy  work %    mean     p95    last  longest wait h", flush=True)
@@ -193,7 +193,7 @@ def main() -> int:
                     outcome = play(Scenario(here, arrivals, places), chosen, keep_entries=False)
                     work_s = sum(run.samples / rate_of_one(run.trainer) for run in outcome.runs)
                     wait_s = max(run.longest_wait_s(here.end_s) for run in outcome.runs)
-                    share = 100 * work_s / resource_integral_node_s(here)
+                    share = 100 * work_s / pool_sizes_of(here).node_s()
                     done = line(time_to_done(here, arrivals, outcome.runs))
                     print(f"{start}{each:6} {share:7.1f} {done} {wait_s / 3600:8.2f}", flush=True)
     return 0

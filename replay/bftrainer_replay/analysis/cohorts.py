@@ -44,9 +44,9 @@ class CohortHits:
     partial: tuple[tuple[int, int], ...]
 
 
-def cohort_hits(window: LogWindow, together_s: float = CohortModel().together_s) -> CohortHits:
+def cohort_hits(window: LogWindow) -> CohortHits:
     """Follow every cohort from its join to its last node. Cost: linear in the nodes that join and leave, and the ages."""
-    bins = len(_EDGES_S) - 1
+    together_s, bins = CohortModel().together_s, len(_EDGES_S) - 1
     at_risk, nodes_at_risk = np.zeros(bins), np.zeros(bins)
     hits, node_hits = np.zeros(bins, dtype=np.int64), np.zeros(bins, dtype=np.int64)
     whole: Counter[int] = Counter()

@@ -111,9 +111,9 @@ def shade(axes: Axes, spans: Iterable[tuple[float, float]], label: str = "") -> 
         label = ""
 
 
-def whole_numbers(axis: Axis, most: int = 6) -> None:
+def whole_numbers(axis: Axis) -> None:
     """Ticks of an axis that counts: no half nodes or trainers."""
-    axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 

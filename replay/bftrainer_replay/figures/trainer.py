@@ -26,14 +26,14 @@ def rescale_times(history: History) -> tuple[float, ...]:
     return tuple(it.at_s for it in history.nodes[started + 1 :])
 
 
-def speeds(points: Sequence[HistoryPoint], bins: int = _BINS) -> tuple[Values, Values, Values]:
+def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
     """Mean samples per second in equal intervals of time: the edges, and per interval the speed and the samples at its end.
 
     Work that was done again after a loss of workers counts once: the speed of such an interval is lower, or 0.
     """
     at, samples = (np.array([getattr(p, key) for p in points], float) for key in ("at_s", "samples"))
     furthest = np.maximum.accumulate(samples)
-    edges = np.linspace(at[0], at[-1], min(bins, max(len(points) // 2, 1)) + 1)
+    edges = np.linspace(at[0], at[-1], min(_BINS, max(len(points) // 2, 1)) + 1)
     reached = np.interp(edges, at, furthest)
     return edges, np.diff(reached) / np.diff(edges), reached[1:]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -353,6 +354,32 @@ def of_nodes(window: LogWindow, nodes: Collection[str]) -> LogWindow:
     """The window of these nodes only."""
     chosen = frozenset(nodes)
     return replace(_seen_as(window, chosen.intersection, len(chosen)), queue=None)
+
+
+def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[LogWindow, ...]:
+    """The windows of ``length_s`` from each of the starts, which are in order of time."""
+
+    def number_until(at_s: float) -> int:
+        return bisect_right(log.events, at_s, key=lambda event: event.at_s)
+
+    pool, place, found = set(log.initial), 0, []
+    for wanted_s in starts_s:
+        start_s = max(wanted_s, log.start_s)
+        end_s = min(start_s + length_s, log.end_s)
+        begin = number_until(start_s)
+        for event in log.events[place:begin]:
+            pool -= event.change.left
+            pool |= event.change.joined
+        place = begin
+        events, gaps = log.events[begin : number_until(end_s)], within(log.gaps, start_s, end_s)
+        part = replace(log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=events, queue=None)
+        found.append(replace(part, gaps=gaps, outages=within(log.outages, start_s, end_s)))
+    return tuple(found)
+
+
+def piece(log: LogWindow, start_s: float, end_s: float) -> LogWindow:
+    """The window between two times."""
+    return pieces(log, [start_s], end_s - start_s)[0]
 
 
 def cut_short(window: LogWindow, end_s: float) -> LogWindow:

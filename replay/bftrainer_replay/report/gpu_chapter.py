@@ -11,14 +11,13 @@ from bftrainer_replay.analysis.gpu_hours import gpu_hours
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.gpus import on_idle_nodes
-from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.logs.model import LogWindow, piece
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.simulation.play import Scenario, enough_trainers, play
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.compute import policy_of
 from bftrainer_replay.sweep.inputs import SweepWorkload
-from bftrainer_replay.sweep.sample import piece
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
-from bftrainer_replay.logs.model import LogWindow, within
+from bftrainer_replay.logs.model import LogWindow, piece, within
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival
@@ -28,7 +27,7 @@ def took_s(
     Costs are those of drivers with warm workers (``overlap``).
     """
     arrivals = tuple(Arrival(start_s, trainer) for trainer in trainers)
-    scenario = Scenario(from_moment(log, start_s), arrivals, max_parallel, CostModel.OVERLAP, until_done=True)
+    scenario = Scenario(piece(log, start_s, log.end_s), arrivals, max_parallel, CostModel.OVERLAP, until_done=True)
     outcome = play(scenario, policy, keep_entries=False)
     ends_s = {run.trainer.id: run.finished_s for run in outcome.runs}
     found = [ends_s.get(trainer.id) for trainer in trainers]
@@ -61,13 +60,3 @@ def without_gaps(log: LogWindow) -> LogWindow:
         return log
     events = tuple(replace(event, at_s=moved(event.at_s)) for event in log.events)
     return replace(log, end_s=moved(log.end_s), events=events, gaps=())
-
-
-def from_moment(log: LogWindow, start_s: float) -> LogWindow:
-    """The log from a moment on."""
-    until = bisect_right(log.events, start_s, key=lambda event: event.at_s)
-    pool = set(log.initial)
-    for event in log.events[:until]:
-        pool -= event.change.left
-        pool |= event.change.joined
-    return replace(log, start_s=start_s, initial=frozenset(pool), events=log.events[until:])

@@ -16,7 +16,7 @@ import numpy as np
 
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
-from bftrainer_replay.logs.model import LogWindow, PoolEvent, within
+from bftrainer_replay.logs.model import LogWindow, pieces
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.result_files import ResultStore
 from bftrainer_replay.sweep.results import SweepRow, rows_of, summed
@@ -114,33 +114,7 @@ def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
     rng = np.random.default_rng(np.random.PCG64(seed))
     room_s = log.span_s / count - length_h * 3600
     starts = [log.start_s + k * log.span_s / count + float(rng.random()) * room_s for k in range(count)]
-    return LogSample(log, _pieces(log, [round(at_s / 60) * 60.0 for at_s in starts], length_h * 3600))
-
-
-def _pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[LogWindow, ...]:
-    """The windows of ``length_s`` from each of the starts, which are in order of time."""
-    pool, place, pieces = set(log.initial), 0, []
-    for wanted_s in starts_s:
-        start_s = max(wanted_s, log.start_s)
-        end_s = min(start_s + length_s, log.end_s)
-        while place < len(log.events) and log.events[place].at_s <= start_s:
-            pool -= log.events[place].change.left
-            pool |= log.events[place].change.joined
-            place += 1
-        inside: list[PoolEvent] = []
-        for event in log.events[place:]:
-            if event.at_s > end_s:
-                break
-            inside.append(event)
-        gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
-        part = replace(log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=tuple(inside), queue=None)
-        pieces.append(replace(part, gaps=gaps, outages=outages))
-    return tuple(pieces)
-
-
-def piece(log: LogWindow, start_s: float, end_s: float) -> LogWindow:
-    """The window between two times."""
-    return _pieces(log, [start_s], end_s - start_s)[0]
+    return LogSample(log, pieces(log, [round(at_s / 60) * 60.0 for at_s in starts], length_h * 3600))
 
 
 def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:

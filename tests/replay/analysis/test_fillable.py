@@ -19,10 +19,11 @@ from bftrainer_replay.analysis.accounts import accounts_of
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, idle_causes
 from bftrainer_replay.analysis.partitions import partitions_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve, plain_jobs
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
 from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
-from bftrainer_replay.simulation.play import Scenario, play, resource_integral_node_s
+from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.replay_world import Arrival
 
 CPU, GPU = ("c1", "c2", "c3", "c4"), ("g1", "g2", "g3", "g4")
@@ -234,4 +235,4 @@ def test_as_many_jobs_as_nodes_do_what_the_replay_of_the_policy_does() -> None:
     )
     told = play(Scenario(window, arrivals), Plain(), keep_entries=False)
     (ours,) = plain_jobs(window, (32,), 18.0)
-    assert ours.share == pytest.approx(told.totals.samples / resource_integral_node_s(window), abs=1e-6)
+    assert ours.share == pytest.approx(told.totals.samples / pool_sizes_of(window).node_s(), abs=1e-6)

@@ -19,6 +19,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.plain import Plain
+from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 from bftrainer_replay.simulation.bounds import bounds_of, no_cost_bound, start_bound
@@ -27,7 +28,6 @@ from bftrainer_replay.simulation.play import (
     equivalent_nodes,
     play,
     ran_out_s,
-    resource_integral_node_s,
     static_outcome,
 )
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
@@ -77,7 +77,7 @@ def test_garbage_is_collected_as_before_when_a_replay_has_ended(before: tuple[in
 
 def test_resource_integral_and_equivalent_nodes() -> None:
     here = window(initial=4, changes=((100.0, 6), (600.0, 1)))
-    assert resource_integral_node_s(here) == 4 * 100 + 6 * 500 + 1 * 400
+    assert pool_sizes_of(here).node_s() == 4 * 100 + 6 * 500 + 1 * 400
     assert equivalent_nodes(here) == 3.8
 
 
