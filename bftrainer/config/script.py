@@ -27,6 +27,7 @@ _FIXED_FILE = re.compile(
     r"""^(?!.*(?:join\(|args\.| / )).*(?:save|checkpoint|ckpt)[^\n]*["']([^"'{}\s]+\.\w+)["']""", re.I | re.MULTILINE
 )
 _SAVE_TO = re.compile(r"-*(?:checkpoint|ckpt|save|out|output)s?(?:[-_](?:dir|path|file|to))?", re.IGNORECASE)
+_PLAIN_OPTIONS = re.compile(r"-[bBdEiIOqsSuvx]+")
 
 
 class Clue(NamedTuple):
@@ -37,10 +38,11 @@ class Clue(NamedTuple):
 
 
 def script_of(command: Sequence[str]) -> str | None:
-    """SCRIPT of the command ``python SCRIPT ...``."""
-    if len(command) > 1 and Path(command[0]).name.startswith("python") and command[1].endswith(".py"):
-        return command[1]
-    return None
+    """SCRIPT of the command ``python [plain options] SCRIPT ...``."""
+    if not command or not Path(command[0]).name.startswith("python"):
+        return None
+    first = next((word for word in command[1:] if not _PLAIN_OPTIONS.fullmatch(word)), "")
+    return first if first.endswith(".py") else None
 
 
 def text_of(script: Path) -> str | None:

@@ -82,7 +82,7 @@ MISTAKES = {
         "alone.py forms no process group that bftrainer knows"),
     "alone": _in_list(16, f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(60)\n",
         "2 workers were started, but this one trains", "min_nodes = 2\nmax_nodes = 2\n"),
-    "another launcher": _at_submit(16, 'command = ["python3", "hvd.py"]\n',
+    "another launcher": _at_submit(16, 'command = ["python3", "-u", "hvd.py"]\n',
         "hvd.py uses horovod; expected launcher = 'horovod', got 'restart'"),
     "port-in-use": _in_list(17,
         "import socket\na, b = socket.socket(), socket.socket()\na.bind(('127.0.0.1', 0))\nb.bind(a.getsockname())\n",
