@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,19 @@ class NameChoice(_ParamType):
         """The names that begin as the last word does."""
         head, comma, last = incomplete.rpartition(",") if self._several else ("", "", incomplete)
         return [CompletionItem(f"{head}{comma}{name}") for name in sorted(self._names()) if name.startswith(last)]
+
+
+class IsoTime(_ParamType):
+    """A time in ISO 8601, local without an offset, in seconds since 1970."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The seconds."""
+        try:
+            return datetime.fromisoformat(value).timestamp()
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r:.60} is not ISO 8601, expected a time like 2026-01-31T18:00", param, ctx)
 
 
 class PathNamed(click.Path):

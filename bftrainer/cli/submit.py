@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.cli.choices import FILE, LAUNCHER
+from bftrainer.cli.choices import FILE, LAUNCHER, IsoTime
 from bftrainer.cli.output import counted, json_option, note, say, show_json
 from bftrainer.cli.state import set_option, state_option
 from bftrainer.errors import UserError
@@ -83,6 +83,7 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
 )
 @click.option(
     "--deadline",
+    type=IsoTime(),
     metavar="WHEN",
     help="Print how likely it is done by then, as `bftrainer forecast` does: 2026-01-31T18:00, local time.",
 )
@@ -96,7 +97,7 @@ def submit(
     array: Path | None,
     rehearse_first: bool,
     follows: bool,
-    deadline: str | None,
+    deadline: float | None,
     state: Path,
     as_json: bool,
     **options: Any,
@@ -199,7 +200,7 @@ def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
     return status_text(view.record, nodes) + on, remark_of(view.record)
 
 
-def _forecast(done: Sequence[Submitted], deadline: str, state: Path, as_json: bool) -> None:
+def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: bool) -> None:
     """Run `bftrainer forecast`, which another package brings. The submission stands if it cannot tell."""
     context = click.get_current_context()
     root = context.find_root()
@@ -209,7 +210,7 @@ def _forecast(done: Sequence[Submitted], deadline: str, state: Path, as_json: bo
         raise UserError("--deadline: submitted, but bftrainer_replay, which has the command forecast, is not installed")
     names = {"group": done[0].spec.group} if len(done) > 1 else {"name": done[0].spec.name}
     try:
-        context.invoke(command, **names, deadline=deadline, state=state, as_json=as_json)
+        context.invoke(command, **names, by_s=deadline, state=state, as_json=as_json)
     except UserError as error:
         note(f"submitted; no forecast: {error}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from bftrainer.cli.choices import IsoTime
 from bftrainer.cli.output import clock_time, json_option, say, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
@@ -36,7 +36,11 @@ _TOO_SHORT = "from too few past moments it was done within the log"
 @click.argument("name", required=False, metavar="[NAME]")
 @click.option("--group", metavar="NAME", help="Only the trainers of a group, and when the last of them is done.")
 @click.option(
-    "--deadline", metavar="WHEN", help="Print how likely they are done by then: 2026-01-31T18:00, local time."
+    "--deadline",
+    "by_s",
+    type=IsoTime(),
+    metavar="WHEN",
+    help="Print how likely they are done by then: 2026-01-31T18:00, local time.",
 )
 @click.option(
     "--log",
@@ -50,7 +54,7 @@ _TOO_SHORT = "from too few past moments it was done within the log"
 def forecast(
     name: str | None,
     group: str | None,
-    deadline: str | None,
+    by_s: float | None,
     log: Path | None,
     seconds: float,
     state: Path,
@@ -69,7 +73,7 @@ def forecast(
     """
     from bftrainer_replay.workload.of_pilot import queue_of
 
-    by_s, now_s = None if deadline is None else _moment(deadline), time.time()
+    now_s = time.time()
     queue = queue_of(state)
     asked = [it for it in queue if name in (None, it.trainer.id) and group in (None, it.group)]
     if not asked:
@@ -90,13 +94,6 @@ def forecast(
     heads = ("trainer", "done by", "80 %", *(() if by_s is None else ("by the deadline",)), "remark")
     show_rows(heads, [_cells(row, by_s) for row in rows])
     say(f"{len(starts_s)} replays of the queue on {past.span_s / 86_400:.1f} days of {past.source}")
-
-
-def _moment(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise UserError(f"--deadline {text!r:.60} is not ISO 8601, expected a time like 2026-01-31T18:00") from error
 
 
 def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:

@@ -123,11 +123,12 @@ def test_what_cannot_be_forecast_is_told_in_one_line(
         (["one", "--log", short], "short.csv.gz has 1.0 days of idle nodes"),
         (["three"], "no unfinished trainer named 'three'"),
         (["--group", "letters"], "no unfinished trainer of group 'letters'"),
-        (["one", "--deadline", "soon"], "--deadline 'soon' is not ISO 8601, expected a time like 2026-01-31T18:00"),
+        (["one", "--deadline", "soon"], "'--deadline': 'soon' is not ISO 8601, expected a time like 2026-01-31T18:00"),
     ):
         capfd.readouterr()
         assert run(["forecast", "--state", str(state), *arguments]) == 2
         assert said in capfd.readouterr().err
-    given = ["submit", "--state", str(state), "--name", "late", "--max-nodes", "2", "--deadline", "2100-01-01"]
-    assert run([*given, "--", "true"]) == 0, "the submission stands"
+    given = ["submit", "--state", str(state), "--name", "late", "--max-nodes", "2", "--deadline"]
+    assert run([*given, "soon", "--", "true"]) == 2, "nothing is submitted"
+    assert run([*given, "2100-01-01", "--", "true"]) == 0, "the submission stands"
     assert "note: submitted; no forecast: " in capfd.readouterr().err
