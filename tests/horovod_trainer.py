@@ -192,15 +192,12 @@ class Trainer:
         """One line for every rescale."""
         return [line for line in self.progress if line.get("formed")]
 
+    @promised()
     def check_continuity(self, batch: int = 32) -> None:
         """Steps are contiguous: between two lines of one group every step adds its samples.
 
         A new group starts from the last commit of the old one, with the same weights, on every rank.
         """
-        with promised():
-            self._check_continuity(batch)
-
-    def _check_continuity(self, batch: int) -> None:
         self.read()
         lines = [line for line in self.progress if line["phase"] == "running"]
         for old, new in itertools.pairwise(sorted(lines, key=lambda line: (line["time"], line["step"]))):

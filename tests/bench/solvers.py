@@ -49,8 +49,7 @@ CELLS = (
     (300, 4734, 10, 0),
 )
 # A hundred solves say nothing of a p99 on a busy machine; two thousand do.
-EXACT_ALONE = (35, 800, 2000)
-SLOTS_ALONE = (35, 6400, 500)
+ALONE = ((35, 800, 2000, 64, ""), (35, 6400, 500, 512, ", 8 GPUs a node"))
 
 
 @dataclass
@@ -144,16 +143,11 @@ def main() -> int:
         for name, column in columns.items():
             size = f"{trainers} x {nodes}" if name == "exact" else ""
             table.add_row(size, str(len(column.times_ms)), name, *column.text(), end_section=name == "per node")
-    trainers, nodes, problems = EXACT_ALONE
-    alone = Column()
-    for _ in range(problems):
-        timed(allocator(Exact()), random_problems.like_table_2(rng, trainers, nodes), alone)
-    table.add_row(f"{trainers} x {nodes}", str(problems), "exact alone", *alone.text())
-    trainers, slots, problems = SLOTS_ALONE
-    alone = Column()
-    for _ in range(problems):
-        timed(allocator(Exact()), random_problems.like_table_2(rng, trainers, slots, largest=512), alone)
-    table.add_row(f"{trainers} x {slots}", str(problems), "exact alone, 8 GPUs a node", *alone.text())
+    for trainers, slots, problems, largest, note in ALONE:
+        alone = Column()
+        for _ in range(problems):
+            timed(allocator(Exact()), random_problems.like_table_2(rng, trainers, slots, largest=largest), alone)
+        table.add_row(f"{trainers} x {slots}", str(problems), f"exact alone{note}", *alone.text())
     console.print(table)
     console.print(
         f"off the optimum: largest relative difference to the best proven value of the same problem. per node: the "

@@ -28,11 +28,21 @@ def test_a_site_that_is_ready(lab: Lab) -> None:
     assert not (lab.root / "kept").exists()
 
 
-def test_a_queue_that_suspends_is_refused(lab: Lab) -> None:
-    lab.queue("idle", terminate_when="")
-    status, said = doctor(lab)
+@pytest.mark.parametrize(
+    ("of_queue", "config", "words"),
+    [
+        ({"terminate_when": ""}, CONFIG, "suspends preempted jobs, which keep memory and GPUs"),
+        ({}, CONFIG + 'app = "dnn"\n', "application profile's SUSPEND action 'SIGTSTP'"),
+    ],
+)
+def test_a_queue_or_an_application_profile_that_suspends_is_refused(
+    lab: Lab, of_queue: dict[str, str], config: str, words: str
+) -> None:
+    lab.queue("idle", **of_queue)
+    lab.change(apps={"dnn": {"suspend": "SIGTSTP"}})
+    status, said = doctor(lab, config)
     assert status == 1
-    assert "suspends preempted jobs, which keep memory and GPUs" in said
+    assert words in said
     assert "docs/lsf.md" in said
 
 
@@ -42,13 +52,6 @@ def test_an_answer_about_the_queue_that_is_not_understood_is_kept(lab: Lab) -> N
     assert status == 1
     assert "truncated" in " ".join(said.split())
     assert (lab.root / "kept" / "lsf-queue.txt").read_text().startswith("$ bqueues -l idle\n\nQUEUE: idle")
-
-
-def test_an_application_profile_that_suspends_is_refused(lab: Lab) -> None:
-    lab.change(apps={"dnn": {"suspend": "SIGTSTP"}})
-    status, said = doctor(lab, CONFIG + 'app = "dnn"\n')
-    assert status == 1
-    assert "application profile's SUSPEND action 'SIGTSTP'" in said
 
 
 def test_an_answer_that_is_not_understood_is_kept(lab: Lab) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bftrainer.progress import Batches, LearningRate, Reporter, Sampler, Scaling
 
-FAULTS = ("no-checkpoint", "not-atomic", "ignores-sigterm", "forgets-optimizer", "counts-twice", "own-rate", "alone")
+FAULTS = ("no-checkpoint", "not-atomic", "ignores-sigterm", "forgets-optimizer", "counts-twice", "alone")
 fault = sys.argv[1]
 assert fault == "sound" or fault in FAULTS
 rank, size = int(os.environ["RANK"]), 1 if fault == "alone" else int(os.environ["WORLD_SIZE"])
@@ -84,8 +84,6 @@ def step():
         loss += error * error / 8
         gradient = [g + 2 * error * x / 8 for g, x in zip(gradient, inputs, strict=True)]
     state["velocity"] = [0.9 * v + g for v, g in zip(state["velocity"], gradient, strict=True)]
-    if fault == "own-rate" and rank > 0:
-        rate.base = 0.0019
     lr = rate.at(sampler.batches.total(size), state["step"])
     state["weights"] = [w - lr * v for w, v in zip(state["weights"], state["velocity"], strict=True)]
     state["step"] += 1

@@ -14,8 +14,8 @@ from bftrainer.domain.fragment_names import id_of
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 
-OUTAGE_S = 12.0
-STANDSTILL_S = 24.0
+OUTAGE_S = 8.0
+STANDSTILL_S = 16.0
 """As long as a silent pilot's lease lasts, too."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,12 +67,10 @@ def test_two_pilots_with_a_shared_cap(two: tuple[Machine, Machine], lab: Lab) ->
     assert nodes_of(bea) < {"node05", "node06", "node07", "node08"}
     assert len(holders(lab)) == 5, "the cap is that of both"
 
-    second.send_signal(signal.SIGTERM)
-    assert second.wait(120) == 0
+    bea.end(second)
     eventually(lambda: sorted(holders(lab)) == sorted(anns), 20)
     assert nodes_of(ann) == anns, "the other's end touched none of its holders"
-    first.send_signal(signal.SIGTERM)
-    assert first.wait(120) == 0
+    ann.end(first)
 
 
 def running_pilot(lab: Lab) -> str:

@@ -32,17 +32,13 @@ def trainer(tmp_path: Path) -> Iterator[Trainer]:
         yield made
 
 
+@promised()
 def check_continuity(trainer: Trainer, batch: int = 32) -> None:
     """Steps are contiguous and paid for; an incarnation resumes where the last one ended.
 
     All ranks begin with the same weights, those that the checkpoint was written with.
     """
     trainer.read()
-    with promised():
-        _check_continuity(trainer, batch)
-
-
-def _check_continuity(trainer: Trainer, batch: int) -> None:
     lines = [line for line in trainer.progress if line["phase"] == "running"]
     for old, new in itertools.pairwise(lines):
         steps = new["step"] - old["step"]
