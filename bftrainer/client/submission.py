@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -69,7 +70,7 @@ def _request(spec: TrainerSpec) -> Request:
 def _note_shared_checkpoint(
     specs: Sequence[TrainerSpec], known: Mapping[str, KnownTrainer], note: Callable[[str], None]
 ) -> None:
-    """Note the first trainer that would load the work of another one that has not ended."""
+    """Note the first trainer that would load the work of another one."""
     fixed = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
 
     def file_of(spec: TrainerSpec) -> Path | None:
@@ -78,13 +79,15 @@ def _note_shared_checkpoint(
             file = fixed(spec.cwd / script)
         return spec.cwd / file if file else None
 
-    owners = {file: it.spec.name for it in known.values() if not it.ended and (file := file_of(it.spec)) is not None}
+    owners = {file: (it.spec.name, it.ended) for it in known.values() if (file := file_of(it.spec)) is not None}
     for spec in specs:
-        if (file := file_of(spec)) is not None and (other := owners.setdefault(file, spec.name)) != spec.name:
-            hint = ", such as one with {name}" if spec.parameters else ""
-            problem = f"saves to {file}, as {other} does, and may load its work"
-            note(f"{spec.name} {problem}; expected a file for each{hint}")
-            return
+        if (file := file_of(spec)) is not None:
+            other, ended = owners.setdefault(file, (spec.name, ""))
+            if other != spec.name and (not ended or os.access(file, os.F_OK)):
+                hint = ", such as one with {name}" if spec.parameters else ""
+                problem = f"saves to {file}, as {other} {'did' if ended else 'does'}, and may load its work"
+                note(f"{spec.name} {problem}; expected a file for each{hint}")
+                return
 
 
 def _difference(spec: TrainerSpec, there: TrainerSpec) -> str:

@@ -10,8 +10,10 @@ import pytest
 from live_house import House, house, spec
 
 import bftrainer as api
+from bftrainer.client.gate import Draft
 from bftrainer.client.handle import TrainerHandle
 from bftrainer.client.results import Goal, as_csv, best_first, result_rows
+from bftrainer.client.submission import submit_one
 from bftrainer.errors import TrainerFailedError, UserError, WaitTimeoutError
 from bftrainer.persistence.spool import Request, RequestKind
 from bftrainer.protocol.paths import TrainerDirectory
@@ -76,6 +78,25 @@ def test_metrics_survive_a_pilot_that_comes_back_and_knows_the_latest_lines_only
     (row,) = result_rows(home.path)
     (metric,) = row.metrics
     assert (metric.last, metric.least, metric.least_samples, metric.most) == (5.0, 1.0, 100.0, 5.0)
+
+
+def test_a_submission_that_would_begin_with_the_checkpoint_of_one_that_is_done_is_noted(home: House) -> None:
+    command, notes = ["true", "--checkpoint", "x.pt"], list[str]()
+    submitted(home, "a", command=tuple(command), cwd=home.path)
+    home.at(5, lambda: home.launcher.finish("a"))
+    home.pilot(12)
+
+    def submit(name: str) -> None:
+        table = {"name": name, "command": command, "max_nodes": 1, "cwd": str(home.path)}
+        submit_one(home.path, Draft(table, "test", home.path), notes.append)
+
+    submit("b")
+    assert notes == []
+    (home.path / "x.pt").touch()
+    home.ask(RequestKind.CANCEL, "b")
+    home.pilot(12)
+    submit("c")
+    assert [note.partition(", and")[0] for note in notes] == [f"c saves to {home.path}/x.pt, as b did"]
 
 
 def test_one_that_is_canceled_fails_or_is_rejected(home: House) -> None:
