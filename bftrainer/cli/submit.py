@@ -197,7 +197,7 @@ def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
     if view.record is None:
         return view.status.value, view.reason or ""
     on = f" on {counted(len(nodes), 'node')}" if nodes and not view.status.is_final else ""
-    return status_text(view.record, nodes) + on, remark_of(view.record)
+    return status_text(view.record, len(nodes)) + on, remark_of(view.record)
 
 
 def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: bool) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PENDING = "submitted"
 """The status of a submission that no pilot has read yet."""
+STARTING = "starting"
 PENDING_REMARK = "not read by a pilot yet"
 NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
 _COLUMNS = ("name", "status", "nodes", "min-max", "samples", "left", "node-hours", "submitted", "remark")
@@ -69,7 +70,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         return
     rows = [
         (
-            t.name, status_text(t, held := nodes.get(t.name, ())), str(len(held)), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
+            t.name, status_text(t, held := len(nodes.get(t.name, ()))), str(held), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
             _progress(t), "" if (left_h := now.left_h(t)) is None else length(3600 * left_h), hours(t.held_node_s),
             clock_time(t.submitted_s), _remark(t, now.pool),
         )
@@ -222,10 +223,10 @@ def allocation(state: Path) -> PresentAllocation:
     return PresentAllocation(nodes, known_rates(found), len(found.pool), runs)
 
 
-def status_text(record: TrainerRecord, nodes: tuple[str, ...]) -> str:
+def status_text(record: TrainerRecord, nodes: int) -> str:
     """A trainer that has nodes waits for its workers to start, or for another trainer to leave these nodes."""
     starts = record.status.value == "waiting" and nodes
-    return "starting" if starts else record.status.value
+    return STARTING if starts else record.status.value
 
 
 def _remark(record: TrainerRecord, pool: int | None) -> str:

@@ -23,6 +23,7 @@ from bftrainer.cli.top import text as top_text
 from bftrainer.cli.top.app import Panel, Top
 from bftrainer.cli.top.board import HISTORY_S, Board
 from bftrainer.cli.top.reader import DECISIONS, Reader, Snapshot
+from bftrainer.persistence.registry import TrainerStatus
 from bftrainer.persistence.spool import RequestKind, Spool
 from bftrainer.persistence.store import Holder
 from bftrainer.system.processes import ProcessId, this_process
@@ -51,6 +52,15 @@ def board(scene: Played) -> Board:
     for look in scene.looks:
         board.add(look)
     return board
+
+
+def test_a_trainer_that_has_nodes_and_waits_for_its_workers_is_starting_as_in_list(scene: Played) -> None:
+    last, starts = scene.looks[-1], Board()
+    one = replace(last.trainers[0], status=TrainerStatus.WAITING)
+    starts.add(replace(last, trainers=(one,), nodes={one.name: 2}, requests=()))
+    assert [row.status for row in starts.rows()] == ["starting"]
+    starts.add(replace(last, trainers=(one,), nodes={}, requests=()))
+    assert [row.status for row in starts.rows()] == ["waiting"]
 
 
 def shown(scene: Played, do: Callable[[Top, object], Awaitable[None]], size: tuple[int, int] = (80, 24)) -> Top:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bftrainer.cli.output import clock_time, length
 from bftrainer.cli.top.reader import Snapshot
-from bftrainer.cli.trainers import PENDING, PENDING_REMARK
+from bftrainer.cli.trainers import PENDING, PENDING_REMARK, STARTING, status_text
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 
 SPEED_OVER_S = 60.0
@@ -130,7 +130,7 @@ class Board:
         if not remark and t.name in place:
             remark = f"number {place[t.name]} in the queue"
         shown = None if left_s is None else max(left_s, 0.0)
-        status = t.status.value
+        status = status_text(t, nodes)
         return TrainerRow(t.name, status, nodes, t.spec.max_nodes, per_s, done, t.samples_done, shown, remark)
 
     def _speed(self, t: TrainerRecord) -> float | None:
@@ -191,8 +191,8 @@ class Board:
         return found
 
 
-_ORDER = (TrainerStatus.RUNNING, TrainerStatus.WAITING, TrainerStatus.QUEUED, TrainerStatus.PAUSED)
-_PLACES = {status.value: place for place, status in enumerate(_ORDER)} | {PENDING: len(_ORDER)}
+_ORDER = ("running", STARTING, "waiting", "queued", "paused", PENDING)
+_PLACES = {status: place for place, status in enumerate(_ORDER)}
 
 
 def _sorted(rows: list[TrainerRow], sort: Sort) -> list[TrainerRow]:
