@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -24,12 +23,9 @@ class RestartBackend(Backend, ABC):
     def __init__(self, run: Run, *, collective: bool, warm: bool = True) -> None:
         self.run = run
         trainer = run.trainer
-        name = trainer.stop_signal
-        stop_signal = signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
-        hang_s = run.settings.hang_s
         self.terms = Terms(
-            False, trainer.min_nodes, trainer.stop_s, hang_s, collective=collective, stop_signal=stop_signal,
-            samples=trainer.samples_total,
+            False, trainer.min_nodes, trainer.stop_s, run.settings.hang_s, collective=collective,
+            stop_signal=run.stop_signal, samples=trainer.samples_total,
         )  # fmt: skip
         self._warm = warm_command(trainer.command) if warm else None
         self._left: int | None = None

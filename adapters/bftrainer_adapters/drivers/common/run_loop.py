@@ -107,6 +107,12 @@ class Run:
         self.backend = make(self)
         self.state = core.RunState.first(self.backend.terms, longest_silence_s(reported_progress(directory)))
 
+    @property
+    def stop_signal(self) -> int:
+        """The signal by which the trainer wants to be asked to stop; 0: none."""
+        name = self.trainer.stop_signal
+        return signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
+
     def tell(self, heard: core.Heard) -> None:
         """Let the run hear something; from any thread, and from signal handlers."""
         self._heard.put(heard)

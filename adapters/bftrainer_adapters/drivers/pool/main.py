@@ -7,7 +7,6 @@ and are killed after ``stop_s``. Run as ``python -m bftrainer_adapters.drivers.p
 from __future__ import annotations
 
 import math
-import signal
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -90,17 +89,10 @@ class PoolBackend(Backend):
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        trainer, name = run.trainer, run.trainer.stop_signal
-        self._signal = signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
         self.terms = Terms(
-            True,
-            trainer.min_nodes,
-            trainer.stop_s,
-            math.inf,
-            collective=False,
-            stop_signal=self._signal,
+            True, run.trainer.min_nodes, run.trainer.stop_s, math.inf, collective=False, stop_signal=run.stop_signal,
             independent=True,
-        )
+        )  # fmt: skip
         self._workers: dict[tuple[Member, int], WorkerProcess] = {}
         self._names: dict[tuple[Member, int], tuple[str, float]] = {}
         """And when each worker was started."""
@@ -144,8 +136,8 @@ class PoolBackend(Backend):
         write_json(self.run.directory.leave_of(member.host.fragment), request)
         for worker in self._of(member):
             worker.planned = True
-            if self._signal:
-                worker.process.send_signal(self._signal)
+            if self.terms.stop_signal:
+                worker.process.send_signal(self.terms.stop_signal)
 
     def drop(self, member: Member) -> None:
         end(self._of(member))
