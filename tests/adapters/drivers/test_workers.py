@@ -30,12 +30,11 @@ from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import identify
 from bftrainer_adapters.drivers.common import warm_start
-from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
+from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, threads, worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.common.worker_log import CappedLog
 from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
-from bftrainer_adapters.drivers.torchrun.main import threads
 from bftrainer_adapters.on_node.payload import NOTICE
 
 HOST = HostSlots("n1", 1, "77")

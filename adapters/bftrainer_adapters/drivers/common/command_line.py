@@ -28,6 +28,11 @@ def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
     ]
 
 
+def threads(host: HostSlots, environment: Mapping[str, str]) -> dict[str, str]:
+    """As torchrun sets it: workers on one node share its cores. OpenMP reads it when torch is imported."""
+    return {"OMP_NUM_THREADS": "1"} if (host.slots > 1 or host.is_gpu) and "OMP_NUM_THREADS" not in environment else {}
+
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 

@@ -50,7 +50,6 @@ class Crew:
         self,
         member: Member,
         slot: int,
-        command: Sequence[str],
         environment: Mapping[str, str],
         if_cold: Mapping[str, str] = {},
         host: HostSlots | None = None,
@@ -64,7 +63,7 @@ class Crew:
                 worker = None  # none waits, or its end is just being told
         if worker is None:
             at = (member.host, slot) if host is None else (host, host.slots + slot)
-            worker = self._starter.start(*at, command, {**environment, **if_cold})
+            worker = self._starter.start(*at, self._starter.trainer.command, {**environment, **if_cold})
             with self._lock:
                 self._joins(member, slot, worker)
             self._follow(member, slot, worker)

@@ -46,7 +46,7 @@ class RestartBackend(Backend, ABC):
         ranks = self.ranks(self.run.events.incarnation, list(at))
         self._left = len(ranks)
         for host, slot, environment in ranks:
-            self.run.crew.join(at[host], slot, self.run.trainer.command, environment)
+            self.run.crew.join(at[host], slot, environment)
 
     def note(self, heard: Heard) -> None:
         if isinstance(heard, WorkerEnded) and self._left is not None:

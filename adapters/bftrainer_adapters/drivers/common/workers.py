@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 
 from bftrainer.protocol.driver_events import WorkerExited, WorkerStarted
@@ -100,25 +100,21 @@ class WorkerProcess:
         return True
 
 
+@dataclass(eq=False)
 class WorkerStarter:
     """Starts the workers of one incarnation and reports their starts and exits. Safe to use from several threads."""
 
-    def __init__(
-        self,
-        directory: TrainerDirectory,
-        trainer: TrainerMessage,
-        settings: DriverSettings,
-        events: EventWriter,
-        reaper: Reaper | None = None,
-    ) -> None:
-        self._directory = directory
-        self._trainer = trainer
-        self._settings = settings
-        self._events = events
+    directory: TrainerDirectory
+    trainer: TrainerMessage
+    settings: DriverSettings
+    events: EventWriter
+    shared: InitVar[Reaper | None] = None
+
+    def __post_init__(self, shared: Reaper | None) -> None:
         self._lock = threading.Lock()
         self._live: list[WorkerProcess] = []
-        self._is_shared = reaper is not None
-        self.reaper = reaper or Reaper()
+        self._is_shared = shared is not None
+        self.reaper = shared or Reaper()
 
     def start(
         self,
@@ -134,25 +130,25 @@ class WorkerStarter:
 
         ``on_marked`` is called from another thread once the worker has printed the marker.
         """
-        number = incarnation or self._events.incarnation
-        own = worker_variables(self._directory.path, number, host.fragment, host.node)
-        log = self._directory.worker_log(number, host.node, host.fragment, slot)
-        prefix = filled_prefix(self._settings.prefix, host)
+        number = incarnation or self.events.incarnation
+        own = worker_variables(self.directory.path, number, host.fragment, host.node)
+        log = self.directory.worker_log(number, host.node, host.fragment, slot)
+        prefix = filled_prefix(self.settings.prefix, host)
         if host.is_gpu:
             own[PART] = host.part[1]
-        if self._settings.notice_s:
-            own[NOTICE_S] = f"{self._settings.notice_s:g}"
+        if self.settings.notice_s:
+            own[NOTICE_S] = f"{self.settings.notice_s:g}"
         variables = {**environment, **own}
         gpus = environment.get(VISIBLE, "") if host.is_gpu else ""
-        all_variables = worker_environment(os.environ, self._settings, self._trainer, variables)
-        box = container(self._trainer.image, self._trainer.cwd, self._directory.path, all_variables)
+        all_variables = worker_environment(os.environ, self.settings, self.trainer, variables)
+        box = container(self.trainer.image, self.trainer.cwd, self.directory.path, all_variables)
         all_variables |= box.variables
-        if self._trainer.setup and not box.of_step:  # in pyxis, the image's environment is to win
-            all_variables[GIVEN] = given(all_variables, self._trainer.environment)
-        inside = inside_step(self._trainer.setup, [*box.arguments, *command], gpus, box.runtime)
+        if self.trainer.setup and not box.of_step:  # in pyxis, the image's environment is to win
+            all_variables[GIVEN] = given(all_variables, self.trainer.environment)
+        inside = inside_step(self.trainer.setup, [*box.arguments, *command], gpus, box.runtime)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *box.of_step, *inside],
-            cwd=self._trainer.cwd,
+            cwd=self.trainer.cwd,
             env=all_variables,
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -160,15 +156,15 @@ class WorkerStarter:
             start_new_session=True,
         )
         assert process.stdout is not None
-        pump = Pump(os.dup(process.stdout.fileno()), CappedLog(log, self._settings.log_bytes), marker, on_marked)
+        pump = Pump(os.dup(process.stdout.fileno()), CappedLog(log, self.settings.log_bytes), marker, on_marked)
         process.stdout.close()
-        by = signal.Signals(self._settings.ends_by) if prefix else None
+        by = signal.Signals(self.settings.ends_by) if prefix else None
         worker = WorkerProcess(host, slot, log, process, pump, by, number, waits=bool(marker))
         self.reaper.watch(process.pid, by)
         with self._lock:
             self._live.append(worker)
-        self._events.write(
-            WorkerStarted(host.node, host.fragment, slot, process.pid, str(log.relative_to(self._directory.path))),
+        self.events.write(
+            WorkerStarted(host.node, host.fragment, slot, process.pid, str(log.relative_to(self.directory.path))),
             number,
         )
         pump.start()
@@ -182,7 +178,7 @@ class WorkerStarter:
         if worker.process.stdin is not None and not worker.process.stdin.closed:
             _close(worker)
         worker.pump.join(timeout=1.0)  # a grandchild may hold the pipe for longer
-        self._events.write(
+        self.events.write(
             WorkerExited(
                 worker.host.node, worker.host.fragment, worker.slot, worker.process.pid, status, worker.planned
             ),

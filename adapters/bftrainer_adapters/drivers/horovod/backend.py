@@ -175,7 +175,7 @@ class HorovodBackend(Backend):
         }  # fmt: skip
         environment = {name: str(value) for name, value in variables.items()}
         environment |= run.visible_gpus(host or member.host)
-        worker = run.crew.join(member, slot.local_rank, run.trainer.command, environment, IN_THE_WORKER, host)
+        worker = run.crew.join(member, slot.local_rank, environment, IN_THE_WORKER, host)
         worker.ended.wait()
         return worker
 

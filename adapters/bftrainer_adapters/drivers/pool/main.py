@@ -122,7 +122,7 @@ class PoolBackend(Backend):
         self._names[member, slot] = name, time.monotonic()
         self._tasks.workers.add(name)
         variables = {WORKER: name, SLOT: str(slot), **self.run.visible_gpus(member.host)}
-        self._workers[member, slot] = self.run.crew.join(member, slot, self.run.trainer.command, variables)
+        self._workers[member, slot] = self.run.crew.join(member, slot, variables)
 
     def announce(self, members: Sequence[Member]) -> None:
         for member in {of for of, _ in self._workers} - {*members, *self._asked_s}:

@@ -15,6 +15,7 @@ from bftrainer.protocol.replicas import REPLICA, Meeting
 from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.sealed import KEY_BYTES
+from bftrainer_adapters.drivers.common.command_line import threads
 from bftrainer_adapters.drivers.common.core import EndNow, GroupFormed, Heard, Terms, Warmed, WorkerEnded
 from bftrainer_adapters.drivers.common.crew import end
 from bftrainer_adapters.drivers.common.membership import Member
@@ -67,7 +68,7 @@ class ReplicaBackend(Backend):
             self._started += 1
             names.append(f"{self._started:06d}")  # in this order: the oldest has rank 0
             environment = self._environment(host, slot, names[-1])
-            worker = self.run.crew.join(member, slot, self.run.trainer.command, environment)
+            worker = self.run.crew.join(member, slot, environment)
             self._replicas[names[-1]] = member, worker
         self._in_loop(lambda: self._quorum.admit(names))
         self.run.tell(Warmed(member, is_cold=True))
@@ -140,7 +141,5 @@ class ReplicaBackend(Backend):
             "LOCAL_RANK": str(slot),
             "LOCAL_WORLD_SIZE": str(host.slots),
         }
-        given |= self.run.visible_gpus(host)
-        if host.slots > 1 or host.is_gpu:
-            given["OMP_NUM_THREADS"] = "1"  # as torchrun sets it: workers on one node share its cores
+        given |= self.run.visible_gpus(host) | threads(host, trainer.environment)
         return {name: value for name, value in given.items() if name not in trainer.environment}

@@ -11,19 +11,15 @@ Run as ``python -m bftrainer_adapters.drivers.torchrun.main TRAINER_DIR``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.protocol.hosts_file import HostSlots, parts_of
+from bftrainer_adapters.drivers.common.command_line import threads
 from bftrainer_adapters.drivers.common.restarts import Rank, RestartBackend, numbered
 from bftrainer_adapters.drivers.common.run_loop import Run, drive
 from bftrainer_adapters.drivers.torchrun.rendezvous_store import StoreHost
-
-
-def threads(host: HostSlots, environment: Mapping[str, str]) -> dict[str, str]:
-    """As torchrun sets it: workers on one node share its cores. OpenMP reads it when torch is imported."""
-    return {"OMP_NUM_THREADS": "1"} if (host.slots > 1 or host.is_gpu) and "OMP_NUM_THREADS" not in environment else {}
 
 
 class TorchBackend(RestartBackend):
