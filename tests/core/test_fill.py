@@ -9,6 +9,7 @@ import pytest
 from brute_force import sizes, worth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay.windows import window
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
@@ -20,7 +21,6 @@ from bftrainer.domain.state import State
 from bftrainer.errors import InvalidValueError
 from bftrainer.plugins import build_policy
 from bftrainer.policies.settings import PolicySettings
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.bounds import bounds_of
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
@@ -58,19 +58,12 @@ STORIES = st.lists(st.sets(st.sampled_from(NODES)), min_size=1, max_size=8)
 def test_trainings_get_the_same_nodes_at_the_same_times(
     objective: str, pools: list[set[str]], places: int | None, least: int
 ) -> None:
-    window = LogWindow(
-        0.0, 100.0 * len(pools) + 500.0, frozenset(pools[0]),
-        tuple(
-            PoolEvent(100.0 * i, PoolChanged(frozenset(now - was), frozenset(was - now)))
-            for i, (was, now) in enumerate(pairwise(pools), 1)
-            if was != now
-        ),
-        12, "random",
-    )  # fmt: skip
+    flips = ((100.0 * i, was ^ now) for i, (was, now) in enumerate(pairwise(pools), 1) if was != now)
+    log = window(100.0 * len(pools) + 500.0, pools[0], *flips, nodes=12)
     trainings = tuple(Arrival(60.0 * i, training(f"t{i}", least, 8 - i)) for i in range(4))
     found = []
     for arrivals in (trainings, (Arrival(0.0, pool()), *trainings)):
-        scenario = Scenario(window, arrivals, places, CostModel.STALL)
+        scenario = Scenario(log, arrivals, places, CostModel.STALL)
         outcome = play(scenario, policy(objective))  # type: ignore[arg-type]
         runs = {run.trainer.id: run for run in outcome.runs}
         found.append({

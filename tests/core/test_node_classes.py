@@ -200,12 +200,10 @@ def test_memories_are_kept_by_class_and_answers_are_one() -> None:
     third = Event(2.0, (PoolChanged(left=names("cpu-0")),))
     assert not isinstance(through(policy, first).memory, ClassMemories)
     memory = through(policy, first, second).memory
-    assert isinstance(memory, ClassMemories)
     assert [name for name, _ in memory.by_class] == ["a100", "cpu"]
     assert isinstance(through(policy, first, second, third).memory, ClassMemories)
     before = observe(through(policy, first), second)
     answer = decide(before, build_policy("bftrainer", SETTINGS), second).decision.answer
-    assert answer is not None
     assert (answer.counts, answer.solver, answer.status) == ((1, 1), "exact", Status.OPTIMAL)
 
 

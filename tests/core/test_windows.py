@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import EndKind, PilotJobs, free_nodes, may_be_taken_at_once, window_ends
-from bftrainer.domain.cluster import Availability, Device, Hidden, NodeView, Observation, PendingJob, Reservation
+from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PendingJob, Reservation
 from bftrainer.errors import WindowsUnknownError
 
 AT_S = 1000.0
@@ -133,16 +133,6 @@ def test_for_every_observation(states: list[Availability], data: st.DataObject) 
     more = replace(observation, pending=(*pending, job("more", 1200.0, *names)))
     before = window_ends(observation, PilotJobs())
     assert all(end.at_s <= min(before[name].at_s, 1200.0) for name, end in window_ends(more, PilotJobs()).items())
-
-
-def test_classes_of_nodes() -> None:
-    def kind(*devices: Device) -> str:
-        return NodeView("n", FREE, (), devices, 32).node_class
-
-    assert kind(Device("a100", 4)) == "4 a100"
-    assert kind(Device("", 2)) == "2 gpu"
-    assert kind(Device("model_a", 2), Device("model_b", 2)) == "2 model_a + 2 model_b"
-    assert kind() == "32 cpus"
 
 
 def test_a_node_may_be_between_two_main_jobs_while_one_waits_or_may_be_hidden() -> None:

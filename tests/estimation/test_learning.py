@@ -60,20 +60,10 @@ VISITS = st.lists(st.integers(1, LAST), min_size=1, max_size=30)
 
 
 @settings(deadline=None)
-@given(PRIORS, rising(), st.permutations(range(1, LAST + 1)), st.integers(1, 4))
-def test_without_noise_and_every_size_visited_the_estimate_is_the_truth(
-    prior: Curve, truth: Curve, order: list[int], windows: int
-) -> None:
-    estimated = estimate(prior, measured_at(truth, order, windows=windows))
-    assert estimated.nodes == truth.nodes
-    # Of points in a line one may lie below it by a rounding, and is lifted.
-    assert estimated.per_s == pytest.approx(truth.per_s, rel=1e-12)
-
-
-@settings(deadline=None)
 @given(PRIORS, rising(), VISITS)
 def test_without_noise_measured_points_are_kept(prior: Curve, truth: Curve, visited: list[int]) -> None:
     estimated = estimate(prior, measured_at(truth, visited))
+    # Of points in a line one may lie below it by a rounding, and is lifted.
     assert [estimated.at(n) for n in visited] == pytest.approx([truth.at(n) for n in visited], rel=1e-12)
 
 
@@ -147,7 +137,6 @@ def test_old_measurements_are_forgotten() -> None:
     for _ in range(WINDOWS):
         measured = measured.with_rate(1, 5.0, 20.0)
     point = measured.at(1)
-    assert point is not None
     assert point.rate == 5.0
     assert point.seconds == 20.0 * (50 + WINDOWS)
 
@@ -191,7 +180,6 @@ def test_a_measured_rate_and_stall_replace_what_was_submitted() -> None:
     now = state.active[0]
     assert now.trainer.curve.at(nodes) == TRUTH.at(nodes)
     assert (now.trainer.scale_up_s, now.trainer.scale_down_s) == (7.0, 10.0)
-    assert now.submitted is not None
     assert now.submitted.curve.per_s == (100.0, 1600.0)
 
 
@@ -339,13 +327,11 @@ QUICK = Learning(share=0.5, window_s=5.0, explore_after_s=10.0)
 
 
 @pytest.mark.parametrize("policy", POOL_POLICIES)
-@settings(max_examples=40, deadline=None)
-@given(scenarios(), st.booleans(), st.booleans(), st.sampled_from((0.0, 0.5)))
-def test_invariants_hold_while_learning(
-    policy: str, scenario: Scenario, learns: bool, by_model: bool, noise: float
-) -> None:
+@settings(max_examples=30, deadline=None)
+@given(scenarios(), st.booleans(), st.sampled_from((0.0, 0.5)))
+def test_invariants_hold_while_learning(policy: str, scenario: Scenario, by_model: bool, noise: float) -> None:
     named = tuple(replace(a, trainer=replace(a.trainer, model="m")) for a in scenario.arrivals)
-    arrivals = without_curves(named, by_model=by_model, learning=QUICK) if learns else named
+    arrivals = without_curves(named, by_model=by_model, learning=QUICK)
     world = ReplayWorld(scenario.window, arrivals, scenario.cost_model, scenario.decide_on, meter=Meter(noise, 1))
     journal = Watching(scenario.max_parallel, world)
     state = run(world, State(scenario.max_parallel), build_policy(policy, SETTINGS), journal)
@@ -354,5 +340,3 @@ def test_invariants_hold_while_learning(
         if active.submitted is not None:
             assert active.trainer.max_nodes == active.submitted.max_nodes
             assert all(active.submitted.is_legal(n) for n in active.trainer.sizes or ())
-    if not learns:
-        assert state.measurements == ()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from node_names import first, last
+from node_names import first
+from replay.windows import window
 
-from bftrainer.domain.events import Event, PoolChanged
+from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer_papers.fixed_pool import fixed_window, long_enough
 from bftrainer_papers.policies.fcfs_rigid import FcfsRigid
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.completion import completion
 from bftrainer_replay.simulation.losses import FAMILIES, LossCurve
 from bftrainer_replay.simulation.play import Scenario, play
@@ -48,26 +48,14 @@ def test_delay_shrinking_is_free_and_completion_is_predicted_inside_the_delay() 
     assert run.finishes_s == 75.0
 
 
-def test_a_killed_job_goes_back_to_its_last_checkpoint() -> None:
-    run = ReplayedTrainer(trainer(), CostModel.STALL, since_s=0.0, checkpoint_s=100.0, rigid=True)
-    run.rescale(first(4), 0.0)  # trains from 20 on
-    run.lose_nodes(last(run.held, 1), 270.0)  # 250 s of training: the checkpoint at 200 s counts
-    assert run.samples == 200 * 40
-    assert run.lost_to_preemption == 50 * 40
-    run.rescale(first(0), 270.0)
-    run.rescale(first(4), 300.0)
-    assert run.samples_at(330.0) == 200 * 40 + 10 * 40
-
-
 def test_rigid_jobs_are_killed_in_a_replay_and_elastic_ones_are_not() -> None:
-    lost = PoolEvent(3600.0 + 1000.0, PoolChanged(left=frozenset({"a"})))
-    window = LogWindow(0.0, 7200.0, frozenset("abcd"), (lost,), 4, "drawn")
-    job = (Arrival(0.0, trainer(requested=4, up_s=0.0)),)
-    rigid = play(Scenario(window, job, 1, checkpoint_s=3600.0), FcfsRigid())
+    log = window(7200.0, "abcd", (3600.0 + 1000.0, "a"))
+    job = (Arrival(0.0, trainer(requested=4)),)  # trains from 20 s on
+    rigid = play(Scenario(log, job, 1, checkpoint_s=3600.0), FcfsRigid())
     assert rigid.totals.samples == 3600 * 40
-    assert rigid.totals.lost_to_preemption == 1000 * 40
-    elastic = play(Scenario(window, job, 1, checkpoint_s=3600.0), EqualShare())
-    assert elastic.totals.samples == 4600 * 40 + 2590 * 30
+    assert rigid.totals.lost_to_preemption == 980 * 40
+    elastic = play(Scenario(log, job, 1, checkpoint_s=3600.0), EqualShare())
+    assert elastic.totals.samples == 4580 * 40 + 2590 * 30
 
 
 @dataclass

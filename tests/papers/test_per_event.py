@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from replay.windows import window
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer_papers.bftrainer.cells import static_outcomes
 from bftrainer_papers.bftrainer.per_event import RescaleReturns, returns, taken_within
 from bftrainer_papers.fixed_pool import fixed_window
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.ledger import LedgerRow
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.simulation.replay_world import Arrival, ReplayTotals
@@ -46,14 +45,8 @@ def test_the_outcome_until_the_next_event_is_the_return() -> None:
 
 def test_the_ledger_knows_what_was_taken_and_what_rescales_cost() -> None:
     """Two nodes; two more at 100 s: worth 20 s of 20 samples/s. At 200 s one leaves; at 300 s one that nobody held."""
-    events = (
-        PoolEvent(100.0, PoolChanged(joined=frozenset({"n2", "n3"}))),
-        PoolEvent(200.0, PoolChanged(left=frozenset({"n3"}))),
-        PoolEvent(300.0, PoolChanged(joined=frozenset({f"n{i}" for i in range(4, 10)}))),
-        PoolEvent(400.0, PoolChanged(left=frozenset({"n9"}))),
-    )
-    window = LogWindow(0.0, 500.0, frozenset({"n0", "n1"}), events, 10, "by hand")
-    outcome = play(Scenario(window, arrivals(1, 1e9)), BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0))
+    log = window(500.0, "ab", (100.0, "cd"), (200.0, "d"), (300.0, "efghij"), (400.0, "j"))
+    outcome = play(Scenario(log, arrivals(1, 1e9)), BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0))
     assert [e.used_nodes for e in outcome.entries] == [2, 4, 3, 8, 8]
     assert [e.taken_nodes for e in outcome.entries] == [0, 0, 1, 0, 0]
     assert [e.invested_samples for e in outcome.entries] == [0.0, 20.0 * 20, 0.0, 30.0 * 20, 0.0]
@@ -71,12 +64,11 @@ def test_on_constant_nodes_the_bins_add_up_to_the_whole(total: float) -> None:
 
 
 def test_each_bin_has_its_own_nodes_and_those_submitted_by_then() -> None:
-    events = (PoolEvent(3600.0, PoolChanged(left=frozenset({"n2", "n3"}))),)
-    window = LogWindow(0.0, 7200.0, frozenset({"n0", "n1", "n2", "n3"}), events, 4, "by hand")
-    first, second = static_outcomes(Scenario(window, arrivals(1, 1e9)), [0.0, 3600.0, 7200.0])
+    log = window(7200.0, "abcd", (3600.0, "cd"))
+    first, second = static_outcomes(Scenario(log, arrivals(1, 1e9)), [0.0, 3600.0, 7200.0])
     assert (first, second) == pytest.approx((3600 * 40.0, 3600 * 20.0))
     late = (Arrival(5400.0, Trainer("late", LINEAR, 1, 8, 20.0, 10.0, 1e9)),)
-    assert static_outcomes(Scenario(window, late), [0.0, 3600.0, 7200.0]) == pytest.approx((0.0, 1800 * 20.0))
+    assert static_outcomes(Scenario(log, late), [0.0, 3600.0, 7200.0]) == pytest.approx((0.0, 1800 * 20.0))
 
 
 def test_u_is_above_one_where_equal_sharing_wastes_nodes() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import oracle_per_node
 import pytest
 from data import data_file
+from replay.windows import window
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.domain.events import PoolChanged
@@ -28,7 +29,7 @@ from bftrainer_papers.reproduction import PaperResult, ResultVerdict
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.event_log import read_event_log
-from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut, cut_short
+from bftrainer_replay.logs.model import EventLog, PoolEvent, cut, cut_short
 from bftrainer_replay.logs.node_list import read_node_list
 from bftrainer_replay.sweep.result_files import ResultStore
 from bftrainer_replay.sweep.run_tasks import do_all
@@ -148,18 +149,14 @@ def test_cells_decide_and_pay_as_the_authors_replayer() -> None:
 
 
 def test_idle_node_time_until_an_instant_and_beyond_a_number() -> None:
-    events = (
-        PoolEvent(2 * H, PoolChanged(joined=frozenset("cde"))),
-        PoolEvent(4 * H, PoolChanged(left=frozenset("abcd"))),
-    )
-    window = LogWindow(0.0, 10 * H, frozenset("ab"), events, 8, "by hand")
-    assert idle_node_s(window, 10 * H) / H == 2 * 2 + 5 * 2 + 1 * 6
-    assert idle_node_s(window, 3 * H) / H == 2 * 2 + 5 * 1
-    assert idle_node_s(window, 3 * H, 3) / H == 2
-    assert np.isnan(idle_node_s(window, float("nan")))
-    short = cut_short(window, 3 * H)
+    log = window(10 * H, "ab", (2 * H, "cde"), (4 * H, "abcd"))
+    assert idle_node_s(log, 10 * H) / H == 2 * 2 + 5 * 2 + 1 * 6
+    assert idle_node_s(log, 3 * H) / H == 2 * 2 + 5 * 1
+    assert idle_node_s(log, 3 * H, 3) / H == 2
+    assert np.isnan(idle_node_s(log, float("nan")))
+    short = cut_short(log, 3 * H)
     assert (short.end_s, len(short.events)) == (3 * H, 1)
-    assert cut_short(window, 11 * H) is window
+    assert cut_short(log, 11 * H) is log
 
 
 def test_event_by_event() -> None:
@@ -180,14 +177,9 @@ def test_rank_correlation() -> None:
 
 
 def test_preempted_within_counts_changes_that_a_leave_follows() -> None:
-    events = (
-        PoolEvent(100.0, PoolChanged(joined=frozenset("b"))),
-        PoolEvent(160.0, PoolChanged(left=frozenset("b"))),
-        PoolEvent(400.0, PoolChanged(left=frozenset("a"))),
-    )
-    window = LogWindow(0.0, 500.0, frozenset("a"), events, 4, "by hand")
-    shares = [round(share, 6) for _, share in evaluate.preempted_within(window, (59.0, 60.0, 240.0))]
-    assert evaluate.preempted_since(window, 60.0) == 50, "one leave 60 s after the join, one 240 s after that"
+    log = window(500.0, "a", (100.0, "b"), (160.0, "b"), (400.0, "a"))
+    shares = [round(share, 6) for _, share in evaluate.preempted_within(log, (59.0, 60.0, 240.0))]
+    assert evaluate.preempted_since(log, 60.0) == 50, "one leave 60 s after the join, one 240 s after that"
     assert shares == [0.0, pytest.approx(100 / 3, abs=1e-5), pytest.approx(200 / 3, abs=1e-5)]
 
 

@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from bftrainer.allocation.exact import Exact
@@ -22,7 +21,7 @@ from bftrainer.errors import InvalidValueError
 from bftrainer.persistence import codec
 from bftrainer.plugins import build_policy
 from bftrainer.policies.cohort import Cohort, Cohorts
-from bftrainer.policies.cohort_split import Division, best_split
+from bftrainer.policies.cohort_split import Division
 from bftrainer.policies.cohort_worth import CohortModel
 from bftrainer.policies.settings import PolicySettings
 
@@ -122,18 +121,6 @@ def test_a_free_cohort_is_split_as_the_formula_says(seed: int) -> None:
     held = [[(ages[j], sizes[j])] if sizes[j] else [] for j in range(3)]
     best, sum_of = best_by_hand(trainers, held, stalls, age_s, len(new))
     assert sum_of(found) == pytest.approx(sum_of(best), rel=1e-9)
-
-
-def test_the_best_split_is_the_best_of_all() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(200):
-        gains = rng.normal(size=(3, 4))
-        gains[gains <= 0] = -np.inf
-        padded = np.concatenate([np.zeros((3, 1)), gains], axis=1)
-        splits = [s for s in itertools.product(range(5), repeat=3) if sum(s) <= 4]
-        best = max(sum(padded[j, k] for j, k in enumerate(s)) for s in splits)
-        found = best_split(gains, 4)
-        assert sum(gains[j, k - 1] for j, k in found) == pytest.approx(best)
 
 
 def test_two_cohorts_that_pay_only_together_are_united() -> None:

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_states import active, decide, fresh, trainer
+from replay.windows import window
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
 from bftrainer.core.loop import run
-from bftrainer.domain.events import Event, PoolChanged
+from bftrainer.domain.events import Event
 from bftrainer.domain.state import Decision, Losses, Plan, State
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.plugins import build_policy
@@ -20,7 +21,7 @@ from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.guard import Guarded
 from bftrainer.policies.requirements import needs_of
 from bftrainer.policies.settings import PolicySettings
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
+from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 
 PATIENCE_S = 600.0
@@ -62,48 +63,35 @@ class Hunger:
                 self.since.setdefault(a.trainer.id, event.at_s)
 
 
-def hunger(window: LogWindow, arrivals: tuple[Arrival, ...], *, guarded: bool) -> float:
-    world, journal = ReplayWorld(window, arrivals), Hunger()
+def hunger(log: LogWindow, arrivals: tuple[Arrival, ...], *, guarded: bool) -> float:
+    world, journal = ReplayWorld(log, arrivals), Hunger()
     policy = Guarded(Unfair(), PATIENCE_S, turn_s=100.0) if guarded else Unfair()
     run(world, State(max_parallel=len(arrivals)), policy, journal)
     for since_s in journal.since.values():
-        journal.worst_s = max(journal.worst_s, window.end_s - since_s)
+        journal.worst_s = max(journal.worst_s, log.end_s - since_s)
     return journal.worst_s
 
 
 @st.composite
 def logs(draw: st.DrawFn) -> LogWindow:
-    pool, events = set(range(4)), []
-    initial = frozenset(f"n{i}" for i in pool)
-    for at_s in sorted(draw(st.sets(st.integers(1, 7199), max_size=8))):
-        flipped = draw(st.sets(st.sampled_from(range(4, 10)), min_size=1, max_size=4))
-        joined, left = flipped - pool, flipped & pool
-        pool = (pool | joined) - left
-        events.append(
-            PoolEvent(float(at_s), PoolChanged(frozenset(f"n{i}" for i in joined), frozenset(f"n{i}" for i in left)))
-        )
-    return LogWindow(0.0, 7200.0, initial, tuple(events), 10, "drawn")
+    times = sorted(draw(st.sets(st.integers(1, 7199), max_size=8)))
+    flips = ((float(at_s), draw(st.sets(st.sampled_from("efghij"), min_size=1, max_size=4))) for at_s in times)
+    return window(7200.0, "abcd", *flips, nodes=10)
 
 
 @settings(max_examples=60, deadline=None)
 @given(logs(), st.lists(st.integers(1, 2), min_size=2, max_size=2))
-def test_whose_minimum_fitted_for_h_hours_has_run(window: LogWindow, minima: list[int]) -> None:
+def test_whose_minimum_fitted_for_h_hours_has_run(log: LogWindow, minima: list[int]) -> None:
     """The minima of all fit the pool together (4 nodes never leave), so nobody has to wait for another's turn."""
-    arrivals = tuple(
-        Arrival(0.0, trainer(f"t{i}", low, 10, samples=1e9)) for i, low in enumerate((*minima, *minima[:0]))
-    )
-    assert hunger(window, arrivals, guarded=True) <= PATIENCE_S + 1e-6
-    assert hunger(window, arrivals, guarded=False) > PATIENCE_S, "without the guard the second one starves"
+    arrivals = tuple(Arrival(0.0, trainer(f"t{i}", low, 10, samples=1e9)) for i, low in enumerate(minima))
+    assert hunger(log, arrivals, guarded=True) <= PATIENCE_S + 1e-6
+    assert hunger(log, arrivals, guarded=False) > PATIENCE_S, "without the guard the second one starves"
 
 
 def test_a_minimum_that_only_fits_at_times_is_promised_nothing() -> None:
-    blink = tuple(
-        PoolEvent(300.0 * k, PoolChanged(*((frozenset("z"), frozenset()) if k % 2 else (frozenset(), frozenset("z")))))
-        for k in range(1, 20)
-    )
-    window = LogWindow(0.0, 6000.0, frozenset("abc"), blink, 4, "drawn")
+    blinking = window(6000.0, "abc", *((300.0 * k, "z") for k in range(1, 20)), nodes=4)
     arrivals = (Arrival(0.0, trainer("a", 1, 4, samples=1e9)), Arrival(0.0, trainer("big", 4, 4, samples=1e9)))
-    world, journal = ReplayWorld(window, arrivals), Hunger()
+    world, journal = ReplayWorld(blinking, arrivals), Hunger()
     run(world, State(max_parallel=2), Guarded(Unfair(), PATIENCE_S), journal)
     assert world.runs["big"].started_s is None
 

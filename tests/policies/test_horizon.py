@@ -86,12 +86,6 @@ def test_no_job_and_one_job() -> None:
     assert solve([HorizonJob((1, 2, 4), (0.1, 0.16, 0.25))], 3, 5, gap=0.0, max_search=100).counts == (2,)
 
 
-def test_a_short_job_gets_what_ends_it_and_no_more() -> None:
-    short = HorizonJob((1, 2, 4), (1.0, 1.6, 2.56))  # done within the step on one node
-    long = HorizonJob((1, 2, 4), (0.01, 0.016, 0.0256))
-    assert solve([short, long], 5, 5, gap=0.0, max_search=1000).counts == (1, 4)
-
-
 def test_the_search_bound_ends_with_a_legal_answer() -> None:
     rng = np.random.default_rng(3)
     sizes = (1, 2, 4, 8, 16)

@@ -149,7 +149,6 @@ def test_soon_is_the_shortest_first_where_curves_are_linear_and_rescales_cost_no
     window = fixed_window(20, 0.0, 50_000.0)
     bound = fluid_bound(window, arrivals)
     done = time_to_done(window, arrivals, play(Scenario(window, arrivals, None), POLICIES["soon"]).runs)
-    assert bound is not None
     assert bound.mean_h is not None
     assert done.mean_h is not None
     assert bound.mean_h <= done.mean_h <= 1.02 * bound.mean_h

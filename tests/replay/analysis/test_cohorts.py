@@ -7,17 +7,11 @@ import random
 
 import numpy as np
 import pytest
+from replay.windows import window
 
-from bftrainer.domain.events import PoolChanged
 from bftrainer.policies.cohort_worth import CohortModel
 from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
-
-
-def window(*events: tuple[float, str, str], initial: str = "", end_s: float = 1000.0) -> LogWindow:
-    """Nodes of one letter each."""
-    changes = tuple(PoolEvent(at_s, PoolChanged(frozenset(j), frozenset(left))) for at_s, j, left in events)
-    return LogWindow(0.0, end_s, frozenset(initial), changes, 10, "by hand")
+from bftrainer_replay.logs.model import LogWindow
 
 
 def known_hazard(cohorts: int, first_s: float, knee_s: float, late: float, whole: float) -> LogWindow:
@@ -26,7 +20,7 @@ def known_hazard(cohorts: int, first_s: float, knee_s: float, late: float, whole
     for i in range(cohorts):
         nodes = [f"c{i}-{k}" for k in range(8)]
         joined_s = 100.0 * i
-        events.append((joined_s, frozenset(nodes), frozenset()))
+        events.append((joined_s, nodes))
         age_s = 0.0
         while nodes:
             due = rng.expovariate(1.0)  # the integral of the rate at the next hit
@@ -35,18 +29,15 @@ def known_hazard(cohorts: int, first_s: float, knee_s: float, late: float, whole
                 due -= 8.0 / mean_s
                 age_s += 8.0
             taken = len(nodes) if rng.random() < whole else 1
-            events.append((joined_s + age_s, frozenset(), frozenset(nodes[:taken])))
+            events.append((joined_s + age_s, nodes[:taken]))
             nodes = nodes[taken:]
     events.sort(key=lambda event: event[0])
-    changes = tuple(PoolEvent(at_s, PoolChanged(joined, left)) for at_s, joined, left in events)
-    return LogWindow(0.0, events[-1][0], frozenset(), changes, 8 * cohorts, "drawn")
+    return window(events[-1][0], "", *events, nodes=8 * cohorts)
 
 
 def test_hits_and_time_at_risk_by_hand() -> None:
     """The first three join within 5 s; of them one leaves, then two. ``x`` is older than the window, ``d`` stays."""
-    found = cohort_hits(
-        window((100.0, "ab", ""), (103.0, "c", ""), (200.0, "d", "a"), (300.0, "", "bcx"), initial="x", end_s=400.0)
-    )
+    found = cohort_hits(window(400.0, "x", (100.0, "ab"), (103.0, "c"), (200.0, "da"), (300.0, "bcx")))
     assert found.hits.sum() == 2
     assert found.node_hits.sum() == 3
     assert found.at_risk_s.sum() == pytest.approx(200.0 + 200.0)
@@ -58,7 +49,6 @@ def test_hits_and_time_at_risk_by_hand() -> None:
 
 def test_the_constants_of_a_known_hazard_are_found() -> None:
     model = fitted(cohort_hits(known_hazard(800, 300.0, 1200.0, 0.3, 0.5)))
-    assert model is not None
     assert model.mean_to_hit_s(100.0) == pytest.approx(400.0, rel=0.2)
     assert model.mean_to_hit_s(1000.0) == pytest.approx(1300.0, rel=0.2)
     assert model.mean_to_hit_s(5000.0) == pytest.approx(2640.0, rel=0.3)
@@ -67,7 +57,7 @@ def test_the_constants_of_a_known_hazard_are_found() -> None:
 
 
 def test_too_few_hits_fit_nothing() -> None:
-    assert fitted(cohort_hits(window((100.0, "ab", ""), (200.0, "", "a")))) is None
+    assert fitted(cohort_hits(window(1000.0, "", (100.0, "ab"), (200.0, "a")))) is None
 
 
 def test_the_policy_is_named_with_what_differs_from_its_defaults() -> None:

@@ -11,8 +11,8 @@ from typing import Literal
 
 import pytest
 from reading_logs import read
+from replay.windows import window
 
-from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.policies.plain import Plain
 from bftrainer_replay.analysis.accounts import accounts_of
@@ -21,7 +21,7 @@ from bftrainer_replay.analysis.partitions import partitions_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve, plain_jobs
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.generation.generate import generate
-from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+from bftrainer_replay.logs.model import LogWindow, cut
 from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.replay_world import Arrival
@@ -195,18 +195,7 @@ def test_a_row_per_account_and_qos(site: Site, tmp_path: Path, kind: Literal["ac
 
 # --- Plain one-node jobs on idle nodes: by hand, and as the policy ``plain`` does it in a replay
 
-TWO = LogWindow(
-    0.0,
-    1000.0,
-    frozenset("a"),
-    (
-        PoolEvent(100.0, PoolChanged(joined=frozenset("b"))),
-        PoolEvent(500.0, PoolChanged(left=frozenset("a"))),
-        PoolEvent(995.0, PoolChanged(joined=frozenset("c"))),
-    ),
-    4,
-    "by hand",
-)
+TWO = window(1000.0, "a", (100.0, "b"), (500.0, "a"), (995.0, "c"))
 
 
 def test_each_start_costs_its_time_and_no_job_waits_for_more_nodes_than_there_are() -> None:
@@ -216,7 +205,7 @@ def test_each_start_costs_its_time_and_no_job_waits_for_more_nodes_than_there_ar
     cost = 25 / 3
     assert one.share * idle == pytest.approx(1000 - 1.5 * cost)
     assert two.share * idle == pytest.approx(idle - 3 * cost)
-    assert plain_jobs(LogWindow(0.0, 10.0, frozenset(), (), 4, "never idle"), (5,), 1.0)[0].share == 0.0
+    assert plain_jobs(window(10.0, ""), (5,), 1.0)[0].share == 0.0
 
 
 def test_the_curve_ends_where_more_jobs_do_nearly_nothing_more() -> None:

@@ -8,13 +8,12 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
+from replay.commands import executed
+from replay.logs.test_gpus import FULL, PHILLY, SACCT, job
 
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer_replay.report.gpu_chapter import by_node
 
-PHILLY = Path(__file__).parents[2] / "recorded" / "philly-2017-10-12"
-FULL = "cpu=8,gres/gpu=4,node=1"
 # Of 96 nodes of 8 GPUs: share that is idle, share of these on idle nodes, shares of the rest by size (the README's simulator).
 FIGURES = {
     "first": (0.1663, 0.2235, (0.051, 0.08, 0.081, 0.143, 0.241, 0.277, 0.127)),
@@ -23,8 +22,7 @@ FIGURES = {
 
 
 def characterized(*arguments: object) -> dict[str, float]:
-    ended = bftrainer("replay", "characterize", *arguments, "--json")
-    assert ended.status == 0, ended.err
+    ended = executed("replay", "characterize", *arguments, "--json")
     found: dict[str, float] = json.loads(ended.out)["gpus"]
     return found
 
@@ -42,17 +40,11 @@ def test_a_day_of_philly_as_the_prototype_counts_it(placement: str) -> None:
 
 
 def test_gpus_without_cores_are_counted_apart(tmp_path: Path) -> None:
-    def job(number: int, start_h: int, end_h: int, node: str, tres: str) -> str:
-        start, end = (1_700_000_000 + 3600 * each for each in (start_h, end_h))
-        return f"{number}|{start}|{start}|{end}|1|{node}|COMPLETED|{tres}\n"
-
     log = tmp_path / "sacct.txt"
-    log.write_text(
-        "JobID|Submit|Start|End|NNodes|NodeList|State|AllocTRES\n"
-        + job(1, -1, 0, "n1", FULL) + job(2, -1, 0, "n2", FULL)
-        + job(3, 0, 2, "n1", "cpu=5,gres/gpu=1,node=1")  # 3 of 4 GPUs are idle; cores are left for 1
-        + job(4, 1, 2, "n2", FULL) + job(5, 2, 3, "n1", FULL) + job(6, 2, 3, "n2", FULL)
-    )  # fmt: skip
+    text = SACCT + job(0, 0, 7200, "n1", 1, "cpu=5,gres/gpu=1,node=1")  # 3 of 4 GPUs are idle; cores are left for 1
+    for number, (start_h, node) in enumerate(((-1, "n1"), (-1, "n2"), (1, "n2"), (2, "n1"), (2, "n2")), 1):
+        text += job(number, 3600 * start_h, 3600 * start_h + 3600, node, 1, FULL)
+    log.write_text(text)
     found = characterized(log, "--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none")
     assert (found["whole_h"], found["part_h"], found["stranded_h"]) == (4, 2, 4)
     assert found["parts_h"] == {"1": 2}
@@ -75,8 +67,7 @@ def test_a_trainer_by_node_has_the_rate_of_the_gpus_of_its_nodes() -> None:
 
 def test_the_report_compares_three_pools(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ended = bftrainer("replay", "report", PHILLY / "first-gpus.csv.gz", "--hours", 6, "--out", out, "--jobs", 1)
-    assert ended.status == 0, ended.err
+    ended = executed("replay", "report", PHILLY / "first-gpus.csv.gz", "--hours", 6, "--out", out, "--jobs", 1)
     with (out / "data" / "gpu-pools.csv").open(newline="") as file:
         nodes, whole, every = csv.DictReader(file)
     assert nodes["GPU-hours"] == whole["GPU-hours"]

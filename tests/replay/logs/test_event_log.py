@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay.windows import window
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InputFileError
@@ -14,7 +15,10 @@ from bftrainer_replay.logs.event_log import format_time, parse_time, read_event_
 from bftrainer_replay.logs.model import EventLog, PoolEvent
 
 HEADER = "time,joined,left\n"
+LISTED = "# unit=gpu a:4 b:8\n" + HEADER
+GPUS = LISTED + "2021-01-01T00:00:00,a:2,\n2021-01-01T00:01:00,"
 FIRST = "2021-01-01T00:00:00,a b,\n"
+SECOND = HEADER + FIRST + "2021-01-01T00:01:00,"
 
 
 @pytest.mark.parametrize(
@@ -34,15 +38,22 @@ FIRST = "2021-01-01T00:00:00,a b,\n"
             "is not later than 2021-01-01T00:00:00 on the previous line",
         ),
         (HEADER + FIRST + "2021-01-01T00:00:00,c,\n", ":3", "is not later than"),
-        (
-            HEADER + FIRST + "2021-01-01T00:01:00,,c\n",
-            ":3",
-            "node c leaves but is not in the pool, expected an earlier join",
-        ),
-        (HEADER + FIRST + "2021-01-01T00:01:00,,a a\n", ":3", "node a leaves twice"),
-        (HEADER + FIRST + "2021-01-01T00:01:00,b,\n", ":3", "node b joins but is already in the pool"),
-        (HEADER + FIRST + "2021-01-01T00:01:00,c c,\n", ":3", "node c joins twice"),
-        (HEADER + FIRST + "2021-01-01T00:01:00,a,a\n", ":3", "node a joins and leaves in one row, expected one or"),
+        (SECOND + ",c\n", ":3", "node c leaves but is not in the pool, expected an earlier join"),
+        (SECOND + ",a a\n", ":3", "node a leaves twice"),
+        (SECOND + "b,\n", ":3", "node b joins but is already in the pool"),
+        (SECOND + "c c,\n", ":3", "node c joins twice"),
+        (SECOND + "a,a\n", ":3", "node a joins and leaves in one row, expected one or"),
+        (HEADER + "2021-01-01T00:00:00\0,a,\n", ":2", "has a NUL character, expected text"),
+        # In GPUs
+        (LISTED + "2021-01-01T00:00:00,a,\n", ":3", "'a' is not node:k, expected the GPUs (1 to 1024) of a node"),
+        (LISTED + "2021-01-01T00:00:00,a:0,\n", ":3", "'a:0' is not node:k"),
+        (LISTED + "2021-01-01T00:00:00,a:1 a:1,\n", ":3", "node a is named twice"),
+        (LISTED + "2021-01-01T00:00:00,a:5,\n", ":3", "5 GPUs of node a are idle, expected at most 4 (line 1)"),
+        (LISTED + "2021-01-01T00:00:00,c:1,\n", ":3", "1 GPUs of node c are idle, expected at most 0 (line 1)"),
+        (GPUS + ",a:3\n", ":4", "3 GPUs of node a leave, expected at most the 2"),
+        (GPUS + "a:1,a:1\n", ":4", "node a:2 joins and leaves in one row"),
+        ("# unit=gpu a:4 a:4\n" + HEADER, ":1", "node a is named twice"),
+        ("# unit=gpu\ntime\n", ":2", "columns are 'time'"),
     ],
 )
 def test_a_broken_rule_is_told_with_its_place(tmp_path: Path, text: str, place: str, problem: str) -> None:
@@ -64,14 +75,6 @@ def test_foreign_bytes_are_told(tmp_path: Path) -> None:
         read_event_log(tmp_path / "missing.csv")
     with pytest.raises(InputFileError, match="cannot be read: Is a directory"):
         read_event_log(tmp_path)
-
-
-def test_a_nul_is_told_with_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text(HEADER + "2021-01-01T00:00:00\0,a,\n")
-    with pytest.raises(InputFileError) as error:
-        read_event_log(path)
-    assert (error.value.where, error.value.problem) == (f"{path}:2", "has a NUL character, expected text")
 
 
 def test_an_event_of_a_very_large_machine_reads_back(tmp_path: Path) -> None:
@@ -110,13 +113,8 @@ def logs(draw: st.DrawFn) -> EventLog:
     """Any legal log; times on a grid of milliseconds, which is what the format holds."""
     names = draw(st.sets(st.text("abcxyz0189.-_é", min_size=1, max_size=4), min_size=1, max_size=6))
     times_ms = sorted(draw(st.sets(st.integers(0, 4_000_000_000_000), min_size=1, max_size=12)))
-    pool: frozenset[str] = frozenset()
-    events = []
-    for at_ms in times_ms:
-        flipped = frozenset(draw(st.sets(st.sampled_from(sorted(names)))))
-        events.append(PoolEvent(at_ms / 1000, PoolChanged(flipped - pool, flipped & pool)))
-        pool ^= flipped
-    return EventLog(tuple(events), "drawn")
+    flips = ((at_ms / 1000, draw(st.sets(st.sampled_from(sorted(names))))) for at_ms in times_ms)
+    return EventLog(window(0.0, "", *flips).events, "drawn")
 
 
 @settings(deadline=None)

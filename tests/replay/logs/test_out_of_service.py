@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
 from reading_logs import PLAIN, read
+from replay.commands import executed
+from replay.windows import window
 
-from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.analysis.characterize import characterize
-from bftrainer_replay.logs.model import LogWindow, PoolEvent, SilentNodes, cut
+from bftrainer_replay.logs.model import SilentNodes, cut
 from bftrainer_replay.logs.open import OpenedLog
 from bftrainer_replay.report.top import without_empty, without_silent
 
@@ -76,7 +76,6 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
         f"without these periods {(14 * 3 + 2) * 6 / (4 * 318):.1%} of the node-time is idle, not {idle_share(before):.1%}"
     )
     silent_nodes = before.log.site.silent
-    assert silent_nodes is not None
     assert silent_nodes == SilentNodes(
         1, pytest.approx(idle_share(before)), pytest.approx((14 * 3 + 2) * 6 / (4 * 318))
     )
@@ -92,13 +91,9 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
 @pytest.mark.parametrize(("empty_h", "told"), [(4, True), (0, False), (20, False)])
 def test_rare_times_in_which_nearly_all_is_idle_are_named(empty_h: int, told: bool) -> None:
     """100 h on ten nodes: one is idle all the time, the other nine at once, or often: then the cluster just has few jobs."""
-    others = frozenset(f"n{k}" for k in range(1, 10))
-    empty = (
-        PoolEvent(3600 * 50.0, PoolChanged(others, frozenset())),
-        PoolEvent(3600 * (50.0 + empty_h), PoolChanged(frozenset(), others)),
-    )
-    window = LogWindow(0.0, 360_000.0, frozenset({"n0"}), empty if empty_h else (), 10, "test")
-    text = without_empty(window, characterize(window))
+    empty = ((3600 * at_h, "bcdefghij") for at_h in (50.0, 50.0 + empty_h))
+    log = window(360_000.0, "a", *empty if empty_h else (), nodes=10)
+    text = without_empty(log, characterize(log))
     # 96 h with one node, 4 h with ten
     assert text == ("10.0% without 4 hours in which over half were idle, as around maintenance" if told else "")
 
@@ -204,7 +199,6 @@ def test_the_options_reach_the_report(tmp_path: Path) -> None:
     (tmp_path / "events").write_text(EVENTS)
     (tmp_path / "sacct.txt").write_text(fortnight(quiet_from_h=72))
     plain = ("--debounce-s", 0, "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none")
-    ended = bftrainer("replay", "characterize", tmp_path / "sacct.txt", *plain, "--node-events", tmp_path / "events")
-    assert ended.status == 0, ended
+    ended = executed("replay", "characterize", tmp_path / "sacct.txt", *plain, "--node-events", tmp_path / "events")
     assert re.search(r"out of service or reserved, in no share +264 node-h", ended.out)
     assert PLAIN.node_events is None

@@ -2,56 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+from replay.windows import window
 
-from bftrainer.domain.events import PoolChanged
 from bftrainer_papers.bftrainer.idle_nodes_figure import idle_nodes_figure, mean_shares
 from bftrainer_papers.bftrainer.over_time_figure import efficiency_over_time_figure
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.figures.fragment_lengths import fragments_figure
 from bftrainer_replay.figures.style import png
 from bftrainer_replay.generation.generate import generate
-from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+from bftrainer_replay.logs.model import LogWindow, cut
 
 HOUR = 3600.0
 
 
 def test_bars_are_means_over_their_hours_and_the_last_is_cut() -> None:
-    events = (
-        PoolEvent(3 * HOUR, PoolChanged(joined=frozenset("bc"))),
-        PoolEvent(9 * HOUR, PoolChanged(left=frozenset("abc"))),
-    )
-    window = LogWindow(0.0, 14 * HOUR, frozenset("a"), events, 4, "by hand")
-    edges_s, shares = mean_shares(pool_sizes_of(window), window, 6)
+    log = window(14 * HOUR, "a", (3 * HOUR, "bc"), (9 * HOUR, "abc"), nodes=4)
+    edges_s, shares = mean_shares(pool_sizes_of(log), log, 6)
     assert (edges_s / HOUR).tolist() == [0, 6, 12, 14]
     assert shares == pytest.approx(np.array([(3 * 1 + 3 * 3) / 6, 3 * 3 / 6, 0]) / 4)
 
 
 def test_the_caption_says_what_the_numbers_say() -> None:
-    window = cut(generate(64, 2, 1), machine_nodes=64)
+    log = cut(generate(64, 2, 1), machine_nodes=64)
     for figure, start in (
-        (fragments_figure(window), "Read: 58% of the "),
-        (idle_nodes_figure(window), "Read: on average, 5."),
+        (fragments_figure(log), "Read: 58% of the "),
+        (idle_nodes_figure(log), "Read: on average, 5."),
     ):
         assert any(text.get_text().startswith(start) for text in figure.texts)
 
 
 @pytest.mark.parametrize("draw", [fragments_figure, idle_nodes_figure])
 @pytest.mark.parametrize(
-    "window",
+    "log",
     [
         cut(generate(64, 1, 1), machine_nodes=64),
-        LogWindow(0.0, 5 * HOUR, frozenset(), (), 8, "never idle"),
-        LogWindow(0.0, 400 * 24 * HOUR, frozenset("a"), (), 8, "idle for more than a year"),
+        window(5 * HOUR, ""),
+        window(400 * 24 * HOUR, "a"),  # for more than a year
     ],
     ids=["a day", "never idle", "always idle"],
 )
-def test_each_window_has_a_picture_and_always_the_same(draw: object, window: LogWindow) -> None:
-    assert callable(draw)
-    data = png(draw(window))
+def test_each_window_has_a_picture_and_always_the_same(draw: Callable[[LogWindow], Any], log: LogWindow) -> None:
+    data = png(draw(log))
     assert data.startswith(b"\x89PNG")
-    assert png(draw(window)) == data
+    assert png(draw(log)) == data
 
 
 def test_efficiency_over_time_counts_the_bins() -> None:

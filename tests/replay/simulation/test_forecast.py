@@ -6,24 +6,18 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from replay.windows import window
 
-from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.forecast import FEWEST, PastRuns, forecast
 from bftrainer_replay.simulation.past_runs import even_starts, recent_nodes, took_s, without_gaps
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
-FOUR = frozenset({"a", "b", "c", "d"})
 
 
 def trainer(name: str, samples: float | None) -> Trainer:
     return Trainer(name, Curve((1, 4), (1.0, 4.0)), 1, 4, 0.0, 0.0, samples)
-
-
-def log(*events: PoolEvent, gaps: tuple[tuple[float, float], ...] = ()) -> LogWindow:
-    return LogWindow(0.0, 1000.0, FOUR, events, 4, "test", gaps=gaps)
 
 
 def past(times: list[float], step_s: float = DAY_S, pool: list[float] | None = None) -> PastRuns:
@@ -32,7 +26,7 @@ def past(times: list[float], step_s: float = DAY_S, pool: list[float] | None = N
 
 
 def test_a_queue_from_a_past_moment_takes_what_the_pool_then_allows() -> None:
-    two_leave = log(PoolEvent(500.0, PoolChanged(left=frozenset({"a", "b"}))))
+    two_leave = window(1000.0, "abcd", (500.0, "ab"))
     queue = [trainer("one", 400.0), trainer("endless", None), trainer("long", 1e6)]
     assert took_s(two_leave, queue[:1], EqualShare(), None, 100.0).tolist() == [100.0]
     assert took_s(two_leave, queue[:1], EqualShare(), None, 600.0).tolist() == [200.0]
@@ -42,20 +36,17 @@ def test_a_queue_from_a_past_moment_takes_what_the_pool_then_allows() -> None:
 
 
 def test_time_in_gaps_does_not_count() -> None:
-    gone = log(
-        PoolEvent(200.0, PoolChanged(left=FOUR)), PoolEvent(700.0, PoolChanged(joined=FOUR)), gaps=((200.0, 700.0),)
-    )
-    spliced = without_gaps(gone)
+    spliced = without_gaps(window(1000.0, "abcd", (200.0, "abcd"), (700.0, "abcd"), gaps=((200.0, 700.0),)))
     assert (spliced.end_s, [event.at_s for event in spliced.events]) == (500.0, [200.0, 200.0])
     assert took_s(spliced, [trainer("one", 800.0)], EqualShare(), None, 100.0).tolist() == [200.0]
 
 
 def test_past_moments_are_spread_evenly_however_many_there_are() -> None:
-    assert list(islice(even_starts(log()), 4)) == [0.0, 500.0, 250.0, 750.0]
+    assert list(islice(even_starts(window(1000.0, "abcd")), 4)) == [0.0, 500.0, 250.0, 750.0]
 
 
 def test_the_recent_pool_is_relative_to_the_mean() -> None:
-    half = LogWindow(0.0, 4 * HOUR_S, FOUR, (PoolEvent(2 * HOUR_S, PoolChanged(left=FOUR)),), 4, "test")
+    half = window(4 * HOUR_S, "abcd", (2 * HOUR_S, "abcd"))
     assert recent_nodes(half, np.array([HOUR_S, 2.5 * HOUR_S, 4 * HOUR_S])).tolist() == [2.0, 1.0, 0.0]
 
 
@@ -65,7 +56,6 @@ def test_four_of_five_true_times_are_in_the_interval() -> None:
     for k in range(40, 240):
         at_s = float(runs.start_s[k])
         it = forecast(runs.before(k, at_s), at_s, 1.0)
-        assert it is not None
         inside.append(it.after_s(0.1) <= times[k] <= it.after_s(0.9))
     assert 0.75 <= np.mean(inside) <= 0.85
 
@@ -73,7 +63,6 @@ def test_four_of_five_true_times_are_in_the_interval() -> None:
 def test_times_that_grow_from_week_to_week_widen_the_interval() -> None:
     times = HOUR_S * 1.02 ** np.arange(160)
     found = forecast(past(times.tolist(), DAY_S / 2), 80 * DAY_S, 1.0)
-    assert found is not None
     assert found.errors > 80
     assert found.widened > 1.2
 
@@ -81,8 +70,6 @@ def test_times_that_grow_from_week_to_week_widen_the_interval() -> None:
 def test_few_days_widen_the_interval_and_very_few_give_none() -> None:
     times = [3.0 * HOUR_S, 5.0 * HOUR_S] * 6
     few, many = forecast(past(times, HOUR_S * 4), 2 * DAY_S, 1.0), forecast(past(times * 10), 120 * DAY_S, 1.0)
-    assert few is not None
-    assert many is not None
     assert few.widened == pytest.approx(1 + 1.16 / 2)
     assert few.after_s(0.9) / few.after_s(0.1) > many.after_s(0.9) / many.after_s(0.1)
     assert forecast(past([HOUR_S] * (FEWEST - 1)), 30 * DAY_S, 1.0) is None
@@ -92,8 +79,6 @@ def test_few_days_widen_the_interval_and_very_few_give_none() -> None:
 def test_a_time_that_the_log_does_not_end_counts_as_long() -> None:
     short = forecast(past([HOUR_S] * 20), 20 * DAY_S, 1.0)
     cut = forecast(past([HOUR_S] * 17 + [np.inf] * 3), 20 * DAY_S, 1.0)
-    assert short is not None
-    assert cut is not None
     assert short.after_s(0.9) == pytest.approx(HOUR_S)
     assert cut.after_s(0.9) == np.inf
     assert cut.probability(30 * DAY_S) < 0.9 < short.probability(2 * HOUR_S)
@@ -108,7 +93,6 @@ def test_the_present_pool_chooses_the_past_that_counts() -> None:
 
 def test_the_probability_of_a_deadline_agrees_with_the_interval() -> None:
     found = forecast(past(np.random.default_rng(3).lognormal(9, 0.5, 400).tolist(), DAY_S / 8), 50 * DAY_S, None)
-    assert found is not None
     for share in (0.1, 0.5, 0.9):
         assert found.probability(found.after_s(share) * 1.000001) == pytest.approx(share, abs=0.03)
     assert found.probability(-5.0) == 0.0

@@ -10,6 +10,7 @@ from functools import lru_cache
 import pytest
 from data import data_file
 from policy_states import active, decide, fresh
+from replay.windows import window
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
@@ -44,15 +45,11 @@ def arrivals(count: int, total: float = 1e9) -> tuple[Arrival, ...]:
     return tuple(Arrival(0.0, Trainer(f"t{i}", CURVE, 1, 8, 20.0, 10.0, total)) for i in range(count))
 
 
-def window(*, initial: int, changes: tuple[tuple[float, int], ...] = (), end_s: float = 1000.0) -> LogWindow:
-    """A pool of n00.. that grows or shrinks to a size at each change."""
-    names = [f"n{i:02d}" for i in range(20)]
-    events, size = [], initial
-    for at_s, new in changes:
-        joined, left = frozenset(names[size:new]), frozenset(names[new:size])
-        events.append(PoolEvent(at_s, PoolChanged(joined, left)))
-        size = new
-    return LogWindow(0.0, end_s, frozenset(names[:initial]), tuple(events), 20, "by hand")
+def constant(nodes: int) -> LogWindow:
+    return window(1000.0, "abcdefghij"[:nodes])
+
+
+CHANGING = window(1000.0, "abcd", (100.0, "ef"), (600.0, "bcdef"))
 
 
 @pytest.mark.parametrize("before", [(700, 10, 10), (0, 10, 10), (10**6, 10, 10)])
@@ -68,7 +65,7 @@ def test_garbage_is_collected_as_before_when_a_replay_has_ended(before: tuple[in
     try:
         gc.set_threshold(*before)
         with pytest.raises(InterruptedError):
-            play(Scenario(window(initial=4), arrivals(1)), BFTRAINER, on_time=on_time)
+            play(Scenario(constant(4), arrivals(1)), BFTRAINER, on_time=on_time)
         assert gc.get_threshold() == before
         assert seen[0][0] == (before[0] and max(before[0], 20_000))
     finally:
@@ -76,14 +73,13 @@ def test_garbage_is_collected_as_before_when_a_replay_has_ended(before: tuple[in
 
 
 def test_resource_integral_and_equivalent_nodes() -> None:
-    here = window(initial=4, changes=((100.0, 6), (600.0, 1)))
-    assert pool_sizes_of(here).node_s() == 4 * 100 + 6 * 500 + 1 * 400
-    assert equivalent_nodes(here) == 3.8
+    assert pool_sizes_of(CHANGING).node_s() == 4 * 100 + 6 * 500 + 1 * 400
+    assert equivalent_nodes(CHANGING) == 3.8
 
 
 def test_submissions_that_only_lengthen_the_queue_need_no_decision() -> None:
     spread = tuple(replace(a, at_s=7.0 * i) for i, a in enumerate(arrivals(40, total=4000.0)))
-    scenario = Scenario(window(initial=10), spread, 3)
+    scenario = Scenario(constant(10), spread, 3)
     everything = play(scenario, EqualShare())
     fewer = play(scenario, EqualShare(), skip_queueing=True)
     assert fewer.decisions < everything.decisions
@@ -97,32 +93,30 @@ def test_submissions_that_only_lengthen_the_queue_need_no_decision() -> None:
 
 def test_static_outcome_of_a_fraction_of_a_node_lies_between() -> None:
     # Linear curves: 3.8 nodes do 38 samples/s whatever the trainers' number.
-    assert static_outcome(Scenario(window(initial=4, changes=((100.0, 6), (600.0, 1))), arrivals(3))) == pytest.approx(
-        38_000
-    )
+    assert static_outcome(Scenario(CHANGING, arrivals(3))) == pytest.approx(38_000)
 
 
 def test_static_outcome_of_a_queue_that_runs_out_goes_on_at_its_rate() -> None:
-    enough = static_outcome(Scenario(window(initial=4), arrivals(3), max_parallel=2))
-    short = static_outcome(Scenario(window(initial=4), arrivals(3, total=1000.0), max_parallel=2))
+    enough = static_outcome(Scenario(constant(4), arrivals(3), max_parallel=2))
+    short = static_outcome(Scenario(constant(4), arrivals(3, total=1000.0), max_parallel=2))
     assert enough == pytest.approx(40_000)
     assert short == pytest.approx(40_000)
 
 
 def test_work_that_ran_out_is_noticed() -> None:
-    scenario = Scenario(window(initial=4), arrivals(3, total=1000.0), max_parallel=2, cost_model=CostModel.PAPER)
+    scenario = Scenario(constant(4), arrivals(3, total=1000.0), max_parallel=2, cost_model=CostModel.PAPER)
     assert ran_out_s(play(scenario, EqualShare()), scenario) == 50.0
     plenty = replace(scenario, arrivals=arrivals(3))
     assert ran_out_s(play(plenty, EqualShare()), plenty) is None
 
 
 def test_without_changes_or_costs_the_bound_is_the_static_outcome() -> None:
-    scenario = Scenario(window(initial=5), arrivals(4), max_parallel=4)
+    scenario = Scenario(constant(5), arrivals(4), max_parallel=4)
     assert no_cost_bound(scenario) == pytest.approx(static_outcome(scenario)) == pytest.approx(50_000)
 
 
 def test_a_pool_that_is_always_empty_trains_nothing() -> None:
-    scenario = Scenario(window(initial=0), arrivals(2))
+    scenario = Scenario(constant(0), arrivals(2))
     assert play(scenario, BFTRAINER).totals.samples == static_outcome(scenario) == no_cost_bound(scenario) == 0
 
 
@@ -234,16 +228,6 @@ def trainer(name: str, total: float, *, min_nodes: int = 1, max_nodes: int = 8, 
     return Trainer(name, Curve((1, 8), (1.0, 8.0)), min_nodes, max_nodes, up_s, 0.0, total)
 
 
-def shrinking(*changes: tuple[float, str]) -> LogWindow:
-    """Nodes a and b from 0 to 1,000 s, of which these leave and come back."""
-    pool, events = set("ab"), []
-    for at_s, node in changes:
-        left = frozenset({node} & pool)
-        events.append(PoolEvent(at_s, PoolChanged(joined=frozenset({node}) - left, left=left)))
-        pool ^= {node}
-    return LogWindow(0.0, 1000.0, frozenset("ab"), tuple(events), 2, "drawn")
-
-
 def test_jobs_keep_their_nodes_and_the_oldest_waiting_one_that_fits_is_next() -> None:
     trainers = [
         active("hit", 1, min_nodes=2),
@@ -257,9 +241,9 @@ def test_jobs_keep_their_nodes_and_the_oldest_waiting_one_that_fits_is_next() ->
 
 def test_every_job_is_submitted_whatever_p_jmax() -> None:
     arrivals = tuple(Arrival(0.0, trainer(name, 100.0)) for name in "tu")
-    outcome = play(Scenario(shrinking(), arrivals, 1), Plain())
+    outcome = play(Scenario(window(1000.0, "ab"), arrivals, 1), Plain())
     assert [run.finished_s for run in outcome.runs] == [100.0, 100.0]
-    late = play(Scenario(shrinking(), arrivals, 1), Plain(start_s=60.0))
+    late = play(Scenario(window(1000.0, "ab"), arrivals, 1), Plain(start_s=60.0))
     assert [run.finished_s for run in late.runs] == [160.0, 160.0]
 
 
@@ -269,8 +253,8 @@ def test_work_since_the_last_checkpoint_is_done_again_under_every_policy(
     policy: Policy, checkpoint_s: float | None, repeated_s: float
 ) -> None:
     """One node from 0 to 90 s, and another from 140 s on."""
-    window = shrinking((0.0, "b"), (90.0, "a"), (140.0, "b"))
-    outcome = play(Scenario(window, (Arrival(0.0, trainer("t", 100.0)),), 4, checkpoint_s=checkpoint_s), policy)
+    log = window(1000.0, "ab", (0.0, "b"), (90.0, "a"), (140.0, "b"))
+    outcome = play(Scenario(log, (Arrival(0.0, trainer("t", 100.0)),), 4, checkpoint_s=checkpoint_s), policy)
     assert [run.finished_s for run in outcome.runs] == [150.0 + repeated_s]
 
 
@@ -288,13 +272,12 @@ def test_checkpoints_go_on_through_rescales_and_a_loss_that_leaves_enough_nodes_
 def test_times_until_done_and_the_fluid_bound() -> None:
     """By hand: t and u share 2 nodes at one sample per second and node, the shorter first."""
     arrivals = (Arrival(0.0, trainer("t", 100.0)), Arrival(10.0, trainer("u", 20.0)))
-    window = shrinking((30.0, "b"))
-    bound = fluid_bound(window, arrivals)
-    assert bound is not None
+    log = window(1000.0, "ab", (30.0, "b"))
+    bound = fluid_bound(log, arrivals)
     assert bound.mean_h == pytest.approx((90.0 + 10.0) / 2 / 3600)
     assert bound.last_h == pytest.approx(90.0 / 3600)
-    plain = play(Scenario(window, arrivals, 1), Plain())
-    done = time_to_done(window, arrivals, plain.runs)
+    plain = play(Scenario(log, arrivals, 1), Plain())
+    done = time_to_done(log, arrivals, plain.runs)
     assert (done.mean_h, done.last_h) == pytest.approx(((100.0 + 20.0) / 2 / 3600, 100.0 / 3600))
     assert plain.totals.samples == pytest.approx(120.0)
 
@@ -305,11 +288,10 @@ def test_a_trainer_that_is_not_done_counts_until_the_end_and_says_so() -> None:
         Arrival(100.0, trainer("u", 10.0)),
         Arrival(2000.0, trainer("v", 1.0)),
     )
-    window = shrinking()
-    done = time_to_done(window, arrivals, play(Scenario(window, arrivals, 4), Plain()).runs)
+    log = window(1000.0, "ab")
+    done = time_to_done(log, arrivals, play(Scenario(log, arrivals, 4), Plain()).runs)
     assert (done.mean_h, done.last_h, done.unfinished) == (pytest.approx((1000.0 + 10.0) / 2 / 3600), 1000.0 / 3600, 1)
     assert done.text(done.last_h).startswith("≥ ")
-    bound = fluid_bound(window, arrivals)
-    assert bound is not None
+    bound = fluid_bound(log, arrivals)
     assert bound.unfinished == 1
-    assert fluid_bound(window, (Arrival(0.0, Trainer("w", Curve((1,), (1.0,)), 1, 1, 0.0, 0.0)),)) is None
+    assert fluid_bound(log, (Arrival(0.0, Trainer("w", Curve((1,), (1.0,)), 1, 1, 0.0, 0.0)),)) is None

@@ -19,26 +19,6 @@ def run(cost_model: CostModel, total: float | None = 1e6, min_nodes: int = 1) ->
     return ReplayedTrainer(Trainer("t", curve, min_nodes, 8, 20.0, 10.0, total), cost_model, since_s=0.0)
 
 
-def test_stall_a_start_waits_r_up_then_runs() -> None:
-    trainer = run(CostModel.STALL)
-    trainer.rescale(first(4), 100.0)
-    assert trainer.samples_at(120.0) == 0
-    assert trainer.samples_at(130.0) == 400
-    trainer.settle(130.0)
-    assert (trainer.samples, trainer.lost_to_rescale, trainer.started_s) == (400, 800, 100.0)
-
-
-def test_stall_a_loss_costs_r_down_at_the_new_size() -> None:
-    trainer = run(CostModel.STALL)
-    trainer.rescale(first(4), 0.0)
-    trainer.lose_nodes(last(trainer.held, 1), 100.0)
-    trainer.settle(200.0)
-    assert trainer.samples == (100 - 20) * 40 + (100 - 10) * 30
-    assert trainer.lost_to_preemption == 10 * 30
-    assert trainer.lost_to_rescale == 20 * 40
-    assert (trainer.preemptions, trainer.rescales) == (1, 1)
-
-
 def test_stall_one_event_costs_the_larger_of_both() -> None:
     trainer = run(CostModel.STALL)
     trainer.rescale(first(4), 0.0)
@@ -165,15 +145,6 @@ def test_overlap_the_old_nodes_train_on_and_all_stall_for_the_switch() -> None:
     assert run.lost_to_rescale == 24 * 20 + 20 * 40 + 4 * 60
 
 
-def test_overlap_growth_joins_a_pending_switch_and_delays_it() -> None:
-    run = overlapping()
-    run.rescale(first(2), 0.0)
-    run.rescale(first(4), 100.0)
-    run.rescale(first(6), 110.0)
-    assert run.samples_at(130.0) == 106 * 20
-    assert run.samples_at(135.0) == 106 * 20 + 60
-
-
 def test_overlap_only_nodes_that_train_are_missed() -> None:
     run = overlapping()
     run.rescale(first(2), 0.0)
@@ -185,14 +156,6 @@ def test_overlap_only_nodes_that_train_are_missed() -> None:
     assert run.samples_at(134.0) == 90 * 20 + 4 * 10 + 10 * 30
     run.settle(134.0)
     assert run.lost_to_preemption == 2 * 30
-
-
-def test_overlap_back_to_the_nodes_that_train_cancels_the_switch() -> None:
-    run = overlapping()
-    run.rescale(first(2), 0.0)
-    run.rescale(first(6), 100.0)
-    run.rescale(first(2), 110.0)
-    assert run.samples_at(200.0) == 176 * 20
 
 
 @pytest.mark.parametrize("model", [CostModel.STALL, CostModel.DELAY])

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from replay.windows import window
 
 from bftrainer.domain.events import Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Rescale, State
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayWorld
 
@@ -24,15 +24,10 @@ def trainer(name: str, total: float = 1e6) -> Trainer:
 def world(
     *arrivals: Arrival, cost_model: CostModel = CostModel.PAPER, decide_on: DecideOn = DecideOn.ALL
 ) -> ReplayWorld:
-    events = (
-        PoolEvent(100.0, PoolChanged(left=frozenset("d"))),
-        PoolEvent(200.0, PoolChanged(joined=frozenset("e"))),
-    )
-    return ReplayWorld(LogWindow(0.0, 300.0, ABCD, events, 8, "by hand"), arrivals, cost_model, decide_on)
+    return ReplayWorld(window(300.0, "abcd", (100.0, "d"), (200.0, "e")), arrivals, cost_model, decide_on)
 
 
 def kinds(event: Event | None) -> tuple[float, list[type]]:
-    assert event is not None
     return event.at_s, [type(change) for change in event.changes]
 
 
@@ -76,7 +71,6 @@ def test_losses_come_off_before_whoever_is_done_is_done() -> None:
     here.next_event(State(1))
     hold(here, "t", "abcd")
     event = here.next_event(State(1))
-    assert event is not None
     assert kinds(event) == (100.0, [PoolChanged])
     assert event.samples_done == (("t", 3600.0),)
     here.apply((Rescale("t", ABCD, frozenset("abc"), forced=True),))
@@ -109,16 +103,15 @@ def test_totals_at_the_end(cost_model: CostModel, expected: dict[str, Any]) -> N
     here.next_event(State(1))
     assert here.next_event(State(1)) is None
     assert {name: getattr(here.totals(), name) for name in expected} == expected
-    assert here.runs["t"].node_s == 4 * 100 + 3 * 200
+    run = here.runs["t"]
+    assert (run.node_s, run.preemptions, run.rescales) == (4 * 100 + 3 * 200, 1, 1)
 
 
 @pytest.mark.parametrize("model", ["delay", "overlap"])
 def test_when_the_old_nodes_of_a_growing_trainer_leave_the_starting_ones_do_not_train_yet(model: str) -> None:
     """a and b train, c and d start at 100; a and b leave at 110. c and d train when their start is over, at 120."""
-    left = PoolEvent(110.0, PoolChanged(left=frozenset("ab")))
-    window = LogWindow(0.0, 300.0, ABCD, (left,), 8, "by hand")
     own = trainer("t") if model == "delay" else replace(trainer("t"), start_s=20.0, scale_up_s=0.0)
-    here = ReplayWorld(window, (Arrival(0.0, own),), CostModel(model))
+    here = ReplayWorld(window(300.0, "abcd", (110.0, "ab")), (Arrival(0.0, own),), CostModel(model))
     here.next_event(State(1))
     here.apply((Rescale("t", frozenset(), frozenset("ab"), forced=False),))
     here.next_event(State(1, wake_at_s=100.0))

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from replay.windows import window
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
@@ -22,14 +23,8 @@ DAY_S = 86400.0
 def made_log(days: float, per_day: int, seed: int = 1) -> LogWindow:
     """A log of 40 nodes that come and go at random."""
     draw = random.Random(seed)
-    pool: set[str] = set()
-    events = []
-    for k in range(int(days * per_day)):
-        node = f"n{draw.randrange(40):02d}"
-        change = PoolChanged(left=frozenset({node})) if node in pool else PoolChanged(joined=frozenset({node}))
-        pool ^= {node}
-        events.append(PoolEvent(k * DAY_S / per_day + 1, change))
-    return LogWindow(0.0, days * DAY_S, frozenset(), tuple(events), 40, "made")
+    flips = ((k * DAY_S / per_day + 1, [f"n{draw.randrange(40):02d}"]) for k in range(int(days * per_day)))
+    return window(days * DAY_S, "", *flips, nodes=40)
 
 
 def test_pieces_are_parts_of_the_log_drawn_over_all_of_it() -> None:
