@@ -22,9 +22,7 @@ from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gurobi import Gurobi
 from bftrainer.allocation.highs import Highs
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES, equal_share, equal_share_rate
-from bftrainer.allocation.placement import check_placement, place
 from bftrainer.config.pilot import DecisionsConfig, PilotConfig
-from bftrainer.domain.fragment_names import slot_name
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Allocator
 from bftrainer.domain.problem import Answer, Problem, Status, TrainerDemand
@@ -72,12 +70,14 @@ def agreed(seed: int, problem: Problem, best: Answer, answers: dict[str, Answer 
 
 
 @pytest.mark.slow
-def test_thousand_random_problems_have_one_optimum() -> None:
-    infeasible = followed = listed = demands = 0
+@pytest.mark.parametrize("kind", [random_problems.mixed, random_problems.overlapping])
+def test_thousand_random_problems_have_one_optimum(kind: Callable[[random.Random], Problem]) -> None:
+    """``overlapping``: old nodes train on while new ones start; stalls, pending starts, horizons too short for both."""
+    infeasible = followed = 0
+    demands: list[TrainerDemand] = []
     for seed in range(1000):
-        problem = random_problems.mixed(random.Random(seed))
-        demands += len(problem.demands)
-        listed += sum(c.sizes is not None for c in problem.demands)
+        problem = kind(random.Random(seed))
+        demands += problem.demands
         answers = {solver.name: solved(solver, problem) for solver in SOLVERS}
         best = answers["exact"]
         if best is None:
@@ -90,44 +90,11 @@ def test_thousand_random_problems_have_one_optimum() -> None:
         followed += agreed(seed, problem, best, answers)
     # The mix is the one that was asked for; a generator that stops making hard problems must not pass unseen.
     assert followed >= 300
-    assert 1 <= infeasible <= 50
-    assert 0.10 <= listed / demands <= 0.20
-
-
-@pytest.mark.slow
-def test_thousand_random_problems_of_two_costs_have_one_optimum() -> None:
-    """Old nodes train on while new ones start: stalled trainers, pending starts, horizons that are too short for both."""
-    followed = pending = 0
-    for seed in range(1000):
-        problem = random_problems.overlapping(random.Random(seed))
-        pending += sum(c.pending is not None for c in problem.demands)
-        answers = {solver.name: solved(solver, problem) for solver in SOLVERS}
-        best = answers["exact"]
-        if best is None:
-            assert not any(answers.values()), (seed, answers)
-            continue
-        followed += agreed(seed, problem, best, answers)
-    assert followed >= 300
-    assert pending >= 500
-
-
-def test_200_problems_of_slots_have_one_optimum_and_it_can_be_placed() -> None:
-    """The exact program, HiGHS and brute force, on pools that are the slots of parts of uneven size."""
-    followed = 0
-    for seed in range(200):
-        rng = random.Random(seed)
-        sizes = [rng.randint(1, 8) for _ in range(rng.randint(1, 3))]
-        pool = [slot_name(f"n{i}", "7", index) for i, size in enumerate(sizes) for index in range(size)]
-        problem = random_problems.small(rng, len(pool))
-        rng.shuffle(pool)
-        free = iter(pool)
-        held = [frozenset(next(free) for _ in range(c.current)) for c in problem.demands]
-        answers = {solver.name: solved(solver, problem) for solver in (Exact(), Highs(60.0))}
-        best = answers["exact"]
-        assert best is not None
-        followed += agreed(seed, problem, best, answers)
-        check_placement(frozenset(pool), held, best.counts, place(frozenset(pool), held, best.counts))
-    assert followed == 200
+    if kind is random_problems.overlapping:
+        assert sum(c.pending is not None for c in demands) >= 500
+    else:
+        assert 1 <= infeasible <= 50
+        assert 0.10 <= sum(c.sizes is not None for c in demands) / len(demands) <= 0.20
 
 
 @settings(max_examples=150, deadline=None)
@@ -175,32 +142,9 @@ def test_the_papers_model_per_node_has_the_same_optimum(kind: Callable[[random.R
         check_counts(problem.demands, problem.pool_size, ending.counts)
         for solver in SOLVERS:
             answer = solved(solver, problem)
-            assert answer is not None
             assert same(answer.objective_value, ending.objective, problem), (seed, answer, ending)
         held += 1
     assert held >= 60
-
-
-def test_the_printed_big_m_forbids_to_change_by_more_than_half_the_pool() -> None:
-    """3.1 asks of M only that it is above |N|; with |N| + 1 Eqn 10 leaves d <= M / 2 for a change by d nodes."""
-    ten_nodes = Problem(10, 120.0, (TrainerDemand("t", Curve((1, 10), (1.0, 10.0)), 1, 10, 20.0, 10.0),))
-    printed = oracle_per_node.solve(ten_nodes, big_m=10 + 1)
-    repaired = oracle_per_node.solve(ten_nodes)
-    assert printed.proven
-    assert printed.counts == (5,)
-    assert repaired.counts == (10,) == Exact().solve(ten_nodes).counts
-
-
-@pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi"])
-def test_a_trainer_below_its_minimum_counts_as_one_at_0(name: str) -> None:
-    """After a loss it holds 3 nodes and needs 4: it starts without a cost, or its nodes go to who can use them."""
-    lame = TrainerDemand("lame", Curve((4, 8), (400.0, 800.0)), 4, 8, 1000.0, 1000.0, current=3)
-    # Had its 3 nodes counted as running, growing to 4 would cost 300 * 1000 against a gain of 400 * 120.
-    assert build_allocator(name, 10.0).solve(Problem(4, 120.0, (lame,))).counts == (4,)
-    other = TrainerDemand("other", Curve((1, 3), (1.0, 3.0)), 1, 3, 0.0, 0.0)
-    answer = build_allocator(name, 10.0).solve(Problem(3, 120.0, (lame, other)))
-    assert answer.counts == (0, 3)
-    assert answer.objective_value == pytest.approx(360.0)
 
 
 @pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi"])

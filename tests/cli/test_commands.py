@@ -106,12 +106,11 @@ def test_a_broken_table_costs_a_warning(tmp_path: Path, table: str, target: str,
     state.mkdir(mode=0o700)
     listed = run(env, "list", "--state", str(state))
     assert (listed.returncode, listed.stderr) == (0, ""), "a command of bftrainer itself looks for no other package"
-    for arguments in (("--help",), ("replay", "--help")):
-        ended = run(env, *arguments)
-        assert ended.returncode == 0
-        (warning,) = ended.stderr.splitlines()
-        assert warning.startswith("bftrainer: warning: the commands of 'theirs' are not available: ")
-        assert reason in warning
+    ended = run(env, "replay", "--help")
+    assert ended.returncode == 0
+    (warning,) = ended.stderr.splitlines()
+    assert warning.startswith("bftrainer: warning: the commands of 'theirs' are not available: ")
+    assert reason in warning
 
 
 def test_help_imports_no_command() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cli.test_messages import EVIL, UNPRINTABLE
 from command_line import bftrainer
 from recorded_slurm import MARK
+from replay.commands import executed
 from strangers import NOBODY
 
 import bftrainer as product
@@ -17,8 +18,6 @@ from bftrainer.errors import StateDirError
 from bftrainer_adapters.slurm import jobs, peers
 
 USERS = ("DOMAIN\\eve", "eve@site.org", "Eve Smith", "\u00e9ve", "-eve", "1234", "eve$", "a of b", "pilot x of root")
-EVIL = "\x1b[2J\x1b]0;title\x07 \x9b31m \u202egpj.exe \u2028 a\rb"
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e]")
 SCRIPT = "<script>alert(1)<\\script>$\\frac{"
 
 
@@ -43,8 +42,7 @@ def test_a_page_shows_names_of_a_log_as_text(tmp_path: Path) -> None:
         )
     log = tmp_path / f"{SCRIPT}.txt"
     log.write_text("\n".join(rows) + "\n")
-    ended = bftrainer("replay", "report", log, "--out", tmp_path / "out", "--machine-nodes", "4")
-    assert ended.status == 0, ended.err
+    executed("replay", "report", log, "--out", tmp_path / "out", "--machine-nodes", "4")
     page = (tmp_path / "out/report.html").read_text()
     assert "alert(1)" in page
     assert "<script>alert" not in page

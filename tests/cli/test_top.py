@@ -298,7 +298,6 @@ def test_what_a_dead_pilot_had_is_not_drawn_up_to_now(scene: Played) -> None:
     board = Board()
     board.add(replace(reader.look(), is_alive=False))
     reader.close()
-    assert board.last.pilot is not None
     bins = board.bins(100)
     died = round(100 - (board.last.at_s - board.last.pilot.heartbeat_s) / HISTORY_S * 100)
     assert any(p is not None and p.held > 0 for p in bins[:died])
@@ -331,7 +330,6 @@ def test_a_reader_tells_everything_once(scene: Played) -> None:
     assert second.decisions == ()
     assert second.notes == ()
     assert second.trainers == first.trainers
-    assert first.pilot is not None  # a fake's: it left its lease
     assert first.pilot.process == this_process()
 
 

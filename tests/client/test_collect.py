@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import bftrainer
 from live_house import House, house, spec
+from replay.commands import executed
 
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
@@ -45,8 +46,7 @@ def test_a_pattern_is_looked_for_in_all_logs_of_a_group(home: House) -> None:
 
 def test_checkpoints_and_the_table_are_collected_and_replaced(home: House, tmp_path: Path) -> None:
     for _ in range(2):
-        ended = bftrainer("collect", "g", tmp_path / "all", "--state", home.path)
-        assert ended.status == 0, ended
+        ended = executed("collect", "g", tmp_path / "all", "--state", home.path)
     assert "checkpoints of 2 of 2 trainers" in ended.out
     assert (tmp_path / "all/a/a.pt").read_text() == "weights"
     assert (tmp_path / "all/b/shards/0.distcp").read_text() == "shard"

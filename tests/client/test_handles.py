@@ -62,7 +62,6 @@ def test_a_trainer_from_its_submission_to_its_result(home: House) -> None:
     assert handle.logs() == "one\ntwo"
     assert handle.logs(1) == "two"
     latest = handle.progress()
-    assert latest is not None
     assert (latest.samples_per_s, latest.metrics) == (pytest.approx(100 / 10.5), {"accuracy": 0.9})
     with pytest.raises(UserError, match="'a' reported no metric 'f1'; reported: accuracy, loss"):
         result.last("f1")

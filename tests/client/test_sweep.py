@@ -17,7 +17,7 @@ from bftrainer.client.sweep import combined, drafts_of, grid_trials, parse_grid,
 from bftrainer.config.parameters import filled
 from bftrainer.config.trainer_file import TrainerSpec, fill
 from bftrainer.config.validation import check_table
-from bftrainer.errors import UserError
+from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.persistence.spool import MAX_FILES_AT_ONCE, Spool
 
 BASE = {"name": "t", "command": ["train", "{lr}"], "max_nodes": 1}
@@ -241,7 +241,8 @@ def test_an_error_of_the_disk_leaves_nothing(file: Path, state: Path, monkeypatc
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(Exception, match=r"4 requests cannot be written: No space left on device; nothing has changed"):
+    with pytest.raises(BFTrainerError, match=r"4 requests cannot be written: No space .*; nothing has changed") as told:
         api.sweep(file, grid={"lr": [1], "seed": range(4)}, state=state)
+    assert (told.value.exit_status, str(told.value).count("\n")) == (1, 0)
     assert list((state / "spool").iterdir()) == []
     assert Spool(state).names() == frozenset()

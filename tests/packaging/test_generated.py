@@ -92,7 +92,6 @@ def test_hooks_run_what_make_runs() -> None:
     assert list(hooks) == ["lint", "format", "types", "imports"]
     for target, entry in hooks.items():
         recipe = re.search(rf"^{target}: environment-dev\n\t(.*)\n\n", makefile, re.MULTILINE)
-        assert recipe is not None
         assert entry == recipe[1].replace("$(RUN)", ".venv/bin/python")
 
 

@@ -124,7 +124,6 @@ def test_sia_takes_one_batch_and_the_placement_nearest_to_whole_nodes(tmp_path: 
     bert, cifar = profiles.of("aws")
     assert (bert.model, cifar.model) == ("bert", "cifar10")
     found = scaling_of(cifar, 4)
-    assert found is not None
     assert found.batch == 10  # six counts like batch 5, and larger; batch 20 only on two
     # 2 GPUs on one node, not on two; 4 on one, not on two; 8 on two nodes, not on eight.
     assert found.by_gpu == ((1, 100.0), (2, 160.0), (3, 300.0), (4, 400.0), (8, 400.0), (16, 640.0))
@@ -132,7 +131,6 @@ def test_sia_takes_one_batch_and_the_placement_nearest_to_whole_nodes(tmp_path: 
     assert (found.name, found.measured_nodes, found.interpolated) == ("cifar10-aws", 4, 0)
     assert [found.rate(gpus) for gpus in (1, 3, 6, 12, 64)] == [100, 300, 400, 520, 640]
     six = scaling_of(cifar, 6)
-    assert six is not None
     assert (six.curve.nodes, six.curve.per_s, six.interpolated) == ((1, 2), (400.0, 520.0), 2)
     assert scaling_of(bert, 8) is None
 
@@ -178,7 +176,6 @@ def test_shapes() -> None:
     shapes = {}
     for shape in CurveShape:
         found = scaling_of(odd, 1, shape)
-        assert found is not None
         shapes[shape] = [found.curve.at(n) for n in (1, 2, 4, 8)]
         assert is_concave(found.curve) == (shape is CurveShape.CONCAVE)
     assert shapes[CurveShape.MEASURED] == [10, 8, 40, 44]
@@ -188,7 +185,6 @@ def test_shapes() -> None:
 
 def test_extrapolation_goes_on_as_it_ended_and_is_marked() -> None:
     found = scaling_of(profile((4, 100.0), (8, 150.0)), 4, extrapolate_to=10)
-    assert found is not None
     assert (found.name, found.measured_nodes, found.curve.nodes) == ("m-hw-extrapolated", 2, (1, 2, 4, 8, 10))
     assert found.curve.at(4) == pytest.approx(225.0)
     assert found.curve.at(8) == pytest.approx(337.5)
@@ -197,13 +193,10 @@ def test_extrapolation_goes_on_as_it_ended_and_is_marked() -> None:
         ((100.0, 90.0), 1.0),
     ):  # never better than linear, never worse than flat
         kept = scaling_of(profile((1, rates[0]), (2, rates[1])), 1, extrapolate_to=4)
-        assert kept is not None
         assert kept.curve.at(4) == pytest.approx(rates[1] * ratio)
     alone = scaling_of(profile((1, 100.0)), 1, extrapolate_to=4)
-    assert alone is not None
     assert (alone.name, alone.curve.nodes) == ("m-hw", (1,))
     measured = scaling_of(profile((1, 100.0), (16, 900.0)), 1, extrapolate_to=4)
-    assert measured is not None
     assert (measured.name, measured.curve.nodes) == ("m-hw", (1, 16))
 
 
@@ -276,7 +269,6 @@ def test_the_real_files() -> None:
         "yolov3",
     ]
     imagenet = scaling_of(sias.of("aws")[3], 4)
-    assert imagenet is not None
     assert (imagenet.curve.nodes[-1], imagenet.batch, imagenet.curve.falls_at()) == (16, 200, ())
     assert imagenet.curve.at(1) == pytest.approx(796, abs=1)
     gavel = read_profiles(data_file("dl-throughput-profiles/gavel_simulation_throughputs.json.gz"))

@@ -104,6 +104,7 @@ def test_a_value_that_no_pilot_writes_is_an_error_of_one_line(tmp_path: Path, na
     with pytest.raises(BFTrainerError) as error:
         read_all(folder)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 600
 
 
 MORE_ROWS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,56 +39,48 @@ def test_what_is_put_comes_back_in_order(spool: Spool) -> None:
     spool.put(Request(kind=RequestKind.SUBMIT, trainer="b", spec=spec("b"), owner="me"))
     first, second = spool.pending()
     assert first.request == REQUEST
-    assert second.request is not None
     assert second.request.spec == spec("b")
     spool.take_away(first.name)
     spool.take_away(first.name)
     assert [r.name for r in spool.pending()] == [second.name]
 
 
-def test_a_symbolic_link_is_not_followed(spool: Spool, tmp_path: Path) -> None:
-    (tmp_path / "target").write_text(REQUEST.model_dump_json())
-    (spool.path / "0.json").symlink_to(tmp_path / "target")
-    assert "symbolic link" in only(spool)
-    assert (tmp_path / "target").exists()
+def _linked(path: Path, make: Callable[[Path, Path], object]) -> None:
+    other = path.parents[2] / "other"
+    other.write_text(REQUEST.model_dump_json())
+    make(path, other)
 
 
-def test_a_file_with_two_names(spool: Spool, tmp_path: Path) -> None:
-    (tmp_path / "other").write_text(REQUEST.model_dump_json())
-    os.link(tmp_path / "other", spool.path / "0.json")
-    assert only(spool) == "has 2 hard links, expected one"
-
-
-def test_a_huge_file_is_not_read(spool: Spool) -> None:
-    with (spool.path / "0.json").open("wb") as file:
-        file.truncate(MAX_BYTES * 1000)
-    assert "expected at most" in only(spool)
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"\xff\xff", b'{"kind": "explode", "trainer": "a"}', b'{"a": ' * 20_000]
-)
-def test_garbage(spool: Spool, data: bytes) -> None:
-    (spool.path / "0.json").write_bytes(data)
-    assert "is not a request" in only(spool)
-
-
-def test_a_pipe_does_not_block(spool: Spool) -> None:
-    os.mkfifo(spool.path / "0.json")
-    assert only(spool)
-
-
-def test_a_socket_and_a_directory(spool: Spool) -> None:
-    (spool.path / "0.json").mkdir()
-    assert only(spool)
+def _socket(path: Path) -> None:
     here = Path.cwd()
-    os.chdir(spool.path)
-    try:
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind("1.json")
-            assert only(spool)
-    finally:
-        os.chdir(here)
+    os.chdir(path.parent)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path.name)
+    os.chdir(here)
+
+
+GARBAGE = (b"", b"{", b"[]", b"\xff\xff", b'{"kind": "explode", "trainer": "a"}', b'{"a": ' * 20_000)
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a symbolic link": (lambda path: _linked(path, Path.symlink_to), "symbolic link"),
+    "two names": (lambda path: _linked(path, Path.hardlink_to), "has 2 hard links, expected one"),
+    "huge": (lambda path: (path.touch(), os.truncate(path, MAX_BYTES * 1000)), "expected at most"),
+    "a pipe": (os.mkfifo, ""),
+    "a folder": (Path.mkdir, ""),
+    "a socket": (_socket, ""),
+    **{
+        f"garbage {n}": (lambda path, data=data: path.write_bytes(data), "is not a request")
+        for n, data in enumerate(GARBAGE)
+    },
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_request_is_refused_and_put_aside(spool: Spool, what: str) -> None:
+    make, words = REFUSED[what]
+    make(spool.path / "0.json")
+    assert words in (refused := only(spool))
+    assert refused
+    assert (spool.path.parents[1] / "other").exists() == ("link" in what or "names" in what)
 
 
 def test_somebody_elses_file(tmp_path: Path, spool: Spool) -> None:

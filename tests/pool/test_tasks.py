@@ -96,7 +96,6 @@ def test_a_node_that_is_wanted_again_before_its_worker_has_left_gets_another_wor
         Member("b.2.2", HostSlots("b", 1, "2")),
         Member("a.1.1", HostSlots("a", 1, "1")),
     )
-    assert isinstance(backend, PoolBackend)
     backend.open()
     try:
         backend.start(stays)

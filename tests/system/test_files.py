@@ -75,25 +75,6 @@ def test_variables_do_not_say_who_this_is() -> None:
     assert set(said.split()) == {pwd.getpwuid(os.getuid()).pw_name}
 
 
-FULL = """
-import resource, sys
-from bftrainer.cli.main import run
-resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
-sys.exit(run(sys.argv[1:]))
-"""
-
-
-def test_a_submission_to_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    options = ["--name", "a", "--max-nodes", "1", "--state", str(state), "--", "true"]
-    argv = [sys.executable, "-c", FULL, "submit", *options]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60 * PATIENCE, check=False, cwd=tmp_path)
-    assert ended.returncode == 1, ended.stderr
-    problem = f"{state}/spool: the request cannot be written: File too large; nothing has changed"
-    assert ended.stderr == f"bftrainer: {problem}\n"
-    assert list((state / "spool").iterdir()) == []
-
-
 def test_a_stamp_changes_with_a_file_that_is_replaced_by_one_of_its_size(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     seen = [stamp_of(path)]

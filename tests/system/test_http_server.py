@@ -94,7 +94,6 @@ def served() -> Iterator[Served]:
 
 
 def until(what: object, seconds: float = 30.0) -> None:
-    assert callable(what)
     end = time.monotonic() + seconds * PATIENCE
     while not what():
         assert time.monotonic() < end
@@ -276,8 +275,6 @@ def test_a_crowd_of_strangers_takes_neither_descriptors_nor_threads() -> None:
         [sys.executable, "-c", SERVES, str(tests), str(tests / "system")],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
             number = int(process.stdout.readline())
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (100, 100))

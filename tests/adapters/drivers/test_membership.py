@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.protocol.hosts_file import HostSlots
-from bftrainer_adapters.drivers.common.membership import Announce, Drop, Leave, Member, Membership, StartWarming
+from bftrainer_adapters.drivers.common.membership import Announce, Drop, Member, Membership, StartWarming
 
 A, B, C, D = (HostSlots(name, 1, f"f{name}") for name in "abcd")
 
@@ -18,7 +18,6 @@ def started(*hosts: HostSlots) -> Membership:
         assert isinstance(action, StartWarming)
         membership.warmed(action.member, 0.0)
     (announce,) = membership.tick(0.0)
-    assert isinstance(announce, Announce)
     membership.formed([member.label for member in announce.members])
     return membership
 
@@ -35,7 +34,6 @@ def test_nodes_that_join_are_announced_together_but_not_for_ever() -> None:
     membership.warmed(first.member, 2.0)
     assert membership.tick(6.9) == []
     (announce,) = membership.tick(7.0)
-    assert isinstance(announce, Announce)
     assert hosts(announce.members) == [A, B]
 
 
@@ -49,14 +47,12 @@ def test_three_orders_while_one_warms_are_one_announcement() -> None:
     for member in list(membership.warming):
         membership.warmed(member, 3.0)
     (announce,) = membership.tick(3.0)
-    assert isinstance(announce, Announce)
     assert hosts(announce.members) == [A, C, D]
 
 
 def test_a_leaving_node_is_taken_out_at_once() -> None:
     membership = started(A, B)
     (announce,) = membership.order([B], 1.0)
-    assert isinstance(announce, Announce)
     assert hosts(announce.members) == [B]
     assert membership.order([B], 1.2) == []
 
@@ -66,7 +62,6 @@ def test_a_node_that_stays_until_the_reset_keeps_its_name_and_another_stay_gets_
     label = next(member.label for member in membership.group if member.host == B)
     membership.order([A], 1.0)
     (again,) = membership.order([A, B], 1.1)  # Horovod has not acted yet
-    assert isinstance(again, Announce)
     assert label in {member.label for member in again.members}
     membership.order([A], 1.2)
     membership.formed([member.label for member in membership.announced])
@@ -91,7 +86,6 @@ def test_no_node_of_the_group_left_means_leave_once() -> None:
     for hosts, reason in (([], "no nodes"), ([B], "none of its nodes is left"), ([HostSlots("a", 1, "new")], "none")):
         membership = started(A)
         (leave,) = membership.order(hosts, 1.0)
-        assert isinstance(leave, Leave)
         assert leave.reason.startswith(reason)
         assert membership.order([A], 2.0) == []
 

@@ -58,11 +58,6 @@ def done(status: int, planned: bool = False) -> Exit:
     return Exit(status, planned, LOG)
 
 
-def test_how_an_exit_is_told() -> None:
-    assert str(done(-9)) == str(done(137)) == "ended by SIGKILL"
-    assert str(done(3)) == "ended with status 3"
-
-
 @pytest.mark.parametrize(
     ("command", "kept"),
     [
@@ -73,7 +68,6 @@ def test_how_an_exit_is_told() -> None:
 )
 def test_python_scripts_and_modules_can_start_warm(command: list[str], kept: list[object]) -> None:
     found = warm_command(command)
-    assert found is not None
     place = kept.index(...)
     assert found[place].endswith("warm_start.py")
     assert found[:place] + found[place + 1 :] == kept[:place] + kept[place + 1 :]
@@ -112,15 +106,6 @@ def test_a_survivor_that_answers_is_not_hung_and_one_that_does_not_is() -> None:
 
 
 FAILED = Exit(1, planned=False, log=LOG)
-
-
-def test_a_script_that_fails_in_three_groups_in_succession_fails() -> None:
-    errors = ScriptErrors(soon_s=60)
-    answers = []
-    for now_s in (0.0, 10.0, 20.0):
-        errors.formed(now_s)
-        answers += [errors.ended(FAILED, now_s + 1), errors.ended(FAILED, now_s + 1)]
-    assert answers == [False, False, False, False, True, True]
 
 
 def test_errors_that_are_told_after_the_next_group_count_for_theirs() -> None:
@@ -171,7 +156,7 @@ def test_the_last_exception_of_a_log(tmp_path: Path, text: str, found: str) -> N
     log.write_text(text)
     assert last_exception(log) == found
     assert exit_of(1, False, log).told == (f"ended with status 1: {found}" if found else "ended with status 1")
-    assert exit_of(-9, False, log).told == "ended by SIGKILL"
+    assert exit_of(-9, False, log).told == exit_of(137, False, log).told == "ended by SIGKILL"
 
 
 @pytest.mark.parametrize(
@@ -233,10 +218,8 @@ def test_endings(exits: list[Exit], facts: dict[str, object], elastic: Ending, r
 
 def test_a_worker_that_completed_while_the_others_hung_is_the_cause() -> None:
     ended = verdict(Ended((DONE,), elastic=False, hung=HUNG))
-    assert ended is not None
     assert ended.reason == "status 0 before the others had finished"
     alone = verdict(Ended((DONE,), elastic=False, collective=False, hung=HUNG))
-    assert alone is not None
     assert alone.reason == HUNG, "workers that need no peers end when they like"
 
 

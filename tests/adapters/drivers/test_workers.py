@@ -10,17 +10,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from horovod_trainer import SITE
 from hypothesis import given
 from hypothesis import settings as drawn_with
 from hypothesis import strategies as st
-from patience import PATIENCE
+from live_machine import eventually
 
 from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.log_tail import last_lines
@@ -39,13 +37,6 @@ from bftrainer_adapters.on_node.payload import NOTICE
 
 HOST = HostSlots("n1", 1, "77")
 SRUN = ("srun", "--jobid={fragment_id}", "--overlap", "-w", "{node}", "-N1", "-n1")
-
-
-def until(holds: Any) -> None:
-    give_up = time.monotonic() + 20 * PATIENCE
-    while not holds():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -157,16 +148,16 @@ def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: Trai
 def test_a_local_worker_dies_with_its_children(starter: WorkerStarter, directory: TrainerDirectory) -> None:
     worker = starter.start(HOST, 0, ["sh", "-c", "trap '' TERM; sleep 60 & echo $! > child; wait"], {})
     child = directory.path / "child"
-    until(lambda: child.exists() and child.read_text().strip())
+    eventually(lambda: child.exists() and child.read_text().strip())
     starter.kill_all()
     assert starter.wait(worker) == -signal.SIGKILL
-    until(lambda: identify(int(child.read_text())) is None)
+    eventually(lambda: identify(int(child.read_text())) is None)
 
 
 def test_children_of_a_local_worker_end_when_it_does(starter: WorkerStarter, directory: TrainerDirectory) -> None:
     worker = starter.start(HOST, 0, ["sh", "-c", "sleep 60 & echo $! > child; exit 4"], {})
     assert starter.wait(worker) == 4
-    until(lambda: identify(int((directory.path / "child").read_text())) is None)
+    eventually(lambda: identify(int((directory.path / "child").read_text())) is None)
 
 
 def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory, order: TrainerMessage) -> None:
@@ -180,7 +171,7 @@ def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory
     starter = WorkerStarter(directory, order, read_json(DriverSettings, directory.driver), events)
     worker = starter.start(HOST, 0, ["sleep", "60"], {})
     helper = directory.path / "helper"
-    until(lambda: helper.exists() and helper.read_text().strip())
+    eventually(lambda: helper.exists() and helper.read_text().strip())
     worker.kill()
     starter.wait(worker)
     assert identify(int(helper.read_text())) is not None
@@ -226,13 +217,12 @@ def test_the_reaper_ends_what_a_killed_driver_leaves(tmp_path: Path) -> None:
         "time.sleep(60)\n"
     )
     driver = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert driver.stdout is not None
     pid = int(driver.stdout.readline())
     assert identify(pid) is not None
     driver.kill()
     driver.wait()
     driver.stdout.close()
-    until(lambda: identify(pid) is None)
+    eventually(lambda: identify(pid) is None)
 
 
 @drawn_with(deadline=None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from live_house import house
@@ -106,16 +106,6 @@ def test_of_two_pilots_one_after_the_other_only_the_latter_keeps_what_it_took_ov
 # --- Why a holder ended, in the audit's words
 
 
-@dataclass
-class Listed:
-    state: str
-    id: str = "7"
-    node: str = "n1"
-    phase: JobPhase = JobPhase.OVER
-    reason: str = "None"
-    ends_s: float | None = None
-
-
 @pytest.mark.parametrize(
     ("mark", "words"),
     [
@@ -136,7 +126,8 @@ def test_the_mark_of_a_payload_is_words_without_a_raw_time(mark: str, words: str
 )
 def test_who_sent_sigterm_is_known_when_the_job_is_over(state: str, why: str) -> None:
     held = HolderFragment(Fragment("n1#7", FragmentPhase.READY), 0.0)
-    held = held.become(FragmentPhase.LEAVING, 1.0, "preempted; 3 processes").listed_as(Listed(state), 2.0)
+    job = SimpleNamespace(id="7", state=state, phase=JobPhase.OVER, reason="None", ends_s=None)
+    held = held.become(FragmentPhase.LEAVING, 1.0, "preempted; 3 processes").listed_as(job, 2.0)
     assert (held.phase, held.fragment.why) == (FragmentPhase.GONE, why)
 
 

@@ -162,7 +162,6 @@ class SlowFiles(HolderFiles):
 def test_a_slow_file_server_costs_a_poll_a_bounded_time_and_hides_no_mark(tmp_path: Path) -> None:
     held = Held(tmp_path, SlowFiles)
     files = held.files
-    assert isinstance(files, SlowFiles)
     files.clock, files.looks = held.clock, 0
     held.holder.poll()
     assert 1 <= files.looks <= 5

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fakes_jobs import Job
 
 from bftrainer.config.pilot import read_config
 from bftrainer.domain.checks import CheckStatus
@@ -111,25 +111,19 @@ def test_a_lease_holds_four_commands_without_an_answer(tmp_path: Path, site: str
 # --- What a holder knows of a fragment's start: the payload's mark, and the scheduler's list
 
 
-@dataclass(frozen=True)
-class Listed:
-    ends_s: float | None
-    id: str = "7"
-    fragments: tuple[str, ...] = ("n1#7",)
-    phase: JobPhase = JobPhase.RUNS
-    state: str = "RUNNING"
-    reason: str = "None"
+def listed(ends_s: float | None) -> Job:
+    return Job("7", "n1", JobPhase.RUNS, ends_s)
 
 
 def test_a_job_began_its_limit_before_its_end() -> None:
     held = HolderFragment(Fragment("n1#7", FragmentPhase.PENDING), 0.0, OwnSubmission(0.0, 600.0, ""))
-    held = held.listed_as(Listed(None), 1.0)
+    held = held.listed_as(listed(None), 1.0)
     assert held.fragment.reached == ()
-    held = held.listed_as(Listed(1_700_000_600.0), 2.0)
-    held = held.listed_as(Listed(1_700_000_900.0), 3.0)  # prolonged
+    held = held.listed_as(listed(1_700_000_600.0), 2.0)
+    held = held.listed_as(listed(1_700_000_900.0), 3.0)  # prolonged
     assert held.fragment.reached == ((NodeStage.JOB_STARTED, 1_700_000_000.0),)
     predecessors = HolderFragment.found("n1#7", 0.0)
-    assert predecessors.listed_as(Listed(1_700_000_600.0), 2.0).fragment.reached == ()
+    assert predecessors.listed_as(listed(1_700_000_600.0), 2.0).fragment.reached == ()
 
 
 def test_a_mark_that_is_no_time_is_no_instant() -> None:

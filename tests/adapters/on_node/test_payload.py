@@ -86,7 +86,6 @@ def test_on_sigterm_it_kills_the_jobs_other_processes_and_nobody_else(
     assert payload.Sweep(JOB, 0).find() == set()
     assert (stranger.poll(), script.poll()) == (None, None)
     said = HolderFiles(tmp_path).leaving(NAME)
-    assert said is not None
     assert " SIGTERM killed=" in said
     # At least the stubborn one, the father and his child in a session of its own: whether they had children, chance decides.
     assert int(said.partition("killed=")[2].split()[0]) >= 3
@@ -222,11 +221,15 @@ def lives(pid: int) -> bool:
     return payload.read(pid, "stat").rpartition(b")")[2][1:2] not in (b"", b"Z")
 
 
-def test_its_own_notice_too(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+@pytest.mark.parametrize("why", ["notice", "released"])
+def test_a_notice_or_its_release_ends_it(why: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    files = HolderFiles(tmp_path)
     holder = start_payload(tmp_path, started, MARK_S=PATIENCE_S)
-    holder.send_signal(payload.NOTICE)
+    files.hold(NAME)
+    files.renew()
+    holder.send_signal(payload.NOTICE) if why == "notice" else files.mark_released(NAME)
     assert holder.wait(PATIENCE_S) == 0
-    assert " notice killed=0" in str(HolderFiles(tmp_path).leaving(NAME))
+    assert f" {why} killed=0" in str(files.leaving(NAME))
 
 
 @pytest.mark.parametrize("hangs", [f"{NAME}/lease", "renewed"], ids=["its lease", "renewals"])
@@ -271,7 +274,7 @@ def test_renewals_do_not_keep_one_that_the_pilot_does_not_hold(
 ) -> None:
     """All fragments read the same file; only those that are held may live on it."""
     files = HolderFiles(tmp_path)
-    holder = start_payload(tmp_path, started, lease_s=1.0, GRACE_S=1.0, MARK_S=PATIENCE_S)
+    holder = start_payload(tmp_path, started, lease_s=0.4, GRACE_S=0.4, MARK_S=PATIENCE_S)
     if let_go == "another pilot's":
         HolderFiles(tmp_path).hold(NAME)
     elif let_go == "given up":
@@ -316,16 +319,6 @@ def test_a_payload_that_was_stopped_itself_does_not_take_the_pilot_for_dead(
     time.sleep(1.5)
     assert holder.poll() is None
     assert holder.wait(PATIENCE_S) == 0, "and now it is silent"
-
-
-def test_released_by_its_lease(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
-    files = HolderFiles(tmp_path)
-    holder = start_payload(tmp_path, started, MARK_S=PATIENCE_S)
-    files.hold(NAME)
-    files.renew()
-    files.mark_released(NAME)
-    assert holder.wait(PATIENCE_S) == 0
-    assert " released killed=0" in (files.leaving(NAME) or "")
 
 
 @pytest.mark.parametrize(

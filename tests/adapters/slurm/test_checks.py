@@ -44,17 +44,6 @@ PRIVATE = "PrivateData             = "
 BY_QOS = swap("preempt/partition_prio", "preempt/qos")
 
 
-def test_the_recommended_set_up_and_slurms_defaults() -> None:
-    recommended, defaults = judged("recommended"), judged("defaults")
-    assert weights(recommended, CheckStatus.WARNING) == {"tracking"}, "the tests' cluster has no cgroups"
-    assert weights(defaults, CheckStatus.WARNING) == {"tracking", "kill wait", "user signal", "epilog", "scheduler"}
-    for found in (recommended, defaults):
-        assert weights(found, CheckStatus.BROKEN) == set()
-        assert found["preemption"].detail == "PriorityTier 1: main preempts holders, which are canceled"
-        assert found["version"].detail.startswith("22.05.8 (22.05.8 tried on 2026-")
-    assert "bf_interval=10" in defaults["scheduler"].remedy
-
-
 FAULTS = [
     ("version", "WARNING", "20.11.9", "= 22.05.8", "= 20.11.9"),
     ("version", "WARNING", "23.11.4 has not been tried", "= 22.05.8", "= 23.11.4"),

@@ -186,7 +186,6 @@ def test_holders_steps_and_the_pilots_own_job(version: str) -> None:
     assert steps == HolderSteps((f"{found['node04'][0]}.1",), frozenset(job for job, _ in found.values()))
     assert parse_known(recorded("planned.known.txt", version), MARK) == {job for job, _ in found.values()}
     job = parse_job(recorded("planned.job.txt", version))
-    assert job is not None
     assert (job.state, job.user, job.name) == ("RUNNING", "root", "bftrainer-holder")
     assert job.options == ("--partition=scavenge", "--time=4:00")
     assert job.ends_s is not None
@@ -285,6 +284,7 @@ def test_what_doctor_says_of_a_site(version: str, site: str) -> None:
     by_weight = {name for name, check in found.items() if check.state is not CheckStatus.OK}
     slow = {"kill wait", "user signal", "epilog", "scheduler"} if site == "defaults" else set()
     assert by_weight == {"tracking", *slow}, "the tests' cluster has no cgroups"
+    assert ("bf_interval=10" in found["scheduler"].remedy) == (site == "defaults")
     assert found["version"].detail.startswith(f"{version} ({version} tried on ")
 
 

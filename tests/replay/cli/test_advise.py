@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from command_line import bftrainer, complaint
+from replay.commands import executed
 
 from bftrainer.config.pilot import PilotConfig, read_config
 from bftrainer_replay.cli.advise import advise
@@ -28,8 +29,7 @@ def advised(folder: Path, rows: list[str], trainers: str, curves: dict[str, tupl
     lines = [f"{model},{one},{most}" for model, (one, most) in curves.items()]
     (folder / "curves.csv").write_text("model,nodes_1,nodes_64\n" + "\n".join(lines) + "\n")
     given = ("--trainers", folder / "trainers.csv", "--curves", folder / "curves.csv", "--jobs", 1, "--json")
-    ended = bftrainer("advise", folder / "log.csv", "--out", folder / "out", *given)
-    assert ended.status == 0, ended
+    ended = executed("advise", folder / "log.csv", "--out", folder / "out", *given)
     told: dict[str, Any] = json.loads(ended.out)
     return {
         choice["name"]: choice | {"losses": dict(map(tuple, choice["losses"]))} for choice in told["choices"]

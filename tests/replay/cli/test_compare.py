@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from browser import Browser
 from live_house import house, spec
+from replay.commands import executed
 
-from bftrainer.cli.main import run
 from bftrainer.plugins import POLICY_GROUP, installed_names
 from bftrainer_replay.comparison.compare import enriched
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome
@@ -20,22 +20,18 @@ from bftrainer_replay.workload.workload import hpo, read_workload, submissions, 
 
 
 @pytest.fixture
-def inputs(tmp_path: Path) -> list[str]:
+def inputs(tmp_path: Path) -> list[object]:
     log, trainers = tmp_path / "log.csv.gz", tmp_path / "trainers.csv"
-    assert run(["replay", "generate", "--nodes", "48", "--days", "0.5", "--seed", "3", "--out", str(log)]) == 0
-    assert run(["replay", "workload", "diverse", "--count", "12", "--seed", "3", "--out", str(trainers)]) == 0
-    return ["--log", str(log), "--trainers", str(trainers)]
+    executed("replay", "generate", "--nodes", 48, "--days", 0.5, "--seed", 3, "--out", log)
+    executed("replay", "workload", "diverse", "--count", 12, "--seed", 3, "--out", trainers)
+    return ["--log", log, "--trainers", trainers]
 
 
-def test_all_policies_are_ranked_with_one_denominator(
-    inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    capfd.readouterr()
-    assert run(["replay", "compare", *inputs, "--max-parallel", "10", "--json", "--out", str(tmp_path / "out")]) == 0
-    out, notes = capfd.readouterr()
-    rows = json.loads(out)
+def test_all_policies_are_ranked_with_one_denominator(inputs: list[object], tmp_path: Path) -> None:
+    ended = executed("replay", "compare", *inputs, "--max-parallel", 10, "--json", "--out", tmp_path / "out")
+    rows = json.loads(ended.out)
     assert {row["policy"] for row in rows} == set(installed_names(POLICY_GROUP)) - {"specon"}
-    assert "policy specon moves trainers between workers" in notes
+    assert "policy specon moves trainers between workers" in ended.err
     assert len({row["static_outcome_samples"] for row in rows}) == 1
     hours = [row["outcome_one_node_h"] for row in rows]
     assert hours == sorted(hours, reverse=True)
@@ -63,26 +59,21 @@ def _check_page(out: Path) -> None:
     assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
 
 
-def test_without_a_number_of_trainers_the_frontier_is_shown(
-    inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    capfd.readouterr()
-    page = str(tmp_path / "out")
-    assert run(["replay", "compare", *inputs, "--policies", "bftrainer,plain", "--json", "--out", page]) == 0
-    rows = {row["policy"]: row for row in json.loads(capfd.readouterr().out)}
+def test_without_a_number_of_trainers_the_frontier_is_shown(inputs: list[object], tmp_path: Path) -> None:
+    ended = executed("replay", "compare", *inputs, "--policies", "bftrainer,plain", "--json", "--out", tmp_path / "out")
+    rows = {row["policy"]: row for row in json.loads(ended.out)}
     assert set(rows) == {"bftrainer", "bftrainer, soon", "bftrainer, most", "plain"}
     assert rows["bftrainer, soon"]["done"]["mean_h"] < rows["bftrainer, most"]["done"]["mean_h"]
     assert all(row["longest_wait_s"] > 0 for row in rows.values())
     with (tmp_path / "out" / "data" / "frontier.csv").open() as lines:
         drawn = {line["policy"]: float(line["mean_h"]) for line in csv.DictReader(lines)}
     assert drawn == {name: pytest.approx(row["done"]["mean_h"]) for name, row in rows.items()}
-    assert run(["replay", "compare", *inputs, "--policies", "bftrainer", "--objective", "soon"]) == 0
-    assert "bftrainer," not in capfd.readouterr().out
+    assert (
+        "bftrainer," not in executed("replay", "compare", *inputs, "--policies", "bftrainer", "--objective", "soon").out
+    )
 
 
-def test_what_is_left_of_a_sweep_is_a_workload(
-    inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_left_of_a_sweep_is_a_workload(inputs: list[object], tmp_path: Path) -> None:
     home = house(tmp_path / "state")
     long = {"samples_total": 1e4, "group": "digits"}
     home.submit(
@@ -91,44 +82,35 @@ def test_what_is_left_of_a_sweep_is_a_workload(
     home.cluster.give(*(f"n{i}" for i in range(16)))
     home.at(10, lambda: home.launcher.progress("one", 400.0))
     home.pilot(20)
-    command = ["replay", "compare", *inputs[:2], "--json", "--state", str(tmp_path / "state")]
-    capfd.readouterr()
-    assert run([*command, "--group", "digits"]) == 0
-    out, notes = capfd.readouterr()
-    rows = json.loads(out)
+    command = ["replay", "compare", *inputs[:2], "--json", "--state", tmp_path / "state"]
+    ended = executed(*command, "--group", "digits")
+    rows = json.loads(ended.out)
     assert {row["policy"] for row in rows} == {"bftrainer", "bftrainer, soon", "bftrainer, most", "plain"}
     assert {row["submitted"] for row in rows} == {2}
-    assert "left out, since their length or speed is unknown: endless" in notes
+    assert "left out, since their length or speed is unknown: endless" in ended.err
     assert all(row["completed"] == 2 for row in rows)
     assert {row["outcome_samples"] for row in rows} == {2e4 - 400}, "what is done is not done again"
-    assert run(command) == 0
-    assert {row["submitted"] for row in json.loads(capfd.readouterr().out)} == {3}
-    assert run([*command, "--group", "letters"]) == 2
-    assert "no trainer of group 'letters' with a known length" in capfd.readouterr().err
-    assert run([*command, *inputs[2:]]) == 2
-    assert "expected one of --trainers and --state" in capfd.readouterr().err
+    assert {row["submitted"] for row in json.loads(executed(*command).out)} == {3}
+    assert "no trainer of group 'letters' with a known length" in executed(*command, "--group", "letters", status=2).err
+    assert "expected one of --trainers and --state" in executed(*command, *inputs[2:], status=2).err
 
 
-def test_the_table_names_every_policy(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", "compare", *inputs, "--policies", "equal-share,fcfs-rigid", "--hours", "2"]) == 0
-    out = capfd.readouterr().out
+def test_the_table_names_every_policy(inputs: list[object]) -> None:
+    out = executed("replay", "compare", *inputs, "--policies", "equal-share,fcfs-rigid", "--hours", 2).out
     assert "equal-share" in out
     assert "fcfs-rigid" in out
     assert "afs-l" not in out
     assert not re.search(r"pools|\bU\b", out), "columns without a value"
 
 
-def test_a_pool_gets_what_each_policy_leaves(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    table = Path(inputs[3])
+def test_a_pool_gets_what_each_policy_leaves(inputs: list[object]) -> None:
+    table = inputs[3]
     head, *rows = table.read_text().splitlines()
     pool = ",".join(["rest", *rows[0].split(",")[1:], "1"])
     table.write_text("\n".join([f"{head},pool", *(f"{row},0" for row in rows[:2]), pool]))
-    command = ["replay", "compare", *inputs, "--policies", "equal-share,fcfs-rigid", "--hours", "2"]
-    capfd.readouterr()
-    assert run(command) == 0
-    assert re.search(r"work +pools +plain one-node jobs", capfd.readouterr().out)
-    assert run([*command, "--json"]) == 0
-    rows = json.loads(capfd.readouterr().out)
+    command = ["replay", "compare", *inputs, "--policies", "equal-share,fcfs-rigid", "--hours", 2]
+    assert re.search(r"work +pools +plain one-node jobs", executed(*command).out)
+    rows = json.loads(executed(*command, "--json").out)
     for row in rows:
         assert row["submitted"] == 2
         assert row["work_share"] + row["pool_share"] <= 1
@@ -136,11 +118,9 @@ def test_a_pool_gets_what_each_policy_leaves(inputs: list[str], capfd: pytest.Ca
     assert max(row["pool_share"] for row in rows) > 0.1
 
 
-def test_a_policy_asked_for_by_name_must_be_there(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", "compare", *inputs, "--policies", "specon"]) == 2
-    assert "a pool allocates whole nodes" in capfd.readouterr().err
-    assert run(["replay", "compare", *inputs, "--policies", "afs-m"]) == 2
-    assert "did you mean 'afs-" in capfd.readouterr().err
+def test_a_policy_asked_for_by_name_must_be_there(inputs: list[object]) -> None:
+    for name, words in (("specon", "a pool allocates whole nodes"), ("afs-m", "did you mean 'afs-")):
+        assert words in executed("replay", "compare", *inputs, "--policies", name, status=2).err
 
 
 def test_what_a_table_does_not_know_is_added_and_changes_no_denominator(tmp_path: Path) -> None:
@@ -160,17 +140,14 @@ def test_what_a_table_does_not_know_is_added_and_changes_no_denominator(tmp_path
 
 
 @pytest.mark.parametrize("name", ["afs", "loss-phase", "flowcon", "specon"])
-def test_reproductions_print_the_paper_beside_ours(name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", "reproduce", name, "--seeds", "1"]) == 0
-    out = capfd.readouterr().out
+def test_reproductions_print_the_paper_beside_ours(name: str) -> None:
+    out = executed("replay", "reproduce", name, "--seeds", 1).out
     assert "tolerance" in out
     assert "within" in out
-    assert run(["replay", "reproduce", name, "--seeds", "1", "--json"]) == 0
-    rows = json.loads(capfd.readouterr().out)["rows"]
+    rows = json.loads(executed("replay", "reproduce", name, "--seeds", 1, "--json").out)["rows"]
     assert all({"what", "paper", "ours", "verdict"} <= row.keys() for row in rows)
 
 
-def test_an_unknown_reproduction_lists_the_known(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", "reproduce", "flocon"]) == 2
-    assert "'flowcon'" in capfd.readouterr().err
-    assert run(["replay", "reproduce", "afs", "--seeds", "0"]) == 2
+def test_an_unknown_reproduction_lists_the_known() -> None:
+    assert "'flowcon'" in executed("replay", "reproduce", "flocon", status=2).err
+    executed("replay", "reproduce", "afs", "--seeds", 0, status=2)

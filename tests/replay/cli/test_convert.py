@@ -9,6 +9,7 @@ import click
 import pytest
 from command_line import bftrainer, complaint
 from log_examples import EXAMPLES
+from replay.commands import executed
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.record import seconds
@@ -20,8 +21,7 @@ def test_any_log_becomes_an_event_log_that_says_the_same(tmp_path: Path, name: s
     log, out = tmp_path / "log", tmp_path / "idle.csv.gz"
     log.write_bytes(EXAMPLES[name])
     options = ("--warm-up-h", 0, "--cool-down-h", 0, "--debounce-s", 0, "--machine-nodes", 4)
-    ended = bftrainer("replay", "convert", log, "--out", out, *options)
-    assert ended.status == 0, ended.err
+    ended = executed("replay", "convert", log, "--out", out, *options)
     assert "read, " in ended.err
     assert "skipped" in ended.err
     written = read_event_log(out)
@@ -38,7 +38,7 @@ def test_any_log_becomes_an_event_log_that_says_the_same(tmp_path: Path, name: s
 def test_simulated_nodes_stay_marked(tmp_path: Path) -> None:
     log, out = tmp_path / "log.swf", tmp_path / "idle.csv"
     log.write_bytes(EXAMPLES["swf"])
-    assert bftrainer("replay", "convert", log, "--out", out).status == 0
+    executed("replay", "convert", log, "--out", out)
     assert "firstfit-" in out.read_text()
     found = json.loads(bftrainer("replay", "characterize", out, "--json").out)
     assert found["note"].startswith("nodes simulated by first-fit")
@@ -72,6 +72,8 @@ def test_the_queue_is_in_table_and_json(tmp_path: Path) -> None:
         (("--outage", "never/ever"), "('never' is not a time"),
         (("--format", "pbs"), "not an accounting record"),
         (("--columns", "JobID"), "lack start"),
+        (("--max-bytes", "100"), "has more than 100 bytes"),
+        (("--max-bytes", "0"), "--max-bytes 0: expected a number of bytes"),
         (("--out", "/proc/no/such"), "cannot be written"),
     ],
 )

@@ -9,9 +9,10 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from command_line import bftrainer, complaint
 from live_house import house, spec
+from replay.commands import executed
 
-from bftrainer.cli.main import run
 from bftrainer.core.loop import run as loop
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
@@ -27,7 +28,7 @@ from bftrainer_replay.simulation.past_runs import without_gaps
 from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 from bftrainer_replay.workload.of_pilot import pool_of
 
-LONG = {"samples_total": 1e6, "group": "digits"}
+LONG = {"samples_total": 3e4, "group": "digits"}
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def state(tmp_path: Path) -> Path:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "log.csv.gz"
-    assert run(["replay", "generate", "--nodes", "48", "--days", "6", "--seed", "3", "--out", str(path)]) == 0
+    executed("replay", "generate", "--nodes", 48, "--days", 3.5, "--seed", 3, "--out", path)
     return path
 
 
@@ -56,7 +57,7 @@ class ToDisk:
 
 
 def piloted(state: Path, log: Path) -> LogWindow:
-    """A journal of six days on the nodes of the log that ends now: one trainer, and after an idle day another."""
+    """A journal of days on the nodes of the log that ends now: one trainer, and after an idle day another."""
     whole = cut(read_event_log(log))
     later_s = time.time() - whole.end_s
     moved = tuple(type(e)(e.at_s + later_s, e.change) for e in whole.events)
@@ -71,41 +72,33 @@ def piloted(state: Path, log: Path) -> LogWindow:
     return window
 
 
-def test_the_end_of_each_trainer_and_of_a_group(state: Path, log: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    command = ["forecast", "--state", str(state), "--log", str(log), "--seconds", "3"]
-    capfd.readouterr()
-    assert run([*command, "--group", "digits", "--json"]) == 0
-    one, two, both = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+def test_the_end_of_each_trainer_and_of_a_group(state: Path, log: Path) -> None:
+    command = ["forecast", "--state", state, "--log", log, "--seconds", 1]
+    one, two, both = map(json.loads, bftrainer(*command, "--group", "digits", "--json").out.splitlines())
     assert (one["trainers"], both["trainers"]) == (["one"], ["one", "two"])
     for row in (one, two, both):
         assert time.time() < row["from_s"] < row["done_s"] < row["to_s"]
     assert both["done_s"] >= max(one["done_s"], two["done_s"]) - 1
-    assert run(command) == 0
-    text = capfd.readouterr().out
+    text = bftrainer(*command).out
     assert "all 3" in text
     assert "its length is unknown (samples_total)" in text
     assert f"{datetime.fromtimestamp(one['done_s']):%a %m-%d}" in text
 
 
-def test_a_submission_with_a_deadline_says_how_likely(
-    state: Path, log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_submission_with_a_deadline_says_how_likely(state: Path, log: Path) -> None:
     piloted(state, log)
-    given = ["--state", str(state), "--max-nodes", "4", "--samples-per-s", "10", "--samples-total", "1e5"]
-    capfd.readouterr()
-    assert run(["submit", "--name", "soon", *given, "--deadline", "2100-01-01", "--json", "--", "true"]) == 0
-    submitted, forecast = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+    given = ["--state", state, "--max-nodes", 4, "--samples-per-s", 10, "--samples-total", "1e4"]
+    said = bftrainer("submit", "--name", "soon", *given, "--deadline", "2100-01-01", "--json", "--", "true").out
+    submitted, forecast = map(json.loads, said.splitlines())
     assert (submitted["trainer"], forecast["trainers"]) == ("soon", ["soon"])
     assert forecast["probability"] > 0.99
-    assert run(["forecast", "soon", "--state", str(state), "--seconds", "2", "--deadline", "2020-01-01"]) == 0
-    assert " 0%" in capfd.readouterr().out
+    assert " 0%" in bftrainer("forecast", "soon", "--state", state, "--seconds", 1, "--deadline", "2020-01-01").out
 
 
 def test_a_journal_tells_the_pool_while_there_were_trainers(state: Path, log: Path) -> None:
     window = piloted(state, log)
     with closing(open_store(state)) as store:
         found = pool_of(store, window.end_s)
-    assert found is not None
     (gap,) = found.gaps
     assert gap[1] == window.start_s + 86_400
     assert 0 < gap[0] - window.start_s < 86_400
@@ -113,11 +106,9 @@ def test_a_journal_tells_the_pool_while_there_were_trainers(state: Path, log: Pa
     assert without_gaps(found).span_s == pytest.approx(window.span_s - (gap[1] - gap[0]))
 
 
-def test_what_cannot_be_forecast_is_told_in_one_line(
-    state: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    short = str(tmp_path / "short.csv.gz")
-    assert run(["replay", "generate", "--nodes", "8", "--days", "1", "--seed", "3", "--out", short]) == 0
+def test_what_cannot_be_forecast_is_told_in_one_line(state: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.csv.gz"
+    bftrainer("replay", "generate", "--nodes", 8, "--days", 1, "--seed", 3, "--out", short)
     for arguments, said in (
         (["one"], "has 0.0 days of idle nodes, which is too short for a forecast: expected 2 or more; use --log"),
         (["one", "--log", short], "short.csv.gz has 1.0 days of idle nodes"),
@@ -125,10 +116,8 @@ def test_what_cannot_be_forecast_is_told_in_one_line(
         (["--group", "letters"], "no unfinished trainer of group 'letters'"),
         (["one", "--deadline", "soon"], "'--deadline': 'soon' is not ISO 8601, expected a time like 2026-01-31T18:00"),
     ):
-        capfd.readouterr()
-        assert run(["forecast", "--state", str(state), *arguments]) == 2
-        assert said in capfd.readouterr().err
-    given = ["submit", "--state", str(state), "--name", "late", "--max-nodes", "2", "--deadline"]
-    assert run([*given, "soon", "--", "true"]) == 2, "nothing is submitted"
-    assert run([*given, "2100-01-01", "--", "true"]) == 0, "the submission stands"
-    assert "note: submitted; no forecast: " in capfd.readouterr().err
+        assert said in complaint(bftrainer("forecast", "--state", state, *arguments))
+    given = ["submit", "--state", state, "--name", "late", "--max-nodes", 2, "--deadline"]
+    assert "'soon' is not ISO 8601" in complaint(bftrainer(*given, "soon", "--", "true"))
+    ended = executed(*given, "2100-01-01", "--", "true")
+    assert "note: submitted; no forecast: " in ended.err

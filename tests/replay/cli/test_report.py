@@ -20,6 +20,7 @@ import pytest
 from browser import Browser
 from command_line import Ended, bftrainer, complaint
 from matplotlib import image
+from replay.commands import executed
 
 from bftrainer_replay.report.figures import read_figures
 from bftrainer_replay.report.top import DELAYS_S, PLAIN_DELAYS_S
@@ -58,9 +59,8 @@ def without_spans(page: str) -> str:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     folder = tmp_path_factory.mktemp("report")
     log = folder / "log.csv.gz"
-    assert bftrainer("replay", "generate", "--nodes", 64, "--days", 0.5, "--out", log).status == 0
-    ended = bftrainer("replay", "report", log, "--out", folder / "out", "--jobs", 1)
-    assert ended.status == 0, ended
+    executed("replay", "generate", "--nodes", 64, "--days", 0.5, "--out", log)
+    ended = executed("replay", "report", log, "--out", folder / "out", "--jobs", 1)
     return folder, ended
 
 
@@ -68,7 +68,6 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
     folder, ended = made
     text = (folder / "out" / "report.html").read_text()
     announced = re.search(r"^(\d+) replays, on 1 core$", ended.err, re.MULTILINE)
-    assert announced is not None
     assert len(text) < 5e6
     told = [json.loads(path.read_text()) for path in (folder / "out" / "cells").iterdir()]
     assert [each["kind"] for each in told].count("pool") == 1
@@ -135,7 +134,6 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     used = sum(float(row["in_training"]) for row in timeline) / sum(float(row["idle"]) for row in timeline)
     sentence, idle_box, training_box, plain_box, wait_box, *_ = ended.out.splitlines()
     share = re.match(r"Idle: ([\d.]+)% of all node-hours: ([\d,]+) a month\. ([\d.]+) nodes on average", idle_box)
-    assert share is not None
     assert float(share[1]) == pytest.approx(100 * node_s / span_s / 64, abs=0.06)
     assert float(share[2].replace(",", "")) == pytest.approx(node_s / 3600 * 30 * 86400 / span_s, rel=0.006)
     assert float(share[3]) == pytest.approx(node_s / span_s, rel=0.006)
@@ -144,7 +142,6 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
         r"10 elastic trainings: ([\d.]+)% of the idle node-hours become work: ([\d,]+) a month\. Trainings hold ([\d.]+)%",
         training_box,
     )
-    assert trained is not None
     assert float(trained[1]) == pytest.approx(100 * work, abs=0.6)
     assert float(trained[2].replace(",", "")) == pytest.approx(work * node_s / 3600 * 30 * 86400 / span_s, rel=0.01)
     assert float(trained[3]) == pytest.approx(100 * used, abs=0.6)
@@ -162,7 +159,6 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     )
     numbers = {int(row["at once"]): row for row in data(folder / "out", "top-numbers")}
     alike = re.match(r"Plain one-node jobs instead: ([\d.]+)%.* with 10 at once", plain_box)
-    assert alike is not None
     assert float(alike[1]) == pytest.approx(float(numbers[10]["plain one-node jobs (%)"]), abs=0.6)
     assert float(numbers[10]["trainings (%)"]) == pytest.approx(100 * work, abs=0.06)
     assert wait_box.startswith("Longer wait, main queue: 0.06–0.3 s")  # noqa: RUF001  # a dash
@@ -171,7 +167,6 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
         r"In a month, jobs take nodes from training ([\d,]+) times; each stops a training for 11 to 13 s",
         ended.out,
     )
-    assert preempted is not None
     counted = int(data(folder / "out", "replays")[0]["preempted"])
     assert float(preempted[1].replace(",", "")) == pytest.approx(counted * 30 * 86400 / span_s, rel=0.006)
     above = (
@@ -270,8 +265,7 @@ def test_an_outage_is_in_no_share_anywhere_and_a_queue_is_judged(tmp_path: Path)
 
 def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
     half_hours(tmp_path / "sacct.txt", range(40))
-    ended = bftrainer("replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1)
-    assert ended.status == 0, ended
+    ended = executed("replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1)
     rows = data(tmp_path / "out", "assumptions")
     told = [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")]
     assert told
@@ -422,7 +416,6 @@ def test_the_top_of_the_page_prints_on_one_sheet(
     browser.evaluate("document.querySelector('.rows dd').append(' and as many words as Mira has'.repeat(16))")
     told = browser.call("Page.printToPDF", paperWidth=wide, paperHeight=high, printBackground=True)
     sheets = re.search(rb"/Type /Pages\s[^>]*/Count (\d+)", base64.b64decode(told["data"]))
-    assert sheets is not None
     assert int(sheets[1]) == 1
 
 
@@ -448,11 +441,10 @@ def test_a_title_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[Path, En
     page = (made[0] / "out" / "report.html").read_text()
     assert "six V100 GPUs each" in page.partition('<details class="appendix">')[0]
     (tmp_path / "curves.csv").write_text("model,node_type,nodes_1,nodes_2\ndigits,4 A100 GPUs,100,190\n")
-    ended = bftrainer(
+    executed(
         "replay", "report", made[0] / "log.csv.gz", "--hours", 2, "--out", tmp_path / "out", "--jobs", 1,
         "--curves", tmp_path / "curves.csv", "--title", "Idle <nodes>",
     )  # fmt: skip
-    assert ended.status == 0, ended
     page = (tmp_path / "out" / "report.html").read_text()
     above = without_spans(page.partition('<details class="appendix">')[0])
     assert '<p class="about">Idle &lt;nodes&gt; · ' in above

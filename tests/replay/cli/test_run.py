@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from command_line import bftrainer, complaint
 from patience import PATIENCE
+from replay.commands import executed
 
 LOG = """time,joined,left
 2021-01-01T00:00:00,n1 n2 n3 n4 n5 n6,
@@ -41,8 +42,7 @@ NUMBERS = [
 def inputs(tmp_path: Path) -> tuple[Path, Path]:
     log, trainers = tmp_path / "log.csv", tmp_path / "trainers.csv"
     log.write_text(LOG)
-    made = bftrainer("replay", "workload", "hpo", "--count", 30, "--spacing-s", 60, "--out", trainers)
-    assert made.status == 0, made
+    executed("replay", "workload", "hpo", "--count", 30, "--spacing-s", 60, "--out", trainers)
     return log, trainers
 
 
@@ -80,8 +80,7 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     for row in decisions:
         counts = [int(cell.rpartition(":")[2]) for cell in row["counts"].split()]
         assert sum(counts) == int(row["used_nodes"]) <= int(row["pool_nodes"])
-    for name in ("timeline.png",):
-        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "out" / "timeline.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_no_set_order_decides_anything(inputs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -143,8 +142,7 @@ def test_work_that_runs_out_is_said(inputs: tuple[Path, Path], tmp_path: Path) -
 
 def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     bftrainer("replay", "workload", "hpo", "--count", 3, "--start", "2031-01-01", "--out", inputs[1])
-    ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out", "--json")
-    assert ended.status == 0
+    ended = executed("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out", "--json")
     assert ended.err.startswith("note: no trainer is submitted in the window")
     assert json.loads(ended.out)["efficiency"] is None
 

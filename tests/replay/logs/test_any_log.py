@@ -58,8 +58,6 @@ def test_several_files_are_one_log(tmp_path: Path, files: tuple[list[str], ...])
     found, whole = opened(tmp_path, *(HEAD + "".join(rows) for rows in files)), read(tmp_path, WHOLE)
     assert changes(found) == changes(whole)
     queue, expected = found.log.queue, whole.log.queue
-    assert queue is not None
-    assert expected is not None
     until_s = [
         min(end, start) if start == start else end for start, end in zip(queue.start_s[:], queue.end_s[:], strict=True)
     ]
@@ -155,8 +153,6 @@ def test_what_nodes_have_and_never_used(tmp_path: Path, tres: str) -> None:
         read(tmp_path, WHOLE).log.site.nodes,
         read(tmp_path, WHOLE, node_info=tmp_path / "nodes").log.site.nodes,
     )
-    assert guessed is not None
-    assert told is not None
     assert (guessed.devices["gpu"].tolist(), guessed.is_told) == ([1.0] * 4, False)
     assert (told.devices["gpu"].tolist(), told.cores.tolist(), told.is_told) == ([8.0] * 4, [16.0] * 4, True)
     (tmp_path / "nodes").write_text(NODE.format(9, tres))
@@ -170,7 +166,6 @@ def test_jobs_that_start_after_the_end_of_the_span_share_no_node(tmp_path: Path)
         job(number).replace(f"2026-02-{number:02d}T00:00:00", "2026-02-05T00:00:00") for number in range(6, 26)
     )
     facts = read(tmp_path, HEAD + "".join(MONTH[:5]) + late).log.site.nodes
-    assert facts is not None
     assert facts.jobs_per_busy_node == pytest.approx(1.0)
 
 

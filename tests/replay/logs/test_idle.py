@@ -151,13 +151,11 @@ def test_columns_that_most_jobs_lack_are_as_long_as_the_others() -> None:
     assert [str(limit) for limit in table.limit_s[:].tolist()] == ["nan", "nan", "60.0", "nan"]
     assert table.use.tolist() == [0, 0, 1, 0]
     queue = queue_of(table, frozenset(), GENERIC)
-    assert queue is not None
     assert queue.eligible_s[:].tolist() == [1, 3, 4, 5]
     plain = JobRows()
     for submit_s in (2, 1):
         plain.add(submit_s, submit_s, 10.0, 20.0, 1, plain.ids(["a"]))
     queue = queue_of(plain.table(), frozenset(), GENERIC)
-    assert queue is not None
     assert queue.eligible_s[:].tolist() == [1, 2]  # one array is put in order once
     assert np.isnan(queue.limit_s[:]).all()
 

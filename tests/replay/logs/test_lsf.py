@@ -40,7 +40,6 @@ def test_job_finish(tmp_path: Path) -> None:
     found = read(tmp_path, "\n".join([*JOBS, record(T + 300, T + 300, T + 900, ["4*h3"])]) + "\n")
     assert changes(found) == [(0, ["h1"], []), (100, ["h2", "h3"], []), (200, [], [])]
     assert totals(found) == (4, 4, 0, 0)
-    assert found.log.queue is not None
     assert found.log.queue.nodes.tolist() == [1, 2, 2, 1]
 
 
@@ -50,7 +49,6 @@ def test_other_records_are_counted_and_jobs_that_never_started_wait(tmp_path: Pa
     found = read(tmp_path, "\n".join([*JOBS, other, never, record(T + 800, T + 800, T + 900, ["4*h3"])]) + "\n")
     assert totals(found) == (6, 5, 1, 0)
     assert "1 EVENT_ADRSV_FINISH records" in found.totals[0]
-    assert found.log.queue is not None
     assert 4 in found.log.queue.nodes.tolist()  # 16 slots over 4 a host
     assert any("never started" in remark and "4 per node (the most frequent" in remark for remark in found.remarks)
 
@@ -114,7 +112,6 @@ def test_paragraphs_of_bhist_and_bacct(tmp_path: Path) -> None:
     assert totals(found) == (4, 4, 0, 0)
     assert format_time(found.log.events[0].at_s) == "2020-10-14T20:10:00"
     assert changes(found) == [(0, ["h1", "h2"], []), (600, [], ["h1"]), (1200, ["h1"], []), (1260, [], [])]
-    assert found.log.queue is not None
     assert sorted(found.log.queue.nodes.tolist()) == [1, 1, 2, 2]
 
 
@@ -134,7 +131,6 @@ def test_real_records(tmp_path: Path) -> None:
     with tarfile.open(data_file("slurm-formats/scheduler-output-samples.tar.gz")) as archive:
         name = next(each for each in archive.getnames() if each.endswith("xdmod-shredder-lsf/accounting-logs.log"))
         content = archive.extractfile(name)
-        assert content is not None
         data = content.read()
     found = read(tmp_path, data, skip_bad=True)
     read_, used, _, skipped = totals(found)

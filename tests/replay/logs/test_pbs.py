@@ -78,7 +78,6 @@ def test_starts_without_an_end_still_run_and_reruns_end_a_run(tmp_path: Path) ->
         (450, [], []),
     ]
     assert totals(found) == (9, 7, 2, 0)
-    assert found.log.queue is not None
     assert 4 in found.log.queue.nodes.tolist()
 
 
@@ -124,7 +123,6 @@ def test_real_pbs_lines(tmp_path: Path) -> None:
     with tarfile.open(data_file("slurm-formats/scheduler-output-samples.tar.gz")) as archive:
         name = next(each for each in archive.getnames() if each.endswith("xdmod-shredder-pbs/accounting-logs.log"))
         content = archive.extractfile(name)
-        assert content is not None
         data = content.read()
     with pytest.raises(InputFileError, match="log:6: the job ran, but has no exec_host"):
         read(tmp_path, data)
@@ -169,7 +167,6 @@ def test_what_a_pbs_log_lacks_is_said_in_the_words_of_pbs(tmp_path: Path) -> Non
     waits = ended("2", T, T + 500, T + 600, "h1/0+h2/0", 2)
     window = cut(read(tmp_path, ended("1", T, T, T + 500, "h1/0", 1) + waits + LAST).log)
     found = idle_causes(window)
-    assert found is not None
     assert "queues (queue)" not in found.not_judged
     assert "time limits (Resource_List.walltime)" in found.not_judged
     assert found.text(IdleCause.PARTITION) == "the jobs that wait are for other queues"

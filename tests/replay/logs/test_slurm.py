@@ -49,7 +49,6 @@ def test_idle_nodes_and_the_queue(tmp_path: Path) -> None:
     assert names == IDLE
     assert totals(found) == (4, 4, 0, 0)
     queue = found.log.queue
-    assert queue is not None
     assert queue.nodes.tolist() == [1, 2, 3, 1]
     assert (queue.start_s[:] - queue.eligible_s[:]).tolist() == [0, 0, 7200, 0]
     assert found.log.note == ""
@@ -86,7 +85,6 @@ def test_steps_arrays_het_jobs_and_jobs_that_never_ran(tmp_path: Path) -> None:
     )
     assert totals(found) == (12, 9, 3, 0)
     assert "2 steps" in found.totals[0]
-    assert found.log.queue is not None
     assert sum(math.isnan(start) for start in found.log.queue.start_s[:]) == 5
     assert set(found.log.nodes()) == {"cn1", "cn2", "cn3", "cn4", "cn5", "cn6"}
 
@@ -94,7 +92,6 @@ def test_steps_arrays_het_jobs_and_jobs_that_never_ran(tmp_path: Path) -> None:
 def test_a_job_that_was_never_eligible_never_waits(tmp_path: Path) -> None:
     held = f"4|{DAY}00:00:00|Unknown|Unknown|Unknown|1|None assigned|PENDING"
     queue = read(tmp_path, with_end(*THREE, held)).log.queue
-    assert queue is not None
     assert queue.eligible_s[:][-1] == math.inf
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import bftrainer
 from data import data_file
+from replay.commands import executed
 
 PAGE = Path(__file__).parents[3] / "docs" / "site-logs.md"
 FOLDERS = {
@@ -61,8 +62,7 @@ def test_the_table_is_there() -> None:
 def test_the_commands_of_the_docs_give_its_numbers(command: str, cells: str) -> None:
     log, *options = command.split()
     key = next(each for each in FOLDERS if log.startswith(each))
-    ended = bftrainer("replay", "characterize", data_file(f"{FOLDERS[key]}/{log}"), *options, "--json")
-    assert ended.status == 0, ended.err
+    ended = executed("replay", "characterize", data_file(f"{FOLDERS[key]}/{log}"), *options, "--json")
     found = json.loads(ended.out)
     rates = [found[f"{name}_per_h"] for name in ("increases", "decreases", "joins", "leaves")]
     shares = found["idle_while_shares"]

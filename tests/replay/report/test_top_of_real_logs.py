@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import bftrainer
 from data import data_file
 from log_sums import each_node_once, idle_node_s, jobs_of, listed_idle_node_s, seconds
+from replay.commands import executed
 
 SUMMIT = "summit-2021-02/summit-2021-02-events.csv.gz"
 THUNDER = "pwa-swf/LLNL-Thunder-2007-1.1-cln.swf.gz"  # every job starts as it is submitted
@@ -43,14 +43,12 @@ OPTIONS = {SUMMIT: ("--machine-nodes", 4734), WAGAP: ("--skip-bad",)}
 @functools.cache
 def characterized(log: str) -> tuple[dict[str, Any], str]:
     """Its result and its notes."""
-    ended = bftrainer("replay", "characterize", data_file(log), *OPTIONS.get(log, ()), "--json")
-    assert ended.status == 0, ended
+    ended = executed("replay", "characterize", data_file(log), *OPTIONS.get(log, ()), "--json")
     return json.loads(ended.out), ended.err
 
 
 def period(notes: str) -> tuple[float, float]:
     found = re.search(r"using (\S+) \.\. (\S+) UTC", notes)
-    assert found is not None
     return seconds(found[1]), seconds(found[2])
 
 
@@ -204,21 +202,18 @@ def test_what_training_uses_and_gains(log: str, tmp_path: Path) -> None:
         curves = {row[0].lower()[:6]: [float(cell) for cell in row[1:]] for row in list(csv.reader(file))[1:]}
     table_file = tmp_path / "t.csv"
     many = ("--count", 200, "--spacing-s", 0.001, "--start", begin)
-    made = bftrainer("replay", "workload", "diverse", *many, "--out", table_file)
-    assert made.status == 0, made
+    executed("replay", "workload", "diverse", *many, "--out", table_file)
     table = {row["job"]: row for row in csv.DictReader(table_file.read_text().splitlines())}
     trainers = ("--trainers", table_file, "--max-parallel", PLACES)
     where = (*OPTIONS.get(log, ()), "--start", begin, "--hours", hours, *trainers)
     found = []
     for policy in ("bftrainer", "equal-share"):
-        ended = bftrainer(
+        ended = executed(
             "replay", "run", "--log", data_file(log), *where, "--policy", policy, "--out", tmp_path / policy
         )
-        assert ended.status == 0, ended
         found.append(work_of(tmp_path / policy, table, curves, seconds(begin) + 3600 * hours))
     check_equal_shares(tmp_path / "equal-share", seconds(begin) + 1)
-    ended = bftrainer("replay", "report", data_file(log), *where, "--jobs", 1, "--out", tmp_path / "out")
-    assert ended.status == 0, ended
+    ended = executed("replay", "report", data_file(log), *where, "--jobs", 1, "--out", tmp_path / "out")
     (idle, used, work), (_, _, equal) = found
     figures = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (figures["fillable_share"] is None) == (log in (SUMMIT, THUNDER))

@@ -1,57 +1,19 @@
-"""Bad traces and profiles are refused, in one line that names the file. (tests/fuzz mutates them.)"""
+"""``bftrainer replay trace``: tables of trainers, what is printed of them, what is refused. (tests/fuzz mutates the files.)"""
 
 from __future__ import annotations
 
-import gzip
 import io
 import tarfile
-import tempfile
 from pathlib import Path
 
 import pytest
 from command_line import bftrainer
 from data import data_file
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from replay.commands import executed
 from trace_examples import GAVEL, PHILLY, POLLUX, sia
 
 from bftrainer.errors import InputFileError
-from bftrainer_papers.traces.arrivals import read_trace
-from bftrainer_papers.traces.profiles import Profile, ProfilePoint, read_profiles
-from bftrainer_papers.traces.scaling import scaling_of
-from bftrainer_papers.traces.trainers import TraceSelection, trainers_of
-
-_SETTINGS = settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
-
-
-BROKEN = {
-    "empty": b"",
-    "blank": b"\n\n\n",
-    "binary": bytes(range(256)) * 64,
-    "zeros": bytes(100_000),
-    "utf-16": PHILLY.encode("utf-16"),
-    "a line of ten million": b"7" * 10_000_000,
-    "truncated gzip": gzip.compress(PHILLY.encode() * 50)[:-20],
-    "deep JSON": b'{"a":' * 100_000,
-    "a long number": b'{"v100": {"(\'A3C\', 1)": {"null": ' + b"9" * 10_000 + b"}}}",
-    "a list": b"[1, 2]",
-    "an archive of nothing": bytes(257) + b"ustar\x0000" + bytes(10_000),
-}
-
-
-@pytest.mark.parametrize("kind", BROKEN)
-def test_broken_files_are_refused(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(BROKEN[kind])
-    for read in (read_trace, read_profiles):
-        with pytest.raises(InputFileError) as refusal:
-            read(path)
-        assert str(path) in refusal.value.where
-        assert len(str(refusal.value)) < 1000
-    with pytest.raises(InputFileError, match="cannot be read: No such file"):
-        read_trace(tmp_path / "none")
+from bftrainer_papers.traces.profiles import read_profiles
 
 
 def test_an_archive_that_would_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,29 +28,6 @@ def test_an_archive_that_would_not_fit(tmp_path: Path, monkeypatch: pytest.Monke
         read_profiles(path)
 
 
-@_SETTINGS
-@given(
-    st.lists(st.tuples(st.integers(1, 64), st.floats(0.001, 1e6)), min_size=1, max_size=8, unique_by=lambda p: p[0]),
-    st.integers(1, 8),
-    st.integers(0, 5),
-)
-def test_every_profile_makes_trainers_of_every_job(
-    points: list[tuple[int, float]], gpus_per_node: int, seed: int
-) -> None:
-    measured = Profile("m", "hw", [ProfilePoint(gpus, 0, 1, rate) for gpus, rate in points])
-    found = scaling_of(measured, gpus_per_node, extrapolate_to=16)
-    if found is None:
-        assert max(gpus for gpus, _ in points) < gpus_per_node
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "trace").write_text(PHILLY)
-        arrivals = trainers_of(read_trace(Path(folder) / "trace"), [found], TraceSelection(seed=seed))
-    assert len(arrivals) == 3
-
-
-# --- ``bftrainer replay trace``: tables of trainers, what is printed of them, what is refused
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     (tmp_path / "philly.csv").write_text(PHILLY)
@@ -98,8 +37,7 @@ def files(tmp_path: Path) -> list[str]:
 def test_a_trace_becomes_trainers_and_curves_that_a_replay_takes(tmp_path: Path, files: list[str]) -> None:
     out, log = tmp_path / "trainers.csv", tmp_path / "log.csv.gz"
     made = ["replay", "trace", *files, "--gpus-per-node", "4", "--seed", "2"]
-    ended = bftrainer(*made, "--start", "2021-01-01T00:00:00", "--out", out)
-    assert ended.status == 0, ended
+    ended = executed(*made, "--start", "2021-01-01T00:00:00", "--out", out)
     assert ended.out.splitlines() == [
         f"{tmp_path}/trainers.curves.csv: 2 curves; use this file as --curves together with --trainers {out}",
         f"{out}: 3 trainers (trace), first submission at 2021-01-01T00:00:00",
@@ -111,10 +49,10 @@ def test_a_trace_becomes_trainers_and_curves_that_a_replay_takes(tmp_path: Path,
     )
     assert notes[1].endswith("4 records read, 3 used, 1 ignored (1 with too short a run time), 0 skipped as bad")
     first = out.read_bytes()
-    assert bftrainer(*made, "--start", "2021-01-01T00:00:00", "--out", out).status == 0
+    executed(*made, "--start", "2021-01-01T00:00:00", "--out", out)
     assert out.read_bytes() == first
-    assert bftrainer("replay", "generate", "--nodes", 16, "--days", 1, "--out", log).status == 0
-    ended = bftrainer(
+    executed("replay", "generate", "--nodes", 16, "--days", 1, "--out", log)
+    ended = executed(
         "replay",
         "run",
         "--log",
@@ -126,17 +64,15 @@ def test_a_trace_becomes_trainers_and_curves_that_a_replay_takes(tmp_path: Path,
         "--out",
         tmp_path,
     )
-    assert ended.status == 0, ended.err
 
 
 def test_a_trace_keeps_its_own_time_and_curves_say_what_they_are(tmp_path: Path) -> None:
     (tmp_path / "philly.csv").write_text(PHILLY)
     (tmp_path / "gavel.json").write_text(GAVEL)
-    ended = bftrainer(
+    ended = executed(
         "replay", "trace", "--arrivals", tmp_path / "philly.csv", "--curves", tmp_path / "gavel.json",
         "--hardware", "v100", "--models", "resnet-50-bs64", "--extrapolate-to", 16, "--out", tmp_path / "t.csv",
     )  # fmt: skip
-    assert ended.status == 0, ended
     assert "first submission at 2017-10-09T06:00:00" in ended.out
     assert "6 measurements read, 1 of them 0; 3 combinations of model and hardware, 1 used" in ended.err
     assert "3 trainers, 1 to 16 nodes, batch size 64; extrapolated from 8 to 16 nodes" in ended.err
@@ -146,6 +82,7 @@ def test_a_trace_keeps_its_own_time_and_curves_say_what_they_are(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (["--arrivals", "none.csv"], "none.csv: cannot be read: No such file"),
         (["--hardware", "awx"], "unknown hardware 'awx', did you mean 'aws'?"),
         (["--models", "bret"], "unknown model 'bret', did you mean 'bert'?"),
         (["--shape", "round"], "'round' is not one of 'measured', 'monotone', 'concave'"),
@@ -177,12 +114,11 @@ def test_a_trace_without_durations(tmp_path: Path, files: list[str]) -> None:
 @pytest.mark.data
 def test_the_worked_example_of_the_documentation(tmp_path: Path) -> None:
     """The command of docs/workloads.md."""
-    ended = bftrainer(
+    ended = executed(
         "replay", "trace", "--arrivals", data_file("dl-job-arrivals/sia_philly.csv.gz"), "--from",
         "2017-10-09", "--hours", 168, "--least-s", 600, "--curves", data_file("dl-throughput-profiles/sia-traces.tar.gz"),
         "--hardware", "aws", "--gpus-per-node", 4, "--start", "2021-01-01T00:00:00", "--out", tmp_path / "trainers.csv",
     )  # fmt: skip
-    assert ended.status == 0, ended
     assert "82,247 records read, 11,034 used, 71,213 ignored" in ended.err
     assert "23,444 measurements read; 38 combinations of model and hardware, 6 used" in ended.err
     assert "11034 trainers (trace)" in ended.out
