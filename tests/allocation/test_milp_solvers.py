@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import subprocess
-import sys
 
 import gurobipy
 import highspy
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 import random_problems
 from fakes import FakeGurobipy, highspy_that_ends_with
-from patience import PATIENCE
+from ran import python
 
 from bftrainer.allocation.check import checked
 from bftrainer.allocation.exact import Exact
@@ -42,9 +40,7 @@ def test_a_solver_prints_nothing(solver: str) -> None:
         "demand = TrainerDemand('t', Curve((1, 10), (10.0, 100.0)), 2, 10, 1.0, 1.0, 3)\n"
         f"assert build_allocator({solver!r}, 10.0).solve(Problem(10, 120.0, (demand,))).counts == (10,)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", solve], capture_output=True, text=True, timeout=60 * PATIENCE, check=False
-    )
+    done = python("-c", solve)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

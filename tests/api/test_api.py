@@ -6,13 +6,11 @@ import ast
 import inspect
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from patience import PATIENCE
+from ran import python
 
 import bftrainer
 from bftrainer import api
@@ -53,9 +51,7 @@ def test_the_package_has_these_names_and_imports_them_late() -> None:
         "import sys, bftrainer; from bftrainer import progress; slow = {'pydantic', 'numpy', 'sqlite3', 'bftrainer.client'}; "
         "print(sorted(slow & set(sys.modules))); bftrainer.submit; print('bftrainer.client.public' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60 * PATIENCE
-    )
+    done = python("-c", program, check=True)
     assert done.stdout.split("\n")[:2] == ["[]", "True"]
     with pytest.raises(AttributeError, match="has no attribute 'sumbit'"):
         bftrainer.sumbit  # noqa: B018
@@ -105,9 +101,7 @@ def test_types_are_complete_for_a_script_and_the_policy_of_the_docs_checked_stri
     policy.with_name("script.py").write_text(SCRIPT)
     # mypy wants to see the sources of an editable installation, which it does not find through an import hook.
     sources = os.pathsep.join(map(str, (ROOT, ROOT / "adapters", ROOT / "replay")))
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, policy.name, "script.py"],
-        cwd=policy.parent, capture_output=True, text=True, check=False, timeout=300 * PATIENCE,
-        env={**os.environ, "MYPYPATH": sources, "MYPY_CACHE_DIR": os.devnull},
-    )  # fmt: skip
+    env = os.environ | {"MYPYPATH": sources, "MYPY_CACHE_DIR": os.devnull}
+    strictly = ("-m", "mypy", "--strict", "--config-file", os.devnull)
+    done = python(*strictly, policy.name, "script.py", limit_s=300, cwd=policy.parent, env=env)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import click
 import pytest
 from click.shell_completion import ShellComplete
-from patience import PATIENCE
+from ran import python
 
 from bftrainer.cli import choices
 from bftrainer.cli.main import bftrainer
@@ -55,10 +54,7 @@ def package(folder: Path, table: str, target: str = "their_table:TABLE") -> dict
 
 
 def run(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "bftrainer", *arguments], env=env, capture_output=True, text=True, check=False,
-        timeout=60 * PATIENCE,
-    )  # fmt: skip
+    return python("-m", "bftrainer", *arguments, env=env)
 
 
 def test_another_package_adds_groups_and_commands(tmp_path: Path) -> None:
@@ -114,11 +110,8 @@ def test_a_broken_table_costs_a_warning(tmp_path: Path, table: str, target: str,
 
 
 def test_help_imports_no_command() -> None:
-    loaded = subprocess.run(
-        [sys.executable, "-c",
-         "import sys; from bftrainer.cli.main import run; run(['--help']); print(*sys.modules, file=sys.stderr)"],
-        capture_output=True, text=True, check=True, timeout=60 * PATIENCE,
-    ).stderr.split()  # fmt: skip
+    script = "import sys; from bftrainer.cli.main import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+    loaded = python("-c", script, check=True).stderr.split()
     assert not {"numpy", "pydantic", "rich", "matplotlib", "sqlite3"} & set(loaded)
     ours = {name for name in loaded if name.startswith("bftrainer")}
     assert ours == {

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from patience import PATIENCE
+from ran import python
 
 from bftrainer.allocation.gurobi import find_license
 from bftrainer.cli.doctor.command import doctor
@@ -40,13 +38,7 @@ sys.exit(run(["doctor", *sys.argv[2:]]))
 
 def doctor_without(*packages: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """Exit status and the checks by name."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, ",".join(packages), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=60 * PATIENCE,
-        check=False,
-    )
+    done = python("-c", WITHOUT, ",".join(packages), "--json")
     assert done.stderr == ""
     report = json.loads(done.stdout)
     assert report["ok"] is (done.returncode == 0)
@@ -106,13 +98,7 @@ def test_what_is_missing_is_told_with_what_to_install(
 
 
 def test_lines_name_the_remedy_below() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, "gurobipy,matplotlib"],
-        capture_output=True,
-        text=True,
-        timeout=60 * PATIENCE,
-        check=False,
-    )
+    done = python("-c", WITHOUT, "gurobipy,matplotlib")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     broken = next(i for i, line in enumerate(lines) if " matplotlib " in line)

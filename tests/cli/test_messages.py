@@ -37,6 +37,14 @@ def submitted(tmp_path: Path, launcher: str, *command: str, config: str = "", te
     return (complaint(ended) or "") if ended.status else "", ended.err
 
 
+def trains(tmp_path: Path, *nodes: str, **keys: object) -> House:
+    """A trainer ``a`` that may have all of these nodes."""
+    home = house(tmp_path / "state")
+    home.cluster.give(*nodes)
+    home.submit(spec("a", max_nodes=len(nodes), **keys))
+    return home
+
+
 @pytest.mark.parametrize(
     ("words", "missing"),
     [((), "--name and --max-nodes"), (("--name", "a"), "--max-nodes"), (("--max-gpus", 2), "--name")],
@@ -62,12 +70,9 @@ def test_a_launcher_within_a_launcher_is_refused(tmp_path: Path, launcher: str, 
     assert f"but launcher = '{launcher}' starts the workers itself" in ended
 
 
-def test_the_command_of_a_worker_is_not(tmp_path: Path) -> None:
-    assert submitted(tmp_path, "torchrun", "python", "train.py")[0] == ""
-
-
-def test_a_program_that_starts_its_own_workers_is_for_the_launcher_restart(tmp_path: Path) -> None:
-    assert submitted(tmp_path, "restart", "torchrun", "train.py")[0] == ""
+@pytest.mark.parametrize(("launcher", "program"), [("torchrun", "python"), ("restart", "torchrun")])
+def test_the_command_of_a_worker_is_not_nor_what_restart_starts(tmp_path: Path, launcher: str, program: str) -> None:
+    assert submitted(tmp_path, launcher, program, "train.py")[0] == ""
 
 
 def test_stock_horovodrun_is_refused_where_it_is_not_allowed(tmp_path: Path) -> None:
@@ -86,18 +91,14 @@ def test_environment_variables_are_strings(tmp_path: Path, value: str, shown: st
 
 
 def test_no_time_is_told_from_a_speed_that_nobody_knows(tmp_path: Path) -> None:
-    home = house(tmp_path / "state")
-    home.cluster.give("n1")
-    home.submit(spec("a", max_nodes=1, samples_total=72_000, samples_per_s=None))
+    home = trains(tmp_path, "n1", samples_total=72_000, samples_per_s=None)
     home.pilot(20)
     assert json.loads(bftrainer("list", "--json", "--state", home.path).out)["left_h"] is None
     assert not Reader(home.path, home.clock.now_s).look().estimates, "nor by top"
 
 
 def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
-    home = house(tmp_path / "state")
-    home.cluster.give("n1", "n2")
-    home.submit(spec("a", max_nodes=2, samples_total=72_000))
+    home = trains(tmp_path, "n1", "n2", samples_total=72_000)
     home.pilot(20)
     state = ("--state", home.path)
     (row,) = map(json.loads, bftrainer("list", "--json", *state).out.splitlines())
@@ -121,26 +122,17 @@ def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
     assert " 0/2 " in bftrainer("top", "--once", *state).out
 
 
-def test_usage_has_units(tmp_path: Path) -> None:
-    home = house(tmp_path / "state")
-    home.cluster.give("n1")
-    home.submit(spec("a", max_nodes=1))
-    home.pilot(10)
-    heading = bftrainer("usage", "--state", home.path).out.splitlines()[1]
-    assert all(f"{what} (node-hours)" in heading for what in ("held", "trained", "repeated", "stalled"))
-
-
 def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) -> None:
     """100 samples on two nodes, of which a checkpoint has 40, and 60 again: 60 of 160 samples were wasted."""
-    home = house(tmp_path / "state")
-    home.cluster.give("n1", "n2")
-    home.submit(spec("a", max_nodes=2))
+    home = trains(tmp_path, "n1", "n2")
     for at_s, samples in ((10, 50), (19.9, 100), (40, 40), (50, 100)):
         home.at(at_s, lambda samples=samples: home.launcher.progress("a", samples))
     home.at(20, lambda: [home.cluster.take(node) for node in ("n1", "n2")])
     home.at(30, lambda: home.cluster.give("n1", "n2"))
     home.pilot(52)
     state = ("--state", home.path)
+    heading = bftrainer("usage", *state).out.splitlines()[1]
+    assert all(f"{what} (node-hours)" in heading for what in ("held", "trained", "repeated", "stalled"))
     for of in (["usage"], ["show", "a"]):
         (row,) = map(json.loads, bftrainer(*of, "--json", *state).out.splitlines())
         assert row["repeated_node_h"] / (row["trained_node_h"] + row["repeated_node_h"]) == pytest.approx(60 / 160)
@@ -166,9 +158,7 @@ def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) ->
     ],
 )
 def test_a_remark_stays_after_the_end(tmp_path: Path, loss: float, samples: float, remark: str) -> None:
-    home = house(tmp_path / "state")
-    home.cluster.give("n1")
-    home.submit(spec("a", max_nodes=1, samples_total=1000.0))
+    home = trains(tmp_path, "n1", samples_total=1000.0)
     home.at(10, lambda: home.launcher.progress("a", samples, step=7, loss=loss))
     home.at(20, lambda: home.launcher.finish("a"))
     home.pilot(30)
@@ -192,9 +182,7 @@ CLI = Path(__file__).parents[2] / "bftrainer/cli"
 @pytest.fixture
 def home(tmp_path: Path) -> House:
     """A trainer whose log ends with terminal escapes, and a note about a file with such a name."""
-    home = house(tmp_path / "state")
-    home.cluster.give("n1")
-    home.submit(spec("a", max_nodes=1))
+    home = trains(tmp_path, "n1")
     home.at(10, lambda: home.launcher._end("a", Ending.FAILED, EVIL, (EVIL,)))
     home.pilot(12)
     with closing(home.store(writes=True)) as store:

@@ -9,18 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
+from ran import python
 
 TRAINER = 'name = "t"\ncommand = ["true"]\nmax_nodes = 2\nsamples_per_s = 10\n'
 
 
 def bftrainer(folder: Path, *arguments: str, most_bytes: int = -1, path: str = "") -> tuple[int, str]:
     """Status, and what is on stderr. ``most_bytes``: of a file, as on a full disk."""
-    found = subprocess.run(
-        [sys.executable, "-m", "bftrainer", *arguments],
-        cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60 * PATIENCE, check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, -1)),
-    )  # fmt: skip
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, -1))
+
+    environment = os.environ | {"PYTHONPATH": path}
+    found = python("-m", "bftrainer", *arguments, cwd=folder, env=environment, preexec_fn=limit)
     return found.returncode, found.stderr
 
 

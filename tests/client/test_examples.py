@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from live_machine import Machine, machine
 from patience import PATIENCE
+from ran import python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples" / "search"
@@ -38,15 +38,7 @@ def run(pilot: Machine, *argv: str) -> str:
         **os.environ, "BFTRAINER_STATE": str(pilot.state), "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(ROOT),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
-    ended = subprocess.run(
-        [sys.executable, *argv],
-        cwd=pilot.work,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    ended = python(*argv, limit_s=LIMIT_S, cwd=pilot.work, env=environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr + (pilot.work / "pilot.log").read_text()[-2000:]
     return ended.stdout
 

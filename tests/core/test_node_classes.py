@@ -151,11 +151,10 @@ def test_each_class_is_solved_by_itself() -> None:
 
 def test_a_class_without_nodes_is_waited_for() -> None:
     policy = build_policy("equal-share", SETTINGS)
-    state = through(policy, Event(0.0, (joined(cpu=NODES["cpu"]), TrainerSubmitted(trainer("t", node_class="a100")))))
-    assert state.active[0].nodes == frozenset()
-    event = Event(1.0, (joined(a100=NODES["a100"][:1]),))
-    before = observe(state, event)
-    assert adopt(before, decide(before, policy, event)).active[0].nodes == names("a100-0")
+    first = Event(0.0, (joined(cpu=NODES["cpu"]), TrainerSubmitted(trainer("t", node_class="a100"))))
+    assert through(policy, first).active[0].nodes == frozenset()
+    second = Event(1.0, (joined(a100=NODES["a100"][:1]),))
+    assert through(policy, first, second).active[0].nodes == names("a100-0")
 
 
 def part_of(state: State) -> dict[str, str]:
@@ -182,15 +181,13 @@ def test_without_a_name_it_goes_where_it_gains_most_and_stays_while_it_has_nodes
 
 def test_after_a_preemption_to_nothing_it_may_start_elsewhere_and_never_before() -> None:
     policy = build_policy("bftrainer", SETTINGS)
-    state = through(policy, Event(0.0, (joined(a100=("a100-0",)), TrainerSubmitted(trainer("t", 4)))))
-    event = Event(10.0, (joined(cpu=NODES["cpu"]),))
-    before = observe(state, event)
-    state = adopt(before, decide(before, policy, event))
-    assert state.active[0].nodes == names("a100-0"), "no migration while it runs"
-    event = Event(20.0, (PoolChanged(left=names("a100-0")),))
-    before = observe(state, event)
-    state = adopt(before, decide(before, policy, event))
-    assert state.active[0].nodes == names(*NODES["cpu"][:4])
+    events = (
+        Event(0.0, (joined(a100=("a100-0",)), TrainerSubmitted(trainer("t", 4)))),
+        Event(10.0, (joined(cpu=NODES["cpu"]),)),
+        Event(20.0, (PoolChanged(left=names("a100-0")),)),
+    )
+    assert through(policy, *events[:2]).active[0].nodes == names("a100-0"), "no migration while it runs"
+    assert through(policy, *events).active[0].nodes == names(*NODES["cpu"][:4])
 
 
 def test_memories_are_kept_by_class_and_answers_are_one() -> None:

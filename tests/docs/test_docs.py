@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from patience import PATIENCE
+from ran import python, ran
 
 from bftrainer.cli.main import bftrainer as group
 
@@ -39,14 +39,7 @@ def test_the_quickstart_runs_as_written(tmp_path: Path) -> None:
     # What `make demo` does before: the environment is the one that runs this test.
     script = script.replace("make demo\n", "").replace("export PATH=$PWD/.venv/bin:$PATH\n", "")
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    ended = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300 * PATIENCE,
-    )
+    ended = ran("bash", "-euo", "pipefail", "-c", script, limit_s=300, cwd=tmp_path, env=environment)
     assert ended.returncode == 0, ended.stderr
     for name in (
         "idle/fragments.png",
@@ -122,8 +115,6 @@ def test_every_bench_can_be_imported_and_tells_its_use() -> None:
 def test_the_pilots_bench_runs_on_a_small_cluster() -> None:
     """It has the most stand-ins for our own ports."""
     size = ["--trainers", "3", "--nodes", "60", "--idle", "0.1", "--warm", "0", "--seconds", "2"]
-    ended = subprocess.run(
-        [sys.executable, "tests/bench/pilot.py", *size], text=True, capture_output=True, timeout=300, check=False
-    )
+    ended = python("tests/bench/pilot.py", *size, limit_s=100)
     assert "% of a core" in ended.stdout, ended.stderr
     assert ended.stderr == ""

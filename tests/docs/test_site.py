@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from browser import Browser
-from patience import PATIENCE
+from ran import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,15 +18,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120 * PATIENCE,
-        check=False,
-    )
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = python("-m", "mkdocs", "build", "--strict", "--site-dir", folder, limit_s=120, cwd=ROOT, env=quiet)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr, done.stderr
     return folder

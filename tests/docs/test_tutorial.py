@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
-from patience import PATIENCE
+from ran import ran
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "site-replay.md"
@@ -49,10 +48,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     said = {}
     for command in [*commands, f"{of_the_job_log} --out of-the-job-log"]:
-        ended = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=600 * PATIENCE,
-        )  # fmt: skip
+        ended = ran("bash", "-euo", "pipefail", "-c", command, limit_s=600, cwd=folder, env=os.environ | {"PATH": path})
         assert ended.returncode == 0, f"{command}: {ended.stderr}"
         said[command] = ended.stdout + ended.stderr
     return Followed(folder, said)

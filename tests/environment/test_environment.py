@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
+from ran import ran
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,20 +90,13 @@ def run(
         if not k.startswith(("PIP_", "PYTHON")) and k not in ("CI", "WITHOUT_HOROVOD")
     }
     offline = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PYTHON": sys.executable, "no_proxy": "127.0.0.1"}
-    return subprocess.run(
-        ["/bin/sh", str(project / ".ci" / script), *argv],
-        env={**clean, **offline, **environment},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=120 * PATIENCE,  # it makes an environment and installs into it
-        check=False,
-    )
+    environment = {**clean, **offline, **environment}
+    return ran("/bin/sh", project / ".ci" / script, *argv, limit_s=120, env=environment, cwd="/")
 
 
 def has_sample(project: Path) -> bool:
     python = project / ".venv" / "bin" / "python"
-    return subprocess.run([python, "-c", "import sample"], check=False, capture_output=True, cwd="/").returncode == 0
+    return ran(python, "-c", "import sample", cwd="/").returncode == 0
 
 
 def test_from_nothing_to_current_in_a_folder_with_blanks(project: Path) -> None:

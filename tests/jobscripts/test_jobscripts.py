@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
+from ran import ran
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
 
@@ -69,14 +69,7 @@ def make_bftrainer(folder: Path, status: int = 0) -> Path:
 
 
 def started(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", str(SCRIPTS / script), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=30 * PATIENCE,
-        check=False,
-    )
+    return ran("bash", SCRIPTS / script, *arguments, env=environment)
 
 
 def test_replay_passes_its_arguments_on_to_the_environment_that_is_named(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from live_machine import eventually
 from patience import PATIENCE
+from ran import ran
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
 LONG_S = 30.0 * PATIENCE
@@ -33,10 +34,7 @@ def environment(folder: Path, program: str) -> dict[str, str]:
 
 
 def supervise(script: Path, folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["bash", str(script), *arguments]
-    return subprocess.run(
-        command, env=environment(folder, program), capture_output=True, text=True, timeout=LONG_S, check=False
-    )
+    return ran("bash", script, *arguments, env=environment(folder, program))
 
 
 def starts(folder: Path) -> list[str]:
@@ -46,10 +44,7 @@ def starts(folder: Path) -> list[str]:
 
 def wait_for(folder: Path, lines: list[str]) -> None:
     """Until the fake has written just these lines."""
-    end = time.monotonic() + LONG_S
-    while starts(folder) != lines and time.monotonic() < end:
-        time.sleep(0.02)
-    assert starts(folder) == lines
+    eventually(lambda: starts(folder) == lines)
 
 
 @contextmanager

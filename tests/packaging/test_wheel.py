@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
+from ran import ran
 
 ROOT = Path(__file__).parents[2]
 # Top-level entries that a build may read. Copied, so that an untidy checkout cannot make the test pass or fail.
@@ -32,9 +31,7 @@ COMPLETIONS = (
 
 def run(*argv: str, cwd: Path, **env: str) -> str:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    done = subprocess.run(
-        argv, env=kept | env, cwd=cwd, capture_output=True, text=True, check=False, timeout=300 * PATIENCE
-    )
+    done = ran(*argv, limit_s=300, env=kept | env, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -123,13 +120,8 @@ def prefix(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = built.glob("*.whl")
     run(sys.executable, "-m", "venv", str(folder), cwd=folder.parent)
     # --no-compile: most modules of the dependencies are never imported here.
-    done = subprocess.run(
-        [folder / "bin" / "pip", "install", "--no-input", "--no-compile", "--disable-pip-version-check", wheel],
-        capture_output=True,
-        text=True,
-        timeout=300 * PATIENCE,
-        check=False,
-    )
+    options = ("--no-input", "--no-compile", "--disable-pip-version-check")
+    done = ran(folder / "bin" / "pip", "install", *options, wheel, limit_s=300)
     if done.returncode and not os.environ.get("CI"):
         pytest.skip(f"pip: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
@@ -150,7 +142,7 @@ def test_wheel_puts_man_pages_and_completions_where_they_are_looked_for(prefix: 
         assert (prefix / "share" / name).stat().st_size > 0
     if shutil.which("man") is not None:
         environment = {"PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
-        found = subprocess.run(["man", "-w", "bftrainer-replay-run"], env=environment, capture_output=True, text=True)
+        found = ran("man", "-w", "bftrainer-replay-run", env=environment)
         assert Path(found.stdout.strip()).resolve() == (prefix / "share/man/man1/bftrainer-replay-run.1").resolve()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import oracle_per_node
 import pytest
 from data import data_file
-from replay.windows import window
+from replay.windows import summit_log, window
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.domain.events import PoolChanged
@@ -28,7 +28,6 @@ from bftrainer_papers.bftrainer.tables import rank_correlation, runtime_table, t
 from bftrainer_papers.reproduction import PaperResult, ResultVerdict
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.generation.generate import generate
-from bftrainer_replay.logs.event_log import read_event_log
 from bftrainer_replay.logs.model import EventLog, PoolEvent, cut, cut_short
 from bftrainer_replay.logs.node_list import read_node_list
 from bftrainer_replay.sweep.result_files import ResultStore
@@ -231,13 +230,14 @@ def test_a_memo_is_kept_by_what_it_depends_on(tmp_path: Path) -> None:
 
 @pytest.mark.data
 def test_the_anchors_of_section_2_1_and_table_1() -> None:
-    log = read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
+    log = summit_log()
     nodes = read_node_list(data_file("summit-2021-02/summit-nodes-in-column-order.txt"))
     curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
     windows = experiments.windows_of(experiments.ExperimentSources(log, experiments.order_of(log, nodes), curves))
     all_ = characterize(windows["machine"])
     assert (all_.events, all_.joins, all_.leaves, all_.machine_nodes) == (22_883, 14_049, 10_573, 4_734)
-    assert round(all_.node_hours) == 137_639
+    assert (round(all_.node_hours), round(all_.eq_nodes)) == (137_639, 407)
+    assert (round(100 * all_.idle_share, 2), round(all_.per_hour(all_.events))) == (8.6, 68)
     ours = {
         "events": all_.events,
         "joins": all_.joins,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from live_house import house, spec
+from ran import python
 
 from bftrainer.domain.state import Active, State
 from bftrainer.errors import InvalidValueError, Reason
@@ -94,8 +94,7 @@ class Counting:
 
 
 def replayed(state: Path, cwd: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "bftrainer", "replay", "journal", str(state), *more]
-    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
+    return python("-m", "bftrainer", "replay", "journal", state, *more, cwd=cwd)
 
 
 def test_memories_of_another_packages_policy_are_read_where_the_policy_is(
@@ -123,8 +122,7 @@ def test_memories_of_another_packages_policy_are_read_where_the_policy_is(
     assert refused.returncode == 2
     assert f"allow it with --import {policy}" in refused.stderr
     # A command that does not look at memories needs no policy.
-    argv = [sys.executable, "-m", "bftrainer", "events", "--state", str(tmp_path / "state")]
-    shown = subprocess.run(argv, cwd="/", capture_output=True, text=True, check=True)
+    shown = python("-m", "bftrainer", "events", "--state", tmp_path / "state", cwd="/", check=True)
     assert "decision" in shown.stdout
 
 

@@ -6,8 +6,6 @@ import math
 import os
 import resource
 import sqlite3
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from dataclasses import replace
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from live_house import spec
+from ran import python
 
 from bftrainer.core.coordinator import decide, observe
 from bftrainer.domain.events import Event
@@ -201,9 +200,7 @@ registry.note(0.0, "after", "", "y")
 
 
 def test_a_full_disk_refuses_the_write_and_keeps_what_was_written(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=180
-    )
+    ended = python("-c", FULL, tmp_path, check=True)
     *written, refused = ended.stdout.splitlines()
     assert refused.startswith("refused")
     assert "cannot be written (note)" in refused

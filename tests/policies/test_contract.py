@@ -6,13 +6,12 @@ import itertools
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from core.test_loop_properties import POOL_POLICIES
-from patience import PATIENCE
+from ran import python
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.state import Decision, State
@@ -83,12 +82,9 @@ def test_a_name_with_blanks_is_found() -> None:
 
 
 def conformance(folder: Path, policy: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
-    return subprocess.run(
-        [*command, "bftrainer_replay.conformance.policy_contract", "--bftrainer-policy", policy],
-        cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
-        timeout=120 * PATIENCE,
-    )  # fmt: skip
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs")
+    what = ("bftrainer_replay.conformance.policy_contract", "--bftrainer-policy", policy)
+    return python(*command, *what, limit_s=120, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)})
 
 
 def test_the_policy_of_the_docs_passes_and_a_spoiled_one_fails(tmp_path: Path) -> None:

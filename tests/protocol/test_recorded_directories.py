@@ -188,40 +188,28 @@ def of_version(path: Path, version: int) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version, "a key of tomorrow": 1}))
 
 
-class Foreign:
-    """A driver of another version: a process that holds the lock, in whatever way ``driver.pid`` names it."""
-
-    def __init__(self, directory: TrainerDirectory) -> None:
-        lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        self.process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock,))
-        os.close(lock)
-        me = identify(self.process.pid)
-        ticks = int(me.started.partition("@")[0])
-        message = DriverPid(self.process.pid, ticks, socket.gethostname())
-        directory.driver_pid.unlink()
-        write_json(directory.driver_pid, message)
-        of_version(directory.driver_pid, VERSION + 1)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-
 @pytest.fixture
-def foreign(directory: TrainerDirectory) -> Iterator[Foreign]:
-    it = Foreign(directory)
-    yield it
-    it.end()
+def foreign(directory: TrainerDirectory) -> Iterator[subprocess.Popen[bytes]]:
+    """A driver of another version: a process that holds the lock, in whatever way ``driver.pid`` names it."""
+    lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock,))
+    os.close(lock)
+    ticks = int(identify(process.pid).started.partition("@")[0])
+    write_json(directory.driver_pid, DriverPid(process.pid, ticks, socket.gethostname()))
+    of_version(directory.driver_pid, VERSION + 1)
+    yield process
+    process.kill()
+    process.communicate()
 
 
 def test_a_driver_of_another_version_is_ended_and_fails_its_trainer(
-    directory: TrainerDirectory, foreign: Foreign
+    directory: TrainerDirectory, foreign: subprocess.Popen[bytes]
 ) -> None:
     """It is killed, since its pid and start time say that it is this process; then another may start."""
     launcher = DirectoryLauncher(directory.path.parent, SITE)
     assert launcher.look("t").alive
-    assert foreign.process.wait(60 * PATIENCE) == -signal.SIGKILL
+    assert foreign.wait(60 * PATIENCE) == -signal.SIGKILL
     view = launcher.look("t")
     assert (view.alive, view.ending) == (False, Ending.FAILED)
     assert f"driver.pid: version: expected {VERSION}, found {VERSION + 1}" in view.reason
@@ -229,7 +217,7 @@ def test_a_driver_of_another_version_is_ended_and_fails_its_trainer(
 
 
 def test_a_driver_of_another_version_that_cannot_be_told_is_waited_for(
-    directory: TrainerDirectory, foreign: Foreign
+    directory: TrainerDirectory, foreign: subprocess.Popen[bytes]
 ) -> None:
     """Its file names no process that can be verified: nobody is killed, and no second driver starts beside it."""
     path = directory.driver_pid
@@ -241,8 +229,9 @@ def test_a_driver_of_another_version_that_cannot_be_told_is_waited_for(
         assert "found 2" in view.reason
     launcher.start(check_table({"name": "t", "command": ["true"], "max_nodes": 1}, TrainerSpec, "test"), ())
     assert json.loads(path.read_text())["version"] == VERSION + 1, "no driver was started"
-    assert foreign.process.poll() is None
-    foreign.end()
+    assert foreign.poll() is None
+    foreign.kill()
+    foreign.wait()
     assert not launcher.look("t").alive
 
 

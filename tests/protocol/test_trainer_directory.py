@@ -95,17 +95,12 @@ def test_a_file_without_a_json_object_is_rejected(tmp_path: Path, content: str) 
         read_json(DriverSettings, TrainerDirectory(tmp_path).driver)
 
 
-@pytest.mark.parametrize(("content", "stop"), [(None, False), ("run", False), ("stop", True)])
-def test_control(tmp_path: Path, content: str | None, stop: bool) -> None:
-    if content is not None:
-        (tmp_path / "control").write_text(json.dumps({"version": 1, "request": content, "number": 1}))
-    assert is_stop_requested(TrainerDirectory(tmp_path).control) is stop
-
-
-def test_an_unknown_request_is_not_taken_for_run(tmp_path: Path) -> None:
-    (tmp_path / "control").write_text('{"version": 1, "request": "halt", "number": 1}')
+def test_without_a_request_nobody_stops_and_an_unknown_one_is_not_taken_for_run(tmp_path: Path) -> None:
+    control = TrainerDirectory(tmp_path).control
+    assert not is_stop_requested(control)
+    control.write_text('{"version": 1, "request": "halt", "number": 1}')
     with pytest.raises(InputFileError, match="'halt'"):
-        is_stop_requested(TrainerDirectory(tmp_path).control)
+        is_stop_requested(control)
 
 
 def test_incarnations_count_on(tmp_path: Path) -> None:

@@ -1,12 +1,16 @@
-"""Small logs of idle nodes."""
+"""Logs of idle nodes: small ones, and that of the authors of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
+from data import data_file
+
 from bftrainer.domain.events import PoolChanged
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
+from bftrainer_replay.logs.event_log import parse_time, read_event_log
+from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 
 
 def window(
@@ -19,3 +23,19 @@ def window(
         events.append(PoolEvent(at_s, PoolChanged(changed - pool, changed & pool)))
         pool ^= changed
     return LogWindow(0.0, end_s, frozenset(initial), tuple(events), nodes, "by hand", **more)
+
+
+@lru_cache(maxsize=1)
+def summit_log() -> EventLog:
+    return read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
+
+
+def summit_names() -> list[str]:
+    """The paper's 1,024 nodes."""
+    return data_file("summit-2021-02/summit-nodes-in-column-order.txt").read_text().split()[:1024]
+
+
+def summit_window(hours: float, **more: Any) -> LogWindow:
+    """From the beginning of the paper's week on."""
+    start_s = parse_time("2021-02-10T20:21:15")
+    return cut(summit_log(), start_s=start_s, end_s=start_s + hours * 3600, **more)

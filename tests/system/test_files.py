@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
+from ran import python
 
 from bftrainer.cli.doctor.shared_files import judge_mount
 from bftrainer.domain.checks import CheckStatus
@@ -48,8 +46,7 @@ def test_a_file_system_without_locks_is_one_line(tmp_path: Path) -> None:
     state.mkdir(mode=0o700)
     (state / "bftrainer.toml").write_text("[trace]\nlog = 'log.csv'\n[nodes]\nholder = 'trace'\n")
     (state / "log.csv").write_text("time,joined,left\n2021-01-01T00:00:00.000,n1,\n2021-01-01T01:00:00.000,,n1\n")
-    argv = [sys.executable, "-c", WITHOUT_LOCKS, "pilot", "--state", str(state)]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
+    ended = python("-c", WITHOUT_LOCKS, "pilot", "--state", state)
     assert ended.returncode == 2, ended.stderr
     assert ended.stderr == (
         f"bftrainer: {state}: cannot be locked (No locks available); expected a directory on a file system with locks (flock)\n"
@@ -70,8 +67,7 @@ for kind in (_Slurm, SlurmCalls, _Lsf):
 def test_variables_do_not_say_who_this_is() -> None:
     """``LOGNAME=root`` would turn the guard for PrivateData off."""
     liar = {"LOGNAME": "somebody", "USER": "somebody", "LNAME": "somebody", "USERNAME": "somebody"}
-    argv = [sys.executable, "-c", NAMES]
-    said = subprocess.run(argv, capture_output=True, text=True, env=os.environ | liar, check=True, timeout=120).stdout
+    said = python("-c", NAMES, env=os.environ | liar, check=True).stdout
     assert set(said.split()) == {pwd.getpwuid(os.getuid()).pw_name}
 
 

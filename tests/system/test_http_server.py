@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,20 +77,23 @@ class Served:
         return socket.create_connection(("127.0.0.1", self.number), timeout=60 * PATIENCE)
 
 
-def served_by(limits: Limits, echo: Echo) -> tuple[Served, PortServer]:
+@contextmanager
+def served_by(limits: Limits, echo: Echo) -> Iterator[Served]:
     listener = tcp_listener("127.0.0.1", 0, 1024)
     port = http_port(listener, echo, limits)
     server = PortServer("test", [port])
     server.start()
-    return Served(echo, port, listener.getsockname()[1]), server
+    try:
+        yield Served(echo, port, listener.getsockname()[1])
+    finally:
+        echo.go.set()
+        server.stop()
 
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    found, server = served_by(LIMITS, Echo())
-    yield found
-    found.echo.go.set()
-    server.stop()
+    with served_by(LIMITS, Echo()) as found:
+        yield found
 
 
 def until(what: object, seconds: float = 30.0) -> None:
@@ -167,8 +170,7 @@ def test_a_client_is_no_stranger_and_there_is_a_limit_for_clients_too(served: Se
 
 
 def test_bytes_that_trickle_in_do_not_extend_the_time() -> None:
-    found, server = served_by(Limits(request_s=0.5, body_bytes=100), Echo())
-    try:
+    with served_by(Limits(request_s=0.5, body_bytes=100), Echo()) as found:
         for head in (
             b"GET / HTTP/1.1\r\nX: ",
             b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nContent-Length: 90\r\n\r\n",
@@ -196,33 +198,24 @@ def test_bytes_that_trickle_in_do_not_extend_the_time() -> None:
         assert slow.is_alive(), "the time does not run while the process is busy with the request"
         found.echo.go.set()
         slow.join()
-    finally:
-        server.stop()
 
 
 def test_a_client_that_does_not_read_its_answer_is_hung_up_on() -> None:
-    found, server = served_by(Limits(request_s=0.5, body_bytes=50_000_000), Echo())
-    try:
-        with found.connect() as connection:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            body = b"x" * 20_000_000
-            connection.sendall(
-                b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-            )
-            until(lambda: found.port.clients == 1 or bool(found.echo.seen))
-            until(lambda: found.port.clients == 0)
-    finally:
-        server.stop()
+    with served_by(Limits(request_s=0.5, body_bytes=50_000_000), Echo()) as found, found.connect() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        body = b"x" * 20_000_000
+        connection.sendall(
+            b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        until(lambda: found.port.clients == 1 or bool(found.echo.seen))
+        until(lambda: found.port.clients == 0)
 
 
 def test_hosts_that_are_not_welcome_are_closed_without_a_byte() -> None:
-    found, server = served_by(LIMITS, Echo(hosts="192.0.2.1"))
-    try:
+    with served_by(LIMITS, Echo(hosts="192.0.2.1")) as found:
         with found.connect() as connection:
             assert hung_up(connection)
         assert found.port.strangers == {}
-    finally:
-        server.stop()
 
 
 def test_a_unix_socket_is_its_owners_even_below_a_long_path(tmp_path: Path) -> None:
@@ -259,8 +252,8 @@ import os, sys, time
 sys.path[:0] = sys.argv[1:]
 from test_http_server import Echo, served_by
 from bftrainer.system.listening_ports import Limits
-found, server = served_by(Limits(), Echo())
-print(found.number, flush=True)
+serving = served_by(Limits(), Echo())
+print(serving.__enter__().number, flush=True)
 for line in sys.stdin:  # each line: use ten descriptors, as a pilot does
     handles = [os.open("/proc/self/stat", os.O_RDONLY) for _ in range(10)]
     print(len(os.listdir("/proc/self/fd")), flush=True)

@@ -170,26 +170,23 @@ def test_a_body_is_bounded(server: RendezvousServer, length: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
+    "body",
     [
-        None,
-        7,
-        (ADDRESSES,),
-        (ADDRESSES, "text"),
-        (ADDRESSES, b"short"),
-        ({}, KEY),
-        ({"lo": [("h", "x")]}, KEY),
-        ([], KEY),
+        registration(None),
+        registration(7),
+        registration((ADDRESSES,)),
+        registration((ADDRESSES, "text")),
+        registration((ADDRESSES, b"short")),
+        registration(({}, KEY)),
+        registration(({"lo": [("h", "x")]}, KEY)),
+        registration(([], KEY)),
+        b"",
+        b"!",
+        base64.b64encode(b"\x80\x05."),
+        base64.b64encode(b"garbage"),
+        b"A" * 70000,
     ],
 )
-def test_what_is_no_registration_is_refused(value: object) -> None:
-    with pytest.raises(InvalidValueError, match="registration"):
-        worker_registration(registration(value))
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"!", base64.b64encode(b"\x80\x05."), base64.b64encode(b"garbage"), b"A" * 70000]
-)
-def test_what_is_no_pickle_is_refused(body: bytes) -> None:
+def test_what_is_no_registration_or_no_pickle_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidValueError, match="registration"):
         worker_registration(body)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import settings as drawn_with
 from hypothesis import strategies as st
 from live_machine import eventually
+from ran import ran
 
 from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.log_tail import last_lines
@@ -59,8 +61,8 @@ def settings(directory: TrainerDirectory) -> DriverSettings:
     return read_json(DriverSettings, directory.driver)
 
 
-@pytest.fixture
-def starter(directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings) -> Iterator[WorkerStarter]:
+@contextmanager
+def starting(directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings) -> Iterator[WorkerStarter]:
     events = EventWriter(directory.events, 1)
     made = WorkerStarter(directory, order, settings, events)
     yield made
@@ -70,68 +72,53 @@ def starter(directory: TrainerDirectory, order: TrainerMessage, settings: Driver
     events.close()
 
 
+@pytest.fixture
+def starter(directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings) -> Iterator[WorkerStarter]:
+    with starting(directory, order, settings) as made:
+        yield made
+
+
 def test_the_prefix_is_filled_in() -> None:
     assert filled_prefix(SRUN, HOST) == ["srun", "--jobid=77", "--overlap", "-w", "n1", "-N1", "-n1"]
     assert filled_prefix(["env", "A={x}"], HOST) == ["env", "A={x}"]
 
 
 def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> None:
-    shown = [
-        sys.executable,
-        "-c",
-        "import os, resource; print(os.environ['A'], resource.getrlimit(resource.RLIMIT_CORE)[0])",
-    ]
-    good = subprocess.run(inside_step(["A=1", "export A"], shown), capture_output=True, text=True, timeout=180)
+    script = "import os, resource; print(os.environ['A'], resource.getrlimit(resource.RLIMIT_CORE)[0])"
+    shown = [sys.executable, "-c", script]
+    good = ran(*inside_step(["A=1", "export A"], shown))
     assert good.stdout.split()[-2:] == ["1", "0"]
-    bad = subprocess.run(inside_step(["(exit 7)", "export A=1"], shown), capture_output=True, timeout=180)
-    assert (bad.returncode, bad.stdout) == (7, b"")
+    bad = ran(*inside_step(["(exit 7)", "export A=1"], shown))
+    assert (bad.returncode, bad.stdout) == (7, "")
     arguments = ["a b", "$HOME", "'", ""]
-    echoed = subprocess.run(
-        inside_step([], [sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments]),
-        capture_output=True,
-        timeout=180,
-    )
-    assert echoed.stdout.decode().strip() == repr(arguments)
+    shown = [sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments]
+    assert ran(*inside_step([], shown)).stdout.strip() == repr(arguments)
 
 
 def test_setup_begins_with_the_environment_of_the_trainer_whatever_profiles_do(
     directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings, tmp_path: Path
 ) -> None:
     (tmp_path / ".bash_profile").write_text("export PATH=/usr/bin:/bin CONDA_PREFIX=/base SITE=1\n")
-    own = {
-        "HOME": str(tmp_path),
-        "PATH": "/venv/bin:/bin",
-        "CONDA_PREFIX": "/my 'env",
-        "VIRTUAL_ENV": "/venv",
-        "a b": "c",
-    }
-    events = EventWriter(directory.events, 1)
+    own = {"HOME": str(tmp_path), "PATH": "/venv/bin:/bin"}
+    own |= {"CONDA_PREFIX": "/my 'env", "VIRTUAL_ENV": "/venv", "a b": "c"}
     trainer = dataclasses.replace(order, setup=("PATH=/module/bin:$PATH",), environment=own)
-    starter = WorkerStarter(directory, trainer, settings, events)
-    worker = starter.start(HOST, 0, ["sh", "-c", 'echo "$PATH|$CONDA_PREFIX|$VIRTUAL_ENV|$SITE|$BFTRAINER_GIVEN"'], {})
-    assert starter.wait(worker) == 0
+    shown = ["sh", "-c", 'echo "$PATH|$CONDA_PREFIX|$VIRTUAL_ENV|$SITE|$BFTRAINER_GIVEN"']
+    with starting(directory, trainer, settings) as starter:
+        worker = starter.start(HOST, 0, shown, {})
+        assert starter.wait(worker) == 0
     assert worker.log.read_text() == "/module/bin:/venv/bin:/bin:/usr/bin:/bin|/my 'env|/venv|1|\n"
-    starter.close()
-    events.close()
 
 
 def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:
     """The payload decides in which order the node's processes die."""
     argv = inside_step([], ["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
-    assert subprocess.run(argv, capture_output=True, timeout=180).stdout == b"alive\n"
+    assert ran(*argv).stdout == "alive\n"
 
 
 def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: TrainerMessage) -> None:
-    inherited = {
-        "SLURM_JOB_ID": "1",
-        "SLURM_CONF": "/c",
-        "SRUN_DEBUG": "1",
-        "SBATCH_X": "1",
-        "PATH": "/bin",
-        "MINE": "0",
-    }
-    found = worker_environment(inherited, settings, order, {"HOROVOD_RANK": "0"})
-    mine = {"SLURM_CONF": "/c", "PATH": "/bin", "MINE": "1", "HOROVOD_RANK": "0"}
+    kept, left = {"SLURM_CONF": "/c", "PATH": "/bin"}, {"SLURM_JOB_ID": "1", "SRUN_DEBUG": "1", "SBATCH_X": "1"}
+    found = worker_environment(kept | left | {"MINE": "0"}, settings, order, {"HOROVOD_RANK": "0"})
+    mine = {**kept, "MINE": "1", "HOROVOD_RANK": "0"}
     assert found == {"PYTHONUNBUFFERED": "1", **mine}
 
 
@@ -160,24 +147,19 @@ def test_children_of_a_local_worker_end_when_it_does(starter: WorkerStarter, dir
     eventually(lambda: identify(int((directory.path / "child").read_text())) is None)
 
 
-def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory, order: TrainerMessage) -> None:
+def test_through_a_prefix_only_its_process_is_killed(
+    directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings
+) -> None:
     """srun starts a helper in its group; with both killed, Slurm would not end the step."""
-    directory.driver.write_text(
-        json.dumps(
-            {"version": 1, "driver": "x", **SITE, "prefix": ["sh", "-c", 'sleep 60 & echo $! > helper; "$@"', "prefix"]}
-        )
-    )
-    events = EventWriter(directory.events, 1)
-    starter = WorkerStarter(directory, order, read_json(DriverSettings, directory.driver), events)
-    worker = starter.start(HOST, 0, ["sleep", "60"], {})
-    helper = directory.path / "helper"
-    eventually(lambda: helper.exists() and helper.read_text().strip())
-    worker.kill()
-    starter.wait(worker)
-    assert identify(int(helper.read_text())) is not None
-    os.killpg(worker.process.pid, signal.SIGKILL)
-    starter.close()
-    events.close()
+    prefix = ("sh", "-c", 'sleep 60 & echo $! > helper; "$@"', "prefix")
+    with starting(directory, order, dataclasses.replace(settings, prefix=prefix)) as starter:
+        worker = starter.start(HOST, 0, ["sleep", "60"], {})
+        helper = directory.path / "helper"
+        eventually(lambda: helper.exists() and helper.read_text().strip())
+        worker.kill()
+        starter.wait(worker)
+        assert identify(int(helper.read_text())) is not None
+        os.killpg(worker.process.pid, signal.SIGKILL)
 
 
 def test_a_marked_worker_takes_one_line(starter: WorkerStarter) -> None:

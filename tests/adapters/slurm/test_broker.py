@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,6 +16,7 @@ from adapters.slurm.test_weights import asks
 from command_line import bftrainer, complaint
 from live.test_poll_schedule import polled
 from live_house import configuration
+from ran import python
 from recorded_slurm import recorded
 
 from bftrainer.domain.times import PilotS
@@ -189,8 +188,7 @@ def test_a_host_list_is_compared_with_those_of_now(broker: Broker, tmp_path: Pat
 
 def test_nothing_is_published_where_the_site_hides_jobs(broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG.format("jobs"))
-    argv, env = [sys.executable, "-m", "bftrainer", "broker", str(broker.folder)], {**os.environ, **broker.calls.env}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
+    done = python("-m", "bftrainer", "broker", broker.folder, env=os.environ | broker.calls.env)
     assert done.returncode == 2
     assert "the site hides jobs (PrivateData), so nothing may be published" in done.stderr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from adapters.slurm.test_broker import CONFIG, HEADER, line
 from adapters.slurm.test_calls import programs
 from command_line import bftrainer, complaint
+from ran import ran
 from recorded_slurm import recorded
 
 from bftrainer.config.pilot import read_config
@@ -104,4 +104,4 @@ def test_what_an_administrator_copies_is_valid() -> None:
     assert words in unit.read_text()
     assert f"\nUser={settings.broker_user}\n" in unit.read_text()
     if verify := shutil.which("systemd-analyze"):
-        assert subprocess.run([verify, "verify", str(unit)], capture_output=True, text=True, check=True).stderr == ""
+        assert ran(verify, "verify", unit, check=True).stderr == ""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from data import data_file
-from replay.windows import window
+from replay.windows import summit_window, window
 
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.analysis.characterize import Characteristics, FragmentLengths, characterize
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
-from bftrainer_replay.logs.event_log import parse_time, read_event_log
-from bftrainer_replay.logs.model import EventLog, cut
 from bftrainer_replay.logs.node_list import spread
 
 BY_HAND = window(7200.0, "a", (600.0, "bc"), (900.0, "b"), (3600.0, "da"), (7200.0, "c"))
@@ -96,24 +93,8 @@ def test_a_spread_choice_is_nested_and_forgets_the_order_of_the_log() -> None:
     assert all(28 <= count <= 62 for count in quarters)
 
 
-@pytest.fixture(scope="module")
-def summit() -> EventLog:
-    return read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
-
-
 @pytest.mark.data
-def test_summit_whole_as_the_paper_says(summit: EventLog) -> None:
-    found = characterize(cut(summit, start_s=parse_time("2021-02-10T20:21:15"), machine_nodes=4734))
-    assert (found.events, found.joins, found.leaves) == (22_883, 14_049, 10_573)
-    assert round(found.node_hours) == 137_639
-    assert round(found.eq_nodes) == 407
-    assert round(100 * found.idle_share, 2) == 8.60
-    assert round(found.per_hour(found.events)) == 68
-
-
-@pytest.mark.data
-def test_summit_first_week_as_the_paper_says(summit: EventLog) -> None:
-    start_s = parse_time("2021-02-10T20:21:15")
-    lengths = characterize(cut(summit, start_s=start_s, end_s=start_s + 168 * 3600)).fragment_lengths
+def test_summit_first_week_as_the_paper_says() -> None:
+    lengths = characterize(summit_window(168)).fragment_lengths
     assert round(100 * lengths.short_share, 1) == 58.4
     assert round(100 * lengths.short_node_time_share, 1) == 12.1

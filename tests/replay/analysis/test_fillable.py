@@ -218,10 +218,9 @@ def test_the_curve_ends_where_more_jobs_do_nearly_nothing_more() -> None:
 
 def test_as_many_jobs_as_nodes_do_what_the_replay_of_the_policy_does() -> None:
     window = cut(generate(32, 1, 3), machine_nodes=32)
-    job = Trainer("job", Curve((1,), (1.0,)), 1, 1, 18.0, 0.0, samples_total=1e12)
-    arrivals = tuple(
-        Arrival(window.start_s, Trainer(f"job-{k}", job.curve, 1, 1, 18.0, 0.0, samples_total=1e12)) for k in range(32)
-    )
+    curve = Curve((1,), (1.0,))
+    jobs = (Trainer(f"job-{k}", curve, 1, 1, 18.0, 0.0, samples_total=1e12) for k in range(32))
+    arrivals = tuple(Arrival(window.start_s, job) for job in jobs)
     told = play(Scenario(window, arrivals), Plain(), keep_entries=False)
     (ours,) = plain_jobs(window, (32,), 18.0)
     assert ours.share == pytest.approx(told.totals.samples / pool_sizes_of(window).node_s(), abs=1e-6)

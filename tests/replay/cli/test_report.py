@@ -240,6 +240,7 @@ def test_an_outage_is_in_no_share_anywhere_and_a_queue_is_judged(tmp_path: Path)
     assert f"outages, not in the span 3.2 h resource integral (Eqn 17) {mean * 60 / 3.6:.0f} node-h" in table
     assert f"idle share of 4 nodes in service {share:.2%}" in table
     assert f" p no device 4 44 {share:.1%} " in table
+    fits = re.search(r"a waiting job fits [\d,]+ ([\d.]+)%", table)
     found = json.loads(bftrainer("replay", "characterize", *where, "--json").out)
     gauges = dict(re.findall(r"(?m)^bftrainer_log_(\w+) (.*)$", (tmp_path / "out" / "characterize.prom").read_text()))
     figures = json.loads(bftrainer("replay", "report", *where, "--jobs", 1, "--json").out)
@@ -254,7 +255,7 @@ def test_an_outage_is_in_no_share_anywhere_and_a_queue_is_judged(tmp_path: Path)
     assert first in html.unescape(re.sub("<[^>]*>", "", page)).partition(".0%")[0]
     causes = {cause: float(of_idle) for cause, _, of_idle in map(dict.values, data(tmp_path / "out", "idle-while"))}
     assert sum(causes.values()) == pytest.approx(100, abs=0.2)
-    assert causes["a waiting job fits"] > 50
+    assert float(fits[1]) == causes["a waiting job fits"] > 50
     assert f"jobs could have used at most {causes['a waiting job fits']:.0f}%" in figures["lead"]
     assert "Waiting jobs are judged by size and partition." in figures["lead"]
     assert "could not have been filled" in page

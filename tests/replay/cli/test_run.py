@@ -6,14 +6,12 @@ import csv
 import gzip
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import bftrainer, complaint
-from patience import PATIENCE
+from ran import python
 from replay.commands import executed
 
 LOG = """time,joined,left
@@ -85,15 +83,9 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
 
 def test_no_set_order_decides_anything(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     for seed in ("1", "2"):
-        command = [sys.executable, "-m", "bftrainer", "replay", "run", "--log", inputs[0], "--trainers", inputs[1]]
+        options = ("--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / seed)
         environment = os.environ | {"PYTHONHASHSEED": seed}
-        subprocess.run(
-            [*command, "--out", tmp_path / seed],
-            env=environment,
-            check=True,
-            capture_output=True,
-            timeout=120 * PATIENCE,
-        )
+        python("-m", "bftrainer", "replay", "run", *options, limit_s=120, env=environment, check=True)
     for file in ("trainers.csv", "decisions.csv.gz"):
         assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes(), file
 
@@ -124,9 +116,8 @@ def test_a_table_for_people_and_no_bar_in_a_pipe(inputs: tuple[Path, Path], tmp_
 def test_a_policy_that_ends_the_process_does_not_end_it_well(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n")
     options = ["--policy", "leaving:build", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out"]
-    command = [sys.executable, "-m", "bftrainer", "replay", "run", *map(str, options)]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    ended = subprocess.run(command, env=environment, capture_output=True, timeout=60 * PATIENCE, check=False)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = python("-m", "bftrainer", "replay", "run", *options, env=environment)
     assert ended.returncode == 3, ended.stderr
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import bftrainer
 from log_sums import seconds
+from ran import python
 from reading_logs import PLAIN, changes, read, totals
 
 from bftrainer.errors import InputFileError, UserError
@@ -77,14 +76,14 @@ def test_what_is_wrong_is_told_with_its_file(tmp_path: Path) -> None:
 def test_standard_input(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(WHOLE)
     file = bftrainer("replay", "characterize", tmp_path / "log", "--json")
-    command = [sys.executable, "-m", "bftrainer", "replay", "characterize", "-", "--json"]
-    piped = subprocess.run(command, input=WHOLE, capture_output=True, text=True, timeout=120, check=False)
+    command = ("-m", "bftrainer", "replay", "characterize", "-", "--json")
+    piped = python(*command, input=WHOLE)
     assert piped.returncode == 0, piped
     assert piped.stdout.split('"end"')[1] == file.out.split('"end"')[1]
     assert json.loads(piped.stdout)["log"] == "standard input"
     assert "note: standard input is sacct --parsable2: 25 records read" in piped.stderr
     bad = HEAD + "99|u|x|x|x||1|n1|COMPLETED|\n"
-    piped = subprocess.run(command, input=bad, capture_output=True, text=True, timeout=120, check=False)
+    piped = python(*command, input=bad)
     assert (piped.returncode, "standard input:2: " in piped.stderr) == (2, True), piped
 
 
@@ -172,5 +171,6 @@ def test_jobs_that_start_after_the_end_of_the_span_share_no_node(tmp_path: Path)
 def test_the_jobs_of_one_user_are_no_picture_of_the_cluster(tmp_path: Path) -> None:
     found = read(tmp_path, WHOLE.replace("|u0|", "|ann|").replace("|u1|", "|ann|").replace("|u2|", "|ann|"))
     assert "all jobs belong to user ann: nodes with jobs of others count as idle" in found.log.note
+    assert [each for each in found.remarks if each.startswith("all jobs belong to user ann")]
     assert found.log.site.only_user == "ann"
     assert read(tmp_path, WHOLE).log.site.only_user == ""

@@ -7,14 +7,13 @@ import gzip
 import io
 import lzma
 import re
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 from fuzz.attacks import gzip_bomb
 from log_examples import EXAMPLES, SACCT
+from ran import python
 from reading_logs import read, totals
 
 from bftrainer.errors import InputFileError, UserError
@@ -203,8 +202,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
         "sys.exit(run(sys.argv[1:]))\n"
     )
-    command = [sys.executable, "-c", program, "replay", "characterize", str(path), "--machine-nodes", "2000000"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = python("-c", program, "replay", "characterize", path, "--machine-nodes", 2_000_000)
     assert ended.returncode == 1, ended
     assert ended.stderr.splitlines()[-1].startswith("bftrainer: not enough memory for this input")
     assert "Traceback" not in ended.stderr

@@ -133,17 +133,11 @@ def test_real_pbs_lines(tmp_path: Path) -> None:
 
 def test_nodes_and_chunks(tmp_path: Path) -> None:
     """What a job held is in exec_host: nodect counts chunks, Torque's ppn, or the blocks of a Cobalt job."""
-
-    def record(nodect: int, hosts: str) -> str:
-        return (
-            f"09/13/2020 12:28:20;E;1;queue=q ctime=1600000000 start=1600000000 end=1600000100 exec_host={hosts} "
-            f"Resource_List.nodect={nodect} Resource_List.walltime=01:00:00\n"
-        )
-
-    found = read(tmp_path, record(4, "h1/0*8+h1/1*8+h2/0*8+h2/1*8"))
+    found = read(tmp_path, ended("1", T, T, T + 100, "h1/0*8+h1/1*8+h2/0*8+h2/1*8", 4))
     assert found.log.machine_nodes == 2
     assert not [each for each in found.remarks if "asked for" in each], "one chunk per core of a host"
-    packed = read(tmp_path, record(4, "h1/0-3,5") + record(512, "+".join(f"h{k}/0*8" for k in range(4))))
+    four = "+".join(f"h{k}/0*8" for k in range(4))
+    packed = read(tmp_path, ended("1", T, T, T + 100, "h1/0-3,5", 4) + ended("2", T, T, T + 100, four, 512))
     assert totals(packed) == (2, 2, 0, 0)
     assert packed.log.machine_nodes == 4
     assert [each for each in packed.remarks if each.startswith("2 jobs held another number of nodes (exec_host)")]
@@ -151,12 +145,8 @@ def test_nodes_and_chunks(tmp_path: Path) -> None:
 
 def test_an_exec_host_that_is_no_node_leaves_the_request(tmp_path: Path) -> None:
     """As in CEA Curie's log: a number of another meaning. The first jobs could have been on the node of that number."""
-    line = (
-        "09/13/2020 12:28:20;E;{id};queue=q ctime=1600000000 start=1600000000 end=1600090000 exec_host={place} "
-        "Resource_List.nodect={nodes} Resource_List.walltime=30:00:00\n"
-    )
-    jobs = [(1, 3, 1), (2, 10, 2048), (3, 7, 16)]
-    found = read(tmp_path, "".join(line.format(id=job, place=place, nodes=nodes) for job, place, nodes in jobs))
+    jobs = [("1", "3", 1), ("2", "10", 2048), ("3", "7", 16)]
+    found = read(tmp_path, "".join(ended(job, T, T, T + 90_000, place, nodes) for job, place, nodes in jobs))
     assert totals(found) == (3, 3, 0, 0)
     assert found.log.machine_nodes == 2065
     assert [each for each in found.remarks if "something else than nodes (10 for 2,048 nodes)" in each]

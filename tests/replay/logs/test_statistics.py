@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
 from data import data_file
 from replay.commands import executed
 
@@ -81,14 +80,3 @@ def test_the_commands_of_the_docs_give_its_numbers(command: str, cells: str) -> 
         for ours_per_h, theirs in zip(pair, (more, fewer), strict=True):
             assert theirs is None or ours_per_h == pytest.approx(theirs, rel=parts)
         assert 100 * found["idle_share"] == pytest.approx(idle, abs=points)
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_theta_idles_while_jobs_wait_that_are_too_long() -> None:
-    """Nine tenths of Theta's idle node-time in 2023 have a waiting job small enough; most of these ask for too much time."""
-    ended = bftrainer(
-        "replay", "characterize", data_file("theta-lumos-2023/data_theta.csv.gz"), "--machine-nodes", 4392
-    )
-    assert re.search(r"a waiting job fits +[\d,]+ +3\d\.\d%", ended.out)
-    assert "nodes simulated by first-fit" in ended.out

@@ -13,7 +13,7 @@ from command_line import bftrainer, complaint
 from core.test_loop_properties import POOL_POLICIES
 from data import data_file
 from node_names import first, last
-from replay.windows import window
+from replay.windows import summit_names, summit_window, window
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
@@ -26,8 +26,7 @@ from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.comparison.compare import enriched
 from bftrainer_replay.conformance.checks import plans
 from bftrainer_replay.conformance.policy_contract import builder_of
-from bftrainer_replay.logs.event_log import parse_time, read_event_log
-from bftrainer_replay.logs.model import LogWindow, cut
+from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.bounds import no_cost_bound
 from bftrainer_replay.simulation.learned_curves import without_curves
 from bftrainer_replay.simulation.ledger import Ledger
@@ -182,12 +181,9 @@ def test_curves_by_file_and_by_word(tmp_path: Path) -> None:
 @pytest.mark.data
 @pytest.mark.slow
 def test_summit_week_learning_is_within_two_points_of_knowing() -> None:
-    start_s = parse_time("2021-02-10T20:21:15")
-    names = data_file("summit-2021-02/summit-nodes-in-column-order.txt").read_text().split()[:1024]
-    log = read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
     curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
     table = read_workload(data_file("summit-trainers-table2/imagenet-1001-trainers.csv"), curves)
-    known = Scenario(cut(log, start_s=start_s, end_s=start_s + 168 * 3600, nodes=names), table.arrivals)
+    known = Scenario(summit_window(168, nodes=summit_names()), table.arrivals)
     arrivals = without_curves(table.arrivals, by_model=False)
     learning = replace(known, arrivals=arrivals, noise=0.1, noise_seed=1)
     outcomes = [play(s, POLICY, keep_entries=False).totals.samples for s in (known, learning)]
@@ -201,10 +197,7 @@ def test_summit_week_learning_is_within_two_points_of_knowing() -> None:
 @lru_cache
 def summit() -> Scenario:
     """The first day of the paper's week of 1,024 nodes, its trainers of seven models, ten at a time."""
-    nodes = data_file("summit-2021-02/summit-nodes-in-column-order.txt").read_text().split()[:1024]
-    start_s = parse_time("2021-02-10T20:21:15")
-    log = read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
-    window = cut(log, start_s=start_s, end_s=start_s + 86_400, nodes=nodes, machine_nodes=1024)
+    window = summit_window(24, nodes=summit_names(), machine_nodes=1024)
     table = data_file("summit-trainers-table2/imagenet-1001-trainers.csv")
     return Scenario(window, enriched(read_workload(table, TABLE_2).arrivals, 8), 10)
 

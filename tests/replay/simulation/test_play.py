@@ -10,7 +10,7 @@ from functools import lru_cache
 import pytest
 from data import data_file
 from policy_states import active, decide, fresh
-from replay.windows import window
+from replay.windows import summit_names, summit_window, window
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
@@ -21,8 +21,7 @@ from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.plain import Plain
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
-from bftrainer_replay.logs.event_log import parse_time, read_event_log
-from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
+from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.bounds import bounds_of, no_cost_bound, start_bound
 from bftrainer_replay.simulation.play import (
     Scenario,
@@ -122,18 +121,11 @@ def test_a_pool_that_is_always_empty_trains_nothing() -> None:
 
 # --- the Summit log of the paper's authors: 1,024 nodes, 168 h, 1,000 ShuffleNet trials, P_jmax 10, T_fwd 120 s
 
-START_S = parse_time("2021-02-10T20:21:15")
-
-
-@lru_cache(maxsize=1)
-def summit_log() -> EventLog:
-    return read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
-
 
 @lru_cache(maxsize=2)
 def summit(shuffled: bool = False) -> Scenario:
-    names = data_file("summit-2021-02/summit-nodes-in-column-order.txt").read_text().split()[:1024]
-    here = cut(summit_log(), start_s=START_S, end_s=START_S + 168 * 3600, nodes=names)
+    names = summit_names()
+    here = summit_window(168, nodes=names)
     if shuffled:
         here = renamed(here, names)
     curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
