@@ -11,10 +11,13 @@ from bftrainer_replay.simulation.replay_world import Arrival
 BLANK_UP_S, BLANK_DOWN_S = 20.0, 10.0  # the trainer file's defaults
 
 
-def without_curves(arrivals: Sequence[Arrival], *, by_model: bool = True) -> tuple[Arrival, ...]:
+def without_curves(
+    arrivals: Sequence[Arrival], *, by_model: bool = True, learning: Learning | None = None
+) -> tuple[Arrival, ...]:
     """The same trainers as users describe them who do not know how fast they are.
 
-    ``by_model``: trainers of one model share their measurements; otherwise each trainer has its own.
+    ``by_model``: trainers of one model share their measurements; otherwise each trainer has its own. ``learning`` has the
+    other settings.
     """
     found = []
     for arrival in arrivals:
@@ -26,7 +29,7 @@ def without_curves(arrivals: Sequence[Arrival], *, by_model: bool = True) -> tup
             scale_up_s=BLANK_UP_S,
             scale_down_s=BLANK_DOWN_S,
             start_s=None,
-            learning=Learning(true.model if by_model else "", blank=True),
+            learning=replace(learning or Learning(), key=true.model if by_model else "", blank=True),
         )
         found.append(replace(arrival, trainer=said, actual=true))
     return tuple(found)
