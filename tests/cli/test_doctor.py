@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from ran import python
 from bftrainer.allocation.gurobi import find_license
 from bftrainer.cli.doctor.command import doctor
 from bftrainer.system.installed import Installed, installed_folder
-
-ROOT = Path(__file__).parents[2]
 
 # Refuses packages as if they were not installed: argv is the comma-separated list, then doctor's own arguments.
 # Through the real command line, so that a broken installation is told and not tripped over.

@@ -71,11 +71,6 @@ def test_a_directory_that_others_can_reach_or_replace(home: Path, what: str, mod
     assert "mode 700" in checks["state"]["remedy"]
 
 
-def test_a_sticky_parent_is_fine(home: Path) -> None:
-    home.chmod(0o1777)
-    assert doctor(home)[0] == 0
-
-
 @pytest.mark.root
 def test_a_directory_or_parent_of_somebody_else(home: Path) -> None:
     for what in ("state", "."):
@@ -92,7 +87,8 @@ def test_no_directory(tmp_path: Path) -> None:
     assert checks["state"]["remedy"].startswith("`bftrainer init --state ")
 
 
-def test_an_ordinary_users_pilot(home: Path) -> None:
+def test_an_ordinary_users_pilot_below_a_sticky_directory(home: Path) -> None:
+    home.chmod(0o1777)
     status, checks = doctor(home, "")
     assert (status, checks["user"]["state"]) == (0, "OK")
 
@@ -109,17 +105,21 @@ def test_a_pilot_of_roots_needs_the_key(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "words"),
+    ("check", "config", "words"),
     [
-        ('interface = "nope0"', "interface 'nope0' has no IPv4 address on this host"),
-        ('allow_from = ["10.0.0.0/8"]', "lo has 127.0.0.1, and workers.allow_from has 10.0.0.0/8"),
-        ('allow_from = ["10.0.0.0/99"]', "10.0.0.0/99"),
+        ("interface", f'{CONFIG}interface = "nope0"\n', "interface 'nope0' has no IPv4 address on this host"),
+        (
+            "interface",
+            f'{CONFIG}allow_from = ["10.0.0.0/8"]\n',
+            "lo has 127.0.0.1, and workers.allow_from has 10.0.0.0/8",
+        ),
+        ("interface", f'{CONFIG}allow_from = ["10.0.0.0/99"]\n', "10.0.0.0/99"),
+        ("config", "[nodes]\nmax_node = 3\n", "did you mean 'max_nodes'"),
     ],
 )
-def test_an_interface_that_is_not_there_or_closed(home: Path, keys: str, words: str) -> None:
-    status, checks = doctor(home, CONFIG + keys + "\n")
-    assert status == 1
-    assert words in checks["interface"]["detail"]
+def test_a_configuration_with_an_error(home: Path, check: str, config: str, words: str) -> None:
+    status, checks = doctor(home, config)
+    assert (status, words in checks[check]["detail"]) == (1, True), checks[check]
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,7 @@ def test_a_horovod_that_does_not_work_is_told_and_not_required(
     assert words in checks["horovod"]["detail"]
 
 
-def test_a_configuration_with_an_error_and_a_journal_that_is_none(home: Path) -> None:
-    status, checks = doctor(home, "[nodes]\nmax_node = 3\n")
-    assert status == 1
-    assert "did you mean 'max_nodes'" in checks["config"]["detail"]
+def test_a_journal_that_is_none(home: Path) -> None:
     (home / "state" / DB_NAME).write_bytes(b"no database, whatever its name says")
     status, checks = doctor(home)
     assert status == 1

@@ -145,7 +145,7 @@ def press(scene: Played, *keys: str, panel_after: str = "") -> Top:
             if key == panel_after:
                 await until(lambda: isinstance(app.screen, Panel))
                 await settle(pilot)
-        app.seen = text_of(app.export_screenshot())  # type: ignore[attr-defined]
+        app.seen = "\n".join(text_of(app.export_screenshot()))  # type: ignore[attr-defined]
         app.seen_chosen = app.chosen if app.screen_stack else None  # type: ignore[attr-defined]
 
     return shown(scene, go)
@@ -159,7 +159,7 @@ def test_keys_pause_and_resume_the_chosen_trainer(scene: Played) -> None:
 
 def test_cancel_asks_first(scene: Played) -> None:
     app = press(scene, "c")
-    assert "Cancel resnet50? It checkpoints and cannot be resumed." in "\n".join(app.seen)  # type: ignore[attr-defined]
+    assert "Cancel resnet50? It checkpoints and cannot be resumed." in app.seen  # type: ignore[attr-defined]
     press(scene, "c", "n")
     press(scene, "c", "escape")
     press(scene, "c", "enter")
@@ -170,14 +170,14 @@ def test_cancel_asks_first(scene: Played) -> None:
 
 def test_a_request_for_an_ended_trainer_is_rejected(scene: Played) -> None:
     app = press(scene, "a", "end", "p")  # trainers that have ended come last
-    assert "is already failed" in "\n".join(app.seen)  # type: ignore[attr-defined]
+    assert "is already failed" in app.seen  # type: ignore[attr-defined]
     assert requests(scene.state) == []
 
 
 @pytest.mark.parametrize("key", ["e", "enter"])
 def test_explain_opens_what_the_command_says(scene: Played, key: str) -> None:
     app = press(scene, key, panel_after=key)
-    text = "\n".join(app.seen)  # type: ignore[attr-defined]
+    text = app.seen  # type: ignore[attr-defined]
     assert re.search(r"resnet50 has had \d nodes? since", text) or "resnet50 has no nodes" in text
     assert "decided by" in text
     assert len(press(scene, key, "escape", panel_after=key).screen_stack) <= 1
@@ -202,8 +202,7 @@ def test_more_trainers_than_lines_are_scrolled(scene: Played) -> None:
     crowd = Played(scene.state, [replace(scene.looks[-1], trainers=many)])
 
     def at_top(app: Top) -> list[str]:
-        text = "\n".join(app.seen)  # type: ignore[attr-defined]
-        return re.findall(r"t0\d\d(?= )", text)
+        return re.findall(r"t0\d\d(?= )", app.seen)  # type: ignore[attr-defined]
 
     assert at_top(press(crowd))[0] == "t000"
     last = press(crowd, "end")
@@ -216,7 +215,7 @@ def test_more_trainers_than_lines_are_scrolled(scene: Played) -> None:
 
 def test_a_filter_shows_some_rows_and_escape_all(scene: Played) -> None:
     app = press(scene, "slash", "b", "e", "r", "enter")
-    text = "\n".join(app.seen)  # type: ignore[attr-defined]
+    text = app.seen  # type: ignore[attr-defined]
     assert "bert-base" in text
     assert "resnet50  " not in text
     assert 'filter "ber"' in text
@@ -224,7 +223,7 @@ def test_a_filter_shows_some_rows_and_escape_all(scene: Played) -> None:
 
 
 def test_ended_ones_are_shown_on_demand(scene: Played) -> None:
-    text = "\n".join(press(scene, "a").seen)  # type: ignore[attr-defined]
+    text = press(scene, "a").seen  # type: ignore[attr-defined]
     assert re.search(r"dlrm +failed", text)
     assert "including ended trainers" in text
 

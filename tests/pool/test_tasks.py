@@ -35,7 +35,6 @@ from bftrainer_adapters.drivers.pool.main import PoolBackend
 from bftrainer_adapters.drivers.pool.task_server import TaskServer
 
 Make = Callable[..., Trainer]
-SQUARES = CHECKOUT / "docs/examples/pool_tasks.py"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -266,10 +265,6 @@ def test_limits_of_a_qos(version: str) -> None:
     waiting = [job for job in listed if job.phase is JobPhase.WAITS]
     assert [is_limit(job.reason) for job in waiting] == [True]
     assert is_limit(recorded("limited.sbatch.txt", version))
-
-
-def swapped(old: str, new: str) -> Callable[[str], str]:
-    return lambda text: text.replace(old, new)
 
 
 @every_version

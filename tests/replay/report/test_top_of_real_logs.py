@@ -188,7 +188,6 @@ WINDOWS = {
 }
 """The start of each replay and its hours."""
 PLACES = 20
-OWN = ("bftrainer", "1")  # replays with its policy at the costs of the table
 LARGEST = 64
 
 
