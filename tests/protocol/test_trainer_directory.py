@@ -213,7 +213,6 @@ OTHERS = {
     "adapters/bftrainer_adapters/lsf/doctor.py": {"hosts"},  # a check
     "bftrainer/persistence/registry.py": {"running", "done", "failed"},  # a trainer's status in the registry
     "bftrainer/client/statuses.py": {"running", "done", "failed"},  # the same
-    "bftrainer/cli/top/board.py": {"running"},  # the same
     "bftrainer/rehearsal/ranks.py": {"ranks"},  # a check
     "bftrainer/live/nodes/poll_schedule.py": {"failed"},  # what a look at the scheduler found
     "bftrainer/live/notices.py": {"done", "failed"},  # the notices' own words, which users' programs read

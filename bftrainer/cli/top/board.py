@@ -191,7 +191,10 @@ class Board:
         return found
 
 
-_ORDER = ("running", STARTING, "waiting", "queued", "paused", PENDING)
+_ORDER = (
+    TrainerStatus.RUNNING.value, STARTING, TrainerStatus.WAITING.value, TrainerStatus.QUEUED.value,
+    TrainerStatus.PAUSED.value, PENDING,
+)  # fmt: skip
 _PLACES = {status: place for place, status in enumerate(_ORDER)}
 
 
