@@ -20,7 +20,7 @@ from bftrainer.system.sealed import SealedClient, SealedServer, SealError
 MOST_BYTES = 1 << 30
 """Of a description; a tensor may be of any size."""
 _CHUNK_BYTES = 4 << 20
-_LIMITS = Limits(strangers=16, clients=64, request_s=10.0, crowded_s=0.0)
+_LIMITS = Limits(strangers=64, clients=64, request_s=10.0)
 _DTYPES = (
     "float64", "float32", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8", "bool",
 )  # fmt: skip
@@ -146,9 +146,9 @@ class WeightsServer:
         sealed = SealedServer(connection.read, connection.send, self._key)
         try:
             await sealed.greet()
-            step = int(await sealed.receive(64))
             if not connection.admit():
                 return
+            step = int(await sealed.receive(64))
             connection.due(None)
             while self._state is None or self._state[0] != step:  # the peer may be told of the step first
                 await connection.until(asyncio.sleep(0.005))

@@ -5,8 +5,8 @@
   protocol needs for that.
 - Connections from hosts that the port does not welcome are closed before a byte is read. A packet filter would stop them
   earlier, but since Linux 6.18 only root may attach one to a TCP socket.
-- ``Limits.strangers`` strangers are connected at a time. One more ends the oldest of them: clients send their first message at
-  once, so strangers who wait do not keep them out.
+- ``Limits.strangers`` strangers are connected at a time. One more ends the oldest of them, once it has had ``Limits.least_s``:
+  clients send their first message at once, so strangers who wait, or who connect again and again, do not keep them out.
 - ``Limits.request_s`` is the time from accept to ``Connection.due``. Bytes that trickle in do not extend it.
 - Descriptors: the last ``RESERVE`` of the process are not used for connections, and accepting stops for a while where there
   are none (EMFILE).
@@ -18,6 +18,7 @@ import asyncio
 import resource
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ RESERVE = 32
 """Descriptors that the process keeps for itself."""
 _PAUSE_S = 0.5
 """Pause in accepting while the system has no descriptor, or no memory, for another connection."""
+_LOOK_S = 0.002
+"""Between two looks at whether a stranger has made room."""
 _CHUNK = 1 << 16
 T = TypeVar("T")
 
@@ -36,15 +39,15 @@ T = TypeVar("T")
 class Limits:
     """``clients``: most connections at a time that were admitted.
 
-    ``crowded_s``: pause in accepting after a stranger who had to make room. With 2 ms a crowd costs the process a few percent
-    of a core, and clients behind it in the kernel's queue wait longer. ``head_bytes``: of a stranger's first message;
+    ``least_s``: what a client has for its first message, whoever follows. A crowd is accepted no faster than ``strangers`` in
+    this time, and clients behind it in the kernel's queue wait longer. ``head_bytes``: of a stranger's first message;
     ``body_bytes``: of a client's.
     """
 
     strangers: int = 12
     clients: int = 4
     request_s: float = 10.0
-    crowded_s: float = 0.002
+    least_s: float = 0.1
     head_bytes: int = 8192
     body_bytes: int = 0
 
@@ -117,13 +120,13 @@ class Connection:
 
 @dataclass(eq=False)
 class Port:
-    """A listening socket, who may connect to it, and the protocol. ``strangers`` that are connected: oldest first."""
+    """A listening socket, who may connect to it, and the protocol. ``strangers``: since when each is here, oldest first."""
 
     listener: socket.socket
     welcomes: Callable[[str], bool]
     serve: Callable[[Connection], Coroutine[Any, Any, None]]
     limits: Limits
-    strangers: dict[asyncio.Task[None], None] = field(default_factory=dict)
+    strangers: dict[asyncio.Task[None], float] = field(default_factory=dict)
     clients: int = 0
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -160,14 +163,17 @@ class Port:
             raw.close()
             await asyncio.sleep(0)
             return
-        crowded = len(self.strangers) >= self.limits.strangers
         while len(self.strangers) >= self.limits.strangers:
-            next(iter(self.strangers)).cancel()
-            await asyncio.sleep(0)
+            oldest, since_s = next(iter(self.strangers.items()))
+            if time.monotonic() - since_s >= self.limits.least_s:
+                oldest.cancel()
+                await asyncio.sleep(0)
+            else:
+                await asyncio.sleep(_LOOK_S)
         connection = Connection(self, raw, host)
-        self.strangers[connection.task] = None
+        self.strangers[connection.task] = time.monotonic()
         self.tasks.add(connection.task)
-        await asyncio.sleep(self.limits.crowded_s if crowded else 0)
+        await asyncio.sleep(0)
 
     async def _knock(self) -> None:
         """Wait for a connection. (``sock_accept`` loses the one that it has just accepted if it is cancelled.)"""

@@ -155,6 +155,16 @@ def test_a_stranger_too_many_ends_the_one_who_has_waited_longest(served: Served)
         assert waiting[2].recv(1000).startswith(b"HTTP/1.1 200"), "the others were left alone"
 
 
+def test_one_who_follows_ends_no_stranger_before_the_time_for_a_first_message() -> None:
+    with served_by(Limits(strangers=3, least_s=60.0), Echo()) as found, ExitStack() as held:
+        waiting = [held.enter_context(found.connect()) for _ in range(3)]
+        until(lambda: len(found.port.strangers) == 3)
+        late = held.enter_context(found.connect())
+        for one in (*waiting, late):  # the late one has its turn once there is room
+            one.sendall(b"GET / HTTP/1.1\r\nHost: h\r\nToken: secret\r\n\r\n")
+            assert one.recv(1000).startswith(b"HTTP/1.1 200")
+
+
 def test_a_client_is_no_stranger_and_there_is_a_limit_for_clients_too(served: Served) -> None:
     asking = [threading.Thread(target=served.ask, args=("/slow",)) for _ in range(LIMITS.clients)]
     for thread in asking:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -107,7 +108,11 @@ def test_a_crowd_of_another_user_keeps_no_replica_out(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (process.num_fds() + 150, hard))
         with crowd(*place, 600) as strangers:
             eventually(lambda: strangers.made() >= 1000, 60)
-            one, two = (joined(place, name, port) for name, port in (("1", 1001), ("2", 1002)))
+            one, two = (SealedClient(place, KEY, 60.0) for _ in range(2))
+            _open.extend((one, two))
+            time.sleep(0.5)  # a replica does other things before its first word
+            one.send(packed(Hello("1", 1001)))
+            two.send(packed(Hello("2", 1002)))
             for client in (one, two):
                 client.send(packed(NextStep(0, 0)))
             assert unpacked(Turn, one.receive(1000)).size == unpacked(Turn, two.receive(1000)).size == 2

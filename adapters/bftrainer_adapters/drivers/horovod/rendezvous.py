@@ -23,7 +23,7 @@ from bftrainer.system.network import tcp_listener
 from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses, worker_registration
 
 MAX_KEYS = 1 << 18
-LIMITS = Limits(strangers=16, clients=4096, request_s=30.0, crowded_s=0.0, body_bytes=1 << 20)
+LIMITS = Limits(strangers=64, clients=4096, request_s=30.0, body_bytes=1 << 20)
 """``clients``: each worker of a group waits for its rank in a connection of its own. No pause: a rescale waits for them."""
 _BACKLOG = 1024
 """Every worker polls for its peers' keys when a group forms."""

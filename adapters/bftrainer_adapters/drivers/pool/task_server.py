@@ -23,7 +23,7 @@ from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_
 from bftrainer.system.listening_ports import Limits, PortServer, hosts_in
 from bftrainer.system.network import interface_address, tcp_listener
 
-LIMITS = Limits(strangers=256, clients=8192, request_s=60.0, crowded_s=0.0, body_bytes=2 * MOST_BYTES)
+LIMITS = Limits(strangers=256, clients=8192, request_s=60.0, body_bytes=2 * MOST_BYTES)
 _BACKLOG = 1024
 _ASK_AGAIN_S = 0.5
 """With up to 100 workers; with more they ask less often."""

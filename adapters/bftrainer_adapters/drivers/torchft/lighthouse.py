@@ -17,7 +17,7 @@ from bftrainer.system.network import interface_address, tcp_listener
 from bftrainer.system.sealed import SealedServer, SealError
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
 
-LIMITS = Limits(strangers=16, clients=8192, request_s=10.0, crowded_s=0.0)
+LIMITS = Limits(strangers=64, clients=8192, request_s=10.0)
 _MOST_KEYS = 65_536
 _BACKLOG = 1024
 
@@ -77,8 +77,10 @@ class Lighthouse:
         sealed = SealedServer(connection.read, connection.send, self._key)
         with suppress(SealError):
             await sealed.greet()
+            if not connection.admit():
+                return
             hello = unpacked(Hello, await sealed.receive(MOST_BYTES))
-            if hello.replica not in self.quorum.admitted or not connection.admit():
+            if hello.replica not in self.quorum.admitted:
                 return
             connection.due(None)
             held = self._places.keys() if hello.port else self._with_keys

@@ -78,7 +78,7 @@ class StoreHost:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # each worker has a few connections
         most = min(hard, _MOST_DESCRIPTORS)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        limits = Limits(strangers=64, clients=most // 2, request_s=30.0, crowded_s=0.0)
+        limits = Limits(strangers=64, clients=most // 2, request_s=30.0)
         listener = tcp_listener(self.address, 0, _BACKLOG)
         self._server = PortServer("store", [Port(listener, self._welcomes, TorchStore().serve, limits)])
         self._server.start()
