@@ -79,7 +79,8 @@ def _note_shared_checkpoint(
             file = fixed(spec.cwd / script)
         return spec.cwd / file if file else None
 
-    owners = {file: (it.spec.name, it.ended) for it in known.values() if (file := file_of(it.spec)) is not None}
+    ended_first = sorted(known.values(), key=lambda it: not it.ended)  # of a file's trainers, one that trains is named
+    owners = {file: (it.spec.name, it.ended) for it in ended_first if (file := file_of(it.spec)) is not None}
     for spec in specs:
         if (file := file_of(spec)) is not None:
             other, ended = owners.setdefault(file, (spec.name, ""))

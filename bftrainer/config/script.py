@@ -70,7 +70,7 @@ def save_option(command: Sequence[str]) -> str:
 
 
 def fixed_checkpoint(text: str) -> str:
-    """The file that a script saves to whatever its arguments are; empty if none is found."""
+    """The file that a script saves to with any arguments; empty if none is found."""
     return found[1] if (found := _FIXED_FILE.search(text)) else ""
 
 

@@ -39,7 +39,7 @@ T = TypeVar("T")
 class Limits:
     """``clients``: most connections at a time that were admitted.
 
-    ``least_s``: what a client has for its first message, whoever follows. A crowd is accepted no faster than ``strangers`` in
+    ``least_s``: time for a client's first message, even in a crowd. A crowd is accepted no faster than ``strangers`` in
     this time, and clients behind it in the kernel's queue wait longer. ``head_bytes``: of a stranger's first message;
     ``body_bytes``: of a client's.
     """

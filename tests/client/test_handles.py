@@ -96,6 +96,12 @@ def test_a_submission_that_would_begin_with_the_checkpoint_of_one_that_is_done_i
     home.pilot(12)
     submit("c")
     assert [note.partition(", and")[0] for note in notes] == [f"c saves to {home.path}/x.pt, as b did"]
+    submit("d")
+    home.ask(RequestKind.CANCEL, "d")
+    home.pilot(12)
+    (home.path / "x.pt").unlink()
+    submit("e")
+    assert notes[-1].startswith(f"e saves to {home.path}/x.pt, as c does"), "d ended later, and c trains"
 
 
 def test_one_that_is_canceled_fails_or_is_rejected(home: House) -> None:

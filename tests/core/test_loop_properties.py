@@ -176,7 +176,7 @@ def alike_with_work_to_spare(draw: st.DrawFn) -> Scenario:
 @settings(max_examples=100, deadline=None)
 @given(st.tuples(st.just(False), scenarios()) | st.tuples(st.just(True), alike_with_work_to_spare()))
 def test_nothing_beats_a_bound(policy: str, drawn: tuple[bool, Scenario]) -> None:
-    """That of no costs assumes trainers alike. In that of starts, a node that joined less than R_up ago trains nobody."""
+    """The bound without costs assumes equal trainers. With starts, a node that joined less than R_up ago is idle."""
     are_alike, scenario = drawn
     if policy == "plain":  # no P_jmax
         scenario = replace(scenario, max_parallel=len(scenario.arrivals))

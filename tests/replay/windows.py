@@ -1,4 +1,4 @@
-"""Logs of idle nodes: small ones, and that of the authors of the paper."""
+"""Logs of idle nodes: small ones, and the log of the paper's authors."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
 def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | None:
     """The queue, or None if no job of the log ever waited (submit times missing, or equal to the start).
 
-    Its columns are those of the table, which is put in their order: a log may have 44 million jobs.
+    It takes the table's columns, which are put in its order: a log may have 44 million jobs.
 
     A dependency, a begin time or a hold keeps a job from being eligible: it is in the queue twice, from its submission with the
     reason and from when it is eligible without. Where the two times are equal, the log does not tell them apart, and the
