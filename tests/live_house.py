@@ -16,6 +16,7 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.core.loop import run
+from bftrainer.domain.cluster import HoldingPermit
 from bftrainer.domain.state import State
 from bftrainer.errors import StoreError
 from bftrainer.live.explain import Explanation, explain
@@ -71,6 +72,7 @@ class House:
         self.spool = Spool(self.path)
         self.fresh: dict[str, dict[str, Any]] = {}
         self.site_keeps: tuple[str, ...] = ()
+        self.permit = HoldingPermit()
         self.background: Background = AtOnce()
         self.after_tick: Callable[[], None] = lambda: None
 
@@ -89,7 +91,10 @@ class House:
         listens = self.config.hints.port is not None
         hints = HintListener(self.config.hints, self.config.workers, self.path, self.clock) if listens else None
         try:
-            site = Site(self.cluster, self.cluster, peers=self.neighbours, reconfigure=lambda _: self.site_keeps)
+            site = Site(
+                self.cluster, self.cluster, peers=self.neighbours, reconfigure=lambda _: self.site_keeps,
+                permit=lambda: self.permit,
+            )  # fmt: skip
             parts = PilotDependencies(self.path, site, self.clock, background=self.background)
             until_s = self.clock.elapsed_s() + seconds
             self.running = it = HousePilot(self, parts, store, until_s, hints)

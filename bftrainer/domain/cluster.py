@@ -263,3 +263,16 @@ class Acquired:
 
     fragments: tuple[Fragment, ...] = ()
     refusals: tuple[Refusal, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingPermit:
+    """Whether the site allows nodes to be held at all.
+
+    ``refusal`` is why not, in one line; empty if they may be held. ``releases``: nodes that are held are released as well.
+    ``remarks`` are what the user has accepted of the site, for the log of events.
+    """
+
+    refusal: str = ""
+    releases: bool = False
+    remarks: tuple[str, ...] = ()

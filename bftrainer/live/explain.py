@@ -20,6 +20,7 @@ from bftrainer.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.domain.state import ClassMemories, State
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import policy_of
+from bftrainer.live.nodes.holding_permission import ALLOWED, REFUSED
 from bftrainer.live.rerun import SENSELESS, Recorded, damaged, observed
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
 from bftrainer.persistence.registry import Registry
@@ -126,10 +127,10 @@ def explain(store: Store, trainer: str, at_s: float = math.inf, may_import: Coll
 
 def _obstacle(store: Store, at_s: float) -> str:
     """What last kept the pilot from holding a node, in the scheduler's or the holder's own words."""
-    kinds = {"refused": "latest refusal", "poll failed": "latest failed poll"}
+    kinds = {REFUSED: "latest refusal", "poll failed": "latest failed poll", ALLOWED: ""}
     notes = (note for note in reversed(Registry(store).notes(_NOTES)) if note.kind in kinds and note.at_s <= at_s)
     note = next(notes, None)
-    return "" if note is None else f"{kinds[note.kind]}: {note.line}"
+    return "" if note is None or note.kind == ALLOWED else f"{kinds[note.kind]}: {note.line}"
 
 
 def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:

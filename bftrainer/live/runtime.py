@@ -87,6 +87,7 @@ class PilotRuntime:
         classes = NodeClassifier(config, self.state)
         self.nodes = NodeManager(
             config, recorder, site.scheduler, site.holder, clock, site.ours, classes, site.peers, parts.background, hints,
+            site.permit,
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.nodes.renew, parts.clock, config.now.times.lease_s)
         self.trainers = TrainerManager(config, recorder, launcher, classes, clock)

@@ -16,6 +16,7 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check
+from bftrainer.domain.cluster import HoldingPermit
 from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
 from bftrainer.errors import InvalidValueError, UnknownNameError
 from bftrainer.live.job_chaining import OwnJob
@@ -29,6 +30,7 @@ class Site:
     """The scheduler and the nodes of a pilot. ``driver``: keys of driver.json, such as the prefix that starts a worker.
 
     ``reconfigure`` applies what can change while a pilot runs; the keys (``slurm.partition``) that wait for the next start.
+    ``permit`` is called in every tick: whether nodes may be held at all, by the site's latest answer.
     """
 
     scheduler: Scheduler
@@ -37,6 +39,7 @@ class Site:
     driver: dict[str, object] = field(default_factory=dict)
     peers: PeerPilots | None = None
     reconfigure: Callable[[PilotConfig], tuple[str, ...]] = lambda _: ()
+    permit: Callable[[], HoldingPermit] = HoldingPermit
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from bftrainer.config.trainer_file import Count, Positive
 from bftrainer.config.validation import ConfigTable
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.cluster import HoldingPermit, NodeRequest
 from bftrainer.errors import SchedulerError, UserError
 from bftrainer.system.installed import Installed, installed_file
 from bftrainer_adapters.holding.call_budget import CallKind
@@ -146,6 +146,10 @@ class HolderJobs(Protocol[SettingsT_contra]):
     def why_no_holder(self) -> str:
         """Why no holder may be submitted at all; empty if holders may run."""
         return ""
+
+    def permit(self) -> HoldingPermit:
+        """Whether the site allows holders, by its latest answer; called in every tick of the pilot, so it asks nothing."""
+        return HoldingPermit()
 
     def wait_s(self, kind: CallKind) -> float:
         """Seconds until calls of this kind may be made; 0 where there is no budget."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic
 
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
+from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, HoldingPermit, NodeRequest, Refusal
 from bftrainer.domain.fragment_names import fragment_name, id_in_job, is_one_of_several
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock
@@ -110,6 +110,10 @@ class JobHolder(Generic[SettingsT]):
                         retry_s = self._settings.back_off_s
             at_once = min(2 * at_once, self._jobs.submissions_at_once)
         return Acquired(tuple(fragments), tuple(refusals))
+
+    def permit(self) -> HoldingPermit:
+        """Whether the site allows holders. Before the first list nothing is known of it, and nothing is submitted."""
+        return self._jobs.permit() if self._lists.has_listed else HoldingPermit()
 
     def _why_none(self) -> tuple[str, float]:
         """Why nothing may be submitted on any node, empty if it may, and for how long no request needs to ask again."""

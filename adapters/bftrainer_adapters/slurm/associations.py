@@ -102,11 +102,18 @@ def chain(ask: RunCommand, cluster: str, user: str, account: str, partition: str
 class Accounting:
     """What accounting says of holders. ``qos`` is None where there is no accounting, or it does not answer.
 
-    ``associations``: the user's, then those above.
+    ``associations``: the user's, then those above. ``silence`` is why it does not answer.
     """
 
     qos: dict[str, Qos] | None = None
     associations: tuple[Association, ...] = ()
+    silence: str = ""
+
+    @property
+    def default_qos(self) -> str:
+        """The QOS of jobs that name none, as the root account has it."""
+        top = self.associations[-1] if self.associations else None
+        return (top.default_qos if top is not None and not top.user else "") or "normal"
 
 
 def read_accounting(settings: SlurmSettings, config_text: str, user: str, ask: RunCommand) -> Accounting:
@@ -117,6 +124,6 @@ def read_accounting(settings: SlurmSettings, config_text: str, user: str, ask: R
     try:
         qos = command.parsed(qos_argv(), ask(qos_argv()), parse_qos)
         above = chain(ask, config.get("ClusterName", ""), user, settings.account, settings.partition)
-    except CommandError:
-        return Accounting()
+    except CommandError as error:
+        return Accounting(silence=str(error))
     return Accounting(qos, above)

@@ -183,9 +183,18 @@ class SlurmCalls:
             )
         return text
 
+    @property
+    def latest_config(self) -> str:
+        """``scontrol show config`` as it was read last, without a call; empty before that."""
+        return self._config.latest
+
+    def forget_config(self) -> None:
+        """Slurm may have been restarted or reconfigured: its configuration is read again when it is needed."""
+        self._config.forget()
+
     def reconfigure(self, calls_per_minute: float) -> None:
         """The pilot was told to read its configuration again; Slurm's is asked again as well."""
-        self._config.forget()
+        self.forget_config()
         if self.budget is not None:
             self.budget.configure(calls_per_minute)
 

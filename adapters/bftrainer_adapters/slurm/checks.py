@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import Hidden
 from bftrainer_adapters.slurm import qos_limits
-from bftrainer_adapters.slurm.associations import Association
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.preempt import holders
 from bftrainer_adapters.slurm.rate_limit import rate_limit as limit_of
-from bftrainer_adapters.slurm.setup import Partition, Qos, backfill_every_s, parse_config, parse_version, seconds
+from bftrainer_adapters.slurm.setup import backfill_every_s, parse_version, seconds
 from bftrainer_adapters.slurm.several_nodes import several_nodes
 from bftrainer_adapters.slurm.shared_nodes import shared_nodes
-from bftrainer_adapters.slurm.site_limits import holders_of
+from bftrainer_adapters.slurm.site_checks import checks_of_holding, hidden_nodes
+from bftrainer_adapters.slurm.site_facts import MayHold, SiteFacts
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
 _SLOW_BACKFILL_S = 10
@@ -64,33 +63,32 @@ def trial_of(release: tuple[int, int]) -> VersionTrial | None:
 
 def judge(
     settings: SlurmSettings | None,
-    config_text: str,
-    partitions: Mapping[str, Partition],
-    qos: Mapping[str, Qos] | None,
+    facts: SiteFacts,
     user: str,
-    associations: tuple[Association, ...] = (),
     max_nodes: int = 1_000_000,
     by_gpu: bool = False,
+    may_hold: MayHold = lambda node: True,
 ) -> tuple[Check, ...]:
     """All checks, in the order in which they are printed. Without ``settings`` those that hold for every pilot here.
 
-    ``qos`` is None where sacctmgr does not answer. ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu".
+    ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu". ``may_hold``: by nodes.hosts and nodes.exclude.
     """
-    config, has_cgroups = parse_config(config_text), parse_has_cgroups(config_text)
+    config_text, partitions = facts.config_text, facts.partitions
+    config, has_cgroups = facts.config, parse_has_cgroups(config_text)
     of_holders: tuple[Check, ...] = ()
     grace_s = 0
     if settings is not None:
-        at = holders_of(settings, config, partitions, qos or {}, associations)
         of_holders = (
-            *holders(settings, config, partitions, qos),
-            *qos_limits.limits(settings, config, at, max_nodes),
+            *checks_of_holding(settings, facts, user, may_hold, by_gpu),
+            *qos_limits.limits(settings, config, facts.holders(settings), max_nodes),
             *several_nodes(settings, config),
             *(shared_nodes(settings, config, partitions) if by_gpu else ()),
         )
-        grace_s = qos_limits.grace_s(config, partitions.get(settings.partition), (qos or {}).get(settings.qos))
+        qos = facts.accounting.qos or {}
+        grace_s = qos_limits.grace_s(config, partitions.get(settings.partition), qos.get(settings.qos))
     return (
         version(config),
-        hidden(config_text, user, settings),
+        *visibility(config_text, user, settings),
         *of_holders,
         killing(config, grace_s),
         user_signal(config, settings, has_cgroups),
@@ -114,23 +112,24 @@ def version(config: Mapping[str, str]) -> Check:
     )
 
 
-def hidden(config_text: str, user: str, settings: SlurmSettings | None) -> Check:
-    """PrivateData: what is hidden from the pilot's user."""
+def visibility(config_text: str, user: str, settings: SlurmSettings | None) -> Iterator[Check]:
+    """PrivateData: what is hidden from the pilot's user. Of hidden nodes :func:`.checks_of_holding` tells where there are
+    ``settings``.
+    """
     kinds = parse_hidden(config_text, user)
-    what = " and ".join(sorted(kind.value for kind in kinds))
-    if not kinds:
-        return Check.ok("privacy", f"{user} sees all jobs, nodes and reservations")
-    detail = f"PrivateData hides other users' {what} from {user}"
     if Hidden.NODES in kinds:
-        return Check.broken(
-            "privacy",
-            detail,
-            "have an operator run the pilot (sacctmgr modify user ... AdminLevel=Operator)",
-        )
-    if settings is not None and settings.assume_window_s is not None:
+        if settings is None:
+            yield from hidden_nodes(config_text, user)
+        return
+    what = " and ".join(sorted(kind.value for kind in kinds))
+    detail = f"PrivateData hides other users' {what} from {user}"
+    if not kinds:
+        yield Check.ok("privacy", f"{user} sees all jobs, nodes and reservations")
+    elif settings is not None and settings.assume_window_s is not None:
         note = f"{detail}; each node is held for {settings.assume_window_s:g} s at most, and not split with other users"
-        return Check.warning("privacy", note, "have an operator run the pilot to see the ends of windows")
-    return Check.broken("privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot")
+        yield Check.warning("privacy", note, "have an operator run the pilot to see the ends of windows")
+    else:
+        yield Check.broken("privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot")
 
 
 def killing(config: Mapping[str, str], grace_s: int) -> Check:

@@ -13,8 +13,10 @@ from bftrainer.errors import InvalidValueError, UserError
 from bftrainer_adapters.holding import holder_jobs
 from bftrainer_adapters.holding.holder_jobs import HolderSettings
 
-RELOADED = holder_jobs.RELOADED | {"account", "calls_per_minute", "nodes_per_holder"}
+RELOADED = holder_jobs.RELOADED | {"accept", "account", "calls_per_minute", "nodes_per_holder"}
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
+AcceptableCheck = Literal["accounting", "exempt time", "oversubscribe", "preemption", "qos", "topology"]
+"""Checks without which no node is held. The partition must exist, and nodes must be visible, in any case."""
 _GPUS_OF_THE_JOB = re.compile(r"-G|--(gpus|tres-per-job)(=|$)")
 _GPU_OPTIONS = re.compile(r"-G|--gpus(-per-(node|task|socket))?(=|$)")
 _GRES_OPTIONS = re.compile(r"--(gres|tres-per-task)(=|$)")
@@ -44,6 +46,8 @@ class SlurmSettings(HolderSettings):
     """Budget of calls to slurmctld per minute (a look costs 5). Less where the site limits a user's calls (rl_enable)."""
     nodes_per_holder: Annotated[int, Field(ge=1, le=64)] = 1
     """Maximum number of nodes that share a holder job. Fewer jobs; Slurm preempts all nodes of a job together."""
+    accept: tuple[AcceptableCheck, ...] = ()
+    """Checks of preemption that fail here and that the pilot holds nodes in spite of, such as ["exempt time"]."""
     assume_window_s: Positive | None = None
     """Maximum hold time of a node. Required if the site hides other users' jobs (PrivateData)."""
     broker: str = ""

@@ -46,6 +46,11 @@ class KeptConfig:
                 self._until_s = self.elapsed_s() + KEPT_S
         return self._text
 
+    @property
+    def latest(self) -> str:
+        """As it was read last; empty before that."""
+        return self._text
+
     def forget(self) -> None:
         """Ask at the next call."""
         self._until_s = float("-inf")

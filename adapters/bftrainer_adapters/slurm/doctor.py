@@ -17,7 +17,6 @@ from bftrainer_adapters.holding.holder_jobs import holder_script
 from bftrainer_adapters.holding.node_times import read_times
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs as slurm_jobs
-from bftrainer_adapters.slurm.associations import Accounting, read_accounting
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
@@ -25,6 +24,7 @@ from bftrainer_adapters.slurm.configuration import config_text
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
 from bftrainer_adapters.slurm.shared_nodes import left_alone
+from bftrainer_adapters.slurm.site_facts import MayHold, SiteFacts, read_site
 
 COMMANDS = ("sbatch", "srun", "scancel", "squeue", "scontrol", "sdiag")
 SLOW_END_S = 3.0
@@ -32,9 +32,14 @@ SLOW_END_S = 3.0
 _PING = "`scontrol ping` says whether slurmctld answers"
 
 
-def examine_slurm(settings: SlurmSettings | None, max_nodes: int = 1_000_000, by_gpu: bool = False) -> list[Check]:
+def examine_slurm(
+    settings: SlurmSettings | None,
+    max_nodes: int = 1_000_000,
+    by_gpu: bool = False,
+    may_hold: MayHold = lambda node: True,
+) -> list[Check]:
     """All checks of the site; without ``settings`` those that need no pilot configuration. ``max_nodes``: nodes.max_nodes,
-    ``by_gpu``: nodes.unit is "gpu".
+    ``by_gpu``: nodes.unit is "gpu", ``may_hold``: by nodes.hosts and nodes.exclude.
     """
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
@@ -43,12 +48,12 @@ def examine_slurm(settings: SlurmSettings | None, max_nodes: int = 1_000_000, by
     timeout_s = 10.0 if settings is None else settings.timeout_s
     try:
         config = config_text(timeout_s, ENVIRONMENT)
-        partitions = parse_partitions(_ask(partitions_argv(), timeout_s))
-        accounts = Accounting()
-        if settings is not None:
-            accounts = read_accounting(settings, config, own_name(), lambda argv: _ask(argv, timeout_s))
+        if settings is None:
+            facts = SiteFacts(config, parse_partitions(_ask(partitions_argv(), timeout_s)))
+        else:
+            facts = read_site(settings, config, own_name(), lambda argv: _ask(argv, timeout_s), may_hold, by_gpu)
         boxes = containers(_ask(["srun", "--help"], timeout_s), shutil.which("apptainer"))
-        checks = judge(settings, config, partitions, accounts.qos, own_name(), accounts.associations, max_nodes, by_gpu)
+        checks = judge(settings, facts, own_name(), max_nodes, by_gpu, may_hold)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
     return [*checks, boxes, *_look(settings, timeout_s, by_gpu)]

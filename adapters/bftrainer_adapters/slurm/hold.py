@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.checks import Check
+from bftrainer.domain.cluster import HoldingPermit, NodeRequest
 from bftrainer.domain.fragment_names import is_one_of_several, job_of, node_of
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.command import Parsed
 from bftrainer.system.users import own_name
@@ -25,11 +26,14 @@ from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.jobs import HolderJob
 from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
+from bftrainer_adapters.slurm.main_waits import MainJobWait, WaitingMainJobs
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
 from bftrainer_adapters.slurm.several_nodes import shrinks_jobs, why_not_several
+from bftrainer_adapters.slurm.site_checks import checks_of_holding
+from bftrainer_adapters.slurm.site_facts import MayHold, SiteFacts, read_site
+from bftrainer_adapters.slurm.site_watch import SiteWatch
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
-from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
 STEPS_END_S = 3.0
 _SUBMISSIONS_AT_ONCE = 4
@@ -40,7 +44,7 @@ TRAITS = SchedulerTraits(
 
 
 class SlurmHolder(JobHolder[SlurmSettings]):
-    """Holds nodes for one pilot. ``pilot`` marks its holders."""
+    """Holds nodes for one pilot. ``pilot`` marks its holders, ``may_hold`` says which nodes it may have at all."""
 
     def __init__(
         self,
@@ -51,9 +55,12 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         lease_s: float = 60.0,
         poll_s: float = 10.0,
         calls: SlurmCalls | None = None,
+        may_hold: MayHold = lambda node: True,
+        by_gpu: bool = False,
     ) -> None:
         files = HolderFiles(holders.absolute())
-        self._slurm = _Slurm(settings, files, pilot, lease_s, calls or SlurmCalls())
+        calls = calls or SlurmCalls()
+        self._slurm = _Slurm(settings, files, pilot, lease_s, calls, may_hold=may_hold, by_gpu=by_gpu)
         super().__init__(self._slurm, settings, files, clock, poll_s)
 
     @property
@@ -64,6 +71,10 @@ class SlurmHolder(JobHolder[SlurmSettings]):
     def shared_limits(self) -> SharedLimits:
         """Limits for which main-queue jobs count as well; called from the thread of observations."""
         return self._slurm.shared
+
+    def main_jobs_wait(self, waits: tuple[MainJobWait, ...]) -> None:
+        """The latest look shows these; called from the thread of observations."""
+        self._slurm.main_waits = waits
 
     def claim(self, words: str) -> None:
         """New holders show these words in their comments: what this pilot claims."""
@@ -106,9 +117,14 @@ class _Slurm(HolderJobs[SlurmSettings]):
     """The nodes that jobs for several nodes have or wait for, as far as this pilot knows."""
     shared: SharedLimits = field(default_factory=SharedLimits)
     list_age_s: float = 0.0
+    may_hold: MayHold = lambda node: True
+    by_gpu: bool = False
+    main_waits: tuple[MainJobWait, ...] = ()
+    has_failed: bool = False
 
     def __post_init__(self) -> None:
-        self.limit = TimeLimit(self._longest_s)
+        self.site = SiteWatch(self._read_site, self._checks, self.calls.elapsed_s)
+        self.waiting = WaitingMainJobs(self.calls.elapsed_s)
         self.comment = jobs.comment(self.pilot, self.user)
         self.listing = Listing(self.comment)
         self.script = holder_script(self.settings.holder_script, "holder.slurm")
@@ -116,7 +132,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
     def reconfigure(self, settings: SlurmSettings) -> None:
         self.settings = settings
         self.calls.reconfigure(settings.calls_per_minute)
-        self.limit.update()
+        self.site.update()
 
     def begin(self) -> None:
         """Find out in which order holders have to end here."""
@@ -130,7 +146,14 @@ class _Slurm(HolderJobs[SlurmSettings]):
         if why := why_not_several(self.settings, config):
             raise SchedulerError(f"{why}: set it to 1")
         self.shrinks_jobs = shrinks_jobs(config)
-        self.limit.update()
+        self.site.update()
+
+    def why_no_holder(self) -> str:
+        """A check of preemption that fails, or what is not known of the site."""
+        return self.site.permit.refusal
+
+    def permit(self) -> HoldingPermit:
+        return self.site.permit
 
     def turn_s(self, reason: str) -> float:
         """While a main job of the same nodes waits, only backfill starts holders."""
@@ -139,19 +162,32 @@ class _Slurm(HolderJobs[SlurmSettings]):
     @property
     def longest_s(self) -> float:
         """By QOS, account and partition."""
-        return self.limit.longest_s
+        return self.site.longest_s
 
-    def _longest_s(self) -> float:
+    def _read_site(self) -> SiteFacts:
         def ask(argv: list[str]) -> str:
-            """The budget is of calls to slurmctld; sacctmgr asks slurmdbd."""
-            if argv[0] == "sacctmgr":
-                return command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
-            return self._run(argv, CallKind.LIST)
+            """The budget is of calls to slurmctld; sacctmgr and sacct ask slurmdbd."""
+            if argv[0] == "scontrol":
+                return self._run(argv, CallKind.LIST)
+            return command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
 
         text = self.calls.config(self.settings.timeout_s)
-        at = limits_here(self.settings, text, self.user, ask)
+        facts = read_site(self.settings, text, self.user, ask, self.may_hold, self.by_gpu)
+        at = facts.holders(self.settings)
         self.shared = shared_limits(at, parse_config(text).get("ClusterName", ""), ask)
-        return max(at.longest[0], 60.0)
+        self.site.longest_s = max(at.longest[0], 60.0)
+        return facts
+
+    def _checks(self, facts: SiteFacts) -> tuple[Check, ...]:
+        return checks_of_holding(self.settings, facts, self.user, self.may_hold, self.by_gpu)
+
+    def _look_at_site(self) -> None:
+        """Read the site again if it is time, or if Slurm or a main job shows that it may have changed."""
+        self.site.configuration_is(self.calls.latest_config)
+        if self.waiting.is_too_long(self.main_waits):
+            self.calls.forget_config()
+            self.site.main_job_waits()
+        self.site.update_if_due()
 
     def wait_s(self, kind: CallKind) -> float:
         """The budget's answer; for a list, also until a broker has the latest change."""
@@ -176,7 +212,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
         """Run sbatch once (8 ms)."""
         way = "script first" if self.script_first else "payload first"
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
-        comment, log = self.comment + self.claims, self.files.log(SEVERAL if beside else request.node, "%j")
+        comment = f"{self.comment}{jobs.accepts(self.site.accepts)}{self.claims}"
+        log = self.files.log(SEVERAL if beside else request.node, "%j")
         within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
         argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log, beside)
         try:
@@ -185,10 +222,21 @@ class _Slurm(HolderJobs[SlurmSettings]):
                 self.nodes_of[job] = tuple(sorted((request.node, *beside)))
             return job
         except CommandError as error:
-            self.limit.noted(str(error))
+            self.site.reason_is(str(error))
             raise
 
     def listed(self) -> Mapping[str, HolderJob]:
+        try:
+            listed = self._listed()
+        except (CommandError, SchedulerError) as error:
+            self.has_failed = not isinstance(error, PostponedError)
+            raise
+        if self.has_failed:  # slurmctld may have been down
+            self.has_failed = False
+            self.calls.forget_config()
+        return listed
+
+    def _listed(self) -> Mapping[str, HolderJob]:
         if (all_jobs := self.calls.new_jobs()) is not None:
             found = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
         else:
@@ -196,8 +244,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
             found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
         self.list_age_s = published.age_s(all_jobs) if all_jobs and (published := self.calls.published) else 0.0
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
-            self.limit.noted(reason)
-        self.limit.update_if_due()
+            self.site.reason_is(reason)
+        self._look_at_site()
         return self._with_nodes(found)
 
     def _with_nodes(self, listed: dict[str, HolderJob]) -> Mapping[str, HolderJob]:

@@ -34,6 +34,9 @@ _STEP_HEADER = "STEPID|NAME"
 _ID_FORMAT = "%A"
 _ID_HEADER = "JOBID"
 
+_ACCEPTS = " (failed checks accepted by the user: "
+_COMMENT_ENDS = (_ACCEPTS, "; wants ", "; hosts ")
+
 JOB_PHASES = {
     **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"), JobPhase.WAITS),
     **dict.fromkeys(("RESV_DEL_HOLD", "POWER_UP_NODE", "EXPEDITING"), JobPhase.WAITS),
@@ -82,6 +85,12 @@ class HolderJob:
 def comment(pilot: str, user: str) -> str:
     """What administrators read in squeue; it also tells the holders of two pilots apart."""
     return f"bftrainer: idle node held by pilot {pilot} of {user}; released at once when needed"
+
+
+def accepts(names: Iterable[str]) -> str:
+    """The end of such a comment: checks of the site that fail, and in spite of which its pilot holds the node."""
+    words = ", ".join(names)
+    return f"{_ACCEPTS}{words})" if words else ""
 
 
 def submit_argv(
@@ -145,7 +154,7 @@ def parse_holder(record: str, comment: str) -> HolderJob | None:
         raise UnknownStateError("job", state)
     if ends not in NOTHING and not is_number(ends):
         raise SchedulerError(f"job {job}: {ends[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
-    if words != comment and not words.startswith((f"{comment}; wants ", f"{comment}; hosts ")):
+    if words != comment and not words.startswith(tuple(comment + end for end in _COMMENT_ENDS)):
         return None
     return HolderJob(job, state, node, None if ends in NOTHING else float(ends), reason)
 

@@ -19,6 +19,7 @@ from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.job_list import JobList, waits
 from bftrainer_adapters.slurm.limit_waits import SharedLimits
+from bftrainer_adapters.slurm.main_waits import MainJobWait, waits_for_holders
 from bftrainer_adapters.slurm.setup import config_argv
 
 CLOCK_KEPT_S = 900.0
@@ -63,12 +64,14 @@ class SlurmScheduler:
     """Slurm as its commands show it.
 
     ``shared_limits`` are those for which main-queue jobs count beside holders. ``by_gpu``: nodes have their idle part.
+    ``main_jobs_wait`` is told of main-queue jobs that held nodes would be enough for.
     """
 
     timeout_s: float = 10.0
     calls: SlurmCalls = field(default_factory=SlurmCalls)
     shared_limits: Callable[[], SharedLimits] = SharedLimits
     by_gpu: bool = False
+    main_jobs_wait: Callable[[tuple[MainJobWait, ...]], None] = lambda waits: None
 
     def __post_init__(self) -> None:
         self._clock = ServerClock(self.calls.elapsed_s)
@@ -82,6 +85,7 @@ class SlurmScheduler:
         text = jobs.as_printed(slurm_text.JOB_FORMAT, waits)
         pending = command.parsed(["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark))
         nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes, jobs)
+        self.main_jobs_wait(waits_for_holders(jobs, nodes, self.calls.user, self.shared_limits()))
         return self.observe_rest(nodes, pending, jobs)
 
     def check_budget(self) -> None:

@@ -11,20 +11,35 @@ from bftrainer_adapters.slurm.setup import Partition, Qos, exempt_s, seconds
 from bftrainer_adapters.slurm.site_limits import Holders, LimitSource, most_nodes
 
 _SHORT_S = 3600.0
+_BRIEF_S = 2.0
+"""An exempt time that delays a main job no longer than Slurm's own next cycle would."""
+
+
+def exempt_time(config: Mapping[str, str], at: Holders) -> Iterator[Check]:
+    """PreemptExemptTime of a holder: that of its partition's QOS or of its own, else the cluster's; of two, the longer.
+
+    It counts whatever PreemptType is. A time without an end is one that is not set (slurm.conf: -1 and INFINITE disable it).
+    """
+    of_qos = {
+        qos.name: qos.exempt_s
+        for qos in (at.partition_qos, at.qos)
+        if qos is not None and qos.exempt_s is not None and qos.exempt_s < math.inf
+    }
+    name = max(of_qos, key=lambda name: of_qos[name], default="")
+    exempt, whose, remedy = exempt_s(config), "", "PreemptExemptTime=0"
+    if name:
+        exempt, whose = of_qos[name], f"QOS {name} has "
+        remedy = f"sacctmgr modify qos {name} set PreemptExemptTime=0"
+    detail = f"{whose}PreemptExemptTime {exempt:g} s: a holder cannot be preempted in its first {exempt:g} s"
+    remedy = f"{remedy}; set it in the QOS of the jobs that need it"
+    if 0 < exempt <= _BRIEF_S:
+        yield Check.warning("exempt time", detail, remedy)
+    elif _BRIEF_S < exempt < math.inf:
+        yield Check.broken("exempt time", detail, remedy)
 
 
 def limits(settings: SlurmSettings, config: Mapping[str, str], at: Holders, max_nodes: int) -> Iterator[Check]:
     """``max_nodes``: the most nodes that the pilot holds (nodes.max_nodes)."""
-    exempt, whose, remedy = exempt_s(config), "", "PreemptExemptTime=0"
-    if at.qos is not None and at.qos.exempt_s is not None:
-        exempt, whose = at.qos.exempt_s, f"QOS {at.qos.name} has "
-        remedy = f"sacctmgr modify qos {at.qos.name} set PreemptExemptTime=0"
-    if exempt:
-        yield Check.broken(
-            "exempt time",
-            f"{whose}PreemptExemptTime {exempt:g} s: a holder cannot be preempted in its first {exempt:g} s",
-            f"{remedy}; set it in the QOS of the jobs that need it",
-        )
     yield from _longest(settings, at)
     yield from _over(config, at.partition)
     yield from _caps(at, max_nodes)

@@ -30,7 +30,8 @@ class Partition:
     qos: str = ""
     """Its QOS, whose limits come before those of a job's own QOS."""
     allowed_qos: frozenset[str] = frozenset()
-    """Empty: all."""
+    """Empty: all but ``denied_qos``."""
+    denied_qos: frozenset[str] = frozenset()
     is_default: bool = False
     over_min: str = ""
     """OverTimeLimit, where it differs from the cluster's."""
@@ -42,6 +43,17 @@ class Partition:
     """What keeps its jobs from sharing a node with other users' jobs; empty: nothing."""
     spreads: bool = False
     """LLN: jobs go to the emptiest nodes."""
+    jobs_a_core: int = 1
+    """OverSubscribe=FORCE:4: so many of its jobs share each core, also with one that asked for --exclusive."""
+
+    @property
+    def starts_jobs(self) -> bool:
+        """Whether jobs of ordinary users start there now: jobs in one that is DOWN or INACTIVE only wait."""
+        return self.state not in ("DOWN", "INACTIVE") and not self.root_only
+
+    def admits(self, qos: str) -> bool:
+        """Whether jobs of a QOS may run there (AllowQos, DenyQos)."""
+        return qos not in self.denied_qos and (not self.allowed_qos or qos in self.allowed_qos)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +167,7 @@ def parse_version(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+_FORCED = re.compile(r"\sOverSubscribe=FORCE:(\d+)\b")
 _ALONE = re.compile(r"\s(OverSubscribe=EXCLUSIVE|Exclusive=(NODE|USER|TOPO)|Exclusive(User|Topo)=YES)\b")
 
 
@@ -166,11 +179,13 @@ def _partition(line: str, lists: HostLists) -> Partition:
         value("RootOnly") == "YES",
         qos="" if (qos := value("QoS", "")) in NOTHING else qos,
         allowed_qos=frozenset() if (allowed := value("AllowQos", "ALL")) == "ALL" else frozenset(allowed.split(",")),
+        denied_qos=frozenset(value("DenyQos", "").split(",")) - {""},
         is_default=value("Default", "") == "YES",
         over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
         tres=parse_tres(value("TRES", "")),
         whole_nodes=found[0].strip() if (found := _ALONE.search(line)) else "",
         spreads=value("LLN", "") == "YES",
+        jobs_a_core=int(forced[1]) if (forced := _FORCED.search(line)) else 1,
         whole_blocks=bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
     )  # fmt: skip
 

@@ -18,7 +18,9 @@ from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.job_chaining import OwnJob
+from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.observed import ObservedSite
+from bftrainer.live.reload import ConfigCell
 from bftrainer.live.site_plugin import JobNodes, Site, SitePlugin
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget
@@ -62,21 +64,35 @@ class SlurmSite:
         budget = CallBudget(settings.calls_per_minute, clock.elapsed_s)
         calls = SlurmCalls(budget=budget, published=published(settings))
         name, times = pilot_name(state_dir), config.times
-        holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
-        by_gpu = config.nodes.unit == "gpu"
-        commands = SlurmScheduler(settings.timeout_s, calls=calls, shared_limits=holder.shared_limits, by_gpu=by_gpu)
+        by_gpu, nodes = config.nodes.unit == "gpu", ConfigCell(config)
+        holder = SlurmHolder(
+            settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls,
+            may_hold=lambda node: may_be_held(node, nodes.now.nodes), by_gpu=by_gpu,
+        )  # fmt: skip
+        commands = SlurmScheduler(
+            settings.timeout_s, calls=calls, shared_limits=holder.shared_limits, by_gpu=by_gpu,
+            main_jobs_wait=holder.main_jobs_wait,
+        )  # fmt: skip
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
             name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim, settings.timeout_s, calls=calls,
             weights=Weights(calls, lambda: holder.account, settings.timeout_s),
         )  # fmt: skip
+
+        def read_again(fresh: PilotConfig) -> SlurmSettings:
+            """Its nodes count as well when the site is read with the new settings."""
+            found = _settings(fresh, "configuration")
+            nodes.now = fresh
+            return found
+
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,
             _pilot_jobs(settings, settings.assume_window_s),
             worker_settings(settings.gres),
             peers,
-            reloader(NAME, settings, RELOADED, lambda fresh: _settings(fresh, "configuration"), holder.reconfigure),
+            reloader(NAME, settings, RELOADED, read_again, holder.reconfigure),
+            holder.permit,
         )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
@@ -84,7 +100,8 @@ class SlurmSite:
             return examine_slurm(None) if shutil.which("scontrol") else []
         try:
             settings = _settings(config, where)
-            found = examine_slurm(settings, config.nodes.max_nodes, config.nodes.unit == "gpu")
+            nodes = config.nodes
+            found = examine_slurm(settings, nodes.max_nodes, nodes.unit == "gpu", lambda node: may_be_held(node, nodes))
             return [*found, *_check_broker(settings), *measured(settings, Path(where).parent / _HOLDERS)]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]

@@ -115,6 +115,11 @@ def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
     return frozenset(kind for kind in Hidden if words & {kind.value, "all"})
 
 
+def hides_jobs(text: str, user: str) -> bool:
+    """``scontrol show config``: whether other users' jobs are hidden from ``user``."""
+    return Hidden.JOBS in parse_hidden(text, user)
+
+
 def parse_has_epilog(text: str) -> bool:
     """``scontrol show config``: whether slurmd runs a program after each job.
 

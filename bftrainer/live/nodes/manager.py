@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Fragment, NodeRequest
+from bftrainer.domain.cluster import Fragment, HoldingPermit, NodeRequest
 from bftrainer.domain.fragment_names import holder_of, job_of, node_of
 from bftrainer.domain.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.domain.state import Nodes
@@ -20,6 +20,7 @@ from bftrainer.live.memo import Memoized
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_steps
 from bftrainer.live.nodes.held_fragments import Ends, FragmentBook, earliest, limit_ends, planned_ends
+from bftrainer.live.nodes.holding_permission import REFUSED, HoldingPermission
 from bftrainer.live.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
 from bftrainer.live.nodes.node_requests import MAX_BACK_OFF_S, NodeBackoff, RequestProgress
 from bftrainer.live.nodes.scheduler_polls import SchedulerPolls
@@ -68,6 +69,7 @@ class NodeManager:
         peers: PeerPilots | None = None,
         background: Background | None = None,
         hints: Hints | None = None,
+        permit: Callable[[], HoldingPermit] = HoldingPermit,
     ) -> None:
         self._config = config
         self._recorder = recorder
@@ -76,6 +78,7 @@ class NodeManager:
         self._polls = SchedulerPolls(
             config, recorder, scheduler, clock, pilot_jobs, peers, classes, background or AtOnce(), hints
         )
+        self._permission = HoldingPermission(permit)
         self._backoff = NodeBackoff()
         self._fragments = FragmentBook(config, recorder, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()
@@ -148,6 +151,8 @@ class NodeManager:
     def look(self) -> None:
         """Look at the holders. Those of a predecessor are adopted."""
         now_s, polled = self._clock.now_s(), self._holder.poll()
+        for kind, text in self._permission.look(self._clock.elapsed_s()):
+            self._recorder.note(kind, "", text)
         if polled != self._polled:
             parts = [h.name for h in self._fragments.all() if h.fragment.is_part]
             waiting = [h.name for h in self._fragments.all() if h.ready_s is None and h.given_back_s is None]
@@ -214,6 +219,7 @@ class NodeManager:
             view.usable,
             view.own,
             view.order,
+            self._permission.now,
         )
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
         self._polls.show_demand()
@@ -248,7 +254,7 @@ class NodeManager:
         for fragment in acquired.fragments:
             self._recorder.fragment_seen(fragment.name, view.first_seen.get(fragment.node, {}))
         for refusal in acquired.refusals:
-            self._recorder.note("refused", refusal.node, refusal.reason)
+            self._recorder.note(REFUSED, refusal.node, refusal.reason)
             self._backoff.until(refusal.node, PilotS(now_s + max(refusal.retry_s, self._config.now.times.poll_s)))
         return len(acquired.fragments)
 

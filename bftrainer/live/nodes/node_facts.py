@@ -9,7 +9,7 @@ from datetime import datetime
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.demand_cap import DemandCap
 from bftrainer.core.fair_share import ShareMemory, Sharer
-from bftrainer.domain.cluster import UNKNOWN_PILOT, LimitWait, NodeRequest, PeerPilot
+from bftrainer.domain.cluster import UNKNOWN_PILOT, HoldingPermit, LimitWait, NodeRequest, PeerPilot
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.live.nodes.classifier import PoolDemand
@@ -72,6 +72,7 @@ class NodeFacts:
     ``peer_holders`` are the holder jobs of peer pilots, ``rivals`` the pilots that may use some of
     the ``usable`` nodes, all that the configuration allows; ``own`` is this one. ``order`` is empty by node.
     ``answers``: the last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or not.
+    ``permit``: whether the site allows nodes to be held.
     """
 
     config: PilotConfig
@@ -92,6 +93,7 @@ class NodeFacts:
     usable: int = 0
     own: PeerPilot = UNKNOWN_PILOT
     order: OrderFacts = field(default_factory=OrderFacts)
+    permit: HoldingPermit = field(default_factory=HoldingPermit)
 
     def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
         """Nodes of a class that trainers would use, as far as they have shown it with as many as there are at ``now_s``."""

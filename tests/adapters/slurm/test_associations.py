@@ -11,13 +11,12 @@ from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import LimitWait
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import associations, limit_waits
-from bftrainer_adapters.slurm.associations import read_accounting
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.limit_waits import shared_limits
 from bftrainer_adapters.slurm.setup import parse_partitions, parse_tres, qos_argv
+from bftrainer_adapters.slurm.site_facts import read_site
 from bftrainer_adapters.slurm.site_limits import most_nodes
-from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
 
 def row(argv: list[str], **values: str) -> str:
@@ -66,6 +65,8 @@ class Site:
     def ask(self, argv: list[str]) -> str:
         if argv[0] == "scontrol":
             return self.partitions
+        if argv[0] == "sacct":
+            return ""
         match argv[3]:
             case "qos":
                 return self.qos
@@ -78,9 +79,7 @@ class Site:
 
     def found(self, settings: SlurmSettings, max_nodes: int = 1_000_000) -> list[Check]:
         """What doctor says of limits."""
-        accounts = read_accounting(settings, CONFIG, "ann", self.ask)
-        partitions = parse_partitions(self.partitions)
-        checks = judge(settings, CONFIG, partitions, accounts.qos, "ann", accounts.associations, max_nodes)
+        checks = judge(settings, read_site(settings, CONFIG, "ann", self.ask), "ann", max_nodes)
         for check in checks:
             assert (check.remedy == "") == (check.state is CheckStatus.OK), check
         return [check for check in checks if check.name in ("limits", "hours", "max wall")]
@@ -153,25 +152,10 @@ def test_hours_that_held_nodes_use_up() -> None:
     ],
 )
 def test_the_longest_time_limit_of_a_holder(site: Site, longest_s: float) -> None:
-    assert limits_here(OWN, CONFIG, "ann", site.ask).longest[0] == longest_s
+    assert read_site(OWN, CONFIG, "ann", site.ask).holders(OWN).longest[0] == longest_s
     if longest_s < 3600:
         (check,) = site.found(OWN)
         assert (check.name, check.state) == ("max wall", CheckStatus.WARNING)
-
-
-def test_a_time_limit_is_read_again_when_slurm_says_that_it_is_too_long() -> None:
-    now_s, answers = [0.0], iter([1800.0, 600.0, 300.0])
-    limit = TimeLimit(lambda: next(answers), lambda: now_s[0])
-    limit.update()
-    for reason in ("Priority", "QOSGrpNodeLimit", "Resources"):
-        limit.noted(reason)
-    assert limit.longest_s == 1800.0
-    limit.noted("QOSMaxWallDurationPerJobLimit")
-    limit.noted("PartitionTimeLimit")
-    assert limit.longest_s == 600.0
-    now_s[0] = 61.0
-    limit.noted("PartitionTimeLimit")
-    assert limit.longest_s == 300.0
 
 
 PENDING = "JOBID|USER|ACCOUNT|QOS|PARTITION|NODES|REASON"
@@ -196,32 +180,17 @@ PENDING = "JOBID|USER|ACCOUNT|QOS|PARTITION|NODES|REASON"
     ],
 )  # fmt: skip
 def test_main_jobs_that_wait_for_a_limit_for_which_holders_count(site: Site, job: str, size: int | None) -> None:
-    shared = shared_limits(limits_here(OWN, CONFIG, "ann", site.ask), "lab", site.ask)
+    shared = shared_limits(read_site(OWN, CONFIG, "ann", site.ask).holders(OWN), "lab", site.ask)
     found = limit_waits.parse(f"{PENDING}|m\n7|{job}|m\n", "m", shared)
     assert found == (() if size is None else (LimitWait("7", size, job.rpartition("|")[2]),))
 
 
 def test_nothing_is_asked_where_no_limit_is_shared() -> None:
     site = Site(qos=qoses(scavenger={"GrpTRES": "node=2"}))
-    assert shared_limits(limits_here(OWN, CONFIG, "ann", site.ask), "lab", site.ask).limits == ()
+    assert shared_limits(read_site(OWN, CONFIG, "ann", site.ask).holders(OWN), "lab", site.ask).limits == ()
     by_partition = SlurmSettings(partition="scavenge")
-    at = replace(limits_here(by_partition, CONFIG, "ann", SCIENCE.ask), by="preempt/partition_prio")
+    at = replace(read_site(by_partition, CONFIG, "ann", SCIENCE.ask).holders(by_partition), by="preempt/partition_prio")
     assert shared_limits(at, "lab", SCIENCE.ask).own_partition == "scavenge", "pilots wait there, and no main job"
-
-
-def test_limits_are_read_again_each_hour_and_sooner_where_that_failed() -> None:
-    now_s, answers, asked = [0.0], [1800.0, None, 900.0, 600.0], list[float]()
-
-    def read() -> float:
-        asked.append(now_s[0])
-        if (answer := answers[len(asked) - 1]) is None:
-            raise SchedulerError("made up")
-        return answer
-
-    limit = TimeLimit(read, lambda: now_s[0])
-    for now_s[0] in (0.0, 600.0, 3599.0, 3600.0, 4199.0, 4200.0, 7799.0, 7800.0):
-        limit.update_if_due()
-    assert (asked, limit.longest_s) == ([0.0, 3600.0, 4200.0, 7800.0], 600.0)
 
 
 def test_which_association_counts() -> None:

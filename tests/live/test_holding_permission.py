@@ -1,0 +1,83 @@
+"""A site whose main jobs would wait for holders: nothing is held there, held nodes are released, and every reader hears why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from live_house import House, house, spec
+
+from bftrainer.domain.cluster import HoldingPermit
+from bftrainer.domain.times import ElapsedS
+from bftrainer.live.nodes.holding_permission import HoldingPermission
+
+WHY = "exempt time: a holder cannot be preempted in its first 600 s (remedy: 0)"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> House:
+    return house(tmp_path / "state")
+
+
+def refuse(home: House, why: str = WHY, releases: bool = True) -> None:
+    home.permit = HoldingPermit(why, releases)
+
+
+def test_nothing_is_held_and_the_reason_is_told_before_anything_was_submitted(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    refuse(home)
+    home.pilot(20)
+    assert home.noted("refused") == [f"no node is held: {WHY}"], "one line, and not one for each node"
+    home.submit(spec("a"))
+    home.pilot(20)
+    assert home.cluster.acquired == []
+    assert home.explain("a").why.endswith(f"; latest refusal: no node is held: {WHY}")
+
+
+def test_held_nodes_are_released_with_the_reason_and_held_again_after_the_remedy(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a"))
+    home.at(10, lambda: refuse(home))
+    home.at(30, lambda: setattr(home, "permit", HoldingPermit()))
+    held: dict[float, frozenset[str]] = {}
+    home.after_tick = lambda: held.update({round(home.clock.elapsed_s()): frozenset(home.cluster.held())})
+    began_s = home.clock.elapsed_s()
+    home.pilot(50)
+    at = {seconds - round(began_s): nodes for seconds, nodes in held.items()}
+    assert (at[9], at[28], at[45]) == ({"n1", "n2"}, frozenset(), {"n1", "n2"})
+    assert home.reasons().count(WHY) == 2
+    assert home.noted("allowed") == ["nodes may be held again: the site passes all checks"]
+    assert "refusal" not in home.explain("a").why
+
+
+def test_while_it_is_unknown_nothing_more_is_requested_and_held_nodes_stay(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a"))
+    home.at(10, lambda: refuse(home, "sacctmgr does not answer", releases=False))
+    home.at(12, lambda: home.cluster.give("n2"))
+    held: list[frozenset[str]] = []
+    home.after_tick = lambda: held.append(frozenset(home.cluster.held()))
+    home.pilot(30)
+    assert set(held) == {frozenset(), frozenset({"n1"})}
+    assert home.reasons() == ["the pilot ends"]
+    assert home.noted("refused") == ["no node is held: sacctmgr does not answer"]
+
+
+def test_notes_are_repeated_every_day() -> None:
+    answer = [HoldingPermit(remarks=("exempt time: accepted",))]
+    permission = HoldingPermission(lambda: answer[0])
+    day = 86_400.0
+
+    def notes(at_s: float) -> list[tuple[str, str]]:
+        return list(permission.look(ElapsedS(at_s)))
+
+    accepted = [("accepted", "exempt time: accepted")]
+    assert notes(0.0) == accepted
+    assert notes(1.0) == []
+    assert notes(day) == accepted
+    answer[0] = HoldingPermit("no", releases=True)
+    assert notes(day + 1) == [("refused", "no node is held: no")]
+    assert notes(day + 2) == []
+    assert notes(2 * day) == [("refused", "no node is held: no")]
+    answer[0] = HoldingPermit()
+    assert notes(2 * day + 1) == [("allowed", "nodes may be held again: the site passes all checks")]
