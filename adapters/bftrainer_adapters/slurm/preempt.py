@@ -269,7 +269,8 @@ def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> Check | N
             "preemption",
             f"{whose}: {' and '.join(flags)}: main jobs wait for a holder whose priority is as high as theirs",
             f"remove {' and '.join(['PRIORITY'] * ('PRIORITY' in words) + [_EXEMPT] * bool(exempt))}, or see that holders "
-            'have the lowest priority of all: a QOS with Priority=0, and slurm.options = ["--nice=2147483645"]',
+            'have the lowest priority of all (a QOS with Priority=0, and slurm.options = ["--nice=2147483645"]) and set '
+            'slurm.accept = ["preemption"]',
         )
     why = "holders would keep memory and GPUs" if "SUSPEND" in effective.upper() else "nothing ends a holder"
     return Check.broken("preemption", f"{whose} has PreemptMode {effective}: {why}", f"PreemptMode=CANCEL ({SEE})")

@@ -21,6 +21,8 @@ EVERY_S = 3600.0
 FIRST_AGAIN_S = 60.0
 """Until the first answer."""
 FAILED_AGAIN_S = 600.0
+REFUSED_AGAIN_S = 900.0
+"""While a check fails, for the day on which it is fixed."""
 COUNTS_S = 3600.0
 """So long the last answer counts while there is no other."""
 SHORTER_AGAIN_S = 60.0
@@ -29,7 +31,7 @@ _TOO_LONG = re.compile(r"Wall|TimeLimit\b|Requested time limit is invalid")
 
 @dataclass
 class SiteWatch:
-    """The site as it was read: at the start, every :data:`EVERY_S`, and when something says that it has changed.
+    """The site as it was read: at the start, every :data:`EVERY_S`, and when something says that it may have changed.
 
     ``read`` asks Slurm, ``judge`` makes checks of the answer. An accounting that is silent keeps its last answer.
     """
@@ -72,7 +74,7 @@ class SiteWatch:
         self._judge(facts)
         if not silence or not self._permit.refusal:  # the user may have accepted that accounting is silent
             self._unknown, self._unknown_since_s = "", None
-            self._due_s = self.elapsed_s() + EVERY_S
+            self._due_s = self.elapsed_s() + (REFUSED_AGAIN_S if self._permit.refusal else EVERY_S)
 
     def _judge(self, facts: SiteFacts) -> None:
         checks = self.judge(facts)

@@ -34,7 +34,7 @@ class HoldingPermission:
         if self.now.refusal and (is_repeated or self.now.refusal != before.refusal):
             yield REFUSED, f"no node is held: {self.now.refusal}"
         if before.refusal and not self.now.refusal:
-            yield ALLOWED, "nodes may be held again: the site passes all checks"
+            yield ALLOWED, "nodes may be held again"
         if is_repeated or self.now.remarks != before.remarks:
             for remark in self.now.remarks:
                 yield ACCEPTED, remark

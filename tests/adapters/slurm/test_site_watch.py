@@ -109,6 +109,14 @@ def test_later_the_last_answer_counts_for_an_hour(site: Site, of_accounting: boo
     assert site.at(2 * HOUR + 600) == ("", False)
 
 
+def test_a_site_that_is_fixed_is_seen_within_a_quarter_of_an_hour(site: Site) -> None:
+    site.exempt("00:10:00")
+    assert site.at(0.0)[0]
+    site.facts = FIT.facts
+    assert site.at(899.0)[0]
+    assert site.at(900.0) == ("", False)
+
+
 def test_what_slurmctld_says_counts_though_accounting_is_silent(site: Site) -> None:
     site.at(0.0)
     site.accounting("no response")
