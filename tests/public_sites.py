@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from bftrainer_adapters.slurm.associations import Accounting
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import Qos, limit_s, parse_partitions
-from bftrainer_adapters.slurm.site_facts import SiteFacts
+from bftrainer_adapters.slurm.site_facts import SiteSetup
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class PublicSite:
     qos: list[Qos] = field(default_factory=list)
 
     @property
-    def facts(self) -> SiteFacts:
+    def facts(self) -> SiteSetup:
         known = {qos.name: qos for qos in self.qos} or None
-        return SiteFacts(self.config, parse_partitions("\n".join(self.partitions) + "\n"), Accounting(known))
+        return SiteSetup(self.config, parse_partitions("\n".join(self.partitions) + "\n"), Accounting(known))
 
 
 def partition(name: str, nodes: str, tier: int = 1, mode: str = "OFF", **more: str) -> str:

@@ -18,7 +18,7 @@ from bftrainer_adapters.slurm.setup import backfill_every_s, parse_version, seco
 from bftrainer_adapters.slurm.several_nodes import several_nodes
 from bftrainer_adapters.slurm.shared_nodes import shared_nodes
 from bftrainer_adapters.slurm.site_checks import checks_of_holding, hidden_nodes
-from bftrainer_adapters.slurm.site_facts import MayHold, SiteFacts
+from bftrainer_adapters.slurm.site_facts import MayHold, SiteSetup
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
 _SLOW_BACKFILL_S = 10
@@ -63,7 +63,7 @@ def trial_of(release: tuple[int, int]) -> VersionTrial | None:
 
 def judge(
     settings: SlurmSettings | None,
-    facts: SiteFacts,
+    facts: SiteSetup,
     user: str,
     max_nodes: int = 1_000_000,
     by_gpu: bool = False,

@@ -24,7 +24,7 @@ from bftrainer_adapters.slurm.configuration import config_text
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
 from bftrainer_adapters.slurm.shared_nodes import left_alone
-from bftrainer_adapters.slurm.site_facts import MayHold, SiteFacts, read_site
+from bftrainer_adapters.slurm.site_facts import MayHold, SiteSetup, read_site
 
 COMMANDS = ("sbatch", "srun", "scancel", "squeue", "scontrol", "sdiag")
 SLOW_END_S = 3.0
@@ -49,7 +49,7 @@ def examine_slurm(
     try:
         config = config_text(timeout_s, ENVIRONMENT)
         if settings is None:
-            facts = SiteFacts(config, parse_partitions(_ask(partitions_argv(), timeout_s)))
+            facts = SiteSetup(config, parse_partitions(_ask(partitions_argv(), timeout_s)))
         else:
             facts = read_site(settings, config, own_name(), lambda argv: _ask(argv, timeout_s), may_hold, by_gpu)
         boxes = containers(_ask(["srun", "--help"], timeout_s), shutil.which("apptainer"))

@@ -31,7 +31,7 @@ from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
 from bftrainer_adapters.slurm.several_nodes import shrinks_jobs, why_not_several
 from bftrainer_adapters.slurm.site_checks import checks_of_holding
-from bftrainer_adapters.slurm.site_facts import MayHold, SiteFacts, read_site
+from bftrainer_adapters.slurm.site_facts import MayHold, SiteSetup, read_site
 from bftrainer_adapters.slurm.site_watch import SiteWatch
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 
@@ -164,7 +164,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         """By QOS, account and partition."""
         return self.site.longest_s
 
-    def _read_site(self) -> SiteFacts:
+    def _read_site(self) -> SiteSetup:
         def ask(argv: list[str]) -> str:
             """The budget is of calls to slurmctld; sacctmgr and sacct ask slurmdbd."""
             if argv[0] == "scontrol":
@@ -178,7 +178,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         self.site.longest_s = max(at.longest[0], 60.0)
         return facts
 
-    def _checks(self, facts: SiteFacts) -> tuple[Check, ...]:
+    def _checks(self, facts: SiteSetup) -> tuple[Check, ...]:
         return checks_of_holding(self.settings, facts, self.user, self.may_hold, self.by_gpu)
 
     def _look_at_site(self) -> None:

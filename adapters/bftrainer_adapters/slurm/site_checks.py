@@ -13,14 +13,14 @@ from bftrainer.domain.cluster import Hidden, HoldingPermit
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.preempt import holders
 from bftrainer_adapters.slurm.qos_limits import exempt_time
-from bftrainer_adapters.slurm.site_facts import MayHold, SiteFacts, holder_kinds
+from bftrainer_adapters.slurm.site_facts import MayHold, SiteSetup, holder_kinds
 from bftrainer_adapters.slurm.text import parse_hidden
 
 ACCEPTED = "accepted by slurm.accept"
 
 
 def checks_of_holding(
-    settings: SlurmSettings, facts: SiteFacts, user: str, may_hold: MayHold = lambda node: True, by_gpu: bool = False
+    settings: SlurmSettings, facts: SiteSetup, user: str, may_hold: MayHold = lambda node: True, by_gpu: bool = False
 ) -> tuple[Check, ...]:
     """Those of all holders that the pilot may submit; what ``slurm.accept`` names is a warning."""
     checks = [*hidden_nodes(facts.config_text, user), *accounting(facts)]
@@ -42,7 +42,7 @@ def hidden_nodes(config_text: str, user: str) -> Iterator[Check]:
         )
 
 
-def accounting(facts: SiteFacts) -> Iterator[Check]:
+def accounting(facts: SiteSetup) -> Iterator[Check]:
     """Whether sacctmgr answers, where there is accounting: a QOS may protect holders from preemption."""
     if facts.accounting.silence:
         yield Check.broken(
@@ -52,7 +52,7 @@ def accounting(facts: SiteFacts) -> Iterator[Check]:
         )
 
 
-def permit_of(checks: Iterable[Check], facts: SiteFacts) -> HoldingPermit:
+def permit_of(checks: Iterable[Check], facts: SiteSetup) -> HoldingPermit:
     """What the pilot makes of these checks. Holders that run stay while it is only unknown what accounting has."""
     against = [check for check in checks if _is_broken(check)]
     unknown = ("accounting", "qos") if facts.accounting.silence else ()

@@ -21,7 +21,7 @@ _CHANGES_BY_ITSELF = ("NEXT_JOB_ID",)
 
 
 @dataclass(frozen=True, slots=True)
-class SiteFacts:
+class SiteSetup:
     """A site as it was read. ``unused_qos`` are those of the QOSes in question that no job has used for a week."""
 
     config_text: str
@@ -57,10 +57,10 @@ def read_site(
     ask: RunCommand,
     may_hold: MayHold = lambda node: True,
     by_gpu: bool = False,
-) -> SiteFacts:
+) -> SiteSetup:
     """Raises CommandError or SchedulerError. An accounting that does not answer is a fact (``Accounting.silence``)."""
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
-    facts = SiteFacts(config_text, partitions, read_accounting(settings, config_text, user, ask))
+    facts = SiteSetup(config_text, partitions, read_accounting(settings, config_text, user, ask))
     in_question = frozenset[str]().union(
         *(
             qos_that_keep_waiting(kind, facts.config, partitions, facts.accounting, may_hold)

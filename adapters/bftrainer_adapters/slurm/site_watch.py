@@ -15,7 +15,7 @@ from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import HoldingPermit
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer_adapters.slurm.site_checks import accepted_names, permit_of
-from bftrainer_adapters.slurm.site_facts import SiteFacts, fingerprint
+from bftrainer_adapters.slurm.site_facts import SiteSetup, fingerprint
 
 EVERY_S = 3600.0
 FIRST_AGAIN_S = 60.0
@@ -36,14 +36,14 @@ class SiteWatch:
     ``read`` asks Slurm, ``judge`` makes checks of the answer. An accounting that is silent keeps its last answer.
     """
 
-    read: Callable[[], SiteFacts]
-    judge: Callable[[SiteFacts], tuple[Check, ...]]
+    read: Callable[[], SiteSetup]
+    judge: Callable[[SiteSetup], tuple[Check, ...]]
     elapsed_s: Callable[[], float] = time.monotonic
     longest_s: float = math.inf
     """The longest time limit that a holder may have."""
     accepts: tuple[str, ...] = ()
     """The checks that fail here and that the user has accepted."""
-    _facts: SiteFacts | None = None
+    _facts: SiteSetup | None = None
     _permit: HoldingPermit = field(default_factory=HoldingPermit)
     _unknown: str = "the set-up of Slurm has not been read yet"
     _unknown_since_s: float | None = None
@@ -76,7 +76,7 @@ class SiteWatch:
             self._unknown, self._unknown_since_s = "", None
             self._due_s = self.elapsed_s() + (REFUSED_AGAIN_S if self._permit.refusal else EVERY_S)
 
-    def _judge(self, facts: SiteFacts) -> None:
+    def _judge(self, facts: SiteSetup) -> None:
         checks = self.judge(facts)
         self._permit, self.accepts = permit_of(checks, facts), accepted_names(checks)
 

@@ -14,7 +14,7 @@ from bftrainer_adapters.slurm.associations import Accounting
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import Qos, parse_config, parse_partitions, parse_qos
-from bftrainer_adapters.slurm.site_facts import SiteFacts
+from bftrainer_adapters.slurm.site_facts import SiteSetup
 
 SETTINGS = SlurmSettings(partition="scavenge")
 
@@ -27,7 +27,7 @@ def judged(
 ) -> dict[str, Check]:
     """Findings by name, of answers that were changed."""
     config, partitions = change(recorded(f"site-{site}.config.txt")), change(recorded(f"site-{site}.partitions.txt"))
-    found = judge(settings, SiteFacts(config, parse_partitions(partitions), Accounting(qos)), "me")
+    found = judge(settings, SiteSetup(config, parse_partitions(partitions), Accounting(qos)), "me")
     for one in found:
         assert (one.remedy == "") == (one.state is CheckStatus.OK), f"every failed check says a remedy: {one}"
         assert "\n" not in one.detail + one.remedy
@@ -149,7 +149,7 @@ def test_partitions_whose_jobs_get_whole_blocks(words: str) -> None:
 def test_root_and_slurm_user_see_everything_and_a_window_may_be_assumed() -> None:
     text = recorded("site-recommended.config.txt").replace(PRIVATE + "none", PRIVATE + "jobs,nodes")
     shown = parse_partitions(recorded("site-recommended.partitions.txt"))
-    found = {f.name: f for f in judge(SETTINGS, SiteFacts(text, shown), "root")}
+    found = {f.name: f for f in judge(SETTINGS, SiteSetup(text, shown), "root")}
     assert found["privacy"].state is CheckStatus.OK
     assumed = SlurmSettings(partition="scavenge", assume_window_s=600.0)
     found = judged(settings=assumed, change=swap(PRIVATE + "none", PRIVATE + "jobs"))

@@ -33,7 +33,7 @@ from bftrainer_adapters.slurm.peers import parse_peers
 from bftrainer_adapters.slurm.pilot_job import parse_job
 from bftrainer_adapters.slurm.rate_limit import parse_calls_of
 from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, parse_qos, parse_version
-from bftrainer_adapters.slurm.site_facts import SiteFacts
+from bftrainer_adapters.slurm.site_facts import SiteSetup
 from bftrainer_adapters.slurm.site_limits import Holders
 from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
@@ -277,7 +277,7 @@ def test_what_doctor_says_of_a_site(version: str, site: str) -> None:
     assert parse_config(config)["SLURM_VERSION"] == version
     settings = SlurmSettings(qos="scavenger") if site == "qos" else SlurmSettings(partition="scavenge")
     qos = parse_qos(recorded("plain.qos.txt", version)) if site == "qos" else None
-    found = {check.name: check for check in judge(settings, SiteFacts(config, partitions, Accounting(qos)), "me")}
+    found = {check.name: check for check in judge(settings, SiteSetup(config, partitions, Accounting(qos)), "me")}
     by_weight = {name for name, check in found.items() if check.state is not CheckStatus.OK}
     slow = {"kill wait", "user signal", "epilog", "scheduler"} if site == "defaults" else set()
     assert by_weight == {"tracking", *slow}, "the tests' cluster has no cgroups"

@@ -11,7 +11,7 @@ from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import parse_partitions
 from bftrainer_adapters.slurm.shared_nodes import left_alone
-from bftrainer_adapters.slurm.site_facts import SiteFacts
+from bftrainer_adapters.slurm.site_facts import SiteSetup
 
 CGROUPS = "\nConstrainCores          = yes\nConstrainRAMSpace       = yes\nConstrainDevices        = yes\n"
 FIT = (
@@ -38,7 +38,7 @@ def found(version: str, *changes: tuple[str, str], settings: SlurmSettings = PAR
     partitions += line.replace("=scavenge", "=parts").replace("PriorityTier=1", "PriorityTier=0") + "\n"
     for old, new in changes:
         partitions = partitions.replace(old, new)
-    checks = judge(settings, SiteFacts(config, parse_partitions(partitions)), "me", by_gpu=True)
+    checks = judge(settings, SiteSetup(config, parse_partitions(partitions)), "me", by_gpu=True)
     return {check.name: check for check in checks}
 
 
@@ -51,7 +51,7 @@ def test_a_site_that_is_fit_for_parts(version: str) -> None:
 
 def test_a_pilot_by_node_hears_nothing_of_it() -> None:
     config, partitions = recorded("site-recommended.config.txt"), recorded("site-recommended.partitions.txt")
-    checks = judge(SlurmSettings(partition="scavenge"), SiteFacts(config, parse_partitions(partitions)), "me")
+    checks = judge(SlurmSettings(partition="scavenge"), SiteSetup(config, parse_partitions(partitions)), "me")
     assert not {"limits", "memory", "shared nodes"} & {check.name for check in checks}
 
 

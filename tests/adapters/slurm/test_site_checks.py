@@ -17,7 +17,7 @@ from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import parse_partitions
 from bftrainer_adapters.slurm.site_checks import accepted_names, checks_of_holding, permit_of
-from bftrainer_adapters.slurm.site_facts import SiteFacts, jobs_argv, unused
+from bftrainer_adapters.slurm.site_facts import SiteSetup, jobs_argv, unused
 
 SETTINGS = SlurmSettings(partition="scavenge")
 BROKEN = CheckStatus.BROKEN
@@ -291,5 +291,5 @@ def test_qoses_that_no_job_has_used_for_a_week(answers: tuple[str, ...], expecte
 
 def test_the_recorded_sites_of_the_documentation_pass() -> None:
     text = recorded("site-recommended.config.txt")
-    facts = SiteFacts(text, parse_partitions(recorded("site-recommended.partitions.txt")))
+    facts = SiteSetup(text, parse_partitions(recorded("site-recommended.partitions.txt")))
     assert permit_of(checks_of_holding(SETTINGS, facts, "me"), facts).refusal == ""

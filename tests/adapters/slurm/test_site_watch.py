@@ -17,7 +17,7 @@ from bftrainer_adapters.slurm.job_list import _COLUMNS, HOLDER_NAME, JobList
 from bftrainer_adapters.slurm.limit_waits import SharedLimits
 from bftrainer_adapters.slurm.main_waits import MainJobWait, WaitingMainJobs, waits_for_holders
 from bftrainer_adapters.slurm.site_checks import checks_of_holding
-from bftrainer_adapters.slurm.site_facts import SiteFacts
+from bftrainer_adapters.slurm.site_facts import SiteSetup
 from bftrainer_adapters.slurm.site_watch import SiteWatch
 
 FIT = SITES["two preemptible QOSes in a partition of their own"]
@@ -29,7 +29,7 @@ class Site:
     """Answers of a site, whose time goes by when the test says so."""
 
     settings: SlurmSettings = FIT.settings
-    facts: SiteFacts = field(default_factory=lambda: FIT.facts)
+    facts: SiteSetup = field(default_factory=lambda: FIT.facts)
     error: str = ""
     now_s: float = 0.0
     read_at: list[float] = field(default_factory=list)
@@ -37,13 +37,13 @@ class Site:
     def __post_init__(self) -> None:
         self.watch = SiteWatch(self.read, self.judge, lambda: self.now_s)
 
-    def read(self) -> SiteFacts:
+    def read(self) -> SiteSetup:
         self.read_at.append(self.now_s)
         if self.error:
             raise CommandError(["scontrol"], self.error)
         return self.facts
 
-    def judge(self, facts: SiteFacts) -> tuple[Check, ...]:
+    def judge(self, facts: SiteSetup) -> tuple[Check, ...]:
         return checks_of_holding(self.settings, facts, "me")
 
     def accounting(self, silence: str = "") -> None:
@@ -137,7 +137,7 @@ def test_silent_accounting_may_be_accepted(site: Site) -> None:
 
 
 def test_an_answer_that_cannot_be_parsed_is_none(site: Site) -> None:
-    def read() -> SiteFacts:
+    def read() -> SiteSetup:
         raise SchedulerError("no version in ''")
 
     watch = SiteWatch(read, site.judge, lambda: site.now_s)
