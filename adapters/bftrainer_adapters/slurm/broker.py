@@ -36,7 +36,6 @@ from bftrainer_adapters.slurm.job_list import HOLDER_NAME, Job, JobList
 from bftrainer_adapters.slurm.jobs import JOB_PHASES
 from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
 from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed
-from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv
 from bftrainer_adapters.slurm.user_weights import Weights
 
@@ -138,9 +137,10 @@ class Broker:
     def publish(self) -> float:
         """Ask and publish once; the seconds until the next time. Raises what a command or its answer does."""
         weights = self.weights.now() if self.weights else None
-        mark, at_s = new_mark(), time.time()
-        argv = job_list.argv(mark, ended=True)
-        jobs = command.parsed(argv, self._ask(argv), lambda text: job_list.parse_jobs(text, mark))
+        query, at_s = job_list.query(ended=True), time.time()
+        self._bucket = self._bucket.take(cost(query.argv), self.calls.elapsed_s())
+        text = self.calls.query(query, CallKind.LOOK, _TIMEOUT_S)
+        jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
         now_s, lasting = self.calls.elapsed_s(), [job for job in jobs.jobs if _lasts(job)]
         states = _sum([_state(job) for job in lasting if not (job["%j"] and job_list.waits(job))])
         if now_s - self._reservations_s >= RESERVATIONS_S:
@@ -154,7 +154,7 @@ class Broker:
             self._changed_s = now_s
         self._states, self._news = states, news
         body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
-        head = Head(at_s, 3 * EVERY_S, len(body), mark, f"{states:08x}{news:08x}", weights)
+        head = Head(at_s, 3 * EVERY_S, len(body), query.mark, f"{states:08x}{news:08x}", weights)
         write_atomically(self.folder / JOBS, packed(head, body), 0o644)
         # Patience runs by the monotonic clock: a step of the host's clock shortens none.
         self.guard.look(replace(jobs, weights=weights), self._nodes, self._epoch_s + now_s)

@@ -22,7 +22,7 @@ from bftrainer_adapters.slurm.configuration import KeptConfig
 from bftrainer_adapters.slurm.job_list import JobList
 from bftrainer_adapters.slurm.published import CLOCKS_S, NotPublishedError, Published
 from bftrainer_adapters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
-from bftrainer_adapters.slurm.records import new_mark
+from bftrainer_adapters.slurm.records import MarkedQuery
 from bftrainer_adapters.slurm.setup import parse_config
 
 # Times in seconds of the epoch, whatever the user has set.
@@ -109,11 +109,20 @@ class SlurmCalls:
                 wait_s,
             )
 
-    def run(self, argv: Sequence[str], kind: CallKind, timeout_s: float) -> str:
-        """The output of a command. Raises ``PostponedError`` where the site's limit on calls refused it."""
+    def query(self, query: MarkedQuery, kind: CallKind, timeout_s: float) -> str:
+        """The answer of squeue, whose records end with the mark of the query."""
+        return self.run(query.argv, kind, timeout_s, query.variables)
+
+    def run(
+        self, argv: Sequence[str], kind: CallKind, timeout_s: float, variables: Mapping[str, str] | None = None
+    ) -> str:
+        """The output of a command, whose environment has these variables as well.
+
+        Raises ``PostponedError`` where the site's limit on calls refused it.
+        """
         self._spend(kind, self._submission if kind is CallKind.SUBMIT else cost(argv))
         try:
-            output = command.run(argv, timeout_s=timeout_s, env=self.env)
+            output = command.run(argv, timeout_s=timeout_s, env={**self.env, **(variables or {})})
         except CommandError as error:
             self._failed(error, kind)
             raise
@@ -126,12 +135,13 @@ class SlurmCalls:
 
     def jobs(self, timeout_s: float, of_now: bool = False) -> JobList:
         """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second. ``of_now``: no broker's."""
-        if (found := None if of_now else self.published_jobs()) is None:
-            argv = job_list.argv(mark := new_mark())
-            text = self.run(argv, CallKind.LOOK, timeout_s)
-            found = command.parsed(argv, text, lambda text: job_list.parse_jobs(text, mark))
-        self._jobs = found, self.elapsed_s()
-        return found
+        jobs = None if of_now else self.published_jobs()
+        if jobs is None:
+            query = job_list.query()
+            text = self.query(query, CallKind.LOOK, timeout_s)
+            jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
+        self._jobs = jobs, self.elapsed_s()
+        return jobs
 
     def take_jobs(self, timeout_s: float) -> JobList:
         """The list that has just been read, but only once: no two observations rest on one squeue of this pilot."""

@@ -22,15 +22,17 @@ from bftrainer_adapters.on_node.payload import NOTICE
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hostlists import NOTHING, parse_hostlist
 from bftrainer_adapters.slurm.job_list import HOLDER_NAME, JobList
-from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
+from bftrainer_adapters.slurm.records import MarkedQuery, fields_of, is_number, parse_records
 
 PAYLOAD_STEP = "bftrainer-payload"
 LIST_FORMAT = "%A|%T|%n|%e|%r|%k"
 _LIST_HEADER = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT"
 _NODES_FORMAT = "%i|%N"
 _NODES_HEADER = "JOBID|NODELIST"
-_STEP_FORMAT = "%i|%j"
 _STEP_HEADER = "STEPID|NAME"
+STEP_END = "end"
+"""Ends a record of a step. It is no secret: only the user of a job can name its steps, and squeue takes the format of steps
+from its arguments only."""
 _ID_FORMAT = "%A"
 _ID_HEADER = "JOBID"
 
@@ -60,7 +62,7 @@ class HolderJob:
     ends_s: float | None
     reason: str
     has: tuple[str, ...] | None = None
-    """The nodes that a job of several still has, if that was asked for (:func:`nodes_argv`)."""
+    """The nodes that a job of several still has, if that was asked for (:func:`nodes_query`)."""
 
     @property
     def phase(self) -> JobPhase:
@@ -122,10 +124,10 @@ def parse_submitted(text: str) -> str:
     return found[1]
 
 
-def list_argv(user: str, mark: str) -> list[str]:
+def list_query(user: str) -> MarkedQuery:
     """All holders of a user, recently ended ones included: squeue has to say that a job is over."""
-    chosen = ["--local", "-t", "all", "-u", user, "-n", HOLDER_NAME]
-    return ["squeue", "-a", "--noconvert", *chosen, "-o", marked(LIST_FORMAT, mark)]
+    chosen = ("--local", "-t", "all", "-u", user, "-n", HOLDER_NAME)
+    return MarkedQuery(("squeue", "-a", "--noconvert", *chosen), LIST_FORMAT)
 
 
 def as_listed(jobs: JobList, user: str) -> str:
@@ -134,7 +136,7 @@ def as_listed(jobs: JobList, user: str) -> str:
 
 
 def parse_list(text: str, mark: str) -> list[str]:
-    """The records of ``list_argv``, for :func:`parse_holder`."""
+    """The records of :func:`list_query`, for :func:`parse_holder`."""
     return parse_records(text, mark, _LIST_HEADER, "holders")
 
 
@@ -160,11 +162,11 @@ def is_unknown_job(problem: str) -> bool:
     return "Invalid job id specified" in problem
 
 
-def known_argv(jobs: Iterable[str], mark: str) -> list[str]:
+def known_query(jobs: Iterable[str]) -> MarkedQuery:
     """Ask for several jobs at once, under any name and in any state. For one unknown id alone squeue fails
     (:func:`is_unknown_job`); among several it leaves the unknown ones out (22.05.8).
     """
-    return ["squeue", "-a", "-t", "all", "-j", ",".join(sorted(jobs)), "-o", marked(_ID_FORMAT, mark)]
+    return MarkedQuery(("squeue", "-a", "-t", "all", "-j", ",".join(sorted(jobs))), _ID_FORMAT)
 
 
 def parse_known(text: str, mark: str) -> frozenset[str]:
@@ -204,9 +206,9 @@ def waits_its_turn(reason: str) -> bool:
     return _WAITS_ITS_TURN.match(reason) is not None
 
 
-def nodes_argv(jobs: Iterable[str], mark: str) -> list[str]:
+def nodes_query(jobs: Iterable[str]) -> MarkedQuery:
     """Ask which nodes jobs have: the list of those that a job was submitted for does not change when it is shrunk."""
-    return ["squeue", "-a", "--noconvert", "-t", "R", "-j", ",".join(sorted(jobs)), "-o", marked(_NODES_FORMAT, mark)]
+    return MarkedQuery(("squeue", "-a", "--noconvert", "-t", "R", "-j", ",".join(sorted(jobs))), _NODES_FORMAT)
 
 
 def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
@@ -234,9 +236,9 @@ def leave_argv(jobs: Iterable[str]) -> list[str]:
     return ["scancel", "-s", str(NOTICE), *sorted(jobs)]
 
 
-def steps_argv(jobs: Iterable[str], mark: str) -> list[str]:
+def steps_argv(jobs: Iterable[str]) -> list[str]:
     """All steps of these jobs."""
-    return ["squeue", "-a", "--local", "-s", "-j", ",".join(sorted(jobs)), "-o", marked(_STEP_FORMAT, mark)]
+    return ["squeue", "-a", "--local", "-s", "-j", ",".join(sorted(jobs)), "-o", f"%i|%j|{STEP_END}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ class HolderSteps:
     payloads: frozenset[str]
 
 
-def parse_steps(text: str, mark: str) -> HolderSteps:
+def parse_steps(text: str, mark: str = STEP_END) -> HolderSteps:
     """Slurm's own steps (batch, extern) are left out.
 
     Slurm's stepmgr hides the others from slurmctld, the payload's as well

@@ -70,7 +70,7 @@ def broker(tmp_path: Path) -> Broker:
     (tmp_path / "nodes").write_text(recorded("planned.nodes.txt"))
     (tmp_path / "jobs").write_text("".join(f"{it}|MARK\n" for it in (HEADER, *JOBS_NOW)))
     count = f'echo "$0 $*" >> {tmp_path}/calls'
-    squeue = f'{count}\nsed "s/MARK$/$(echo "$*" | sed "s/.*|//")/" {tmp_path}/jobs'
+    squeue = f'{count}\nsed "s/MARK$/${{SQUEUE_FORMAT##*|}}/" {tmp_path}/jobs'
     (tmp_path / "config").write_text(CONFIG.format("none"))
     cases = '*reservation) echo "No reservations in the system" ;; *config)'
     scontrol = f'{count}\ncase "$*" in {cases} cat {tmp_path}/config ;; *) cat {tmp_path}/nodes ;; esac'

@@ -43,7 +43,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cases = '*reservation) echo "No reservations in the system" ;; *config)'
     env = programs(
         tmp_path,
-        squeue=f'sed "s/MARK$/$(echo "$*" | sed "s/.*|//")/" {tmp_path}/jobs',
+        squeue=f'sed "s/MARK$/${{SQUEUE_FORMAT##*|}}/" {tmp_path}/jobs',
         scontrol=f'case "$*" in {cases} cat {tmp_path}/config ;; *) cat {tmp_path}/nodes ;; esac',
         sacctmgr="echo 'ann||1\nbea||2'",
         sdiag='echo "sdiag output at Wed Nov 25 12:00:00 2026 (1795608000)"',
