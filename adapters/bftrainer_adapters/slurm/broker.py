@@ -35,7 +35,7 @@ from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.job_list import HOLDER_NAME, Job, JobList
 from bftrainer_adapters.slurm.jobs import JOB_PHASES
 from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
-from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed
+from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed, packed_weights
 from bftrainer_adapters.slurm.setup import config_argv
 from bftrainer_adapters.slurm.user_weights import Weights
 
@@ -153,9 +153,9 @@ class Broker:
         if news != self._news:
             self._changed_s = now_s
         self._states, self._news = states, news
-        body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
-        head = Head(at_s, 3 * EVERY_S, len(body), query.mark, f"{states:08x}{news:08x}", weights)
-        write_atomically(self.folder / JOBS, packed(head, body), 0o644)
+        body, shares = jobs.as_printed(job_list.FORMAT, _is_shown).encode(), packed_weights(weights)
+        head = Head(at_s, 3 * EVERY_S, len(body), query.mark, f"{states:08x}{news:08x}", len(shares))
+        write_atomically(self.folder / JOBS, packed(head, shares + body), 0o644)
         # Patience runs by the monotonic clock: a step of the host's clock shortens none.
         self.guard.look(replace(jobs, weights=weights), self._nodes, self._epoch_s + now_s)
         enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())

@@ -20,7 +20,7 @@ from ran import python
 from recorded_slurm import recorded
 
 from bftrainer.domain.times import PilotS
-from bftrainer.errors import UserError
+from bftrainer.errors import SchedulerError, UserError
 from bftrainer.live.nodes.cluster_view import ClusterView, PollAnswer
 from bftrainer.live.nodes.poll_schedule import PollSchedule
 from bftrainer_adapters.holding.call_budget import CallKind
@@ -133,6 +133,34 @@ def test_pilots_weigh_users_as_a_broker_has_published_and_else_ask(broker: Broke
     assert len((folder / "asked").read_text().splitlines()) == 2, "once by the pilot and once by the broker"
 
 
+@pytest.mark.parametrize("users", [4_000, 20_000])
+def test_pilots_read_the_weights_of_all_users_of_a_large_site(users: int, broker: Broker, tmp_path: Path) -> None:
+    (folder := tmp_path / "accounts").mkdir()
+    broker.weights = asks(folder)
+    names = [f"user-of-a-large-site-{number:05d}" for number in range(users)]
+    (folder / "shares").write_text("".join(f"{name}||{7 + number}\n" for number, name in enumerate(names)))
+    broker.publish()
+    found = Published(broker.folder, os.getuid())
+    weights = found.jobs().weights
+    assert weights is not None
+    assert (len(weights), weights[names[-1]]) == (users, 6 + users)
+    assert [job["%A"] for job in found.jobs().jobs] == ["2", "3", "4"]
+    head = (broker.folder / JOBS).read_bytes().partition(b"\n")[0]
+    assert len(head) < 300, "pilots read it twice a second"
+
+
+def test_a_broker_publishes_nothing_that_pilots_would_refuse(broker: Broker, tmp_path: Path) -> None:
+    with (tmp_path / "jobs").open("a") as file:
+        for number in range(70):
+            comment = "x" * (1 << 20)
+            file.write(f"{line(100 + number, 'ann', 'PENDING', 'bftrainer-holder', comment)}|MARK\n")
+    with pytest.raises(
+        SchedulerError, match=r"not published, .*: 73,\d{3},\d{3} bytes, pilots read at most 67,108,864"
+    ):
+        broker.publish()
+    assert not (broker.folder / JOBS).exists()
+
+
 def test_nodes_are_asked_again_after_a_change_of_jobs(broker: Broker, tmp_path: Path) -> None:
     broker.publish()
     broker.publish()
@@ -210,6 +238,8 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "NaN": (lambda path: path.write_bytes(whole(at_s=float("nan"))), "nan s old"),
     "endless": (lambda path: path.write_bytes(whole(at_s=time.time() - 70, for_s=float("inf"))), "at most 60.0"),
     "truncated": (lambda path: path.write_bytes(whole()[:-10]), "bytes of text, expected"),
+    "weights": (lambda path: path.write_bytes(whole("[1]\n" + printed(*JOBS_NOW), weights_size=4)), "squeue: "),
+    "weights of any size": (lambda path: path.write_bytes(whole(weights_size=1 << 60)), "squeue: "),
     "no JSON": (lambda path: path.write_bytes(b"[" * 100_000), "squeue: "),
     "no head": (lambda path: path.write_bytes(b"{}\n"), "squeue: 'at_s'"),
     "huge": (lambda path: (path.write_bytes(whole()), os.truncate(path, 65 << 20)), "expected at most 67,108,864"),
