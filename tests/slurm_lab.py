@@ -15,10 +15,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patience import PATIENCE
@@ -454,6 +455,20 @@ class Lab:
         mounted = CGROUPS if self.settings.proctrack == "cgroup" else self.root / "cgroup"
         automount = "CgroupAutomount=no\n" if self.version.release < (24, 5) else ""  # a later one's error
         return f"CgroupPlugin=cgroup/v1\n{automount}CgroupMountpoint={mounted}\n"
+
+
+@contextmanager
+def sibling_of(lab: Lab, cluster: str = "b", prefix: str = "beta") -> Iterator[Lab]:
+    """A second cluster under the slurmdbd of a lab."""
+    with tempfile.TemporaryDirectory(prefix="bftrainer-slurm.", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o711)
+        settings = replace(lab.settings, cluster=cluster, prefix=prefix)
+        sibling = Lab(Path(folder), settings, lab.version, sibling=lab)
+        try:
+            sibling.start()
+            yield sibling
+        finally:
+            sibling.stop()
 
 
 def free_ports(count: int) -> list[int]:

@@ -24,13 +24,25 @@ from pathlib import Path
 
 import slurm_json
 from recorded_slurm import MARK, RECORDED
-from slurm_accounting import account_beside_pilots, limit, preemptible_qos, sacctmgr
+from slurm_accounting import account_beside_pilots, limit, preemptible_qos, sacctmgr, with_user
 from slurm_gpus import A100, MIG, SHARD
-from slurm_lab import DEFAULTS, Lab, Settings, wait_until
+from slurm_lab import DEFAULTS, Lab, Settings, sibling_of, wait_until
 from slurm_versions import VERSIONS
 
 from bftrainer.errors import CommandError
-from bftrainer_adapters.slurm import associations, job_list, limit_waits, observe, peers, pilot_job, setup, text
+from bftrainer_adapters.slurm import (
+    associations,
+    job_list,
+    limit_waits,
+    observe,
+    peers,
+    pilot_job,
+    setup,
+    text,
+)
+from bftrainer_adapters.slurm import (
+    clusters as slurm_clusters,
+)
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
 from bftrainer_adapters.slurm.records import MarkedQuery
@@ -340,6 +352,25 @@ def shared(to: Recorder) -> None:
     to.text("shared.default-account", associations.default_account_argv("root"))
 
 
+def clusters(to: Recorder) -> None:
+    """A cluster under the same slurmdbd, asked by -M; then both are in a federation."""
+    with sibling_of(to.lab) as sibling:
+        to.text("clusters.alone", slurm_clusters.federation_argv())
+        with_user(sibling)
+        job = ("sbatch", "--parsable", "-o", "/dev/null", "-N1", "--wrap", "sleep 600")
+        to.text("clusters.sbatch", slurm_clusters.of_cluster(job, "b"))
+        wait_until(lambda: "RUNNING" in to.lab.run("squeue", "-M", "b", "-h", "-o", "%T"), "the job")
+        query = job_list.query(mark=MARK)
+        to.query("clusters.jobs", replace(query, argv=(*slurm_clusters.of_cluster(query.argv, "b"),)))
+        to.text("clusters.no-heading", slurm_clusters.of_cluster(["squeue", "-h", "-o", "%T"], "b"))
+        to.text("clusters.unknown", slurm_clusters.of_cluster(["squeue", "-h"], "nosuch"), fails=True)
+        sibling.cancel_all()
+        to.lab.run("sacctmgr", "-i", "add", "federation", "fed", "clusters=a,b")
+        if to.lab.version.release < (25, 11):  # 26.05.5's slurmctld does not answer any more
+            wait_until(lambda: "Federation:" in to.lab.run(*slurm_clusters.federation_argv()), "the federation")
+            to.text("clusters.federation", slurm_clusters.federation_argv())
+
+
 Moment = Callable[[Recorder], None]
 LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "eight nodes": (
@@ -358,6 +389,7 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "stepmgr": (Settings(nodes=1, controller="enable_stepmgr", more="PrologFlags=contain"), (stepmgr,)),
     "several": (Settings(nodes=3), (several,)),
     "qos": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (limits,)),
+    "clusters": (Settings(nodes=1, accounting="associations", cluster="a"), (clusters,)),
     "shared": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (shared,)),
 }
 

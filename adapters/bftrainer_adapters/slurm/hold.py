@@ -22,11 +22,18 @@ from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs
 from bftrainer_adapters.slurm.calls import SlurmCalls
+from bftrainer_adapters.slurm.clusters import (
+    cluster_name,
+    federation_argv,
+    of_cluster,
+    parse_federation,
+    why_no_cluster,
+)
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.jobs import HolderJob
+from bftrainer_adapters.slurm.jobs import HolderJob, Submission
 from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_adapters.slurm.records import MarkedQuery
-from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
+from bftrainer_adapters.slurm.setup import config_argv, has_slurmdbd, next_turn_s, parse_config
 from bftrainer_adapters.slurm.several_nodes import shrinks_jobs, why_not_several
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
@@ -106,6 +113,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
     """The nodes that jobs for several nodes have or wait for, as far as this pilot knows."""
     shared: SharedLimits = field(default_factory=SharedLimits)
     list_age_s: float = 0.0
+    cluster: str = ""
+    """ClusterName of the cluster that is asked, once that is known."""
 
     def __post_init__(self) -> None:
         self.limit = TimeLimit(self._longest_s)
@@ -130,6 +139,12 @@ class _Slurm(HolderJobs[SlurmSettings]):
         if why := why_not_several(self.settings, config):
             raise SchedulerError(f"{why}: set it to 1")
         self.shrinks_jobs = shrinks_jobs(config)
+        self.cluster = cluster_name(text)
+        federation = ""
+        if has_slurmdbd(text) and not self.settings.cluster:
+            federation = self._ask(federation_argv(), parse_federation)
+        if problem := why_no_cluster(self.settings.cluster, self.cluster, federation):
+            raise SchedulerError(f'{problem}: set slurm.cluster = "{self.cluster}"')
         self.limit.update()
 
     def turn_s(self, reason: str) -> float:
@@ -180,13 +195,29 @@ class _Slurm(HolderJobs[SlurmSettings]):
         within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
         argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log, beside)
         try:
-            job = self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+            submission = self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+            self._check_cluster(submission)
+            job = submission.job
             if beside:
                 self.nodes_of[job] = tuple(sorted((request.node, *beside)))
             return job
         except CommandError as error:
             self.limit.noted(str(error))
             raise
+
+    def _check_cluster(self, submission: Submission) -> None:
+        """Cancel a job on another cluster, where the list of holders does not show it, and raise ``SchedulerError``."""
+        if not self.cluster or submission.cluster in ("", self.cluster):
+            return
+        argv = of_cluster(jobs.cancel_argv([submission.job]), submission.cluster)
+        outcome = "canceled"
+        try:
+            command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
+        except CommandError:
+            outcome = f"`{' '.join(argv)}` ends it"
+        raise SchedulerError(
+            f"sbatch submitted job {submission.job} to cluster {submission.cluster}, expected {self.cluster}: {outcome}"
+        )
 
     def listed(self) -> Mapping[str, HolderJob]:
         if (all_jobs := self.calls.new_jobs()) is not None:

@@ -107,21 +107,43 @@ def submit_argv(
         *(["-A", settings.account] if settings.account else []),
         *([f"--gres={gres}"] if (gres := settings.gres or gpus) else []),
     ]
+    part_of_node = ["-c", str(request.cpus), f"--mem={request.mib}"]
+    whole_node = ["--exclusive", *_memory_of_node(settings)]
     return [
         "sbatch", "--parsable", *chosen, f"-N{size}", f"-n{size}", "-w", ",".join((request.node, *beside)),
-        *(["-c", str(request.cpus), f"--mem={request.mib}"] if request.cpus else ["--exclusive", "--mem=0"]),
+        *(part_of_node if request.cpus else whole_node),
         "-t", str(limit_minutes(request.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
         f"--signal={NOTICE}@0", "--chdir=/",  # a step starts in the folder, and could not end if its file system hung
         f"--comment={comment}", "-o", str(log), "--open-mode=append", *settings.options, *command,
     ]  # fmt: skip
 
 
-def parse_submitted(text: str) -> str:
-    """The job id that ``sbatch --parsable`` prints, ``12`` or ``12;cluster``."""
-    found = re.fullmatch(r"([0-9]{1,19})(;\S+)?\n", text)
-    if found is None:
-        raise SchedulerError(f"sbatch printed {text[:80]!r}, expected a job ID")
-    return found[1]
+def _memory_of_node(settings: SlurmSettings) -> list[str]:
+    """The request for memory of a holder that has its node alone; Slurm refuses two of them."""
+    if not settings.mem or settings.memory_options:
+        return []
+    return [f"--mem={settings.mem}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job that sbatch has submitted. ``cluster`` is empty where sbatch does not name it: the one that was asked."""
+
+    job: str
+    cluster: str = ""
+
+
+def parse_submitted(text: str) -> Submission:
+    """``sbatch --parsable``: the last line that is not empty is ``12`` or ``12;cluster``.
+
+    Filters of a site print lines of their own before it.
+    """
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    last = lines[-1] if lines else ""
+    found = re.fullmatch(r"([0-9]{1,19})(?:;(\S+))?", last)
+    if found is None or not text.endswith("\n"):
+        raise SchedulerError(f"the last line that sbatch printed is {last[:80]!r}, expected a job ID")
+    return Submission(found[1], found[2] or "")
 
 
 def list_query(user: str) -> MarkedQuery:

@@ -38,7 +38,7 @@ class NotPublishedError(ValueError):
 class Head:
     """``at_s``: when the command began, by the publisher's clock; ``for_s``: how long the answer counts. ``size``: bytes of the
     text. ``mark`` ends the records of jobs. ``news`` changes with the jobs, their comments, and the weights of users.
-    ``weights_size``: bytes of these before the text (0: none, ask for them).
+    ``weights_size``: bytes of these before the text (0: none, ask for them). ``cluster``: the one that was asked.
     """
 
     at_s: float
@@ -47,6 +47,7 @@ class Head:
     mark: str = ""
     news: str = ""
     weights_size: int = 0
+    cluster: str = ""
 
 
 def name_of(argv: Sequence[str]) -> str:
@@ -78,7 +79,8 @@ def parse_head(line: str) -> Head:
     values = json.loads(line)
     at_s, for_s, size = (float(values[key]) for key in ("at_s", "for_s", "size"))
     weights_size = max(int(values.get("weights_size", 0)), 0)  # an older publisher has none
-    return Head(at_s, for_s, int(size), str(values["mark"]), str(values["news"]), weights_size)
+    cluster = str(values.get("cluster", ""))
+    return Head(at_s, for_s, int(size), str(values["mark"]), str(values["news"]), weights_size, cluster)
 
 
 def parse_weights(line: bytes) -> Mapping[str, int] | None:
@@ -99,13 +101,14 @@ class _File:
 
 @dataclass
 class Published:
-    """The folder of a publisher, who is this user."""
+    """The folder of a publisher, who is this user. Answers of another cluster do not count; empty: it is not known yet."""
 
     folder: Path
     uid: int
     now_s: Callable[[], float] = time.time
     elapsed_s: Callable[[], float] = time.monotonic
     _jobs: tuple[Head, JobList] | None = None
+    cluster: str = ""
     _ahead_s: float = -math.inf
     """When an answer came from the future last: then others may be older than they look."""
 
@@ -147,6 +150,8 @@ class Published:
             raise NotPublishedError(f"{path}: is {age_s:.1f} s old, expected at most {min(head.for_s, MOST_S):.1f}")
         if self.elapsed_s() - self._ahead_s < MOST_S:
             raise NotPublishedError(f"{path}: the clock of its host is more than {CLOCKS_S:g} s ahead of this one's")
+        if head.cluster and self.cluster and head.cluster != self.cluster:
+            raise NotPublishedError(f"{path}: is of cluster {head.cluster!r}, expected {self.cluster!r}")
         expected = head.weights_size + head.size
         if size != expected:
             raise NotPublishedError(f"{path}: has {size:,} bytes of text, expected {expected:,}")
