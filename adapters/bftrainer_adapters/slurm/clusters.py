@@ -77,8 +77,8 @@ def without_heading(argv: Sequence[str], text: str, cluster: str) -> str:
 
 def cluster_name(config_text: str) -> str:
     """``scontrol show config``: ClusterName."""
-    found = re.search(r"^ClusterName\s*=\s*(\S+)", config_text, re.MULTILINE)
-    return found[1] if found else ""
+    line = re.search(r"^ClusterName\s*=\s*(\S+)", config_text, re.MULTILINE)
+    return line[1] if line else ""
 
 
 def federation_argv() -> list[str]:
@@ -88,8 +88,8 @@ def federation_argv() -> list[str]:
 
 def parse_federation(text: str) -> str:
     """The name of the federation; empty if the cluster is in none."""
-    found = re.search(r"^Federation:\s+(\S+)", text, re.MULTILINE)
-    return found[1] if found else ""
+    line = re.search(r"^Federation:\s+(\S+)", text, re.MULTILINE)
+    return line[1] if line else ""
 
 
 def cluster_check(cluster: str, name: str, federation: str) -> Check:

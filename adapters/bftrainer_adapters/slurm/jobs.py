@@ -140,10 +140,10 @@ def parse_submitted(text: str) -> Submission:
     """
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     last = lines[-1] if lines else ""
-    found = re.fullmatch(r"([0-9]{1,19})(?:;(\S+))?", last)
-    if found is None or not text.endswith("\n"):
+    words = re.fullmatch(r"([0-9]{1,19})(?:;(\S+))?", last)
+    if words is None or not text.endswith("\n"):
         raise SchedulerError(f"the last line that sbatch printed is {last[:80]!r}, expected a job ID")
-    return Submission(found[1], found[2] or "")
+    return Submission(words[1], words[2] or "")
 
 
 def list_query(user: str) -> MarkedQuery:

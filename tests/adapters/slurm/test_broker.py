@@ -265,6 +265,19 @@ def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(ca
     assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt"), "no other file counts without it"
 
 
+def test_an_answer_of_another_cluster_does_not_count(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("ClusterName = b\n" + CONFIG.format("none"))
+    broker.check_hidden()
+    broker.publish()
+    assert len(Published(broker.folder, os.getuid(), cluster="b").jobs().jobs) == 3
+    with pytest.raises(NotPublishedError, match="is of cluster 'b', expected 'a'"):
+        Published(broker.folder, os.getuid(), cluster="a").jobs()
+    (tmp_path / "config").write_text("ClusterName = a\n" + CONFIG.format("none"))
+    calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
+    calls.config(1.0)
+    assert calls.published_jobs() is None, "the pilot's cluster is that of its slurm.conf"
+
+
 def test_no_answer_counts_for_a_minute_after_one_of_the_future(broker: Broker) -> None:
     """Its publisher's clock is 3 s ahead: what looks 2 s old is older than a command 4 s ago."""
     at_s = 0.0

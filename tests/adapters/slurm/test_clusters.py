@@ -29,6 +29,7 @@ from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import _Slurm
 from bftrainer_adapters.slurm.jobs import Submission, parse_submitted
 from bftrainer_adapters.slurm.observe import NODES_ARGV, SlurmScheduler
+from bftrainer_adapters.slurm.pilot_job import SlurmPilotJob
 from bftrainer_adapters.slurm.site import SlurmSite, _job_there, worker_settings
 
 CONFIG = "SLURM_VERSION = 22.05.8\nClusterName = {}\nPrivateData = none\nEpilog[0] = /bin/true\n"
@@ -162,6 +163,21 @@ def test_a_job_on_another_cluster_is_canceled_there_and_an_error(cluster: str, o
     programs(tmp_path, scancel="exit 1")
     with pytest.raises(SchedulerError, match=f"`scancel -M {other} 5000` ends it"):
         slurm.submit(NodeRequest("n1", 600.0))
+
+
+def test_a_successor_on_another_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = programs(
+        tmp_path, sbatch="echo '8;b'", scontrol="exit 0",
+        squeue='case "$*" in *PD*) ;; *) echo "RUNNING|N/A|me|p|a|q|1:00|(null)|pilot" ;; esac',
+    )  # fmt: skip
+    monkeypatch.setenv("PATH", env["PATH"])
+    own = SlurmPilotJob("7", tmp_path / "successor.sh")
+    for here in ("b", ""):
+        monkeypatch.setenv("SLURM_CLUSTER_NAME", here)
+        assert own.submit_successor() == "8"
+    monkeypatch.setenv("SLURM_CLUSTER_NAME", "a")
+    with pytest.raises(SchedulerError, match="job 8, to cluster b, expected a; `scancel -M b 8` ends it"):
+        own.submit_successor()
 
 
 def test_no_holder_is_submitted_in_a_federation_without_a_cluster(tmp_path: Path) -> None:
