@@ -64,6 +64,12 @@ def sacctmgr(cluster: Cluster, words: str) -> None:
     cluster.run("sacctmgr", "-i", *words.split())
 
 
+def with_user(cluster: Cluster) -> None:
+    """This user has an account for jobs on all clusters of the database."""
+    sacctmgr(cluster, "add account users")
+    sacctmgr(cluster, f"add user {getpass.getuser()} account=users")
+
+
 def account_beside_pilots(cluster: Cluster, user: str) -> None:
     """This user's account ``physics`` below ``science``, beside the account of the pilots: they share its limits."""
     sacctmgr(cluster, "add account science")

@@ -15,10 +15,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patience import PATIENCE
@@ -107,13 +108,17 @@ class Settings:
     """Jobs of several users run beside each other, and count their memory."""
     backup: bool = False
     """A second slurmctld, which takes over from the first (root)."""
+    cluster: str = "lab"
+    """ClusterName."""
+    prefix: str = "node"
+    """Of the nodes' names."""
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
 DEFAULTS = Settings(kill_wait_s=30, scheduler="bf_interval=30", controller="enable_configless", epilog="")
 
 _SLURM_CONF = """\
-ClusterName=lab
+ClusterName={settings.cluster}
 SlurmctldHost={host}(127.0.0.1)
 {backup}
 SlurmctldPort={port}
@@ -172,13 +177,17 @@ PartitionName=scavenge Nodes={of_main} PriorityTier=1 PreemptMode=CANCEL GraceTi
 
 @dataclass
 class Lab:
-    """The cluster. ``env`` is what a command needs to reach it; ``bin`` comes first on its PATH, for fakes."""
+    """The cluster. ``env`` is what a command needs to reach it; ``bin`` comes first on its PATH, for fakes.
+
+    ``sibling``: a cluster that was started before, whose slurmdbd and munge's key this one shares.
+    """
 
     root: Path
     settings: Settings = field(default_factory=Settings)
     version: SlurmVersion = INSTALLED
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     database: Database | None = None
+    sibling: Lab | None = None
 
     @property
     def conf(self) -> Path:
@@ -190,7 +199,7 @@ class Lab:
 
     @property
     def node_names(self) -> list[str]:
-        return [f"node{n:02d}" for n in range(1, self.settings.nodes + 1)]
+        return [f"{self.settings.prefix}{n:02d}" for n in range(1, self.settings.nodes + 1)]
 
     @property
     def service_names(self) -> list[str]:
@@ -203,8 +212,9 @@ class Lab:
     def start(self) -> None:
         for name in FOLDERS:
             (self.root / name).mkdir(mode=0o755, parents=True, exist_ok=True)
-        (self.root / "run" / "munge.key").write_bytes(os.urandom(1024))
-        (self.root / "run" / "munge.key").chmod(0o600)
+        key = Path("run") / "munge.key"
+        (self.root / key).write_bytes((self.sibling.root / key).read_bytes() if self.sibling else os.urandom(1024))
+        (self.root / key).chmod(0o600)
         self._write_configuration()
         self._start(
             "munged", "--foreground", "--force", f"--key-file={self.root}/run/munge.key",
@@ -213,7 +223,9 @@ class Lab:
         )  # fmt: skip
         wait_until(lambda: (self.root / "munge" / "socket").exists(), "munged to listen")
         if self.database is not None:
-            self._start_database(self.database)
+            if self.sibling is None:
+                self._start_database(self.database)
+            self.run("sacctmgr", "-i", "add", "cluster", self.settings.cluster)
         self.start_controller(clean=True)
         if self.settings.backup:
             self.start_controller(name=BACKUP)
@@ -238,7 +250,6 @@ class Lab:
         database.make()
         self._start("slurmdbd", "-D")
         wait_until(lambda: self.answers("sacctmgr", "-n", "-i", "list", "cluster"), "slurmdbd", 90)
-        self.run("sacctmgr", "-i", "add", "cluster", "lab")
 
     def stop_daemon(self, name: str) -> None:
         """End one daemon and wait for it."""
@@ -418,7 +429,8 @@ class Lab:
             self.conf.with_name("gres.conf").write_text(gpus.gres_conf(self.root / "dev"))
         accounting = "AccountingStorageType=accounting_storage/none"
         if self.settings.accounting:
-            self.database = Database(self.root, free_ports(2), self.version)
+            shared = self.sibling.database if self.sibling else None
+            self.database = shared or Database(self.root, free_ports(2), self.version)
             accounting = self.database.slurm_conf(self.settings.accounting)
         text = _SLURM_CONF.format(
             host=host, port=controller, backup="SlurmctldHost=backup(127.0.0.2)" if self.settings.backup else "",
@@ -443,6 +455,20 @@ class Lab:
         mounted = CGROUPS if self.settings.proctrack == "cgroup" else self.root / "cgroup"
         automount = "CgroupAutomount=no\n" if self.version.release < (24, 5) else ""  # a later one's error
         return f"CgroupPlugin=cgroup/v1\n{automount}CgroupMountpoint={mounted}\n"
+
+
+@contextmanager
+def sibling_of(lab: Lab, cluster: str = "b", prefix: str = "beta") -> Iterator[Lab]:
+    """A second cluster under the slurmdbd of a lab."""
+    with tempfile.TemporaryDirectory(prefix="bftrainer-slurm.", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o711)
+        settings = replace(lab.settings, cluster=cluster, prefix=prefix)
+        sibling = Lab(Path(folder), settings, lab.version, sibling=lab)
+        try:
+            sibling.start()
+            yield sibling
+        finally:
+            sibling.stop()
 
 
 def free_ports(count: int) -> list[int]:

@@ -16,23 +16,36 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import slurm_json
 from recorded_slurm import MARK, RECORDED
-from slurm_accounting import account_beside_pilots, limit, preemptible_qos, sacctmgr
+from slurm_accounting import account_beside_pilots, limit, preemptible_qos, sacctmgr, with_user
 from slurm_gpus import A100, MIG, SHARD
-from slurm_lab import DEFAULTS, Lab, Settings, wait_until
+from slurm_lab import DEFAULTS, Lab, Settings, sibling_of, wait_until
 from slurm_versions import VERSIONS
 
 from bftrainer.errors import CommandError
-from bftrainer_adapters.slurm import associations, job_list, limit_waits, observe, peers, pilot_job, setup, text
+from bftrainer_adapters.slurm import (
+    associations,
+    job_list,
+    limit_waits,
+    observe,
+    peers,
+    pilot_job,
+    setup,
+    text,
+)
+from bftrainer_adapters.slurm import (
+    clusters as slurm_clusters,
+)
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
+from bftrainer_adapters.slurm.records import MarkedQuery
 
 NODES = ("scontrol", "-a", "-o", "show", "node")
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -59,13 +72,22 @@ class Recorder:
     def folder(self) -> Path:
         return RECORDED / f"slurm-{self.lab.version.number}"
 
-    def text(self, name: str, argv: Sequence[str], fails: bool = False) -> None:
+    def query(self, name: str, query: MarkedQuery, fails: bool = False) -> None:
+        """What squeue prints, with the fixed mark."""
+        self.text(name, query.argv, fails, replace(query, mark=MARK).variables)
+
+    def text(
+        self, name: str, argv: Sequence[str], fails: bool = False, variables: Mapping[str, str] | None = None
+    ) -> None:
         """What a command prints; of one that is to fail, its words on stderr."""
-        done = subprocess.run(argv, env={**self.lab.environ(), **ENVIRONMENT}, capture_output=True, check=not fails)
+        given = dict(variables or {})
+        environment = {**self.lab.environ(), **ENVIRONMENT, **given}
+        done = subprocess.run(argv, env=environment, capture_output=True, check=not fails)
         assert bool(done.returncode) is fails, (argv, done)
         when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S+00:00")
         ended = f", exit status {done.returncode}, stderr" if fails else ""
-        head = f"# command: SLURM_TIME_FORMAT=%s TZ=UTC {' '.join(argv)}\n"
+        words = [f"{key}={value}" for key, value in given.items()]
+        head = f"# command: {' '.join(['SLURM_TIME_FORMAT=%s', 'TZ=UTC', *words, *argv])}\n"
         head += f"# when: {when}  slurm: {self.lab.version.number}{ended}\n"
         self._write(f"{name}.txt", head.encode() + (done.stderr if fails else done.stdout))
 
@@ -75,8 +97,11 @@ class Recorder:
 
     def jobs(self, name: str, form: str, is_wanted: Callable[[job_list.Job], bool]) -> None:
         """What a reader gets of the list of all jobs."""
-        printed = self.lab.run("env", *(f"{k}={v}" for k, v in ENVIRONMENT.items()), *job_list.argv(MARK))
-        head = f"# of command: {' '.join(job_list.argv(MARK))}\n# slurm: {self.lab.version.number}\n"
+        query = job_list.query(mark=MARK)
+        variables = {**ENVIRONMENT, **query.variables}
+        printed = self.lab.run("env", *(f"{k}={v}" for k, v in variables.items()), *query.argv)
+        words = [f"{key}={value}" for key, value in query.variables.items()]
+        head = f"# of command: {' '.join([*words, *query.argv])}\n# slurm: {self.lab.version.number}\n"
         self._write(f"{name}.txt", (head + job_list.parse_jobs(printed, MARK).as_printed(form, is_wanted)).encode())
 
     def look(self, moment: str) -> None:
@@ -150,16 +175,16 @@ def planned(to: Recorder) -> None:
     wait_until(lambda: "bash" in lab.run("squeue", "-h", "-s", "-o", "%j"), "the worker's step")
     wait_until(lambda: "node[01-07]" in lab.run("squeue", "-h", "-t", "PD", "-o", "%Y"), "a plan")
     to.look("planned")
-    to.text("planned.holders", slurm_jobs.list_argv("root", MARK))
-    to.text("planned.steps", slurm_jobs.steps_argv(holders, MARK))
-    to.text("planned.known", slurm_jobs.known_argv([*holders, "999999999"], MARK))
+    to.query("planned.holders", slurm_jobs.list_query("root"))
+    to.text("planned.steps", slurm_jobs.steps_argv(holders))
+    to.query("planned.known", slurm_jobs.known_query([*holders, "999999999"]))
     to.text("planned.job", pilot_job.job_argv(holders[0]))
     to.text("unknown.job", pilot_job.job_argv("999999999"), fails=True)
-    to.text("unknown.known", slurm_jobs.known_argv(["999999999"], MARK), fails=True)
+    to.query("unknown.known", slurm_jobs.known_query(["999999999"]), fails=True)
     to.text("unknown.exists", slurm_jobs.exists_argv("999999999"), fails=True)
     lab.run("scancel", holders[1])
     wait_until(lambda: "CANCELLED" in lab.run("squeue", "-h", "-t", "all", "-j", holders[1], "-o", "%T"), "its end")
-    to.text("cancelled.holders", slurm_jobs.list_argv("root", MARK))
+    to.query("cancelled.holders", slurm_jobs.list_query("root"))
 
 
 def reasons(to: Recorder) -> None:
@@ -267,7 +292,7 @@ def stepmgr(to: Recorder) -> None:
         return False
 
     wait_until(worker_runs, "the worker's step", 20)
-    to.text("stepmgr.steps", slurm_jobs.steps_argv([job], MARK))
+    to.text("stepmgr.steps", slurm_jobs.steps_argv([job]))
     to.text("stepmgr.job-steps", slurm_jobs.job_steps_argv(job))
 
 
@@ -284,8 +309,8 @@ def several(to: Recorder) -> None:
     )  # fmt: skip
     wait_until(lambda: f"{job}.2" in lab.run("squeue", "-h", "-s", "-o", "%i"), "the workers' steps")
     lab.run(*slurm_jobs.shrink_argv(job, ["node01", "node02"]))
-    to.text("several.holders", slurm_jobs.list_argv("root", MARK))
-    to.text("several.nodes-of", slurm_jobs.nodes_argv([job], MARK))
+    to.query("several.holders", slurm_jobs.list_query("root"))
+    to.query("several.nodes-of", slurm_jobs.nodes_query([job]))
     to.text("several.job-steps", slurm_jobs.job_steps_argv(job))
     to.text("several.first", slurm_jobs.shrink_argv(job, ["node02"]), fails=True)
 
@@ -302,7 +327,7 @@ def limits(to: Recorder) -> None:
     for node in lab.node_names:
         lab.submit("sleep 600", *ours, "-w", node, f"--comment={slurm_jobs.comment('test', 'root')}")
     wait_until(lambda: "QOSMax" in lab.run("squeue", "-h", "-o", "%r"), "the limit")
-    to.text("limited.holders", slurm_jobs.list_argv("root", MARK))
+    to.query("limited.holders", slurm_jobs.list_query("root"))
     limit(
         lab, "MaxSubmitJobsPerUser=2 GraceTime=45 PreemptExemptTime=60 MaxWall=30 GrpTRES=node=2 MaxTRESPerUser=node=1"
     )
@@ -327,6 +352,25 @@ def shared(to: Recorder) -> None:
     to.text("shared.default-account", associations.default_account_argv("root"))
 
 
+def clusters(to: Recorder) -> None:
+    """A cluster under the same slurmdbd, asked by -M; then both are in a federation."""
+    with sibling_of(to.lab) as sibling:
+        to.text("clusters.alone", slurm_clusters.federation_argv())
+        with_user(sibling)
+        job = ("sbatch", "--parsable", "-o", "/dev/null", "-N1", "--wrap", "sleep 600")
+        to.text("clusters.sbatch", slurm_clusters.of_cluster(job, "b"))
+        wait_until(lambda: "RUNNING" in to.lab.run("squeue", "-M", "b", "-h", "-o", "%T"), "the job")
+        query = job_list.query(mark=MARK)
+        to.query("clusters.jobs", replace(query, argv=(*slurm_clusters.of_cluster(query.argv, "b"),)))
+        to.text("clusters.no-heading", slurm_clusters.of_cluster(["squeue", "-h", "-o", "%T"], "b"))
+        to.text("clusters.unknown", slurm_clusters.of_cluster(["squeue", "-h"], "nosuch"), fails=True)
+        sibling.cancel_all()
+        to.lab.run("sacctmgr", "-i", "add", "federation", "fed", "clusters=a,b")
+        if to.lab.version.release < (25, 11):  # 26.05.5's slurmctld does not answer any more
+            wait_until(lambda: "Federation:" in to.lab.run(*slurm_clusters.federation_argv()), "the federation")
+            to.text("clusters.federation", slurm_clusters.federation_argv())
+
+
 Moment = Callable[[Recorder], None]
 LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "eight nodes": (
@@ -345,6 +389,7 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "stepmgr": (Settings(nodes=1, controller="enable_stepmgr", more="PrologFlags=contain"), (stepmgr,)),
     "several": (Settings(nodes=3), (several,)),
     "qos": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (limits,)),
+    "clusters": (Settings(nodes=1, accounting="associations", cluster="a"), (clusters,)),
     "shared": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (shared,)),
 }
 

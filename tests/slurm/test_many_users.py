@@ -192,7 +192,7 @@ def test_a_coordinator_ends_the_latest_holder_above_a_part_and_can_end_no_other_
         calls, told = SlurmCalls(qos_lab.env), list[str]()
         guard = Guard(calls, frozenset(), "pilots", told.append)
         for at_s in (0.0, 125.0):
-            text = calls.run(job_list.argv("m"), CallKind.LOOK, 10.0)
+            text = calls.query(job_list.query(mark="m"), CallKind.LOOK, 10.0)
             nodes = parse_nodes(calls.run(NODES_ARGV, CallKind.LOOK, 10.0))
             guard.look(job_list.parse_jobs(text, "m"), nodes, at_s)
         (qos_lab.root / "bin" / "scancel").unlink()

@@ -104,7 +104,13 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
 
 
 def printed(lab: Lab, *words: str) -> str:
-    return parse_jobs(lab.run(*words, *job_list.argv("m1")), "m1").as_printed(FORMAT, lambda job: bool(job["%j"]))
+    return parse_jobs(all_jobs(lab, *words), "m1").as_printed(FORMAT, lambda job: bool(job["%j"]))
+
+
+def all_jobs(lab: Lab, *words: str) -> str:
+    """What squeue prints of the list of all jobs."""
+    query = job_list.query(mark="m1")
+    return lab.run(*words, "env", *(f"{key}={value}" for key, value in query.variables.items()), *query.argv)
 
 
 @pytest.mark.every_slurm
@@ -124,7 +130,7 @@ def test_one_list_has_what_a_squeue_of_each_reader_prints(lab: Lab) -> None:
     ):
 
         def is_equal(form: str = form, options: list[str] = options, wanted: Any = wanted) -> bool:
-            one = parse_jobs(lab.run(*job_list.argv("m1")), "m1").as_printed(form, wanted)
+            one = parse_jobs(all_jobs(lab), "m1").as_printed(form, wanted)
             return one.count("|m1\n") > 2 and one == lab.run(
                 "squeue", "-a", "--noconvert", *options, "-o", f"{form}|m1"
             )

@@ -151,3 +151,40 @@ def test_ids_that_slurm_does_not_know_are_told_apart_in_one_command(lab: Lab, tm
     for asked in ([job], unknown):
         with pytest.raises(CommandError):
             holder.unknown(asked)
+
+
+RACER = """\
+#!/bin/sh
+# Runs as another user beside a squeue of the pilot, before that asks slurmctld: RACER PID JOB SEEN
+arguments=$(tr '\\0' ' ' < /proc/$1/cmdline)
+variables=$(tr '\\0' ' ' < /proc/$1/environ 2>/dev/null) || variables=denied
+echo "$arguments: environment $variables" >> "$3"
+mark=$(printf '%s %s' "$arguments" "$variables" | grep -oE '[0-9a-f]{16}' | tail -1)
+[ -z "$mark" ] || scontrol update JobId="$2" Comment="x|$mark
+{forged}"
+"""
+FORGED_JOB = "99|root|a|q|PENDING|main|N/A|node[01-08]|8|node01|N/A|Priority|bftrainer-pilot|bftrainer: pilot x of root"
+
+
+@pytest.mark.every_slurm
+def test_another_user_beside_squeue_reads_no_mark_and_forges_no_job(lab: Lab, tmp_path: Path) -> None:
+    """The race is won here: squeue begins when the other user has read what the kernel shows of it."""
+    held_job(lab, "-J", "theirs")
+    job = lab.run("squeue", "-h", "-n", "theirs", "-o", "%A").strip()
+    seen, racer = lab.root / "seen", lab.root / "racer"
+    racer.write_text(RACER.replace("{forged}", FORGED_JOB))
+    racer.chmod(0o755)
+    seen.touch()
+    seen.chmod(0o666)
+    beside = f"{' '.join(STRANGER)} {racer} $$ {job} {seen}"
+    lab.put_fake("squeue", f'#!/bin/sh\n{beside}\nexec {lab.real("squeue")} "$@"\n')
+    calls = SlurmCalls(lab.env)
+    holder = _Slurm(SlurmSettings(partition="scavenge"), HolderFiles(tmp_path), "test", 60.0, calls)
+    assert {(it["%A"], it["%u"]) for it in calls.jobs(60.0).jobs} == {(job, "nobody")}
+    assert SlurmPeerPilots("mine", "root", calls=calls).look() == ()
+    assert holder.listed() == {}
+    assert holder.unknown([job, "99"]) == {"99"}
+    lines = seen.read_text().splitlines()
+    assert len(lines) == 4, "one of each squeue"
+    assert {line.partition(": environment ")[2] for line in lines} == {"denied"}
+    assert all(" -a " in line for line in lines), "the arguments are public"

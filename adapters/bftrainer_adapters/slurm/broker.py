@@ -31,12 +31,12 @@ from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.slurm import job_list, peers
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls, cost
+from bftrainer_adapters.slurm.clusters import VARIABLE, chosen_cluster, cluster_name
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.job_list import HOLDER_NAME, Job, JobList
 from bftrainer_adapters.slurm.jobs import JOB_PHASES
 from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
-from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed
-from bftrainer_adapters.slurm.records import new_mark
+from bftrainer_adapters.slurm.published import JOBS, MOST_S, Head, name_of, packed, packed_weights
 from bftrainer_adapters.slurm.setup import config_argv
 from bftrainer_adapters.slurm.user_weights import Weights
 
@@ -124,6 +124,7 @@ class Broker:
     guard: Guard
     per_minute: float = 50.0
     weights: Weights | None = None
+    _cluster: str = ""
     _states: int = -1
     _news: int = -1
     _nodes: tuple[NodeView, ...] = ()
@@ -138,9 +139,10 @@ class Broker:
     def publish(self) -> float:
         """Ask and publish once; the seconds until the next time. Raises what a command or its answer does."""
         weights = self.weights.now() if self.weights else None
-        mark, at_s = new_mark(), time.time()
-        argv = job_list.argv(mark, ended=True)
-        jobs = command.parsed(argv, self._ask(argv), lambda text: job_list.parse_jobs(text, mark))
+        query, at_s = job_list.query(ended=True), time.time()
+        self._bucket = self._bucket.take(cost(query.argv), self.calls.elapsed_s())
+        text = self.calls.query(query, CallKind.LOOK, _TIMEOUT_S)
+        jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
         now_s, lasting = self.calls.elapsed_s(), [job for job in jobs.jobs if _lasts(job)]
         states = _sum([_state(job) for job in lasting if not (job["%j"] and job_list.waits(job))])
         if now_s - self._reservations_s >= RESERVATIONS_S:
@@ -153,9 +155,9 @@ class Broker:
         if news != self._news:
             self._changed_s = now_s
         self._states, self._news = states, news
-        body = jobs.as_printed(job_list.FORMAT, _is_shown).encode()
-        head = Head(at_s, 3 * EVERY_S, len(body), mark, f"{states:08x}{news:08x}", weights)
-        write_atomically(self.folder / JOBS, packed(head, body), 0o644)
+        body, shares = jobs.as_printed(job_list.FORMAT, _is_shown).encode(), packed_weights(weights)
+        head = Head(at_s, 3 * EVERY_S, len(body), query.mark, f"{states:08x}{news:08x}", len(shares), self._cluster)
+        write_atomically(self.folder / JOBS, packed(head, shares + body), 0o644)
         # Patience runs by the monotonic clock: a step of the host's clock shortens none.
         self.guard.look(replace(jobs, weights=weights), self._nodes, self._epoch_s + now_s)
         enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())
@@ -163,9 +165,9 @@ class Broker:
 
     def check_hidden(self) -> None:
         """Raise ``UserError`` where the site hides from users what would be published."""
-        hidden = command.parsed(
-            config_argv(), self.calls.config(_TIMEOUT_S), lambda text: slurm_text.parse_hidden(text, "?")
-        )
+        config = self.calls.config(_TIMEOUT_S)
+        self._cluster = cluster_name(config)
+        hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, "?"))
         if hidden:
             words = ", ".join(sorted(kind.value for kind in hidden))
             raise UserError(
@@ -176,7 +178,9 @@ class Broker:
         at_s, text = time.time(), self._ask(argv)
         found = command.parsed(argv, text, parse)
         body = text.encode()
-        write_atomically(self.folder / name_of(argv), packed(Head(at_s, for_s, len(body)), body), 0o644)
+        write_atomically(
+            self.folder / name_of(argv), packed(Head(at_s, for_s, len(body), cluster=self._cluster), body), 0o644
+        )
         return found
 
     def _ask(self, argv: Sequence[str]) -> str:
@@ -212,7 +216,10 @@ def _state(job: Job) -> tuple[str, str, str]:
 @click.option(
     "--weights", default="", metavar="ACCOUNT", help="Publish users' shares in this account, the weights of the split."
 )
-def broker(folder: Path, partitions: tuple[str, ...], calls: float, account: str, weights: str) -> None:
+@click.option(
+    "--cluster", default="", envvar=VARIABLE, show_envvar=True, help="Cluster to ask.  [default: that of slurm.conf]"
+)
+def broker(folder: Path, partitions: tuple[str, ...], calls: float, account: str, weights: str, cluster: str) -> None:
     """Publish Slurm's answers in FOLDER for the pilots of all users, so that they need not ask.
 
     Runs as an ordinary user, best one of its own, who alone can write FOLDER. Pilots find it by slurm.broker. It tells who
@@ -224,7 +231,7 @@ def broker(folder: Path, partitions: tuple[str, ...], calls: float, account: str
     """
     os.umask(0o022)
     check_folder(folder)
-    own = SlurmCalls()
+    own = SlurmCalls(cluster=chosen_cluster({VARIABLE: cluster}))
     guard = Guard(own, frozenset(partitions), account, _tell)
     shares = Weights(own, lambda: weights or account, _TIMEOUT_S) if weights or account else None
     it, problem = Broker(folder, own, guard, calls, shares), ""

@@ -18,15 +18,16 @@ from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
 from bftrainer_adapters.slurm import job_list
+from bftrainer_adapters.slurm.clusters import LOCAL, cluster_name, of_cluster, without_heading
 from bftrainer_adapters.slurm.configuration import KeptConfig
 from bftrainer_adapters.slurm.job_list import JobList
 from bftrainer_adapters.slurm.published import CLOCKS_S, NotPublishedError, Published
 from bftrainer_adapters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
-from bftrainer_adapters.slurm.records import new_mark
+from bftrainer_adapters.slurm.records import MarkedQuery
 from bftrainer_adapters.slurm.setup import parse_config
 
-# Times in seconds of the epoch, whatever the user has set.
-ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
+# Times in seconds of the epoch, and this cluster only, whatever the user has set.
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC", **LOCAL}
 LOOK_CALLS = 5
 LIST_CALLS = 2
 STEP_CALLS = 2
@@ -63,13 +64,17 @@ def _of_commands() -> float:
 
 @dataclass
 class SlurmCalls:
-    """Runs commands; without a budget all of them at once. ``env`` is added to the environment of each."""
+    """Runs commands; without a budget all of them at once. ``env`` is added to the environment of each.
+
+    ``cluster``: the one that they ask (slurm.cluster); empty: that of slurm.conf.
+    """
 
     env: Mapping[str, str] = field(default_factory=dict)
     budget: CallBudget | None = None
     user: str = field(default_factory=own_name)
     elapsed_s: Callable[[], float] = _of_commands
     published: Published | None = None
+    cluster: str = ""
     unpublished: str = ""
     """Why a broker's latest list did not count."""
     _config: KeptConfig = field(init=False)
@@ -87,7 +92,7 @@ class SlurmCalls:
 
     def __post_init__(self) -> None:
         self.env = {**self.env, **ENVIRONMENT}
-        self._config = KeptConfig(self.elapsed_s)
+        self._config = KeptConfig(self.elapsed_s, self.cluster)
 
     @property
     def is_limited(self) -> bool:
@@ -109,11 +114,21 @@ class SlurmCalls:
                 wait_s,
             )
 
-    def run(self, argv: Sequence[str], kind: CallKind, timeout_s: float) -> str:
-        """The output of a command. Raises ``PostponedError`` where the site's limit on calls refused it."""
+    def query(self, query: MarkedQuery, kind: CallKind, timeout_s: float) -> str:
+        """The answer of squeue, whose records end with the mark of the query."""
+        return self.run(query.argv, kind, timeout_s, query.variables)
+
+    def run(
+        self, argv: Sequence[str], kind: CallKind, timeout_s: float, variables: Mapping[str, str] | None = None
+    ) -> str:
+        """The output of a command, whose environment has these variables as well.
+
+        Raises ``PostponedError`` where the site's limit on calls refused it.
+        """
         self._spend(kind, self._submission if kind is CallKind.SUBMIT else cost(argv))
         try:
-            output = command.run(argv, timeout_s=timeout_s, env=self.env)
+            environment = {**self.env, **(variables or {})}
+            output = command.run(of_cluster(argv, self.cluster), timeout_s=timeout_s, env=environment)
         except CommandError as error:
             self._failed(error, kind)
             raise
@@ -122,16 +137,17 @@ class SlurmCalls:
                 self._changed_s = time.time()
                 self._unlisted_s = min(self._unlisted_s, self.elapsed_s())
         self._refusals = 0
-        return output
+        return command.parsed(argv, output, lambda text: without_heading(argv, text, self.cluster))
 
     def jobs(self, timeout_s: float, of_now: bool = False) -> JobList:
         """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second. ``of_now``: no broker's."""
-        if (found := None if of_now else self.published_jobs()) is None:
-            argv = job_list.argv(mark := new_mark())
-            text = self.run(argv, CallKind.LOOK, timeout_s)
-            found = command.parsed(argv, text, lambda text: job_list.parse_jobs(text, mark))
-        self._jobs = found, self.elapsed_s()
-        return found
+        jobs = None if of_now else self.published_jobs()
+        if jobs is None:
+            query = job_list.query()
+            text = self.query(query, CallKind.LOOK, timeout_s)
+            jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
+        self._jobs = jobs, self.elapsed_s()
+        return jobs
 
     def take_jobs(self, timeout_s: float) -> JobList:
         """The list that has just been read, but only once: no two observations rest on one squeue of this pilot."""
@@ -175,6 +191,8 @@ class SlurmCalls:
     def config(self, timeout_s: float) -> str:
         """``scontrol show config``, which is kept for a while; the site's limit on calls is taken from it."""
         text = self._config.text(timeout_s, self.env, lambda: self._spend(CallKind.LOOK, 2))
+        if self.published is not None:
+            self.published.cluster = cluster_name(text)
         if self.budget is not None and text is not self._read:
             self._read = text
             found = rate_limit(parse_config(text), self.user)

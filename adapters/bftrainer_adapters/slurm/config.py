@@ -12,13 +12,15 @@ from bftrainer.config.trainer_file import Count, Positive
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer_adapters.holding import holder_jobs
 from bftrainer_adapters.holding.holder_jobs import HolderSettings
+from bftrainer_adapters.slurm.clusters import check_name, cluster_options
 
-RELOADED = holder_jobs.RELOADED | {"accept", "account", "calls_per_minute", "nodes_per_holder"}
+RELOADED = holder_jobs.RELOADED | {"accept", "account", "calls_per_minute", "mem", "nodes_per_holder"}
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 AcceptableCheck = Literal["accounting", "exempt time", "oversubscribe", "preemption", "qos", "topology"]
 """Checks without which no node is held. The partition must exist, and nodes must be visible, in any case."""
 _GPUS_OF_THE_JOB = re.compile(r"-G|--(gpus|tres-per-job)(=|$)")
 _GPU_OPTIONS = re.compile(r"-G|--gpus(-per-(node|task|socket))?(=|$)")
+_MEMORY_OPTIONS = re.compile(r"--mem(-per-[a-z]+)?(=|$)")
 _GRES_OPTIONS = re.compile(r"--(gres|tres-per-task)(=|$)")
 """They request GPUs, or GRES of other kinds. tres-per-task is in 24.05 and later."""
 
@@ -32,6 +34,10 @@ class SlurmSettings(HolderSettings):
     """The preemptible QOS of the holders; may be left empty with partition preemption."""
     account: str = ""
     """Account that holders are charged to."""
+    cluster: str = ""
+    """Cluster of all commands (-M), where several share a slurmdbd. Default: that of slurm.conf on the pilot's host."""
+    mem: str = "0"
+    """Memory that a holder requests on its node (--mem); "0": all of it, "": none. A --mem... in options replaces it."""
     gres: str = ""
     """GRES that holders and workers request on each node, such as "gpu:4". Default: all GPUs of the node."""
     parts_partition: str = ""
@@ -68,6 +74,11 @@ class SlurmSettings(HolderSettings):
         gres = tuple(option for option in self._gres_options() if "gpu" in option)
         return gres + tuple(option for option in self.options if _GPU_OPTIONS.match(option))
 
+    @property
+    def memory_options(self) -> tuple[str, ...]:
+        """The options that request memory: --mem, --mem-per-cpu, --mem-per-gpu; not --mem-bind."""
+        return tuple(option for option in self.options if _MEMORY_OPTIONS.match(option))
+
     def _gres_options(self) -> tuple[str, ...]:
         """Each in one word, whether or not it was given as ("--gres", "gpu:4")."""
         words = (*self.options, "")
@@ -87,12 +98,26 @@ class SlurmSettings(HolderSettings):
             raise UserError(
                 f'{where}: slurm: nodes.unit = "gpu" requests the GPUs itself; remove {" and ".join(found)}'
             )
+        if self.holds_parts and self.memory_options:
+            raise UserError(
+                f"{where}: slurm: holders of parts of a node request slurm.mem_per_gpu; remove {self.memory_options[0]} "
+                "from options"
+            )
 
     @model_validator(mode="after")
     def _check(self) -> SlurmSettings:
         if not self.partition and not self.qos:
             raise InvalidValueError(
                 "holders need a partition or a qos that the main queue may preempt; set one of them"
+            )
+        check_name(self.cluster)
+        if named := cluster_options(self.options):
+            raise InvalidValueError(
+                f"options: {named[0]} would submit holders to a cluster that the pilot does not list; set slurm.cluster"
+            )
+        if self.cluster and self.backend == "pyslurm":
+            raise InvalidValueError(
+                'pyslurm asks the cluster of slurm.conf only; with cluster, set backend = "commands"'
             )
         if bool(self.broker) != bool(self.broker_user):
             raise InvalidValueError("broker needs broker_user, and broker_user needs broker")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from bftrainer.errors import CommandError
 from bftrainer.system import command
+from bftrainer_adapters.slurm.clusters import of_cluster
 from bftrainer_adapters.slurm.setup import config_argv
 
 KEPT_S = 900.0
@@ -16,9 +17,12 @@ KEPT_S = 900.0
 _LAST = re.compile(r"^Slurmctld\(\S+\) at \S+ is (UP|DOWN)$", re.MULTILINE)
 
 
-def config_text(timeout_s: float, env: Mapping[str, str]) -> str:
-    """The configuration; an answer that is whole counts although scontrol exits with 1 (a rate limit refused its ping)."""
-    argv = config_argv()
+def config_text(timeout_s: float, env: Mapping[str, str], cluster: str = "") -> str:
+    """The configuration of this cluster.
+
+    An answer that is whole counts although scontrol exits with 1 (a rate limit refused its ping).
+    """
+    argv = of_cluster(config_argv(), cluster)
     output = command.outcome(argv, timeout_s=timeout_s, env=env)
     if output.status and not (output.status == 1 and "SLURM_VERSION" in output.out and _LAST.search(output.out)):
         raise command.failure(argv, output)
@@ -30,6 +34,7 @@ class KeptConfig:
     """The configuration as it was up to :data:`KEPT_S` ago; longer, while slurmctld does not answer."""
 
     elapsed_s: Callable[[], float] = time.monotonic
+    cluster: str = ""
     _text: str = ""
     _until_s: float = field(default=float("-inf"))
 
@@ -38,7 +43,7 @@ class KeptConfig:
         if self.elapsed_s() >= self._until_s:
             asks()
             try:
-                self._text = config_text(timeout_s, env)
+                self._text = config_text(timeout_s, env, self.cluster)
             except CommandError:
                 if not self._text:
                     raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,12 +19,20 @@ from bftrainer_adapters.holding.holder_jobs import holder_script
 from bftrainer_adapters.holding.node_times import read_times
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs as slurm_jobs
-from bftrainer_adapters.slurm.calls import ENVIRONMENT
+from bftrainer_adapters.slurm.calls import ENVIRONMENT, SlurmCalls
 from bftrainer_adapters.slurm.checks import judge
+from bftrainer_adapters.slurm.clusters import (
+    chosen_cluster,
+    cluster_check,
+    cluster_name,
+    federation_argv,
+    of_cluster,
+    parse_federation,
+)
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.configuration import config_text
 from bftrainer_adapters.slurm.observe import SlurmScheduler
-from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
+from bftrainer_adapters.slurm.setup import has_slurmdbd, parse_partitions, partitions_argv
 from bftrainer_adapters.slurm.shared_nodes import left_alone
 from bftrainer_adapters.slurm.site_facts import MayHold, SiteSetup, read_site
 
@@ -47,16 +57,23 @@ def examine_slurm(
         return [Check("slurm", CheckStatus.MISSING, f"not found: {', '.join(missing)}", remedy)]
     timeout_s = 10.0 if settings is None else settings.timeout_s
     try:
-        config = config_text(timeout_s, ENVIRONMENT)
+        cluster = chosen_cluster(os.environ) if settings is None else settings.cluster
+        config = config_text(timeout_s, ENVIRONMENT, cluster)
         if settings is None:
-            facts = SiteSetup(config, parse_partitions(_ask(partitions_argv(), timeout_s)))
+            facts = SiteSetup(config, parse_partitions(_ask(partitions_argv(), timeout_s, cluster)))
         else:
-            facts = read_site(settings, config, own_name(), lambda argv: _ask(argv, timeout_s), may_hold, by_gpu)
+            facts = read_site(
+                settings, config, own_name(), lambda argv: _ask(argv, timeout_s, cluster), may_hold, by_gpu
+            )
+        federation = ""
+        if has_slurmdbd(config) and not cluster:
+            federation = parse_federation(_ask(federation_argv(), timeout_s))
         boxes = containers(_ask(["srun", "--help"], timeout_s), shutil.which("apptainer"))
         checks = judge(settings, facts, own_name(), max_nodes, by_gpu, may_hold)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
-    return [*checks, boxes, *_look(settings, timeout_s, by_gpu)]
+    where = cluster_check(cluster, cluster_name(config), federation)
+    return [where, *checks, boxes, *_look(settings, timeout_s, cluster, by_gpu)]
 
 
 def containers(srun_help: str, apptainer: str | None) -> Check:
@@ -70,11 +87,11 @@ def containers(srun_help: str, apptainer: str | None) -> Check:
     return Check("containers", CheckStatus.MISSING, detail, remedy, required=False)
 
 
-def _look(settings: SlurmSettings | None, timeout_s: float, by_gpu: bool = False) -> Iterable[Check]:
+def _look(settings: SlurmSettings | None, timeout_s: float, cluster: str, by_gpu: bool = False) -> Iterable[Check]:
     """One observation as the pilot makes it, then a test-only submission of a holder."""
     began = time.monotonic()
     try:
-        seen = SlurmScheduler(timeout_s=timeout_s, by_gpu=by_gpu).observe()
+        seen = SlurmScheduler(timeout_s=timeout_s, calls=SlurmCalls(cluster=cluster), by_gpu=by_gpu).observe()
         idle = [node.name for node in seen.nodes if node.availability is Availability.FREE]
     except BFTrainerError as error:
         remedy = _PING if isinstance(error, CommandError) else "please report this line as an issue"
@@ -105,7 +122,7 @@ def _holder(settings: SlurmSettings, seen: Observation, idle: list[str], by_gpu:
         request = replace(request, gpus=1, cpus=1, mib=min(settings.mem_per_gpu, 1024))
     argv = slurm_jobs.submit_argv(settings, request, comment, words, log)
     argv.insert(1, "--test-only")
-    _ask(argv, settings.timeout_s)
+    _ask(argv, settings.timeout_s, settings.cluster)
     return Check.ok("holder", f"sbatch would accept a holder on {there[0]} ({script})")
 
 
@@ -119,13 +136,21 @@ def _guarded(look: Callable[[], Check]) -> Check:
             return Check.warning(
                 "holder", f"a limit on the pilot's jobs is reached: {error}", "none if the pilot's holders are running"
             )
-        return Check.broken(
-            "holder", str(error), "fix the setting that sbatch rejects: partition, qos, account or options"
+        return Check.broken("holder", str(error), _holder_remedy(str(error)))
+
+
+def _holder_remedy(problem: str) -> str:
+    """What a user can set where sbatch refuses a holder. Sites may refuse the request for all memory of a node."""
+    if re.search(r"\bmem", problem, re.IGNORECASE):
+        return (
+            'request memory as the site wants it, such as slurm.options = ["--mem-per-cpu=4000M"], or none with slurm.mem = "" '
+            "(the default is --mem=0)"
         )
+    return "fix the setting that sbatch rejects: partition, qos, account, mem or options"
 
 
-def _ask(argv: list[str], timeout_s: float) -> str:
-    return command.run(argv, timeout_s=timeout_s, env=ENVIRONMENT)
+def _ask(argv: list[str], timeout_s: float, cluster: str = "") -> str:
+    return command.run(of_cluster(argv, cluster), timeout_s=timeout_s, env=ENVIRONMENT)
 
 
 def measured(settings: SlurmSettings, holders: Path) -> Iterator[Check]:

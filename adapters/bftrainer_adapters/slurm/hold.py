@@ -23,12 +23,19 @@ from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs
 from bftrainer_adapters.slurm.calls import SlurmCalls
+from bftrainer_adapters.slurm.clusters import (
+    cluster_name,
+    federation_argv,
+    of_cluster,
+    parse_federation,
+    why_no_cluster,
+)
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.jobs import HolderJob
+from bftrainer_adapters.slurm.jobs import HolderJob, Submission
 from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_adapters.slurm.main_waits import MainJobWait, WaitingMainJobs
-from bftrainer_adapters.slurm.records import new_mark
-from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
+from bftrainer_adapters.slurm.records import MarkedQuery
+from bftrainer_adapters.slurm.setup import config_argv, has_slurmdbd, next_turn_s, parse_config
 from bftrainer_adapters.slurm.several_nodes import shrinks_jobs, why_not_several
 from bftrainer_adapters.slurm.site_checks import checks_of_holding
 from bftrainer_adapters.slurm.site_facts import MayHold, SiteSetup, read_site
@@ -121,6 +128,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
     by_gpu: bool = False
     main_waits: tuple[MainJobWait, ...] = ()
     has_failed: bool = False
+    cluster: str = ""
+    """ClusterName of the cluster that is asked, once that is known."""
 
     def __post_init__(self) -> None:
         self.site = SiteWatch(self._read_site, self._checks, self.calls.elapsed_s)
@@ -146,6 +155,12 @@ class _Slurm(HolderJobs[SlurmSettings]):
         if why := why_not_several(self.settings, config):
             raise SchedulerError(f"{why}: set it to 1")
         self.shrinks_jobs = shrinks_jobs(config)
+        self.cluster = cluster_name(text)
+        federation = ""
+        if has_slurmdbd(text) and not self.settings.cluster:
+            federation = self._ask(federation_argv(), parse_federation)
+        if problem := why_no_cluster(self.settings.cluster, self.cluster, federation):
+            raise SchedulerError(f'{problem}: set slurm.cluster = "{self.cluster}"')
         self.site.update()
 
     def why_no_holder(self) -> str:
@@ -217,13 +232,29 @@ class _Slurm(HolderJobs[SlurmSettings]):
         within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
         argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log, beside)
         try:
-            job = self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+            submission = self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+            self._check_cluster(submission)
+            job = submission.job
             if beside:
                 self.nodes_of[job] = tuple(sorted((request.node, *beside)))
             return job
         except CommandError as error:
             self.site.reason_is(str(error))
             raise
+
+    def _check_cluster(self, submission: Submission) -> None:
+        """Cancel a job on another cluster, where the list of holders does not show it, and raise ``SchedulerError``."""
+        if not self.cluster or submission.cluster in ("", self.cluster):
+            return
+        argv = of_cluster(jobs.cancel_argv([submission.job]), submission.cluster)
+        outcome = "canceled"
+        try:
+            command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
+        except CommandError:
+            outcome = f"`{' '.join(argv)}` ends it"
+        raise SchedulerError(
+            f"sbatch submitted job {submission.job} to cluster {submission.cluster}, expected {self.cluster}: {outcome}"
+        )
 
     def listed(self) -> Mapping[str, HolderJob]:
         try:
@@ -240,8 +271,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         if (all_jobs := self.calls.new_jobs()) is not None:
             found = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
         else:
-            mark = new_mark()
-            found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
+            found = self._query(jobs.list_query(self.user), self.listing.read)
         self.list_age_s = published.age_s(all_jobs) if all_jobs and (published := self.calls.published) else 0.0
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.site.reason_is(reason)
@@ -252,9 +282,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         """The list says for which nodes a job was submitted. What it still has is asked once, of a predecessor's jobs."""
         several = {job.id: job for job in listed.values() if job.is_for_several}
         self.nodes_of = {id_: nodes for id_, nodes in self.nodes_of.items() if id_ in several}
-        mark = new_mark()
-        if asked := [job.id for job in several.values() if job.phase is JobPhase.RUNS and job.id not in self.nodes_of]:
-            self.nodes_of |= self._ask(jobs.nodes_argv(asked, mark), lambda text: jobs.parse_nodes(text, mark))
+        adopted = [job.id for job in several.values() if job.phase is JobPhase.RUNS and job.id not in self.nodes_of]
+        if adopted:
+            self.nodes_of |= self._query(jobs.nodes_query(adopted), jobs.parse_nodes)
         return listed | {
             id_: replace(job, has=self.nodes_of[id_]) for id_, job in several.items() if id_ in self.nodes_of
         }
@@ -266,9 +296,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """One squeue without a filter of names: a job that was renamed is known."""
-        mark = new_mark()
         try:
-            known = self._ask(jobs.known_argv(ids, mark), lambda text: jobs.parse_known(text, mark))
+            known = self._query(jobs.known_query(ids), jobs.parse_known)
         except CommandError as error:
             if len(ids) == 1 and jobs.is_unknown_job(error.problem):
                 return frozenset(ids)
@@ -300,7 +329,6 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     def _worker_steps(self, names: list[str]) -> list[str]:
         """In a job of several nodes, workers of the other nodes stay."""
-        mark = new_mark()
         ids = {job_of(name) for name in names if not is_one_of_several(name)}
         nodes_in: dict[str, set[str]] = {}
         for name in names:
@@ -308,7 +336,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         steps: list[str] = []
         asked = set(nodes_in)
         if ids:
-            listed = self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_steps(text, mark), CallKind.TIDY)
+            listed = self._ask(jobs.steps_argv(ids), jobs.parse_steps, CallKind.TIDY)
             steps += listed.workers
             asked -= listed.payloads
         for job in sorted(asked):
@@ -322,6 +350,11 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     def _steps_of(self, job: str, nodes: frozenset[str]) -> jobs.HolderSteps:
         return self._ask(jobs.job_steps_argv(job), lambda text: jobs.parse_job_steps(text, nodes), CallKind.TIDY)
+
+    def _query(self, query: MarkedQuery, parse: Callable[[str, str], Parsed]) -> Parsed:
+        """``parse`` takes the answer and the mark that ends its records."""
+        text = self.calls.query(query, CallKind.LIST, self.settings.timeout_s)
+        return command.parsed(query.argv, text, lambda answer: parse(answer, query.mark))
 
     def _ask(self, argv: list[str], parse: Callable[[str], Parsed], kind: CallKind = CallKind.LIST) -> Parsed:
         return command.parsed(argv, self._run(argv, kind), parse)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bftrainer_adapters.slurm.records import fields_of, marked, parse_records
+from bftrainer_adapters.slurm.records import MarkedQuery, fields_of, new_mark, parse_records
 
 _COLUMNS = {
     "%A": "JOBID", "%u": "USER", "%a": "ACCOUNT", "%q": "QOS", "%T": "STATE", "%P": "PARTITION", "%S": "START_TIME",
@@ -23,10 +23,10 @@ Job = dict[str, str]
 """By column. Names and comments are those of pilots and holders, as any user may name a job."""
 
 
-def argv(mark: str, ended: bool = False) -> list[str]:
-    """--noconvert: 1024 nodes would be ``1K``. With those that ``ended`` lately."""
-    states = ["-t", "all"] if ended else []
-    return ["squeue", "-a", *states, "--noconvert", "-o", marked(FORMAT, mark)]
+def query(ended: bool = False, mark: str | None = None) -> MarkedQuery:
+    """All jobs, with those that ``ended`` lately. --noconvert: 1024 nodes would be ``1K``."""
+    states = ("-t", "all") if ended else ()
+    return MarkedQuery(("squeue", "-a", *states, "--noconvert"), FORMAT, mark or new_mark())
 
 
 @dataclass(frozen=True, slots=True)

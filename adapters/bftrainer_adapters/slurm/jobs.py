@@ -22,15 +22,17 @@ from bftrainer_adapters.on_node.payload import NOTICE
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hostlists import NOTHING, parse_hostlist
 from bftrainer_adapters.slurm.job_list import HOLDER_NAME, JobList
-from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
+from bftrainer_adapters.slurm.records import MarkedQuery, fields_of, is_number, parse_records
 
 PAYLOAD_STEP = "bftrainer-payload"
 LIST_FORMAT = "%A|%T|%n|%e|%r|%k"
 _LIST_HEADER = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT"
 _NODES_FORMAT = "%i|%N"
 _NODES_HEADER = "JOBID|NODELIST"
-_STEP_FORMAT = "%i|%j"
 _STEP_HEADER = "STEPID|NAME"
+STEP_END = "end"
+"""Ends a record of a step. It is no secret: only the user of a job can name its steps, and squeue takes the format of steps
+from its arguments only."""
 _ID_FORMAT = "%A"
 _ID_HEADER = "JOBID"
 
@@ -63,7 +65,7 @@ class HolderJob:
     ends_s: float | None
     reason: str
     has: tuple[str, ...] | None = None
-    """The nodes that a job of several still has, if that was asked for (:func:`nodes_argv`)."""
+    """The nodes that a job of several still has, if that was asked for (:func:`nodes_query`)."""
 
     @property
     def phase(self) -> JobPhase:
@@ -114,27 +116,49 @@ def submit_argv(
         *(["-A", settings.account] if settings.account else []),
         *([f"--gres={gres}"] if (gres := settings.gres or gpus) else []),
     ]
+    part_of_node = ["-c", str(request.cpus), f"--mem={request.mib}"]
+    whole_node = ["--exclusive", *_memory_of_node(settings)]
     return [
         "sbatch", "--parsable", *chosen, f"-N{size}", f"-n{size}", "-w", ",".join((request.node, *beside)),
-        *(["-c", str(request.cpus), f"--mem={request.mib}"] if request.cpus else ["--exclusive", "--mem=0"]),
+        *(part_of_node if request.cpus else whole_node),
         "-t", str(limit_minutes(request.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
         f"--signal={NOTICE}@0", "--chdir=/",  # a step starts in the folder, and could not end if its file system hung
         f"--comment={comment}", "-o", str(log), "--open-mode=append", *settings.options, *command,
     ]  # fmt: skip
 
 
-def parse_submitted(text: str) -> str:
-    """The job id that ``sbatch --parsable`` prints, ``12`` or ``12;cluster``."""
-    found = re.fullmatch(r"([0-9]{1,19})(;\S+)?\n", text)
-    if found is None:
-        raise SchedulerError(f"sbatch printed {text[:80]!r}, expected a job ID")
-    return found[1]
+def _memory_of_node(settings: SlurmSettings) -> list[str]:
+    """The request for memory of a holder that has its node alone; Slurm refuses two of them."""
+    if not settings.mem or settings.memory_options:
+        return []
+    return [f"--mem={settings.mem}"]
 
 
-def list_argv(user: str, mark: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job that sbatch has submitted. ``cluster`` is empty where sbatch does not name it: the one that was asked."""
+
+    job: str
+    cluster: str = ""
+
+
+def parse_submitted(text: str) -> Submission:
+    """``sbatch --parsable``: the last line that is not empty is ``12`` or ``12;cluster``.
+
+    Filters of a site print lines of their own before it.
+    """
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    last = lines[-1] if lines else ""
+    words = re.fullmatch(r"([0-9]{1,19})(?:;(\S+))?", last)
+    if words is None or not text.endswith("\n"):
+        raise SchedulerError(f"the last line that sbatch printed is {last[:80]!r}, expected a job ID")
+    return Submission(words[1], words[2] or "")
+
+
+def list_query(user: str) -> MarkedQuery:
     """All holders of a user, recently ended ones included: squeue has to say that a job is over."""
-    chosen = ["--local", "-t", "all", "-u", user, "-n", HOLDER_NAME]
-    return ["squeue", "-a", "--noconvert", *chosen, "-o", marked(LIST_FORMAT, mark)]
+    chosen = ("--local", "-t", "all", "-u", user, "-n", HOLDER_NAME)
+    return MarkedQuery(("squeue", "-a", "--noconvert", *chosen), LIST_FORMAT)
 
 
 def as_listed(jobs: JobList, user: str) -> str:
@@ -143,7 +167,7 @@ def as_listed(jobs: JobList, user: str) -> str:
 
 
 def parse_list(text: str, mark: str) -> list[str]:
-    """The records of ``list_argv``, for :func:`parse_holder`."""
+    """The records of :func:`list_query`, for :func:`parse_holder`."""
     return parse_records(text, mark, _LIST_HEADER, "holders")
 
 
@@ -169,11 +193,11 @@ def is_unknown_job(problem: str) -> bool:
     return "Invalid job id specified" in problem
 
 
-def known_argv(jobs: Iterable[str], mark: str) -> list[str]:
+def known_query(jobs: Iterable[str]) -> MarkedQuery:
     """Ask for several jobs at once, under any name and in any state. For one unknown id alone squeue fails
     (:func:`is_unknown_job`); among several it leaves the unknown ones out (22.05.8).
     """
-    return ["squeue", "-a", "-t", "all", "-j", ",".join(sorted(jobs)), "-o", marked(_ID_FORMAT, mark)]
+    return MarkedQuery(("squeue", "-a", "-t", "all", "-j", ",".join(sorted(jobs))), _ID_FORMAT)
 
 
 def parse_known(text: str, mark: str) -> frozenset[str]:
@@ -213,9 +237,9 @@ def waits_its_turn(reason: str) -> bool:
     return _WAITS_ITS_TURN.match(reason) is not None
 
 
-def nodes_argv(jobs: Iterable[str], mark: str) -> list[str]:
+def nodes_query(jobs: Iterable[str]) -> MarkedQuery:
     """Ask which nodes jobs have: the list of those that a job was submitted for does not change when it is shrunk."""
-    return ["squeue", "-a", "--noconvert", "-t", "R", "-j", ",".join(sorted(jobs)), "-o", marked(_NODES_FORMAT, mark)]
+    return MarkedQuery(("squeue", "-a", "--noconvert", "-t", "R", "-j", ",".join(sorted(jobs))), _NODES_FORMAT)
 
 
 def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
@@ -243,9 +267,9 @@ def leave_argv(jobs: Iterable[str]) -> list[str]:
     return ["scancel", "-s", str(NOTICE), *sorted(jobs)]
 
 
-def steps_argv(jobs: Iterable[str], mark: str) -> list[str]:
+def steps_argv(jobs: Iterable[str]) -> list[str]:
     """All steps of these jobs."""
-    return ["squeue", "-a", "--local", "-s", "-j", ",".join(sorted(jobs)), "-o", marked(_STEP_FORMAT, mark)]
+    return ["squeue", "-a", "--local", "-s", "-j", ",".join(sorted(jobs)), "-o", f"%i|%j|{STEP_END}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +280,7 @@ class HolderSteps:
     payloads: frozenset[str]
 
 
-def parse_steps(text: str, mark: str) -> HolderSteps:
+def parse_steps(text: str, mark: str = STEP_END) -> HolderSteps:
     """Slurm's own steps (batch, extern) are left out.
 
     Slurm's stepmgr hides the others from slurmctld, the payload's as well

@@ -8,12 +8,14 @@ as far as squeue shows them.
 
 from __future__ import annotations
 
+import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
+from bftrainer_adapters.slurm.clusters import HOST_CLUSTER
 from bftrainer_adapters.slurm.hostlists import NOTHING
 from bftrainer_adapters.slurm.jobs import exists_argv, is_unknown_job, parse_submitted
 
@@ -81,16 +83,23 @@ class SlurmPilotJob:
 
     def submit_successor(self) -> str:
         """Submit the same batch script to start when this job is over, unless a successor is pending."""
-        found = parse_job(self._run(job_argv(self.job)))
-        if found is None:
+        job = parse_job(self._run(job_argv(self.job)))
+        if job is None:
             raise SchedulerError(f"squeue does not list the pilot's own job {self.job}")
         suffix = f"-{zlib.crc32(str(self.script.parent.absolute()).encode()):08x}"
-        name = found.name.removesuffix(suffix) + suffix
-        if waiting := self._run(waiting_argv(found.user, name)).split():
+        name = job.name.removesuffix(suffix) + suffix
+        if waiting := self._run(waiting_argv(job.user, name)).split():
             return waiting[0]
         self.script.unlink(missing_ok=True)
         self._run(["scontrol", "write", "batch_script", self.job, str(self.script)])
-        return parse_submitted(self._run(successor_argv(found, self.job, name, self.script)))
+        submission = parse_submitted(self._run(successor_argv(job, self.job, name, self.script)))
+        here = os.environ.get(HOST_CLUSTER, "")
+        if here and submission.cluster not in ("", here):
+            raise SchedulerError(
+                f"sbatch submitted the successor, job {submission.job}, to cluster {submission.cluster}, expected {here}; "
+                f"`scancel -M {submission.cluster} {submission.job}` ends it"
+            )
+        return submission.job
 
     def withdraw(self, successor: str) -> None:
         self._run(["scancel", successor])

@@ -5,11 +5,16 @@ Slurm accepts any character but NUL in job names and comments: line breaks, bars
 fields that only Slurm writes: ids, users, states, nodes, times. A format ends with a mark that is drawn at random for each
 call: only Slurm can end a record, and an answer without the last mark is truncated. Free text comes last in a record, after
 fields without bars.
+
+The format goes to squeue by its environment. The kernel shows the arguments of a process to every user of the host: another
+user could read a mark there, and put it into a job's comment before slurmctld was asked.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from bftrainer.errors import SchedulerError
 
@@ -19,9 +24,18 @@ def new_mark() -> str:
     return secrets.token_hex(8)
 
 
-def marked(fields: str, mark: str) -> str:
-    """A format for ``squeue -o``."""
-    return f"{fields}|{mark}"
+@dataclass(frozen=True, slots=True)
+class MarkedQuery:
+    """A squeue whose records end with the mark of this call. ``columns`` is its format without the mark."""
+
+    argv: tuple[str, ...]
+    columns: str
+    mark: str = field(default_factory=new_mark)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The format as squeue takes it where no ``-o`` is given (22.05.8, 24.11.5, 26.05.5; not with ``-s``)."""
+        return {"SQUEUE_FORMAT": f"{self.columns}|{self.mark}"}
 
 
 def parse_records(text: str, mark: str, header: str, what: str) -> list[str]:

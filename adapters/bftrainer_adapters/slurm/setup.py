@@ -108,6 +108,11 @@ def parse_config(text: str) -> dict[str, str]:
     return found
 
 
+def has_slurmdbd(config_text: str) -> bool:
+    """``scontrol show config``: whether accounting is slurmdbd's, which federations and several clusters need."""
+    return "slurmdbd" in parse_config(config_text).get("AccountingStorageType", "")
+
+
 def parse_partitions(text: str) -> dict[str, Partition]:
     """A line per partition."""
     lists = HostLists()

@@ -27,6 +27,7 @@ from bftrainer_adapters.holding.call_budget import CallBudget
 from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.calls import SlurmCalls
+from bftrainer_adapters.slurm.clusters import HOST_CLUSTER, check_environment, chosen_cluster, of_cluster
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.doctor import examine_slurm, measured
 from bftrainer_adapters.slurm.hold import SlurmHolder
@@ -62,7 +63,7 @@ class SlurmSite:
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         settings = _settings(config, "configuration")
         budget = CallBudget(settings.calls_per_minute, clock.elapsed_s)
-        calls = SlurmCalls(budget=budget, published=published(settings))
+        calls = SlurmCalls(budget=budget, published=published(settings), cluster=settings.cluster)
         name, times = pilot_name(state_dir), config.times
         by_gpu, nodes = config.nodes.unit == "gpu", ConfigCell(config)
         holder = SlurmHolder(
@@ -75,7 +76,7 @@ class SlurmSite:
         )  # fmt: skip
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
-            name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim, settings.timeout_s, calls=calls,
+            name, own_name(), _job_there(settings, os.environ), holder.claim, settings.timeout_s, calls=calls,
             weights=Weights(calls, lambda: holder.account, settings.timeout_s),
         )  # fmt: skip
 
@@ -89,7 +90,7 @@ class SlurmSite:
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,
             _pilot_jobs(settings, settings.assume_window_s),
-            worker_settings(settings.gres),
+            worker_settings(settings.gres, settings.cluster),
             peers,
             reloader(NAME, settings, RELOADED, read_again, holder.reconfigure),
             holder.permit,
@@ -112,7 +113,7 @@ def published(settings: SlurmSettings) -> Published | None:
     if not settings.broker:
         return None
     try:
-        return Published(Path(settings.broker), pwd.getpwnam(settings.broker_user).pw_uid)
+        return Published(Path(settings.broker), pwd.getpwnam(settings.broker_user).pw_uid, cluster=settings.cluster)
     except KeyError:
         raise UserError(
             f"slurm.broker_user: there is no user {settings.broker_user!r}; expected who runs the broker"
@@ -128,9 +129,18 @@ def _check_broker(settings: SlurmSettings) -> list[Check]:
         return [Check("broker", CheckStatus.MISSING, str(error), remedy, required=False)]
 
 
-def worker_settings(gres: str) -> dict[str, object]:
-    """How drivers start workers in holders, and end them; ``gres`` may be empty."""
-    return {"prefix": ["srun", "--jobid={job_id}", *_STEP, *([f"--gres={gres}"] if gres else [])], "ends_by": ENDS_BY}
+def worker_settings(gres: str, cluster: str = "") -> dict[str, object]:
+    """How drivers start workers in holders, and end them; ``gres`` and ``cluster`` may be empty."""
+    srun = of_cluster(["srun", "--jobid={job_id}", *_STEP], cluster)
+    return {"prefix": [*srun, *([f"--gres={gres}"] if gres else [])], "ends_by": ENDS_BY}
+
+
+def _job_there(settings: SlurmSettings, environment: Mapping[str, str]) -> str:
+    """The pilot's own job, which shows what it wants; empty without one, or if another cluster than the holders' runs it."""
+    host_cluster = environment.get(HOST_CLUSTER, "")
+    if settings.cluster and host_cluster and settings.cluster != host_cluster:
+        return ""
+    return environment.get(_JOB_ID, "")
 
 
 class SlurmBatch:
@@ -155,17 +165,18 @@ class SlurmBatch:
     def observe(self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None) -> ObservedSite:
         if slots_per_node is not None:
             raise UserError(f"--slots-per-node {slots_per_node}: Slurm reports the size of a node; remove the option")
-        calls = SlurmCalls()
         if config is None:
+            calls = SlurmCalls(cluster=chosen_cluster(os.environ))
             scheduler, ours = SlurmScheduler(calls=calls), PilotJobs(assume_window_s=math.inf)
             return ObservedSite(scheduler, ours, pilots=lambda: of_jobs(calls.jobs(_TIMEOUT_S)))
         by_gpu, has_table = config.nodes.unit == "gpu", bool(config.site_table(NAME))
-        settings = _settings(config, where) if has_table else SlurmSettings(partition="any")
+        settings = _recorded_settings(config, where)
+        calls = SlurmCalls(cluster=settings.cluster)
         scheduler = SlurmScheduler(settings.timeout_s, calls=calls, by_gpu=by_gpu)
         ours = replace(_pilot_jobs(settings, math.inf), cpus_per_gpu=settings.cpus_per_gpu)
         weights = Weights(calls, lambda: settings.account, settings.timeout_s)
         known = published(settings)  # a broker knows weights that are hidden from users
-        shown = calls if known is None else SlurmCalls(published=known)
+        shown = calls if known is None else SlurmCalls(published=known, cluster=settings.cluster)
         if not has_table:
             ours = replace(ours, partitions=frozenset())
         return ObservedSite(
@@ -189,10 +200,18 @@ def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> Pilot
     )
 
 
+def _recorded_settings(config: PilotConfig, where: str) -> SlurmSettings:
+    """Those of a pilot; without a table [slurm], of all partitions of the cluster that the user has chosen."""
+    if config.site_table(NAME):
+        return _settings(config, where)
+    return SlurmSettings(partition="any", cluster=chosen_cluster(os.environ))
+
+
 def _settings(config: PilotConfig, where: str) -> SlurmSettings:
     settings = check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
     check_times(NAME, settings.timeout_s, config.times.lease_s, where)
     check_settings(settings, config.nodes.site_max_nodes, where)
+    check_environment(settings.cluster, os.environ, where)
     if config.nodes.unit == "gpu":
         settings.check_unit_gpu(where)
     return settings

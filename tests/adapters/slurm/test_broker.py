@@ -20,7 +20,7 @@ from ran import python
 from recorded_slurm import recorded
 
 from bftrainer.domain.times import PilotS
-from bftrainer.errors import UserError
+from bftrainer.errors import SchedulerError, UserError
 from bftrainer.live.nodes.cluster_view import ClusterView, PollAnswer
 from bftrainer.live.nodes.poll_schedule import PollSchedule
 from bftrainer_adapters.holding.call_budget import CallKind
@@ -70,7 +70,7 @@ def broker(tmp_path: Path) -> Broker:
     (tmp_path / "nodes").write_text(recorded("planned.nodes.txt"))
     (tmp_path / "jobs").write_text("".join(f"{it}|MARK\n" for it in (HEADER, *JOBS_NOW)))
     count = f'echo "$0 $*" >> {tmp_path}/calls'
-    squeue = f'{count}\nsed "s/MARK$/$(echo "$*" | sed "s/.*|//")/" {tmp_path}/jobs'
+    squeue = f'{count}\nsed "s/MARK$/${{SQUEUE_FORMAT##*|}}/" {tmp_path}/jobs'
     (tmp_path / "config").write_text(CONFIG.format("none"))
     cases = '*reservation) echo "No reservations in the system" ;; *config)'
     scontrol = f'{count}\ncase "$*" in {cases} cat {tmp_path}/config ;; *) cat {tmp_path}/nodes ;; esac'
@@ -131,6 +131,34 @@ def test_pilots_weigh_users_as_a_broker_has_published_and_else_ask(broker: Broke
         broker.publish()
         assert ([it.weight for it in pilot.look()], pilot.own.weight) == ([theirs], own)
     assert len((folder / "asked").read_text().splitlines()) == 2, "once by the pilot and once by the broker"
+
+
+@pytest.mark.parametrize("users", [4_000, 20_000])
+def test_pilots_read_the_weights_of_all_users_of_a_large_site(users: int, broker: Broker, tmp_path: Path) -> None:
+    (folder := tmp_path / "accounts").mkdir()
+    broker.weights = asks(folder)
+    names = [f"user-of-a-large-site-{number:05d}" for number in range(users)]
+    (folder / "shares").write_text("".join(f"{name}||{7 + number}\n" for number, name in enumerate(names)))
+    broker.publish()
+    found = Published(broker.folder, os.getuid())
+    weights = found.jobs().weights
+    assert weights is not None
+    assert (len(weights), weights[names[-1]]) == (users, 6 + users)
+    assert [job["%A"] for job in found.jobs().jobs] == ["2", "3", "4"]
+    head = (broker.folder / JOBS).read_bytes().partition(b"\n")[0]
+    assert len(head) < 300, "pilots read it twice a second"
+
+
+def test_a_broker_publishes_nothing_that_pilots_would_refuse(broker: Broker, tmp_path: Path) -> None:
+    with (tmp_path / "jobs").open("a") as file:
+        for number in range(70):
+            comment = "x" * (1 << 20)
+            file.write(f"{line(100 + number, 'ann', 'PENDING', 'bftrainer-holder', comment)}|MARK\n")
+    with pytest.raises(
+        SchedulerError, match=r"not published, .*: 73,\d{3},\d{3} bytes, pilots read at most 67,108,864"
+    ):
+        broker.publish()
+    assert not (broker.folder / JOBS).exists()
 
 
 def test_nodes_are_asked_again_after_a_change_of_jobs(broker: Broker, tmp_path: Path) -> None:
@@ -210,6 +238,8 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "NaN": (lambda path: path.write_bytes(whole(at_s=float("nan"))), "nan s old"),
     "endless": (lambda path: path.write_bytes(whole(at_s=time.time() - 70, for_s=float("inf"))), "at most 60.0"),
     "truncated": (lambda path: path.write_bytes(whole()[:-10]), "bytes of text, expected"),
+    "weights": (lambda path: path.write_bytes(whole("[1]\n" + printed(*JOBS_NOW), weights_size=4)), "squeue: "),
+    "weights of any size": (lambda path: path.write_bytes(whole(weights_size=1 << 60)), "squeue: "),
     "no JSON": (lambda path: path.write_bytes(b"[" * 100_000), "squeue: "),
     "no head": (lambda path: path.write_bytes(b"{}\n"), "squeue: 'at_s'"),
     "huge": (lambda path: (path.write_bytes(whole()), os.truncate(path, 65 << 20)), "expected at most 67,108,864"),
@@ -233,6 +263,19 @@ def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(ca
     assert re.search(words, calls.unpublished), "events tell it"
     (broker.folder / name_of(NODES_ARGV)).write_bytes(whole("lies"))
     assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt"), "no other file counts without it"
+
+
+def test_an_answer_of_another_cluster_does_not_count(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("ClusterName = b\n" + CONFIG.format("none"))
+    broker.check_hidden()
+    broker.publish()
+    assert len(Published(broker.folder, os.getuid(), cluster="b").jobs().jobs) == 3
+    with pytest.raises(NotPublishedError, match="is of cluster 'b', expected 'a'"):
+        Published(broker.folder, os.getuid(), cluster="a").jobs()
+    (tmp_path / "config").write_text("ClusterName = a\n" + CONFIG.format("none"))
+    calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
+    calls.config(1.0)
+    assert calls.published_jobs() is None, "the pilot's cluster is that of its slurm.conf"
 
 
 def test_no_answer_counts_for_a_minute_after_one_of_the_future(broker: Broker) -> None:

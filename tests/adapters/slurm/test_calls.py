@@ -24,9 +24,9 @@ CONFIG = f"SLURM_VERSION = 26.05.5\nSlurmUser = slurm(64030)\n{LIMITED}\n"
 @pytest.mark.parametrize(
     ("argv", "calls"),
     [
-        (job_list.argv("m"), 2), (NODES_ARGV, 2), (RESERVATIONS_ARGV, 1), (config_argv(), 2),
+        (job_list.query().argv, 2), (NODES_ARGV, 2), (RESERVATIONS_ARGV, 1), (config_argv(), 2),
         (["sdiag"], 1), (["sbatch", "-N1"], 1),
-        (jobs.list_argv("me", "m"), 2), (jobs.known_argv(["1"], "m"), 2), (jobs.steps_argv(["1"], "m"), 1),
+        (jobs.list_query("me").argv, 2), (jobs.known_query(["1"]).argv, 2), (jobs.steps_argv(["1"]), 1),
         (jobs.cancel_argv(["1", "2", "3"]), 3), (jobs.kill_steps_argv(["1.0", "2.0"]), 8),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from recorded_slurm import MARK, recorded
 
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm import job_list, jobs
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.peers import parse_peers
 from bftrainer_adapters.slurm.records import fields_of, new_mark, parse_records
@@ -82,3 +83,15 @@ def test_words_of_administrators_are_no_fields_of_a_node() -> None:
         "ExtSensorsTemp=n/s\n", "ExtSensorsTemp=n/s Comment=a\r\n\u2028State=DOWN\n"
     )
     assert {node.state for node in slurm_text.parse_nodes(text)} == {"IDLE"}
+
+
+def test_the_mark_is_in_the_environment_of_squeue_and_in_no_argument() -> None:
+    """Every user of a host reads the arguments of all processes there."""
+    queries = (
+        job_list.query(), job_list.query(ended=True), jobs.list_query("me"), jobs.known_query(["1"]), jobs.nodes_query(["1"]),
+    )  # fmt: skip
+    assert len({query.mark for query in queries}) == len(queries), "each call has its own"
+    for query in queries:
+        assert query.mark not in " ".join(query.argv)
+        assert not {"-o", "-O", "--format", "--Format"} & {*query.argv}, "they would come before the environment"
+        assert query.variables == {"SQUEUE_FORMAT": f"{query.columns}|{query.mark}"}

@@ -8,9 +8,9 @@ import pytest
 
 from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import NodeRequest
-from bftrainer.errors import InputFileError
+from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.jobs import submit_argv
+from bftrainer_adapters.slurm.jobs import Submission, parse_submitted, submit_argv
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,66 @@ def test_an_option_for_something_else_does_not_replace_the_request_for_gpus() ->
     settings = SlurmSettings(partition="scavenge", options=("--tres-per-task=cpu=2",))
     argv = submit_argv(settings, NodeRequest("node1", 600.0, 4), "said", ("holder",), Path("log"))
     assert "--gres=gpu:4" in argv
+
+
+MEMORY = [
+    ({}, ["--mem=0"]),
+    ({"mem": ""}, []),
+    ({"mem": "180G"}, ["--mem=180G"]),
+    ({"options": ["--mem-per-cpu=4000M"]}, ["--mem-per-cpu=4000M"]),
+    ({"options": ["--mem=100G"]}, ["--mem=100G"]),
+    ({"options": ["--mem-per-gpu", "40G"]}, ["--mem-per-gpu"]),
+    ({"options": ["--mem-bind=local"]}, ["--mem=0", "--mem-bind=local"]),
+]
+
+
+@pytest.mark.parametrize(("table", "words"), MEMORY)
+def test_the_users_request_for_memory_replaces_that_for_all_of_it(table: dict[str, object], words: list[str]) -> None:
+    """Slurm refuses two of them (22.05.8 to 26.05.5), and filters of some sites refuse --mem."""
+    settings = check_table({"partition": "scavenge", **table}, SlurmSettings, "slurm")
+    argv = submit_argv(settings, NodeRequest("node1", 600.0), "said", ("holder",), Path("log"))
+    assert [word for word in argv if word.startswith("--mem")] == words
+    assert "--exclusive" in argv
+
+
+def test_holders_of_parts_request_their_own_memory() -> None:
+    settings = SlurmSettings(partition="a", parts_partition="b", options=("--mem-per-cpu=4G",))
+    with pytest.raises(UserError, match=r"request slurm\.mem_per_gpu; remove --mem-per-cpu=4G from options"):
+        settings.check_unit_gpu("bftrainer.toml")
+    argv = submit_argv(
+        SlurmSettings(partition="a", mem=""),
+        NodeRequest("n", 600.0, gpus=1, cpus=2, mib=300),
+        "said",
+        ("holder",),
+        Path("log"),
+    )
+    assert [word for word in argv if word.startswith("--mem")] == ["--mem=300"]
+
+
+BANNER = """
+-----------------------------------------------------------------
+          Welcome to the Example Supercomputer
+-----------------------------------------------------------------
+
+No reservation for this job
+--> Verifying valid submit host (login4)...OK
+--> Checking available allocation (AB-123)...OK
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "submission"), [("5000\n", Submission("5000")), ("5000;b\n\n \n", Submission("5000", "b"))]
+)
+def test_the_last_line_of_sbatch_is_the_job(last: str, submission: Submission) -> None:
+    """Filters of some sites print checks before it."""
+    assert parse_submitted(BANNER + last) == parse_submitted(last) == submission
+
+
+@pytest.mark.parametrize(
+    ("printed", "quoted"),
+    [(BANNER, "--> Checking available allocation (AB-123)...OK"), ("", ""), ("5000", "5000"), ("5000\nbye\n", "bye")],
+)
+def test_where_sbatch_prints_no_job_its_last_line_is_quoted(printed: str, quoted: str) -> None:
+    with pytest.raises(SchedulerError) as caught:
+        parse_submitted(printed)
+    assert str(caught.value) == f"the last line that sbatch printed is {quoted!r}, expected a job ID"

@@ -20,7 +20,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.system.files import write_atomically
 from bftrainer.system.users import own_name
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.published import JOBS, Head, packed
+from bftrainer_adapters.slurm.published import JOBS, Head, packed, packed_weights
 
 SITE = Path(__file__).parents[3] / "docs/examples/site"
 
@@ -43,7 +43,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cases = '*reservation) echo "No reservations in the system" ;; *config)'
     env = programs(
         tmp_path,
-        squeue=f'sed "s/MARK$/$(echo "$*" | sed "s/.*|//")/" {tmp_path}/jobs',
+        squeue=f'sed "s/MARK$/${{SQUEUE_FORMAT##*|}}/" {tmp_path}/jobs',
         scontrol=f'case "$*" in {cases} cat {tmp_path}/config ;; *) cat {tmp_path}/nodes ;; esac',
         sacctmgr="echo 'ann||1\nbea||2'",
         sdiag='echo "sdiag output at Wed Nov 25 12:00:00 2026 (1795608000)"',
@@ -89,8 +89,9 @@ def test_weights_come_from_the_broker(state: Path) -> None:
     """Where Slurm hides them, users see those that their pilots go by."""
     configure(state)
     body = (state / "jobs").read_bytes()
-    head = Head(time.time(), 12.0, len(body), "MARK", weights={"ann": 1, "bea": 3})
-    write_atomically(state / "published" / JOBS, packed(head, body), 0o644)
+    weights = packed_weights({"ann": 1, "bea": 3})
+    head = Head(time.time(), 12.0, len(body), "MARK", weights_size=len(weights))
+    write_atomically(state / "published" / JOBS, packed(head, weights + body), 0o644)
     rows = [json.loads(it) for it in bftrainer("users", "--state", state, "--json").out.splitlines()]
     assert [(row["user"], row["weight"], row["part"]) for row in rows] == [("ann", 1, 2), ("bea", 3, 5), ("cal", 1, 1)]
 
