@@ -74,6 +74,18 @@ def run_in_worker() -> None:
             print(f"bftrainer: {error!r}", file=sys.stderr)
 
 
+def module_beside(name: str) -> types.ModuleType:
+    """A module of this file's folder, which is not on the worker's path."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")  # noqa: PTH100, PTH118, PTH120 - the same
+    spec = importlib.util.spec_from_file_location(f"_bftrainer_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def attempt(name: str, own_folder: str) -> None:
     """Import a module. If it is broken, the script will fail at the same import with its own message."""
     try:
@@ -132,6 +144,9 @@ def main() -> None:
     put_first(words)
     found = importlib.util.find_spec(words[1]) if module else None
     path = (found.origin if found else None) if module else words[0]
+    relay = module_beside("behind_relay") if "BFTRAINER_STORE" in os.environ else None
+    if relay is not None:
+        relay.start_relay()
     if path:
         warm_up(path, sys.path[0])
     run_in_worker()
@@ -140,6 +155,8 @@ def main() -> None:
     if not line:
         return
     os.environ.update(json.loads(line))
+    if relay is not None:
+        relay.open_relay()
     run(words)
 
 
