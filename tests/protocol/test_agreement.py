@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from needs import need_package
 from ran import python
 
+from bftrainer import progress
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress.horovod_numbers import horovod_bytes, horovod_numbers
 from bftrainer.progress.plain_values import packed_values, unpacked_values
@@ -54,6 +55,34 @@ def test_who_sits_in_rank_0_s_place_runs_no_code(tmp_path: Path, first: str) -> 
     assert not (tmp_path / "ran").exists()
     if first == "honest":
         assert [out for out, _ in said] == ["False\n", "False\n"], said
+
+
+LEAVES = """
+import sys, time
+import torch, torch.distributed as dist
+from bftrainer import progress
+rank = int(sys.argv[2])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1] + "/meeting", rank=rank, world_size=2)
+if rank == 0:
+    time.sleep(3)
+    dist.broadcast(torch.ones(4), 0)
+    progress.Reporter().leave()
+message = dist.broadcast(torch.zeros(4), 0, async_op=True)
+message.get_future().then(lambda _: print("received", flush=True))
+progress.Reporter().leave()
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_that_leaves_while_a_message_arrives_does_not_abort(tmp_path: Path) -> None:
+    """gloo's thread calls Python when the message is complete: the worker waits for it, not the other way round."""
+    need_package("torch")
+    (tmp_path / "leaves.py").write_text(LEAVES)
+    argv = [sys.executable, "-W", "ignore", str(tmp_path / "leaves.py"), str(tmp_path)]
+    members = [subprocess.Popen([*argv, str(rank)], stdout=subprocess.PIPE, text=True) for rank in range(2)]
+    said = [member.communicate(timeout=300)[0] for member in members]
+    assert [member.returncode for member in members] == [progress.STOPPED_STATUS] * 2
+    assert said == ["", "received\n"]
 
 
 OBJECTS = {

@@ -213,13 +213,13 @@ def sends(data, magic=struct.pack("<BI", 0, 0x3C85F7CE)):
 large, many = text(b"x" * (7 << 20)), 50_000
 names = b"".join(text(b"%05d" % i) for i in range(many))
 kept = {
-    "keys": lambda: [sends(b"\\1" + text(b"%d" % i) + large) for i in range(64)],
-    "unfinished messages": lambda: [sends(b"\\1" + text(b"u") + struct.pack("<q", 8 << 20) + large[8:]) for i in range(64)],
-    "waits": lambda: [sends(b"\\6" + struct.pack("<q", many) + names) for _ in range(64)],
-    "unfinished lists": lambda: [sends(b"\\12" + struct.pack("<q", many + 1) + names) for _ in range(64)],
-    "unread answers": lambda: [sends(b"\\1" + text(b"k") + large)] + [sends(b"\\3" + text(b"k")) for _ in range(64)],
+    "keys": lambda: [sends(b"\\1" + text(b"%d" % i) + large) for i in range(12)],
+    "unfinished messages": lambda: [sends(b"\\1" + text(b"u") + struct.pack("<q", 8 << 20) + large[8:]) for i in range(12)],
+    "waits": lambda: [sends(b"\\6" + struct.pack("<q", many) + names) for _ in range(12)],
+    "unfinished lists": lambda: [sends(b"\\12" + struct.pack("<q", many + 1) + names) for _ in range(12)],
+    "unread answers": lambda: [sends(b"\\1" + text(b"k") + large)] + [sends(b"\\3" + text(b"k")) for _ in range(12)],
     "unread lists": lambda: [sends(b"".join(b"\\1" + text(b"%d" % i) + text(b"") for i in range(many)))]
-    + [sends(b"\\21") for _ in range(200)],
+    + [sends(b"\\21") for _ in range(120)],
     "queues": lambda: [sends(b"".join(b"\\16" + text(b"%d" % i) + text(b"") for i in range(300_000)))],
     "no messages": lambda: [sends(bytes([command]) + b"\\xff" * 4096) for command in range(256)],
 }[sys.argv[1]]()

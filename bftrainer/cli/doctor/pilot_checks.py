@@ -149,7 +149,30 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
         remedy = "set workers.interface and workers.allow_from to the nodes' network"
         return [Check.warning("interface", detail, remedy)]
     checked = "other addresses are refused when they connect (no packet filter)"
-    return [Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}; {checked}")]
+    return [
+        Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}; {checked}"),
+        _strangers(config, address),
+    ]
+
+
+def _strangers(config: PilotConfig, address: str) -> Check:
+    """What other users can do at ports of torch that know no key."""
+    name = config.workers.interface
+    if config.workers.private_interface:
+        detail = f"workers.private_interface: no other user can reach {name}, and gloo's connections are not checked"
+        return Check.ok("strangers", detail)
+    if ipaddress.ip_address(address).is_loopback:
+        detail = f"{name} is this host's only: users of this host are kept out of gloo's groups"
+        return Check.ok("strangers", detail)
+    detail = (
+        f"a user who reaches {name} ({address}) is kept out of gloo's groups, but can take a worker's place in NCCL's: "
+        "its sockets know no key"
+    )
+    remedy = (
+        "train with NCCL where workers.interface is of a network that only your nodes reach, and set "
+        "workers.private_interface = true there"
+    )
+    return Check.warning("strangers", detail, remedy)
 
 
 def _horovod() -> Check:

@@ -13,7 +13,9 @@ _PLAIN_OPTIONS = {"-u", "-O", "-OO", "-B", "-E", "-s", "-q"}
 
 
 def relayed_command(command: Sequence[str]) -> list[str]:
-    """The command behind a relay to the driver's store, by its own interpreter if it is Python's."""
+    """A command that starts cold, behind a relay to the driver's store; by its own interpreter if it is Python's."""
+    if (same := warm_command(command)) is not None:
+        return same
     is_python = _INTERPRETER.fullmatch(Path(command[0]).name)
     return [command[0] if is_python else "python3", str(Path(behind_relay.__file__).resolve()), *command]
 

@@ -4,6 +4,7 @@
 
 It imports what the script imports from installed packages, prints a marker, waits for one line on standard input with
 environment variables as JSON, and runs the script. If standard input ends without a line, the worker is not needed and exits.
+If the environment already names the driver's store, the worker does not wait: it starts cold.
 Only the standard library is used: bftrainer may be missing in the user's environment.
 """
 
@@ -145,6 +146,9 @@ def main() -> None:
     found = importlib.util.find_spec(words[1]) if module else None
     path = (found.origin if found else None) if module else words[0]
     relay = module_beside("behind_relay") if "BFTRAINER_STORE" in os.environ else None
+    if os.environ.get("BFTRAINER_STORE"):
+        begin(relay, words)
+        return
     if relay is not None:
         relay.start_relay()
     if path:
@@ -155,8 +159,15 @@ def main() -> None:
     if not line:
         return
     os.environ.update(json.loads(line))
+    begin(relay, words)
+
+
+def begin(relay: types.ModuleType | None, words: list[str]) -> None:
+    """Connect this worker to the driver's store, if it has one, and run the script."""
     if relay is not None:
         relay.open_relay()
+    if "BFTRAINER_VOUCH" in os.environ:
+        module_beside("vouching").install()
     run(words)
 
 

@@ -22,6 +22,7 @@ from bftrainer_adapters.drivers.common.behind_relay import STORE
 from bftrainer_adapters.drivers.common.command_line import threads
 from bftrainer_adapters.drivers.common.restarts import Rank, RestartBackend, numbered
 from bftrainer_adapters.drivers.common.run_loop import Run, drive
+from bftrainer_adapters.drivers.common.vouching import VOUCH
 from bftrainer_adapters.drivers.torchrun.rendezvous_store import StoreHost
 
 
@@ -54,6 +55,7 @@ class TorchBackend(RestartBackend):
             self._store = StoreHost(settings.interface, settings.allow_from)
         common = {
             STORE: str(self._store.open()),
+            VOUCH: "" if settings.private_interface else "1",
             "TORCHELASTIC_USE_AGENT_STORE": "True",
             "TORCHELASTIC_RUN_ID": f"{trainer.id}-{incarnation}",
             "TORCHELASTIC_RESTART_COUNT": "0",
