@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bftrainer.cli.doctor.shared_files import examine_files
 from bftrainer.client.state_dir import CONFIG_NAME, read
-from bftrainer.config.pilot import HintsConfig, PilotConfig
+from bftrainer.config.pilot import HintsConfig, PilotConfig, WorkersConfig
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError, UserError
 from bftrainer.live.hints import HintCounts, send_test
@@ -151,14 +151,14 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
     checked = "other addresses are refused when they connect (no packet filter)"
     return [
         Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}; {checked}"),
-        _strangers(config, address),
+        examine_strangers(config.workers, address),
     ]
 
 
-def _strangers(config: PilotConfig, address: str) -> Check:
-    """What other users can do at ports of torch that know no key."""
-    name = config.workers.interface
-    if config.workers.private_interface:
+def examine_strangers(workers: WorkersConfig, address: str) -> Check:
+    """What other users can do at ports of torch that know no key. ``address``: of the interface."""
+    name = workers.interface
+    if workers.private_interface:
         detail = f"workers.private_interface: no other user can reach {name}, and gloo's connections are not checked"
         return Check.ok("strangers", detail)
     if ipaddress.ip_address(address).is_loopback:
