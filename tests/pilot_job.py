@@ -44,6 +44,7 @@ QUICK: dict[str, object] = {
     "times_shutdown_s": 90.0,
     "workers_allow_root": True,
     "workers_allow_stock_horovodrun": True,
+    "workers_private_interface": True,
     "slurm_partition": "scavenge",
 }
 

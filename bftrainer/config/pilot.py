@@ -174,6 +174,8 @@ class WorkersConfig(ConfigTable):
     """Let root run a pilot: trainers would then run as root. Not needed with holder = "trace"."""
     allow_stock_horovodrun: bool = False
     """Allow stock horovodrun. It opens ports through which anyone on the network can run code; see the security page."""
+    private_interface: bool = False
+    """No other user can reach the interface's network. Without it, gloo's connections are checked; NCCL's cannot be."""
     require_rehearsal: bool = False
     """Reject submissions whose script has not passed bftrainer rehearse with this state directory."""
 

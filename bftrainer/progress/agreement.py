@@ -1,23 +1,48 @@
-"""Lets all workers of a group stop at the same step."""
+"""Lets all workers of a group stop at the same step. Workers exchange numbers in tensors, never objects.
+
+``torch.distributed.broadcast_object_list`` and Horovod's ``broadcast_object`` unpickle what arrives: a process that had taken a
+worker's place in the group would run code in all others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
 
 from bftrainer.progress.reporter import CONTROL_EVERY_S, Reporter
 
+_SHORTEST_CALL_S = 1e-6
+_LARGEST_INTERVAL = int(CONTROL_EVERY_S / _SHORTEST_CALL_S)
+"""Of calls between two broadcasts."""
 
-def from_rank_0(value: object, size: int) -> Any:
-    """Rank 0's value on each of ``size`` workers, over ``torch.distributed``; the value itself if there is one worker."""
+
+def numbers_from_rank_0(numbers: Sequence[int], size: int) -> list[int]:
+    """Rank 0's integers on each of ``size`` workers, over ``torch.distributed``; one worker keeps its own.
+
+    All workers pass equally many.
+    """
     if size == 1:
-        return value
+        return list(numbers)
+    import torch
     import torch.distributed as dist
 
-    box = [value]
-    dist.broadcast_object_list(box, src=0)
-    return box[0]
+    tensor = torch.tensor(numbers, dtype=torch.int64, device=_device_of_group())
+    dist.broadcast(tensor, src=0)
+    return [int(number) for number in tensor.tolist()]
+
+
+def _device_of_group() -> str:
+    """A device whose tensors the default group can send: the CPU if it can, else the present GPU."""
+    import torch
+    import torch.distributed as dist
+
+    group = dist.distributed_c10d._get_default_group()
+    kinds = [device.type for device in getattr(group, "_device_types", ())]
+    if not kinds:  # torch 2.0
+        kinds = ["cuda"] if dist.get_backend() == "nccl" else ["cpu"]
+    if "cpu" in kinds:
+        return "cpu"
+    return f"{kinds[0]}:{getattr(torch, kinds[0]).current_device()}"
 
 
 class Agreement:
@@ -27,10 +52,10 @@ class Agreement:
 
     Args:
         reporter: Reads the stop requests.
-        broadcast: Returns rank 0's argument on every worker.
+        broadcast: Returns rank 0's integers on every worker.
     """
 
-    def __init__(self, reporter: Reporter, broadcast: Callable[[object], Any]) -> None:
+    def __init__(self, reporter: Reporter, broadcast: Callable[[Sequence[int]], Sequence[int]]) -> None:
         self.reporter = reporter
         self.broadcast = broadcast
         self.begin()
@@ -38,7 +63,7 @@ class Agreement:
     @classmethod
     def of_torch(cls, reporter: Reporter, distributed: ModuleType) -> Agreement:
         """Over the module ``torch.distributed``, whose process group has been initialized."""
-        return cls(reporter, lambda value: from_rank_0(value, distributed.get_world_size()))
+        return cls(reporter, lambda numbers: numbers_from_rank_0(numbers, distributed.get_world_size()))
 
     def begin(self) -> None:
         """Begin with a new group: the next call broadcasts."""
@@ -51,9 +76,9 @@ class Agreement:
         if self._calls_left:
             return False
         now = self.reporter.clock()
-        per_call_s = max(1e-6, (now - self._asked_at) / self._every)
+        per_call_s = max(_SHORTEST_CALL_S, (now - self._asked_at) / self._every)
         self._asked_at = now
-        every = max(1, int(CONTROL_EVERY_S / per_call_s))
-        stop, every = self.broadcast((self.reporter.stop_requested(), every))
-        self._calls_left = self._every = every
+        interval = int(CONTROL_EVERY_S / per_call_s)
+        stop, interval = self.broadcast((int(self.reporter.stop_requested()), interval))
+        self._calls_left = self._every = min(max(1, interval), _LARGEST_INTERVAL)
         return bool(stop)

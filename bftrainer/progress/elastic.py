@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from bftrainer.progress.agreement import Agreement
+from bftrainer.progress.horovod_numbers import horovod_bytes, horovod_numbers
+from bftrainer.progress.plain_values import packed_values, unpacked_values
 from bftrainer.progress.reporter import Reporter, named
 from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.environment import run_in_worker
@@ -122,7 +124,7 @@ class _Followers:
 
     def sync(self) -> None:
         self.original[2]()
-        self.saved = self.hvd.broadcast_object(self.present(), root_rank=0)
+        self.saved = unpacked_values(horovod_bytes(self.hvd, packed_values(self.present())))
         self.load(self.saved)
 
 
@@ -145,7 +147,7 @@ class _Tracker:
         self.saved_at = self.clock()
         self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = None  # what the last commit reported
         self.fresh = True  # no step of this group has been reported
-        self.agreement = Agreement(self.reporter, lambda value: self.hvd.broadcast_object(value, root_rank=0))
+        self.agreement = Agreement(self.reporter, lambda numbers: horovod_numbers(self.hvd, numbers))
 
     def install(self) -> None:
         self.state.register_reset_callbacks([self.resized])
@@ -166,7 +168,7 @@ class _Tracker:
         self.original()  # leaves by HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
             self.save()
-            self.hvd.broadcast_object(True, root_rank=0)  # no worker leaves while rank 0 saves
+            horovod_numbers(self.hvd, [0])  # no worker leaves while rank 0 saves
             self.reporter.leave()
         if self.checkpoint_every_s is not None and self.clock() - self.saved_at >= self.checkpoint_every_s:
             self.save()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import lightning
 
-from bftrainer.progress.agreement import Agreement
+from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
 from bftrainer.progress.loaders import parts
 from bftrainer.progress.reporter import Reporter, batches, named
 from bftrainer.progress.sampler import Sampler
@@ -88,7 +88,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     def setup(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
         """Take this rank's share of the data."""
         self.report = Reporter(rank=trainer.global_rank)
-        self._agreement = Agreement(self.report, lambda value: trainer.strategy.broadcast(value, src=0))
+        self._agreement = Agreement(self.report, lambda numbers: numbers_from_rank_0(numbers, trainer.world_size))
         self.sampler.shard(trainer.global_rank, trainer.world_size)
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:

@@ -11,6 +11,7 @@ from bftrainer.progress.elastic import Kept
 from bftrainer.progress.group import Group
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
+from bftrainer.protocol.environment import run_in_worker
 from bftrainer.protocol.replicas import REPLICA
 from bftrainer.scaling import LearningRate
 
@@ -75,6 +76,7 @@ class Replicas:
         self._saved_at = self._report.clock()
         self._watched = False
         self._number = 0
+        run_in_worker()
         self._group = Group(self.state_dict, self.load_state_dict, environment) if environment.get(REPLICA) else None
         self.model: torch.nn.Module = model if self._group is None else _parallel(self._group, model)
         """The model to train with: its gradients are averaged over the replicas."""

@@ -65,6 +65,20 @@ def _group_size() -> int:
     return 1
 
 
+def _end_group() -> None:
+    """End torch's process group at the exit of a worker that leaves, while Python still runs.
+
+    A thread of gloo that completes a message later, and calls Python for it, finds no interpreter: "terminate called without
+    an active exception", SIGABRT instead of the script's exit status (torch 2.13).
+    """
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        try:
+            dist.destroy_process_group()  # waits for its threads
+        except Exception as error:  # the worker leaves all the same
+            print(f"bftrainer: ending the process group: {error!r}", file=sys.stderr)
+
+
 def _mirror(directory: TrainerDirectory) -> Callable[[int | None, Mapping[str, float | None]], None]:
     """What passes values of a step on to the trackers that the trainer file names."""
     try:
@@ -248,7 +262,8 @@ class Reporter:
         self._write(self._last._replace(at_s=self.clock(), phase=Phase.DONE))
 
     def leave(self) -> NoReturn:
-        """End this process with the exit status of a requested stop."""
+        """End this process with the exit status of a requested stop, after the group of torch."""
+        atexit.register(_end_group)
         raise SystemExit(STOPPED_STATUS)
 
     def stop_requested(self) -> bool:

@@ -25,7 +25,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bftrainer.progress.agreement import from_rank_0
+from bftrainer.progress.agreement import numbers_from_rank_0
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.reporter import Reporter, named
 
@@ -69,7 +69,9 @@ class Sharded:
         from torch.distributed.checkpoint.state_dict import set_state_dict
 
         # Rank 0 says which: another node may see a new folder later.
-        step = self._step = from_rank_0(max(self._steps(), default=0) if self.rank == 0 else 0, self.size)
+        latest = max(self._steps(), default=0) if self.rank == 0 else 0
+        (step,) = numbers_from_rank_0([latest], self.size)
+        self._step = step
         if self.rank == 0:
             for part in self.folder.glob("step-*.part"):  # of workers that died
                 shutil.rmtree(part, ignore_errors=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bftrainer.errors import InvalidValueError
-from bftrainer.progress.agreement import Agreement, from_rank_0
+from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.reporter import Reporter, named
 
@@ -92,7 +92,7 @@ class StepLoop:
     def _report(self, reporter: Reporter | None) -> None:
         self.report = reporter or Reporter(rank=self.rank)
         self.report.watch(self._bare(), self.optimizer, **self._watched())
-        self._agreement = Agreement(self.report, lambda value: from_rank_0(value, self.size))
+        self._agreement = Agreement(self.report, lambda numbers: numbers_from_rank_0(numbers, self.size))
         self._saved_at = time.monotonic()
         self._stops = self._applies = False
         self._unapplied = 1

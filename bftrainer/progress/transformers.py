@@ -20,7 +20,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from bftrainer.errors import InvalidValueError
-from bftrainer.progress.agreement import Agreement, from_rank_0
+from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
 from bftrainer.progress.reporter import Reporter
 
 
@@ -68,7 +68,7 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         """Begin to watch the ranks."""
         self.report = Reporter(rank=args.process_index)
         self._batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-        self._agreement = Agreement(self.report, lambda value: from_rank_0(value, args.world_size))
+        self._agreement = Agreement(self.report, lambda numbers: numbers_from_rank_0(numbers, args.world_size))
         self.report.watch(kwargs.get("model"), kwargs.get("optimizer"))
 
     def on_step_end(
@@ -113,7 +113,7 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         """Report the checkpoint, and leave if a stop was requested."""
         self.report.checkpointed(Path(args.output_dir) / f"checkpoint-{state.global_step}")
         if self._leaves:
-            from_rank_0(None, args.world_size)  # no worker leaves while rank 0 saves
+            numbers_from_rank_0([0], args.world_size)  # no worker leaves while rank 0 saves
             self.report.leave()
 
     def on_train_end(

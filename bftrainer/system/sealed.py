@@ -130,6 +130,11 @@ class SealedServer:
         await self._send(server + self._seal.proof)
         self._seal.check_proof(await self._take(TAG_BYTES))
 
+    def packed(self, message: Bytes) -> bytes:
+        """The next message on its way, for a caller that sends it itself, before any other one."""
+        assert self._seal is not None, "greeted"
+        return b"".join((HEAD.pack(len(message)), message, self._seal.tag(message)))
+
     async def send(self, message: Bytes) -> None:
         assert self._seal is not None, "greeted"
         await self._send(HEAD.pack(len(message)))

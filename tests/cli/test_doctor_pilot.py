@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from command_line import bftrainer, complaint
 
+from bftrainer.cli.doctor.pilot_checks import examine_strangers
+from bftrainer.config.pilot import WorkersConfig
+from bftrainer.domain.checks import CheckStatus
 from bftrainer.persistence.store import DB_NAME, open_store
 from bftrainer.system.processes import this_process
 
@@ -57,6 +60,7 @@ def test_all_is_well(home: Path) -> None:
     assert checks["interface"]["detail"] == (
         "lo has 127.0.0.1, open to 127.0.0.0/8; other addresses are refused when they connect (no packet filter)"
     )
+    assert checks["strangers"]["state"] == "OK"
     assert checks["highs"]["state"] == "OK", "the installation is looked at as before"
 
 
@@ -120,6 +124,22 @@ def test_a_pilot_of_roots_needs_the_key(home: Path) -> None:
 def test_a_configuration_with_an_error(home: Path, check: str, config: str, words: str) -> None:
     status, checks = doctor(home, config)
     assert (status, words in checks[check]["detail"]) == (1, True), checks[check]
+
+
+@pytest.mark.parametrize(
+    ("address", "is_private", "status", "words"),
+    [
+        ("127.0.0.1", False, CheckStatus.OK, "users of this host are kept out of gloo's groups"),
+        ("10.0.0.5", False, CheckStatus.WARNING, "but can take a worker's place in NCCL's"),
+        ("10.0.0.5", True, CheckStatus.OK, "no other user can reach ib0, and gloo's connections are not checked"),
+    ],
+)
+def test_what_strangers_can_do_at_ports_of_torch(
+    address: str, is_private: bool, status: CheckStatus, words: str
+) -> None:
+    check = examine_strangers(WorkersConfig(interface="ib0", private_interface=is_private), address)
+    assert (check.state, words in check.detail) == (status, True), check
+    assert ("workers.private_interface = true" in check.remedy) is (status is CheckStatus.WARNING)
 
 
 @pytest.mark.parametrize(

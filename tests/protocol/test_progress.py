@@ -46,10 +46,10 @@ class World:
     def size(self) -> int:
         return self.ranks[1]
 
-    def broadcast_object(self, value: Any, root_rank: int) -> Any:
+    def broadcast(self, numbers: Any, root_rank: int, name: str) -> Any:
         assert root_rank == 0
         self.broadcasts += 1
-        return value
+        return numbers
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -343,13 +343,13 @@ def test_what_is_kept_follows_the_state(folder: Path, inside: bool) -> None:
     sampler.advance()
     assert rate.at(20, 3) == 0.1
     sent: list[Any] = []
-    world.broadcast_object = lambda value, root_rank: sent.append(value) or value  # type: ignore[method-assign, assignment]
+    world.broadcast = lambda numbers, root_rank, name: sent.append(numbers) or numbers  # type: ignore[method-assign, assignment]
     state.sync()
 
     newcomer, (its_sampler, its_rate) = World(), kept()
     newcomer.ranks = (1, 2)
     joined = progress.track(ElasticState(), newcomer, keep=[its_sampler, its_rate], reporter=progress.Reporter({}))
-    newcomer.broadcast_object = lambda value, root_rank: sent[-1]  # type: ignore[method-assign]
+    newcomer.broadcast = lambda numbers, root_rank, name: sent.pop(0)  # type: ignore[method-assign]
     joined.sync()
     assert its_rate.at(20, 8) == rate.at(20, 8) == pytest.approx(0.15)
     assert its_sampler.samples == sampler.samples

@@ -14,9 +14,12 @@ import pytest
 from horovod_trainer import Trainer
 from needs import need_package
 from promises import promised
+from ran import ran
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
+from bftrainer_adapters.drivers.common import behind_relay
+from bftrainer_adapters.drivers.common.behind_relay import STORE
 
 pytestmark = pytest.mark.slow
 
@@ -117,25 +120,33 @@ def test_workers_see_what_torchrun_would_tell_them(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+PUTS = """
+import os, sys
+import torch.distributed as dist
+store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+pickled = b"cposix\\nsystem\\n(S'touch " + sys.argv[1].encode() + b"'\\ntR."
+for key in ("worker_addresses", "/rdzv", "torch.rendezvous.1", "default_pg/0//0"):
+    store.set(key, pickled)
+print("set")
+"""
+
+
 def test_the_store_listens_on_its_interface_and_runs_nothing_that_is_put_there(
     trainer: Trainer, tmp_path: Path
 ) -> None:
-    import torch.distributed as dist
-
     trainer.start("a:1:1")
     trainer.steps(1)
     environ = Path(f"/proc/{trainer.worker('1')}/environ").read_bytes().split(b"\0")
     facts = dict(item.decode().partition("=")[::2] for item in environ if b"=" in item)
-    port = int(facts["MASTER_PORT"])
+    host, port, _ = facts[STORE].split(":")
     tables = [line.split() for v in ("tcp", "tcp6") for line in Path(f"/proc/net/{v}").read_text().splitlines()[1:]]
-    listening = [words[1] for words in tables if words[3] == "0A" and words[1].endswith(f":{port:04X}")]
-    assert listening == [f"0100007F:{port:04X}"]
+    listening = [words[1] for words in tables if words[3] == "0A" and words[1].endswith(f":{int(port):04X}")]
+    assert listening == [f"0100007F:{int(port):04X}"]
     proof = tmp_path / "run"
-    pickled = b"cposix\nsystem\n(S'touch " + str(proof).encode() + b"'\ntR."
-    store = dist.TCPStore("127.0.0.1", port, is_master=False)
-    for key in ("worker_addresses", "/rdzv", "torch.rendezvous.1", "default_pg/0//0"):
-        store.set(key, pickled)
-    with socket.create_connection(("127.0.0.1", port)) as stranger:
+    putting = [sys.executable, behind_relay.__file__, sys.executable, "-W", "ignore", "-c", PUTS, str(proof)]
+    said = ran(*putting, env={**os.environ, STORE: facts[STORE]}, limit_s=300)
+    assert said.stdout == "set\n", said
+    with socket.create_connection((host, int(port))) as stranger:
         stranger.sendall(b"DELETE / HTTP/1.1\r\n\r\n" + os.urandom(4096))
     trainer.steps(1, count=30)
     asked_s = trainer.hosts("a:1:1 b:1:2")

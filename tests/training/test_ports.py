@@ -85,7 +85,7 @@ class Ports:
 
 GLOO = "gloo, NCCL (torchrun, torchft)"
 LAUNCHERS = {
-    "torchrun": Ports(("torchrun's store",), (GLOO,)),
+    "torchrun": Ports(("torchrun's store",), (GLOO, "torchrun's relays to the store")),
     "torchft": Ports(("torchft's lighthouse",), (GLOO, "torchft's weights")),
     "horovod": Ports(("Horovod's rendezvous",), ("Horovod's notices",), elsewhere=1),
     "pool": Ports(("tasks of a pool, HTTP",)),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bftrainer.cli.doctor.shared_files import examine_files
 from bftrainer.client.state_dir import CONFIG_NAME, read
-from bftrainer.config.pilot import HintsConfig, PilotConfig
+from bftrainer.config.pilot import HintsConfig, PilotConfig, WorkersConfig
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError, UserError
 from bftrainer.live.hints import HintCounts, send_test
@@ -149,7 +149,30 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
         remedy = "set workers.interface and workers.allow_from to the nodes' network"
         return [Check.warning("interface", detail, remedy)]
     checked = "other addresses are refused when they connect (no packet filter)"
-    return [Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}; {checked}")]
+    return [
+        Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}; {checked}"),
+        examine_strangers(config.workers, address),
+    ]
+
+
+def examine_strangers(workers: WorkersConfig, address: str) -> Check:
+    """What other users can do at ports of torch that know no key. ``address``: of the interface."""
+    name = workers.interface
+    if workers.private_interface:
+        detail = f"workers.private_interface: no other user can reach {name}, and gloo's connections are not checked"
+        return Check.ok("strangers", detail)
+    if ipaddress.ip_address(address).is_loopback:
+        detail = f"{name} is this host's only: users of this host are kept out of gloo's groups"
+        return Check.ok("strangers", detail)
+    detail = (
+        f"a user who reaches {name} ({address}) is kept out of gloo's groups, but can take a worker's place in NCCL's: "
+        "its sockets know no key"
+    )
+    remedy = (
+        "train with NCCL where workers.interface is of a network that only your nodes reach, and set "
+        "workers.private_interface = true there"
+    )
+    return Check.warning("strangers", detail, remedy)
 
 
 def _horovod() -> Check:

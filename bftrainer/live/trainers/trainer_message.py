@@ -7,7 +7,16 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.protocol.environment import FRAGMENT, PART, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
 
-_OF_DRIVERS = {"interface", "allow_from", "hang_s", "notice_s", "warm", "log_bytes", "allow_stock_horovodrun"}
+_OF_DRIVERS = {
+    "interface",
+    "allow_from",
+    "hang_s",
+    "notice_s",
+    "warm",
+    "log_bytes",
+    "allow_stock_horovodrun",
+    "private_interface",
+}
 
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:

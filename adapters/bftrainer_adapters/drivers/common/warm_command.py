@@ -6,10 +6,18 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from bftrainer_adapters.drivers.common import warm_start
+from bftrainer_adapters.drivers.common import behind_relay, warm_start
 
 _INTERPRETER = re.compile(r"python(3(\.\d+)?)?")
 _PLAIN_OPTIONS = {"-u", "-O", "-OO", "-B", "-E", "-s", "-q"}
+
+
+def relayed_command(command: Sequence[str]) -> list[str]:
+    """A command that starts cold, behind a relay to the driver's store; by its own interpreter if it is Python's."""
+    if (same := warm_command(command)) is not None:
+        return same
+    is_python = _INTERPRETER.fullmatch(Path(command[0]).name)
+    return [command[0] if is_python else "python3", str(Path(behind_relay.__file__).resolve()), *command]
 
 
 def warm_command(command: Sequence[str]) -> list[str] | None:

@@ -4,6 +4,7 @@
 
 It imports what the script imports from installed packages, prints a marker, waits for one line on standard input with
 environment variables as JSON, and runs the script. If standard input ends without a line, the worker is not needed and exits.
+If the environment already names the driver's store, the worker does not wait: it starts cold.
 Only the standard library is used: bftrainer may be missing in the user's environment.
 """
 
@@ -74,6 +75,18 @@ def run_in_worker() -> None:
             print(f"bftrainer: {error!r}", file=sys.stderr)
 
 
+def module_beside(name: str) -> types.ModuleType:
+    """A module of this file's folder, which is not on the worker's path."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")  # noqa: PTH100, PTH118, PTH120 - the same
+    spec = importlib.util.spec_from_file_location(f"_bftrainer_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def attempt(name: str, own_folder: str) -> None:
     """Import a module. If it is broken, the script will fail at the same import with its own message."""
     try:
@@ -132,6 +145,12 @@ def main() -> None:
     put_first(words)
     found = importlib.util.find_spec(words[1]) if module else None
     path = (found.origin if found else None) if module else words[0]
+    relay = module_beside("behind_relay") if "BFTRAINER_STORE" in os.environ else None
+    if os.environ.get("BFTRAINER_STORE"):
+        begin(relay, words)
+        return
+    if relay is not None:
+        relay.start_relay()
     if path:
         warm_up(path, sys.path[0])
     run_in_worker()
@@ -140,6 +159,15 @@ def main() -> None:
     if not line:
         return
     os.environ.update(json.loads(line))
+    begin(relay, words)
+
+
+def begin(relay: types.ModuleType | None, words: list[str]) -> None:
+    """Connect this worker to the driver's store, if it has one, and run the script."""
+    if relay is not None:
+        relay.open_relay()
+    if "BFTRAINER_VOUCH" in os.environ:
+        module_beside("vouching").install()
     run(words)
 
 

@@ -18,6 +18,7 @@ from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import end_all, identify
+from bftrainer_adapters.drivers.common import behind_relay
 from bftrainer_adapters.drivers.common.command_line import (
     GIVEN,
     VISIBLE,
@@ -29,6 +30,7 @@ from bftrainer_adapters.drivers.common.command_line import (
 )
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
+from bftrainer_adapters.drivers.common.warm_command import relayed_command
 from bftrainer_adapters.drivers.common.worker_log import CappedLog, Pump
 
 
@@ -145,6 +147,8 @@ class WorkerStarter:
         all_variables |= box.variables
         if self.trainer.setup and not box.of_step:  # in pyxis, the image's environment is to win
             all_variables[GIVEN] = given(all_variables, self.trainer.environment)
+        if environment.get(behind_relay.STORE):  # else the command opens its relay itself, or needs none
+            command = relayed_command(command)
         inside = inside_step(self.trainer.setup, [*box.arguments, *command], gpus, box.runtime)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *box.of_step, *inside],

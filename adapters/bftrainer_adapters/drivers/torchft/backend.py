@@ -6,21 +6,25 @@ import asyncio
 import secrets
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.driver_events import Hung, Warm, Warming
+from bftrainer.protocol.environment import IN_WORKER
 from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.replicas import REPLICA, Meeting
 from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.sealed import KEY_BYTES
+from bftrainer_adapters.drivers.common import vouching
 from bftrainer_adapters.drivers.common.command_line import threads
 from bftrainer_adapters.drivers.common.core import EndNow, GroupFormed, Heard, Terms, Warmed, WorkerEnded
 from bftrainer_adapters.drivers.common.crew import end
 from bftrainer_adapters.drivers.common.membership import Member
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome
 from bftrainer_adapters.drivers.common.run_loop import Backend, Run
+from bftrainer_adapters.drivers.common.vouching import VOUCH
 from bftrainer_adapters.drivers.common.workers import WorkerProcess
 from bftrainer_adapters.drivers.torchft.lighthouse import Lighthouse
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum
@@ -136,6 +140,8 @@ class ReplicaBackend(Backend):
         trainer, settings = self.run.trainer, self.run.settings
         given = {
             REPLICA: replica,
+            VOUCH: "" if settings.private_interface else "1",
+            IN_WORKER: str(Path(vouching.__file__).resolve()),
             "GLOO_SOCKET_IFNAME": settings.interface,
             "NCCL_SOCKET_IFNAME": settings.interface,
             "LOCAL_RANK": str(slot),

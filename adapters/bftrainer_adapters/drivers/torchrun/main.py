@@ -1,7 +1,9 @@
 """Driver ``torchrun``: programs written for torchrun, on a changing set of nodes (docs/torchrun.md).
 
 Workers get torchrun's environment (RANK, LOCAL_RANK, GROUP_RANK, MASTER_ADDR, TORCHELASTIC_RUN_ID, ...) and meet at a store
-that the driver holds. torchrun's own agents are not used: with torch 2.13 their stalls are four to six times as long, because
+that the driver holds; each reaches it through a relay beside it, which knows the key.
+
+torchrun's own agents are not used: with torch 2.13 their stalls are four to six times as long, because
 their store detects missing nodes by silence (``make stalls``), and they unpickle data that an outsider may have written. Here
 a change of nodes is prepared while training continues: workers of the next size do their imports; then the trainer
 checkpoints, ends, and resumes from the checkpoint.
@@ -16,9 +18,11 @@ from pathlib import Path
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.protocol.hosts_file import HostSlots, parts_of
+from bftrainer_adapters.drivers.common.behind_relay import STORE
 from bftrainer_adapters.drivers.common.command_line import threads
 from bftrainer_adapters.drivers.common.restarts import Rank, RestartBackend, numbered
 from bftrainer_adapters.drivers.common.run_loop import Run, drive
+from bftrainer_adapters.drivers.common.vouching import VOUCH
 from bftrainer_adapters.drivers.torchrun.rendezvous_store import StoreHost
 
 
@@ -37,9 +41,12 @@ class TorchBackend(RestartBackend):
             )
         super().__init__(run, collective=True)
         self._store: StoreHost | None = None
+        self._has_own_store = "MASTER_ADDR" in run.trainer.environment
 
     def first_variables(self, host: HostSlots) -> dict[str, str]:
-        return threads(host, self.run.trainer.environment)
+        """An empty place of the store: a relay starts now, and hears of the store with the worker's rank."""
+        relay = {} if self._has_own_store else {STORE: ""}
+        return threads(host, self.run.trainer.environment) | relay
 
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
         """The variables are those of torch/distributed/elastic/agent/server/local_elastic_agent.py (2.13)."""
@@ -47,8 +54,8 @@ class TorchBackend(RestartBackend):
         if self._store is None:
             self._store = StoreHost(settings.interface, settings.allow_from)
         common = {
-            "MASTER_ADDR": self._store.address,
-            "MASTER_PORT": str(self._store.open()),
+            STORE: str(self._store.open()),
+            VOUCH: "" if settings.private_interface else "1",
             "TORCHELASTIC_USE_AGENT_STORE": "True",
             "TORCHELASTIC_RUN_ID": f"{trainer.id}-{incarnation}",
             "TORCHELASTIC_RESTART_COUNT": "0",
@@ -60,8 +67,10 @@ class TorchBackend(RestartBackend):
             "GROUP_WORLD_SIZE": str(len(parts_of(hosts))),
         }
         for host in hosts:
-            common |= self.first_variables(host)
+            common |= threads(host, trainer.environment)
         common = {name: value for name, value in common.items() if name not in trainer.environment}
+        if self._has_own_store:
+            del common[STORE]
         group = {part: str(number) for number, part in enumerate(parts_of(hosts))}
         return [
             (

@@ -1,11 +1,12 @@
-"""The store at which the workers of one incarnation meet: speaks the protocol of torch's TCPStore, on one interface.
+"""The store at which the workers of one incarnation meet: speaks the protocol of torch's TCPStore, over sealed connections.
 
 Because the store is held in the driver, it survives the loss of any node, and ends with the driver. Each incarnation has a new
-port, which keeps late workers of the last incarnation out. Nothing here unpickles or interprets what is stored.
+port and a new key, which keep late workers of the last incarnation out. Nothing here unpickles or interprets what is stored.
 
-torch's clients know no password. Connections from outside of the trainer's networks are closed before a byte is read; inside
-them, anyone who reaches the port can read and change keys, and so stop or disturb the training (docs/security.md). All that
-clients make this process keep is counted, stored, unread or unsent. The connection that asks for more than ``MOST_BYTES`` ends.
+torch's clients know no key: each worker has a relay beside it, which does (``drivers/common/store_relay.py``). Connections from
+outside of the trainer's networks are closed before a byte is read, and of others nothing is kept before they have proved that
+they know the key. All that workers make this process keep is counted, stored, unread or unsent. The connection that asks for
+more than ``MOST_BYTES`` ends.
 
 The messages are those of torch 2.0 to 2.13 (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp).
 """
@@ -13,13 +14,18 @@ The messages are those of torch 2.0 to 2.13 (torch/csrc/distributed/c10d/TCPStor
 from __future__ import annotations
 
 import resource
+import secrets
 import struct
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from enum import IntEnum
+from typing import NamedTuple
 
 from bftrainer.system.listening_ports import Connection, Limits, Port, PortServer, hosts_in
 from bftrainer.system.network import interface_address, tcp_listener
+from bftrainer.system.sealed import KEY_BYTES, SealedServer, SealError
+from bftrainer_adapters.drivers.common.store_relay import CHUNK_BYTES
 
 MOST_BYTES = 64 << 20
 """Of keys, values and unfinished messages. A group of 1,000 workers needs about 1 MB."""
@@ -64,6 +70,18 @@ class _RefusedError(EOFError):
     """A message that is none, or that does not fit: the connection ends."""
 
 
+class StorePlace(NamedTuple):
+    """Where the workers' relays find a store, and the key that they prove to know."""
+
+    host: str
+    port: int
+    key: bytes
+
+    def __str__(self) -> str:
+        """As in a worker's environment."""
+        return f"{self.host}:{self.port}:{self.key.hex()}"
+
+
 class StoreHost:
     """One store after the other. ``address``: of the interface."""
 
@@ -72,17 +90,18 @@ class StoreHost:
         self._welcomes = hosts_in([*networks, self.address])
         self._server: PortServer | None = None
 
-    def open(self) -> int:
-        """The port of a new store. Raises ``OSError``."""
+    def open(self) -> StorePlace:
+        """The place of a new store. Raises ``OSError``."""
         self.close_store()
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # each worker has a few connections
         most = min(hard, _MOST_DESCRIPTORS)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         limits = Limits(strangers=64, clients=most // 2, request_s=30.0)
         listener = tcp_listener(self.address, 0, _BACKLOG)
-        self._server = PortServer("store", [Port(listener, self._welcomes, TorchStore().serve, limits)])
+        key = secrets.token_bytes(KEY_BYTES)
+        self._server = PortServer("store", [Port(listener, self._welcomes, TorchStore(key).serve, limits)])
         self._server.start()
-        return int(listener.getsockname()[1])
+        return StorePlace(self.address, int(listener.getsockname()[1]), key)
 
     def close_store(self) -> None:
         """End the last store."""
@@ -94,7 +113,8 @@ class StoreHost:
 class TorchStore:
     """Keys and values, and who waits for them."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, key: bytes, most_bytes: int = MOST_BYTES) -> None:
+        self._key = key
         self._left = most_bytes
         self._values: dict[bytes, bytes] = {}
         self._queues: dict[bytes, deque[bytes]] = {}
@@ -102,11 +122,18 @@ class TorchStore:
 
     async def serve(self, connection: Connection) -> None:
         """One client, from accept to close."""
-        client = _Client(self, connection)
-        try:
-            if await client.take(len(_MAGIC)) == _MAGIC and connection.admit():
+        sealed = SealedServer(connection.read, connection.send, self._key)
+        with suppress(SealError):  # a stranger, whose connection ends
+            await sealed.greet()
+            if connection.admit():
                 connection.due(None)
-                client.begin()
+                await self._serve(_Client(self, connection, sealed))
+
+    async def _serve(self, client: _Client) -> None:
+        """One connection of a worker, from its first message to its end."""
+        try:
+            client.begin()
+            if await client.take(len(_MAGIC)) == _MAGIC:
                 while True:
                     client.forget()
                     await self._answer(client, (await client.take(1))[0])
@@ -240,9 +267,10 @@ class TorchStore:
 class _Client:
     """Reads and writes the values of messages. What has been read counts as kept until the message is answered."""
 
-    def __init__(self, store: TorchStore, connection: Connection) -> None:
+    def __init__(self, store: TorchStore, connection: Connection, sealed: SealedServer) -> None:
         self._store = store
         self._connection = connection
+        self._sealed = sealed
         self._unread = bytearray()
         self._message_bytes = self._own_bytes = 0
 
@@ -253,7 +281,7 @@ class _Client:
 
     async def take(self, count: int) -> bytes:
         while len(self._unread) < count:
-            data = await self._connection.read()
+            data = await self._sealed.receive(CHUNK_BYTES)
             self._store.keep(len(data))
             self._unread += data
         found = bytes(self._unread[:count])
@@ -301,7 +329,7 @@ class _Client:
         return await self.take(count)
 
     async def send(self, data: bytes) -> None:
-        await self._connection.send(data)
+        await self._connection.send(self._sealed.packed(data))
 
     async def send_number(self, number: int) -> None:
         await self.send(struct.pack("<q", number))
@@ -313,7 +341,10 @@ class _Client:
 
     def send_now(self, data: bytes) -> None:
         """To a client that waits for this, from another one's task."""
+        packed = self._sealed.packed(data)
         try:
-            self._connection.raw.send(data)
-        except OSError:  # it has gone, or reads nothing
+            is_whole = self._connection.raw.send(packed) == len(packed)
+        except OSError:
+            is_whole = False
+        if not is_whole:  # it has gone, or reads nothing
             self._connection.task.cancel()

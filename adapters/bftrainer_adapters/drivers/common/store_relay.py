@@ -1,0 +1,184 @@
+"""Runs on a node, beside a worker: passes torch's connections to the driver's store on, sealed by the trainer's key.
+
+It reads one line, ``host:port:key`` of the driver's store, and prints the port at which the worker finds the store.
+
+torch's clients know no key. So a worker finds its store (MASTER_ADDR, MASTER_PORT) on its own node's loopback, where only
+processes of the same user are let in: the kernel knows whose a connection is. The relay proves to the driver that it knows the
+key of the incarnation's store, and every message bears a code (``bftrainer/system/sealed.py``). It is a process of its own,
+because some of torch's calls keep Python's lock while they wait for the store. It ends with the worker.
+
+Only the standard library is used, of Python 3.8 and later: bftrainer may be missing in the user's environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Awaitable
+
+CHUNK_BYTES = 1 << 15
+"""Of a message to the store."""
+_MOST_BYTES = 128 << 20
+_NONCE_BYTES = _TAG_BYTES = 32
+_HEAD = struct.Struct("!I")
+_CONNECT_S = 30.0
+_LOOK_S = 1.0
+_ESTABLISHED = "01"
+
+
+class Seal:
+    """The client's side of a sealed connection. Pure but for its count of messages."""
+
+    def __init__(self, key: bytes, client: bytes, server: bytes) -> None:
+        self._ours, self._theirs = (_code(key, side, client, server) for side in (b"client", b"server"))
+        self.proof = _code(self._ours, b"proof")
+        self._sent = self._received = 0
+
+    def accepts(self, proof: bytes) -> bool:
+        """Whether the server knows the key."""
+        return hmac.compare_digest(proof, _code(self._theirs, b"proof"))
+
+    def packed(self, message: bytes) -> bytes:
+        """The next message on its way."""
+        self._sent += 1
+        return _HEAD.pack(len(message)) + message + _code(self._ours, self._sent.to_bytes(8, "big"), message)
+
+    def checked(self, message: bytes, tag: bytes) -> bytes:
+        """The next message that came. Raises ``ConnectionError`` if it was changed on its way."""
+        self._received += 1
+        if not hmac.compare_digest(tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)):
+            raise ConnectionError("a message was changed on its way")
+        return message
+
+
+def _code(key: bytes, *parts: bytes) -> bytes:
+    code = hmac.new(key, digestmod=hashlib.sha256)
+    for part in parts:
+        code.update(part)
+    return code.digest()
+
+
+def is_own(connection: socket.socket) -> bool:
+    """Whether the other end of a loopback connection is a socket of this user.
+
+    A socket that was closed belongs to nobody: the kernel shows root for it, in another state.
+    """
+    (host, port), (own_host, own_port) = connection.getpeername()[:2], connection.getsockname()[:2]
+    ends = [_hexadecimal(host, port), _hexadecimal(own_host, own_port)]
+    mapped = [f"0000000000000000FFFF0000{end}" for end in ends]  # of a client that speaks IPv6
+    for path, wanted in (("/proc/net/tcp", ends), ("/proc/net/tcp6", mapped)):
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as table:  # noqa: PTH123 - one import less
+            for line in table:
+                words = line.split()
+                if words[1:3] == wanted:
+                    return words[3] == _ESTABLISHED and int(words[7]) == os.geteuid()
+    return False
+
+
+def _hexadecimal(host: str, port: int) -> str:
+    """An address as in /proc/net/tcp: the bytes of the address in the machine's order."""
+    (number,) = struct.unpack("=I", socket.inet_aton(host))
+    return f"{number:08X}:{port:04X}"
+
+
+class Relay:
+    """Accepts connections of this user on loopback, each of which gets a sealed one to the store."""
+
+    def __init__(self, host: str, port: int, key: bytes) -> None:
+        self._place = host, port
+        self._key = key
+
+    async def listen(self) -> int:
+        """The port."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+        return int(server.sockets[0].getsockname()[1])
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upward = None
+        try:
+            if is_own(writer.get_extra_info("socket")):
+                from_store, upward = await asyncio.wait_for(asyncio.open_connection(*self._place), _CONNECT_S)
+                seal = await asyncio.wait_for(self._greeted(from_store, upward), _CONNECT_S)
+                await _first_to_end(_send(reader, upward, seal), _receive(from_store, writer, seal))
+        except (OSError, EOFError, asyncio.TimeoutError):
+            pass  # torch's client sees that its connection ends
+        finally:
+            writer.close()
+            if upward is not None:
+                upward.close()
+
+    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Seal:
+        """The handshake. Raises ``ConnectionError`` if the other side does not know the key."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        writer.write(nonce)
+        seal = Seal(self._key, nonce, await reader.readexactly(_NONCE_BYTES))
+        if not seal.accepts(await reader.readexactly(_TAG_BYTES)):
+            raise ConnectionError("the store does not know the trainer's key")
+        writer.write(seal.proof)
+        return seal
+
+
+async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: Seal) -> None:
+    while True:
+        data = await reader.read(CHUNK_BYTES)
+        if not data:
+            return
+        writer.write(seal.packed(data))
+        await writer.drain()
+
+
+async def _receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: Seal) -> None:
+    while True:
+        (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+        if length > _MOST_BYTES:
+            raise ConnectionError(f"a message of {length} bytes")
+        message = await reader.readexactly(length)
+        writer.write(seal.checked(message, await reader.readexactly(_TAG_BYTES)))
+        await writer.drain()
+
+
+async def _first_to_end(*directions: Awaitable[None]) -> None:
+    """Until one of them ends; raises its error."""
+    tasks = [asyncio.ensure_future(direction) for direction in directions]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _relay(place: str, parent: int) -> None:
+    """Serve until the worker, which is the parent, ends."""
+    host, port, key = place.rsplit(":", 2)
+    sys.stdout.write(f"{await Relay(host, int(port), bytes.fromhex(key)).listen()}\n")
+    sys.stdout.close()
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), over.set)  # its end: the worker's
+    while not over.is_set() and os.getppid() == parent:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(over.wait(), _LOOK_S)
+
+
+def main() -> None:
+    """Be the relay. A signal to the worker's whole group may ask it for a checkpoint, which needs the store."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    parent = os.getppid()
+    place = sys.stdin.readline().strip()
+    if place:  # else the worker was not needed
+        asyncio.run(_relay(place, parent))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Runs in a worker: lets no stranger take a worker's place in a group of gloo.
+
+gloo's listeners know no key: who connects first and says a small number is the peer that has this number. So whenever a
+group has connected, before its first message, each worker tells the others through the store which connections it has made.
+A connection at the group's listener that none of them has made is a stranger's, and is shut down. The kernel vouches for
+the rest: no other process of a host has the same address and port. The store is sealed (``store_relay.py``).
+
+If the stranger sat in a worker's place, the group fails at its first message, and starts again. Only the standard library is
+used, of Python 3.8 and later, and torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+VOUCH = "BFTRAINER_VOUCH"
+"""Set in the worker's environment unless no other user can reach the interface (``workers.private_interface``)."""
+_KEY = "bftrainer/connections/"
+_LISTENING = "0A"
+_noted: set[str] = set()
+"""Listening ends of the groups before: a group may share one of them."""
+
+
+class Connection(NamedTuple):
+    """A TCP socket of this process; ends as in /proc/net/tcp (``0100007F:1F90``)."""
+
+    own: str
+    peer: str
+    descriptor: int
+
+
+def sockets() -> tuple[set[str], list[Connection]]:
+    """The ends at which this process listens, and its connections, in whatever state."""
+    inodes = {}
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
+        with contextlib.suppress(OSError):
+            kind, _, inode = os.readlink(f"/proc/self/fd/{entry}").partition(":")  # noqa: PTH115 - the same
+            if kind == "socket":
+                inodes[inode.strip("[]")] = int(entry)
+    listening, connected = set(), []
+    for path in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as table:  # noqa: PTH123 - the same
+            for line in table:
+                words = line.split()
+                if words[9] in inodes:
+                    own, peer = words[1], words[2]
+                    if words[3] == _LISTENING:
+                        listening.add(own)
+                    else:
+                        connected.append(Connection(own, peer, inodes[words[9]]))
+    return listening, connected
+
+
+def made(listening: Iterable[str], connected: Iterable[Connection]) -> list[list[str]]:
+    """The connections that this process has made: it does not listen at their own end."""
+    ends = set(listening)
+    return [[one.own, one.peer] for one in connected if one.own not in ends]
+
+
+def strangers(
+    group: Iterable[str], connected: Iterable[Connection], vouched: Iterable[Iterable[list[str]]]
+) -> list[Connection]:
+    """Connections at the group's listening ends that no worker says it has made."""
+    ends = set(group)
+    known = {(peer, own) for of_worker in vouched for own, peer in of_worker}
+    return [one for one in connected if one.own in ends and (one.own, one.peer) not in known]
+
+
+def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
+    """Shut down strangers' connections to the group that has just connected. ``before``: listening ends before it did."""
+    listening, connected = sockets()
+    group = (listening - set(before)) or (listening & _noted)
+    _noted.update(group)
+    store.set(f"{_KEY}{rank}", json.dumps(made(listening, connected)))
+    keys = [f"{_KEY}{other}" for other in range(size) if other != rank]
+    store.wait(keys)
+    vouched = [json.loads(store.get(key)) for key in keys]
+    _, connected = sockets()  # all workers have connected: later ones are nobody's
+    for one in strangers(group, connected, vouched):
+        print(
+            f"bftrainer: closed a connection to gloo that no worker of this trainer has made: {place(one.peer)}",
+            flush=True,
+        )
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(one.descriptor)) as connection:
+            connection.shutdown(socket.SHUT_RDWR)
+
+
+def place(end: str) -> str:
+    """An end as people write it; of IPv6 as the kernel does."""
+    address, _, port = end.partition(":")
+    if len(address) != 8:
+        return f"{address}:{int(port, 16)}"
+    return f"{socket.inet_ntoa(int(address, 16).to_bytes(4, sys.byteorder))}:{int(port, 16)}"
+
+
+def install() -> None:
+    """Let every group of gloo in this process vouch for its connections, if the environment says so and torch is there."""
+    if os.environ.pop(VOUCH, "") != "1" or importlib.util.find_spec("torch") is None:
+        return
+    import torch.distributed as dist
+
+    kind = getattr(dist, "ProcessGroupGloo", None)
+    if kind is None or hasattr(kind, "_bftrainer_vouches"):
+        return
+    connect = kind.__init__
+
+    @functools.wraps(connect)
+    def connect_and_vouch(self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any) -> None:
+        before, _ = sockets()
+        connect(self, store, rank, size, *more, **named)
+        if size > 1:
+            vouch(store, rank, size, before)
+
+    kind.__init__ = connect_and_vouch
+    kind._bftrainer_vouches = True
+
+
+if __name__ == "__main__":
+    install()

@@ -1,0 +1,36 @@
+"""Numbers and bytes of rank 0 on all workers of Horovod: tensors, where Horovod's ``broadcast_object`` unpickles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def horovod_numbers(hvd: Any, numbers: Sequence[int]) -> list[int]:
+    """Rank 0's integers on every worker; all pass equally many. ``hvd``: the framework's module, initialized."""
+    return [int(number) for number in _broadcast(hvd, numbers, "int64")]
+
+
+def horovod_bytes(hvd: Any, data: bytes) -> bytes:
+    """Rank 0's bytes on every worker."""
+    (count,) = horovod_numbers(hvd, [len(data)])
+    own = data if hvd.rank() == 0 else bytes(count)
+    return bytes(_broadcast(hvd, own, "uint8"))
+
+
+def _broadcast(hvd: Any, values: Sequence[int], dtype: str) -> Any:
+    name = f"bftrainer.{dtype}"
+    if getattr(hvd, "__name__", "").startswith("horovod.torch"):
+        import torch
+
+        element = getattr(torch, dtype)
+        tensor = (
+            torch.frombuffer(bytearray(values), dtype=element)
+            if dtype == "uint8"
+            else torch.tensor(values, dtype=element)
+        )
+        return hvd.broadcast(tensor, root_rank=0, name=name).numpy()
+    import numpy  # TensorFlow and Keras accept arrays
+
+    array = numpy.frombuffer(values, dtype) if isinstance(values, bytes) else numpy.array(values, dtype)
+    return numpy.asarray(hvd.broadcast(array, root_rank=0, name=name))
