@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from bftrainer.plugins import driver_module
 from bftrainer.protocol.messages import StartedPer
 from bftrainer.rehearsal.stamp import require
 from bftrainer.system.command import outcome
+from bftrainer.system.own_programs import this_interpreter
 
 ARGUMENTS = "submit"
 """Where the values of a submission without a file come from, for messages."""
@@ -50,7 +50,7 @@ def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str
 
 def _python() -> str:
     """The interpreter of an active environment; Debian has no ``python`` outside of one."""
-    return next(filter(shutil.which, ("python", "python3")), sys.executable)
+    return next(filter(shutil.which, ("python", "python3")), this_interpreter())
 
 
 def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]) -> Draft:
@@ -176,7 +176,7 @@ class Gate:
             self._imports[program] = _can_import_bftrainer(program, spec.env)
         if not self._imports[program]:
             what = f"{program} cannot import bftrainer, as {script} does; activate its environment, or give"
-            self._note(f"{where}: command: {what} `-- {sys.executable} {script}`")
+            self._note(f"{where}: command: {what} `-- {this_interpreter()} {script}`")
 
     def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
         """Note a node class that the configuration does not name: usually a typo, but hardware is allowed."""
@@ -189,8 +189,8 @@ class Gate:
 
 
 def _can_import_bftrainer(program: str, environment: Mapping[str, str]) -> bool:
-    if Path(program).parent == Path(sys.executable).parent:
+    if Path(program).parent == Path(this_interpreter()).parent:
         return True
     with suppress(CommandError):
-        return outcome([program, "-c", "import bftrainer"], timeout_s=20.0, env=environment).status == 0
+        return outcome([program, "-c", "import bftrainer"], timeout_s=20.0, env=environment, cwd="/").status == 0
     return True  # the worker will tell

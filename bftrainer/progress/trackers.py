@@ -23,6 +23,7 @@ from bftrainer.protocol.messages import TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.typed_json import read_json, typed
 from bftrainer.system.files import write_atomically
+from bftrainer.system.own_programs import module_command
 
 CLOSE_S = 10.0
 """How long the end of a training waits for its trackers."""
@@ -36,7 +37,7 @@ class Mirror:
     """The process that talks to the trackers of a trainer; it is closed at the end of this one."""
 
     def __init__(self, directory: TrainerDirectory) -> None:
-        argv = [sys.executable, "-m", "bftrainer.progress.trackers", str(directory.path)]
+        argv = module_command("bftrainer.progress.trackers", str(directory.path))
         self._process = subprocess.Popen(argv, stdin=subprocess.PIPE)  # noqa: S603  # our own program
         assert self._process.stdin is not None
         self._pipe = self._process.stdin
