@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bftrainer.client.secret_names import secrets_in_command, secrets_in_lines
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.script import clue, doubt, saves, script_of, text_of
@@ -103,6 +104,7 @@ class Gate:
         self._check_launcher(spec, where)
         self._check_unit(spec, where)
         self._note_script(spec, where)
+        self._note_secrets(spec, where)
         self._note_unknown_class(spec, self._config.classes, where)
         return spec
 
@@ -177,6 +179,20 @@ class Gate:
         if not self._imports[program]:
             what = f"{program} cannot import bftrainer, as {script} does; activate its environment, or give"
             self._note(f"{where}: command: {what} `-- {this_interpreter()} {script}`")
+
+    def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
+        """Note secrets that the trainer file has in plain text where a file of the user's would do."""
+        for key, lines in (("setup", spec.setup), ("stage_in", spec.stage_in)):
+            for name in secrets_in_lines(lines):
+                self._note(
+                    f"{where}: {key}: {name} looks like a secret, and the state directory keeps the line; "
+                    f'better from a file of mode 0600: export {name}="$(cat FILE)"'
+                )
+        for option in secrets_in_command(spec.command):
+            self._note(
+                f"{where}: command: {option} looks like a secret, and all users of a host see its command lines (ps); "
+                "pass the path of a file of mode 0600"
+            )
 
     def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
         """Note a node class that the configuration does not name: usually a typo, but hardware is allowed."""

@@ -20,11 +20,13 @@ from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import end_all, identify
 from bftrainer_adapters.drivers.common.command_line import (
     GIVEN,
+    SETUP,
     VISIBLE,
     container,
     filled_prefix,
     given,
     inside_step,
+    setup_script,
     worker_environment,
 )
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
@@ -143,9 +145,12 @@ class WorkerStarter:
         all_variables = worker_environment(os.environ, self.settings, self.trainer, variables)
         box = container(self.trainer.image, self.trainer.cwd, self.directory.path, all_variables)
         all_variables |= box.variables
-        if self.trainer.setup and not box.of_step:  # in pyxis, the image's environment is to win
+        has_setup = bool(self.trainer.setup)
+        if has_setup and not box.of_step:  # in pyxis, the image's environment is to win
             all_variables[GIVEN] = given(all_variables, self.trainer.environment)
-        inside = inside_step(self.trainer.setup, [*box.arguments, *command], gpus, box.runtime)
+        if has_setup:
+            all_variables[SETUP] = setup_script(self.trainer.setup)
+        inside = inside_step([*box.arguments, *command], gpus, box.runtime, has_setup=has_setup)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *box.of_step, *inside],
             cwd=self.trainer.cwd,
