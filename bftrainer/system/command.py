@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system.printable import printable
+from bftrainer.system.umask import users_umask
 
 DROPPED_PREFIXES = (
     "SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SINFO_", "SCONTROL_", "SCANCEL_", "LSB_", "LSF_UNIT_FOR_LIMITS", "LS_SUBCWD",
@@ -83,6 +84,7 @@ def outcome(
             stderr=subprocess.PIPE,
             env=environment,
             cwd=cwd,
+            umask=users_umask(),  # the pilot's next job must not take the pilot's own for its user's
             start_new_session=True,
         )
     except FileNotFoundError as error:

@@ -18,6 +18,7 @@ from bftrainer.system.own_programs import module_command
 from bftrainer.system.processes import ProcessId, identify, is_alive
 from bftrainer.system.processes import send as send_signal
 from bftrainer.system.regular import open_regular
+from bftrainer.system.umask import users_umask
 
 _LOG_BYTES = 1 << 20
 # Drivers that this process has started. They may outlive the launcher that started them.
@@ -63,7 +64,7 @@ class DriverProcess:
                 child = subprocess.Popen(  # noqa: S603  # our own program
                     module_command(module, str(path)),
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=path, start_new_session=True,
-                    pass_fds=(lock,),
+                    pass_fds=(lock,), umask=users_umask(),
                 )  # fmt: skip
         finally:
             os.close(lock)

@@ -18,6 +18,7 @@ from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import end_all, identify
+from bftrainer.system.umask import users_umask
 from bftrainer_adapters.drivers.common.command_line import (
     GIVEN,
     SETUP,
@@ -158,6 +159,7 @@ class WorkerStarter:
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            umask=users_umask(),  # of checkpoints
             start_new_session=True,
         )
         assert process.stdout is not None

@@ -23,6 +23,7 @@ from bftrainer.protocol.progress_line import Phase
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.own_programs import code_command, module_command
+from bftrainer.system.umask import users_umask
 from bftrainer_adapters.drivers.common.command_line import worker_environment
 from bftrainer_adapters.drivers.common.core import GroupFormed, Heard, Joined, Reported, Terms, Warmed, WorkerEnded
 from bftrainer_adapters.drivers.common.membership import Member
@@ -148,7 +149,7 @@ class StockBackend(Backend):
         with (directory.incarnation_logs(int(number)) / "horovodrun.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - the user's own command
                 [*launch, *options, *trainer.command], cwd=trainer.cwd, env=environment,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, umask=users_umask(),
             )  # fmt: skip
 
     def _program(self, name: str, line: str) -> str:
