@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 
@@ -31,7 +32,7 @@ def installed_names(group: str) -> tuple[str, ...]:
 
 @lru_cache  # reads the entry points of all packages: 5 ms
 def driver_module(launcher: str, where: str = "") -> str:
-    """The module of a launcher's driver, run as ``python -m MODULE TRAINER_DIR``. Raises ``UnknownNameError``."""
+    """The module of a launcher's driver, run as ``python -P -m MODULE TRAINER_DIR``. Raises ``UnknownNameError``."""
     points = _installed(LAUNCHER_GROUP)
     if launcher not in points:
         raise UnknownNameError("launcher", launcher, points, where)
@@ -118,13 +119,17 @@ def _installed(group: str) -> dict[str, EntryPoint]:
 
 
 def _load(kind: str, name: str) -> Callable[..., Any]:
-    """The function of ``module:function``; as with ``python -m``, the working directory is searched as well."""
+    """The function of ``module:function``: of an installed module, else of one in the working directory.
+
+    The working directory becomes the last place that is searched, and only for a module which is nowhere else. Others may write
+    there: none of its files may take the place of an installed module that is imported later.
+    """
     module_name, _, function_name = name.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
     try:
+        if find_spec(module_name.partition(".")[0]) is None and "" not in sys.path:
+            sys.path.append("")
         module = import_module(module_name)
-    except ImportError as error:
+    except (ImportError, ValueError) as error:  # ValueError: an empty name, or a module that has no spec
         raise UserError(f"{kind} {name!r}: cannot import {module_name!r} ({error})") from error
     function = getattr(module, function_name, None)
     if not callable(function):

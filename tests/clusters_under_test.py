@@ -101,7 +101,7 @@ class RealSlurm:
     def spawn_worker(self, fragment: Fragment, script: str) -> None:
         argv = [
             "srun", f"--jobid={job_of(fragment.name)}", "--overlap", "-w", fragment.node, "-N1", "-n1", "--mem=0",
-            "--export=ALL", *inside_step([], ["bash", "-c", script]),
+            "--export=ALL", *inside_step(["bash", "-c", script]),
         ]  # fmt: skip
         quiet = subprocess.DEVNULL
         env = {**self.lab.environ(), WORKER_MARK: str(self.lab.root)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import click
@@ -55,15 +56,13 @@ def collect(group: str, target: Path, state: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     """The copy appears whole, by renaming."""
-    part = target.with_name(f"{target.name}.part")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    for old in (part, target):
-        if old.is_dir() and not old.is_symlink():
-            shutil.rmtree(old)
-        elif old is part:
-            old.unlink(missing_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, part)
-    else:
-        shutil.copy2(source, part)
-    part.replace(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name[:100]}.") as folder:  # ours alone
+        copy = Path(folder) / target.name
+        if source.is_dir():
+            shutil.copytree(source, copy)
+        else:
+            shutil.copy2(source, copy)
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        copy.replace(target)

@@ -35,5 +35,5 @@ def init(holder: str, force: bool, state: Path) -> None:
         raise UserError(f"{path} already exists; replace it with --force")
     tables = {} if site.table is None else {holder: site.table}
     chosen = {"nodes_holder": holder, **site.init_values}
-    write_atomically(path, commented_default(tables, **chosen).encode())
+    write_atomically(path, commented_default(tables, **chosen).encode(), 0o600)
     say(f"written: {path}")

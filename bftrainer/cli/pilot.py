@@ -13,6 +13,7 @@ from bftrainer.cli.output import note
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.errors import DirectoryInUseError, StoreError, UserError
+from bftrainer.system.umask import private_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,12 @@ def pilot(state: Path, config: Path | None) -> None:
     Example:
       bftrainer init && bftrainer pilot
     """
+    with private_files():
+        _pilot_of(state, config)
+
+
+def _pilot_of(state: Path, config: Path | None) -> None:
+    """Run the pilot of a state directory until it is asked to end."""
     from bftrainer.cli.pilot_log import print_fact
     from bftrainer.live.pilot_process import run_pilot
     from bftrainer.live.runtime import PilotDependencies

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bftrainer.client.secret_names import secrets_in_command, secrets_in_lines
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.script import clue, doubt, saves, script_of, text_of
@@ -22,6 +22,7 @@ from bftrainer.plugins import driver_module
 from bftrainer.protocol.messages import StartedPer
 from bftrainer.rehearsal.stamp import require
 from bftrainer.system.command import outcome
+from bftrainer.system.own_programs import this_interpreter
 
 ARGUMENTS = "submit"
 """Where the values of a submission without a file come from, for messages."""
@@ -50,7 +51,7 @@ def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str
 
 def _python() -> str:
     """The interpreter of an active environment; Debian has no ``python`` outside of one."""
-    return next(filter(shutil.which, ("python", "python3")), sys.executable)
+    return next(filter(shutil.which, ("python", "python3")), this_interpreter())
 
 
 def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]) -> Draft:
@@ -103,6 +104,7 @@ class Gate:
         self._check_launcher(spec, where)
         self._check_unit(spec, where)
         self._note_script(spec, where)
+        self._note_secrets(spec, where)
         self._note_unknown_class(spec, self._config.classes, where)
         return spec
 
@@ -176,7 +178,21 @@ class Gate:
             self._imports[program] = _can_import_bftrainer(program, spec.env)
         if not self._imports[program]:
             what = f"{program} cannot import bftrainer, as {script} does; activate its environment, or give"
-            self._note(f"{where}: command: {what} `-- {sys.executable} {script}`")
+            self._note(f"{where}: command: {what} `-- {this_interpreter()} {script}`")
+
+    def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
+        """Note secrets that the trainer file has in plain text where a file of the user's would do."""
+        for key, lines in (("setup", spec.setup), ("stage_in", spec.stage_in)):
+            for name in secrets_in_lines(lines):
+                self._note(
+                    f"{where}: {key}: {name} looks like a secret, and the state directory keeps the line; "
+                    f'better from a file of mode 0600: export {name}="$(cat FILE)"'
+                )
+        for option in secrets_in_command(spec.command):
+            self._note(
+                f"{where}: command: {option} looks like a secret, and all users of a host see its command lines (ps); "
+                "pass the path of a file of mode 0600"
+            )
 
     def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
         """Note a node class that the configuration does not name: usually a typo, but hardware is allowed."""
@@ -189,8 +205,8 @@ class Gate:
 
 
 def _can_import_bftrainer(program: str, environment: Mapping[str, str]) -> bool:
-    if Path(program).parent == Path(sys.executable).parent:
+    if Path(program).parent == Path(this_interpreter()).parent:
         return True
     with suppress(CommandError):
-        return outcome([program, "-c", "import bftrainer"], timeout_s=20.0, env=environment).status == 0
+        return outcome([program, "-c", "import bftrainer"], timeout_s=20.0, env=environment, cwd="/").status == 0
     return True  # the worker will tell

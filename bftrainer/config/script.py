@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+from bftrainer.system.regular import open_regular
 
 _BYTES = 1 << 20
 _CLUES = {
@@ -46,9 +49,9 @@ def script_of(command: Sequence[str]) -> str | None:
 
 
 def text_of(script: Path) -> str | None:
-    """The script; None if it cannot be read."""
+    """The script; None if it cannot be read, or is a pipe or a device."""
     try:
-        with script.open("rb") as file:
+        with os.fdopen(open_regular(script, follow_links=True), "rb") as file:
             return file.read(_BYTES).decode(errors="replace")
     except (OSError, ValueError):
         return None

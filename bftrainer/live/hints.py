@@ -21,6 +21,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.system.files import write_atomically
 from bftrainer.system.network import datagram_listener, interface_address
+from bftrainer.system.regular import read_regular
 
 FILE = "hints.json"
 TEST = b"t"
@@ -59,8 +60,8 @@ class HintCounts:
     @classmethod
     def read(cls, state_dir: Path) -> HintCounts | None:
         """What a pilot wrote; None if there is nothing that can be read."""
-        with suppress(OSError, ValueError, TypeError), (state_dir / FILE).open("rb") as file:
-            data = json.loads(file.read(_MOST_BYTES))
+        with suppress(OSError, ValueError, TypeError, RecursionError):
+            data = json.loads(read_regular(state_dir / FILE, _MOST_BYTES))
             types = {"address": str, "port": int, "since_s": float, "received": int, "last_s": float, "tests": int}
             return cls(**{key: kind(data[key]) for key, kind in types.items() if key in data})
         return None

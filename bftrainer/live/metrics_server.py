@@ -14,6 +14,7 @@ from bftrainer.live.metrics import Metrics, without_client
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
 from bftrainer.system.listening_ports import Port, PortServer
 from bftrainer.system.network import tcp_listener, unix_listener
+from bftrainer.system.regular import read_regular
 
 SOCKET = "metrics.sock"
 """In the state directory: mode 0600, so no token is needed."""
@@ -98,7 +99,7 @@ def read_token(path: Path | None) -> str:
         raise UserError("metrics.token_file: a port needs a token; expected a file of mode 0600")
     try:
         mode = path.stat().st_mode
-        token = path.read_text(encoding="utf-8").strip()
+        token = read_regular(path, follow_links=True).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UserError(f"metrics.token_file: {path}: {problem}") from error

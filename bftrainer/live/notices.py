@@ -24,6 +24,7 @@ from bftrainer.domain.times import ElapsedS, HostS
 from bftrainer.live.facts import PilotFact, TrainerChanged
 from bftrainer.live.reload import ConfigCell
 from bftrainer.persistence.registry import Registry, TrainerRecord, TrainerStatus
+from bftrainer.system.umask import users_umask
 
 AT_ONCE = 4
 NOTE = "notice"
@@ -157,7 +158,7 @@ class Notices:
             try:
                 process = subprocess.Popen(  # noqa: S603  # the command of the configuration
                     notice.command, stdin=given, stdout=said, stderr=said, env=environment, cwd=self._folder,
-                    start_new_session=True,
+                    start_new_session=True, umask=users_umask(),
                 )  # fmt: skip
             except OSError as error:
                 said.close()

@@ -75,7 +75,7 @@ class CheckpointFile:
         import torch
 
         if self.path.exists():
-            content = torch.load(self.path, map_location="cpu")
+            content = torch.load(self.path, map_location="cpu", weights_only=True)
             parts = (self.state.model, self.state.optimizer, *self.kept)
             for part, saved in zip(parts, content["parts"], strict=True):
                 part.load_state_dict(saved)
@@ -86,9 +86,12 @@ class CheckpointFile:
     def __call__(self) -> None:
         import torch
 
+        from bftrainer.system.files import make_anew
+
         parts = (self.state.model, self.state.optimizer, *self.kept)
         numbers = {name: it for name, it in vars(self.state).items() if name[0] != "_" and isinstance(it, (int, float))}
         part = self.path.with_name(f"{self.path.name}.part")
+        make_anew(part)
         torch.save({"parts": [one.state_dict() for one in parts], "numbers": numbers}, part)
         part.replace(self.path)
 

@@ -84,7 +84,7 @@ class Sharded:
                 model_state_dict=content["model"],
                 optim_state_dict=content["optimizer"],
             )
-            kept = torch.load(io.BytesIO(content["keep"]), map_location="cpu")
+            kept = torch.load(io.BytesIO(content["keep"]), map_location="cpu", weights_only=True)
             for name, one in self.keep.items():
                 one.load_state_dict(kept[name])
         return int(step or 0)

@@ -148,6 +148,8 @@ class StepLoop:
     def _write(self) -> None:
         import torch
 
+        from bftrainer.system.files import make_anew
+
         content = {
             "model": self._bare().state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -156,7 +158,7 @@ class StepLoop:
         content |= self._position()
         content["keep"] = {name: one.state_dict() for name, one in self._keep.items()}
         part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
-        part.touch()  # an error of Python's names the file
+        make_anew(part)  # beside that, an error of Python's names the file
         torch.save(content, part)
         part.replace(self.checkpoint)  # never half-written
         self.report.checkpointed(self.checkpoint)
@@ -167,7 +169,7 @@ class StepLoop:
 
         if not self.checkpoint.exists():
             return
-        content = torch.load(self.checkpoint, map_location="cpu")
+        content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
         self._bare().load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
         self._restore(content)

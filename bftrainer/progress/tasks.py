@@ -20,9 +20,10 @@ from bftrainer.protocol.environment import TRAINER_DIR, WORKER
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.replicas import Meeting
 from bftrainer.protocol.task_board import TaskBoard
-from bftrainer.protocol.task_source import MOST_BYTES, TaskId, TaskSource
+from bftrainer.protocol.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
 from bftrainer.protocol.typed_json import read_json
 
+_TOO_DEEP = "[" * (MOST_LEVELS + 1)
 PATIENCE_S = 60.0
 """How long a worker asks a driver that does not answer: it may be busy. A worker is ended with its driver."""
 
@@ -42,10 +43,14 @@ class PoolTask:
         Raises :class:`~bftrainer.errors.UserError` for a result that is no JSON value, or longer than 1 MiB.
         """
         try:
-            size = len(json.dumps(result))
+            text = json.dumps(result)
         except (TypeError, ValueError) as error:
             raise UserError(f"the result of task {self.id} is no JSON value: {error}") from error
-        if size > MOST_BYTES:
+        except RecursionError:
+            text = _TOO_DEEP
+        if is_too_deep(text):
+            raise UserError(f"the result of task {self.id} is nested in more than {MOST_LEVELS} levels")
+        if len(text) > MOST_BYTES:
             raise UserError(
                 f"the result of task {self.id} is longer than {MOST_BYTES >> 20} MiB: write a file, and give its path"
             )

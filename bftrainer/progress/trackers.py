@@ -23,6 +23,7 @@ from bftrainer.protocol.messages import TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.typed_json import read_json, typed
 from bftrainer.system.files import write_atomically
+from bftrainer.system.own_programs import module_command
 
 CLOSE_S = 10.0
 """How long the end of a training waits for its trackers."""
@@ -36,7 +37,7 @@ class Mirror:
     """The process that talks to the trackers of a trainer; it is closed at the end of this one."""
 
     def __init__(self, directory: TrainerDirectory) -> None:
-        argv = [sys.executable, "-m", "bftrainer.progress.trackers", str(directory.path)]
+        argv = module_command("bftrainer.progress.trackers", str(directory.path))
         self._process = subprocess.Popen(argv, stdin=subprocess.PIPE)  # noqa: S603  # our own program
         assert self._process.stdin is not None
         self._pipe = self._process.stdin
@@ -71,7 +72,7 @@ def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     mlflow, known = import_module("mlflow"), folder / "mlflow_run"
     run = mlflow.start_run(run_id=known.read_text() if known.exists() else None, run_name=trainer.id)
     if not known.exists():
-        write_atomically(known, run.info.run_id.encode())
+        write_atomically(known, run.info.run_id.encode(), 0o600)
         mlflow.log_params(dict(trainer.parameters))
         mlflow.set_tags({"group": trainer.group} if trainer.group else {})
     return lambda at, values: mlflow.log_metrics(dict(values), step=at), mlflow.end_run

@@ -104,7 +104,7 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
                 left = left[len(piece) :]
         client.send(b"")
         return restored(found, iter(tensors))
-    except (ValueError, TypeError, RuntimeError, StopIteration) as error:
+    except (ValueError, TypeError, RuntimeError, StopIteration) as error:  # RecursionError is a RuntimeError
         raise SealError(f"not a description of a state: {error}") from error
     finally:
         client.close()

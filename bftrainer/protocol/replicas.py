@@ -80,5 +80,5 @@ def unpacked(kind: type[T], data: bytes | bytearray) -> T:
     """Raises :class:`SealError`: a peer that knows the key speaks this language."""
     try:
         return from_fields(kind, json.loads(data), kind.__name__)
-    except (ValueError, InputFileError) as error:
+    except (ValueError, InputFileError, RecursionError) as error:
         raise SealError(f"not a message: {error}") from error

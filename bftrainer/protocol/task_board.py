@@ -1,24 +1,23 @@
 """Which tasks of a pool are done, which worker has which, and which have failed too often.
 
 Results are lines of one log that only this process appends to, ``{"task": ID, "result": ...}``: a task is done once its line is
-on disk. A line that a crash has cut is removed, and its task runs again: at least once, and each result is there once.
+on disk. The task of a line that a crash has cut runs again: at least once, and each result is there once.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bftrainer.errors import InputFileError
-from bftrainer.protocol.task_source import MOST_BYTES, TaskId, TaskSource
+from bftrainer.protocol.task_log import TaskLog
+from bftrainer.protocol.task_source import TaskId, TaskSource
+from bftrainer.system.locks import NotLockableError, OwnerLock
 
 MOST_FAILURES = 3
 """Of a task, until it is put aside."""
@@ -60,20 +59,21 @@ class TaskBoard:
         self._charges: dict[int, int] = {}
         self._leases: dict[str, int] = {}
         self._started = self.done_count = self.failed_count = 0
-        self._log, self._failures = _appended(results), _appended(failures)
-        try:
-            fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputFileError(str(results), "in use by another pool; give another file for the results") from None
-        except OSError as error:  # a file system without locks: unknown
-            print(f"bftrainer: {results}: {error.strerror}", file=sys.stderr)
-        for index, _ in self._logged(results, "result"):
-            self._settled[index] = 1
-        self.done_count = sum(self._settled)
-        for index, line in self._logged(failures, "error"):
-            self._charges[index] = self._charges.get(index, 0) + 1
-            if line.get("aside"):
+        self._use = _locked(results)
+        with ExitStack() as undo:
+            undo.callback(self._use.release)
+            self._results = TaskLog(results, "result", source)
+            undo.callback(self._results.close)
+            for index, _ in self._results.lines():
                 self._settled[index] = 1
+            self.done_count = sum(self._settled)
+            self._failures = TaskLog(failures, "error", source)
+            undo.callback(self._failures.close)
+            for index, line in self._failures.lines():
+                self._charges[index] = self._charges.get(index, 0) + 1
+                if line.get("aside"):
+                    self._settled[index] = 1
+            undo.pop_all()
         self.failed_count = sum(self._settled) - self.done_count
         self._started = sum(self._settled)
         self._queue = deque(index for index, settled in enumerate(self._settled) if not settled)
@@ -107,15 +107,15 @@ class TaskBoard:
         """The result of a task, kept if it is the first one."""
         index = self.source.index_of(task)
         assert index is not None, "a task that was taken"
-        line = json.dumps({"task": task, "result": result}).encode() + b"\n"
+        line = self._results.line(task, result)
         with self._lock:
             if not self._settled[index]:
-                _write(self._log, line)
+                self._results.append(line)
                 self._settled[index] = 1
                 self.done_count += 1
             if self._leases.get(worker) == index:
                 del self._leases[worker]
-        os.fsync(self._log)
+        self._results.sync()
 
     def hand_back(self, worker: str) -> TaskId | None:
         """The worker's task, if it has one, is the next one to be taken."""
@@ -135,9 +135,9 @@ class TaskBoard:
                 return False
             count = self._charges[index] = self._charges.get(index, 0) + 1
             aside = count >= MOST_FAILURES
-            line = {"task": task, "error": error[-_MOST_TRACEBACK:], **({"aside": True} if aside else {})}
-            _write(self._failures, json.dumps(line).encode() + b"\n")
-            os.fsync(self._failures)
+            further = {"aside": True} if aside else {}
+            self._failures.append(self._failures.line(task, error[-_MOST_TRACEBACK:], **further))
+            self._failures.sync()
             if index in self._queue:
                 self._queue.remove(index)
                 if not aside:
@@ -148,44 +148,17 @@ class TaskBoard:
             return aside
 
     def close(self) -> None:
-        for log in (self._log, self._failures):
-            os.close(log)
-
-    def _logged(self, path: Path, key: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(2 * MOST_BYTES), b""), 1):
-                try:
-                    found = json.loads(line)
-                    index = self.source.index_of(found["task"]) if key in found else None
-                except (ValueError, TypeError, KeyError):
-                    index = None
-                if index is None:
-                    problem = f"expected {key}s of the tasks in {self.source.path}, found {line[:60]!r}"
-                    raise InputFileError(f"{path}:{number}", f"{problem}; give another file for the {key}s")
-                yield index, found
+        self._results.close()
+        self._failures.close()
+        self._use.release()
 
 
-def _appended(path: Path) -> int:
-    """A descriptor for whole lines: what a crash has left of the last one is removed. Raises :class:`InputFileError`."""
+def _locked(results: Path) -> OwnerLock:
+    """The lock of a file of results. Raises :class:`InputFileError` if another pool of this user has it."""
+    lock = OwnerLock(results)
     try:
-        log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        end = size = os.fstat(log).st_size
-        while end > 0 and (piece := os.pread(log, min(end, 1 << 16), max(end - (1 << 16), 0))).rfind(b"\n") < 0:
-            end -= len(piece)
-        end = end - len(piece) + piece.rfind(b"\n") + 1 if end > 0 else 0
-        if end < size:
-            os.ftruncate(log, end)
-    except OSError as error:
-        raise InputFileError(str(path), f"cannot be written: {error.strerror}") from error
-    return log
-
-
-def _write(log: int, line: bytes) -> None:
-    """A whole line, or (on a full disk) none. Raises ``OSError``."""
-    before = os.fstat(log).st_size
-    try:
-        if os.write(log, line) != len(line):
-            raise OSError("the disk is full")
-    except OSError:
-        os.ftruncate(log, before)
-        raise
+        if not lock.acquire():
+            raise InputFileError(str(results), "in use by another pool; give another file for the results")
+    except NotLockableError as error:  # whether another pool uses the file is unknown
+        print(f"bftrainer: {error}", file=sys.stderr)
+    return lock

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from bftrainer.errors import InputFileError
+from bftrainer.system.regular import NotRegularError, open_regular
 
 MOST_BYTES = 1 << 20
 """Of a line, and of a result."""
+MOST_LEVELS = 200
+"""Of lists and objects within each other, in a task and in a result: JSON's parser counts them as calls of Python's stack."""
 TaskId = int | str
 """The number of a line, from 1, or the name of a file."""
 
@@ -34,13 +39,15 @@ class TaskSource:
                 self._names = sorted(it.name for it in path.iterdir() if it.is_file() and not it.name.startswith("."))
                 digest.update("\n".join(self._names).encode(errors="surrogateescape"))
             else:
-                with path.open("rb") as file:
+                with _opened(path) as file:
                     for offset, number, line in _lines(file, path):
                         digest.update(line)
                         if line.strip():
                             self._parsed(line, number)
                             self._offsets.append(offset)
                             self._numbers.append(number)
+        except NotRegularError as error:
+            raise InputFileError(str(path), "is not a regular file; expected a file of lines, or a folder") from error
         except OSError as error:
             raise InputFileError(str(path), error.strerror or str(error)) from error
         self.digest = digest.hexdigest()
@@ -57,14 +64,15 @@ class TaskSource:
 
     def index_of(self, task: object) -> int | None:
         """None: no such task."""
-        return self._index.get(task) if isinstance(task, int | str) else None
+        is_id = isinstance(task, int | str) and not isinstance(task, bool)
+        return self._index.get(task) if is_id else None
 
     def value(self, index: int) -> Any:
         """What the task is. Raises :class:`InputFileError` for a file that has changed."""
         if self._names:
             return str(self.path / self._names[index])
         try:
-            with self.path.open("rb") as file:
+            with _opened(self.path) as file:
                 file.seek(self._offsets[index])
                 return self._parsed(file.readline(MOST_BYTES + 1), self._numbers[index])
         except OSError as error:
@@ -73,10 +81,34 @@ class TaskSource:
     def _parsed(self, line: bytes, number: int) -> Any:
         try:
             text = line.decode().rstrip("\r\n")
-            return json.loads(text) if self.path.suffix == ".jsonl" else text
+            if self.path.suffix != ".jsonl":
+                return text
+            if is_too_deep(text):
+                raise InputFileError(f"{self.path}:{number}", f"is nested in more than {MOST_LEVELS} levels")
+            return json.loads(text)
         except (ValueError, RecursionError) as error:
             kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
             raise InputFileError(f"{self.path}:{number}", f"not {kind}: {error!s:.200}") from error
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether JSON text has more than :data:`MOST_LEVELS` lists and objects within each other. Linear, without recursion."""
+    if text.count("[") + text.count("{") <= MOST_LEVELS:
+        return False
+    depth = 0
+    for mark in _BRACKET_OR_STRING.finditer(text):
+        depth += (mark[0] in "[{") - (mark[0] in "]}")
+        if depth > MOST_LEVELS:
+            return True
+    return False
+
+
+_BRACKET_OR_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The user's file, for reading. Raises ``OSError``, also for a pipe or a device, which may never end."""
+    return os.fdopen(open_regular(path, follow_links=True), "rb")
 
 
 def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, bytes]]:

@@ -33,7 +33,7 @@ def note(state: Path, spec: TrainerSpec) -> None:
     """Record that the trainer has passed."""
     (state / FOLDER).mkdir(mode=0o700, exist_ok=True)
     value = {"version": 1, "trainer": spec.name, "command": list(spec.command), "passed_s": round(time.time(), 3)}
-    write_atomically(state / FOLDER / f"{key_of(spec)}.json", json.dumps(value).encode())
+    write_atomically(state / FOLDER / f"{key_of(spec)}.json", json.dumps(value).encode(), 0o600)
 
 
 def require(state: Path, spec: TrainerSpec, where: str) -> None:

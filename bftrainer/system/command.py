@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system.printable import printable
+from bftrainer.system.umask import users_umask
 
 DROPPED_PREFIXES = (
     "SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SINFO_", "SCONTROL_", "SCANCEL_", "LSB_", "LSF_UNIT_FOR_LIMITS", "LS_SUBCWD",
@@ -47,21 +48,31 @@ def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(
-    argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, stdin: str | None = None
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    cwd: str | None = None,
 ) -> str:
-    """The standard output of ``argv``; ``env`` is added to the scrubbed environment.
+    """The standard output of ``argv``; ``env`` is added to the scrubbed environment, ``cwd`` is where it runs (None: here).
 
     Raises :class:`~bftrainer.errors.CommandError` if the program does not exist, takes longer than ``timeout_s``
     (its process group is then killed) or exits with a nonzero status.
     """
-    output = outcome(argv, timeout_s=timeout_s, env=env, stdin=stdin)
+    output = outcome(argv, timeout_s=timeout_s, env=env, stdin=stdin, cwd=cwd)
     if output.status:
         raise failure(argv, output)
     return output.out
 
 
 def outcome(
-    argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, stdin: str | None = None
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    cwd: str | None = None,
 ) -> Output:
     """The same with a nonzero exit status as a result. Line ends stay as they are: a CR in the output is no new line."""
     environment = {**scrubbed(os.environ), **(env or {})}
@@ -72,6 +83,8 @@ def outcome(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            cwd=cwd,
+            umask=users_umask(),  # the pilot's next job must not take the pilot's own for its user's
             start_new_session=True,
         )
     except FileNotFoundError as error:

@@ -7,6 +7,16 @@ import secrets
 from pathlib import Path
 
 
+def make_anew(path: Path) -> None:
+    """Make an empty file for a writer that opens it by name, as ``torch.save`` does, and then renames it. Raises ``OSError``.
+
+    What a killed process has left there is removed, and never written to: it may be another user's link to a file of this user.
+    Such names stay the same from one checkpoint to the next, so that killed workers do not fill the disk.
+    """
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+
+
 def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write ``data`` beside ``path``, flush it to disk, then rename it into place. Parent directories are created."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.system.shared_files import while_replaced
 
 MAX_BYTES = 1 << 20
 """No message between programs is longer."""
-_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class NotRegularError(OSError):
@@ -28,10 +29,14 @@ class NotRegularError(OSError):
         return f"{self.filename}: is not a regular file"
 
 
-def open_regular(path: str | Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a regular file. Raises :class:`NotRegularError`, or another ``OSError`` as ``os.open`` does."""
+def open_regular(path: str | Path, flags: int = os.O_RDONLY, *, follow_links: bool = False, mode: int = 0o600) -> int:
+    """A descriptor of a regular file. Raises :class:`NotRegularError`, or another ``OSError`` as ``os.open`` does.
+
+    ``follow_links``: for a file that the user names, who may have put it elsewhere. ``mode``: of a file that is created.
+    """
+    links = 0 if follow_links else os.O_NOFOLLOW
     try:
-        handle = os.open(path, flags | _FLAGS, 0o600)
+        handle = os.open(path, flags | links | _FLAGS, mode)
     except OSError as error:
         # A link; a pipe without a reader, or a socket; a folder opened for writing.
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
@@ -43,11 +48,11 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY) -> int:
     return handle
 
 
-def read_regular(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+def read_regular(path: str | Path, max_bytes: int = MAX_BYTES, *, follow_links: bool = False) -> bytes:
     """The content of a regular file. Raises ``OSError``; ``EFBIG`` for one that is longer."""
 
     def read() -> bytes:
-        with os.fdopen(open_regular(path), "rb") as file:
+        with os.fdopen(open_regular(path, follow_links=follow_links), "rb") as file:
             return file.read(max_bytes + 1)
 
     data = while_replaced(read)
@@ -61,6 +66,21 @@ def read_end(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
     with os.fdopen(open_regular(path), "rb") as file:
         file.seek(max(os.fstat(file.fileno()).st_size - max_bytes, 0))
         return file.read(max_bytes)
+
+
+def open_regular_to_append(path: str | Path, mode: int) -> int:
+    """A descriptor of a regular file that the user names, to read and to append to; ``mode``: of a new one, whatever the umask.
+
+    Raises :class:`NotRegularError`, or another ``OSError``.
+    """
+    flags = os.O_RDWR | os.O_APPEND
+    try:
+        handle = open_regular(path, flags | os.O_CREAT | os.O_EXCL, mode=mode)
+    except FileExistsError:  # or a link, also one to a file that is still to be made
+        return open_regular(path, flags | os.O_CREAT, follow_links=True, mode=mode)
+    with suppress(OSError):  # a file system without modes
+        os.fchmod(handle, mode)
+    return handle
 
 
 def stamp_of(path: str | Path) -> tuple[int, int, int] | None:

@@ -63,7 +63,7 @@ def checksum():
 
 step = 0
 if options.checkpoint.exists():
-    content = torch.load(options.checkpoint)
+    content = torch.load(options.checkpoint, weights_only=True)
     model.load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])
     sampler.load_state_dict(content["sampler"])

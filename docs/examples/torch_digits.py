@@ -47,7 +47,7 @@ sampler = progress.Sampler(data, batches, rank, size, seed=options.seed)
 loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
 step = 0
 if options.checkpoint.exists():
-    content = torch.load(options.checkpoint)
+    content = torch.load(options.checkpoint, weights_only=True)
     model.load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])
     sampler.load_state_dict(content["sampler"])

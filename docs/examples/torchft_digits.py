@@ -55,7 +55,7 @@ replicas = progress.Replicas(
     model, optimizer, sampler, rate, checkpoint=save, checkpoint_every_s=options.checkpoint_every_s
 )
 if options.checkpoint.exists():
-    replicas.load_state_dict(torch.load(options.checkpoint))
+    replicas.load_state_dict(torch.load(options.checkpoint, weights_only=True))
 for inputs, targets in replicas.batches(loader, options.epochs):
     replicas.step(nn.functional.cross_entropy(replicas.model(inputs), targets))
     time.sleep(options.step_s)

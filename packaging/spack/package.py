@@ -26,10 +26,10 @@ class Bftrainer(PythonPackage):
     depends_on("py-hatchling@1.25:", type="build")
 
     with default_args(type=("build", "run")):
-        depends_on("py-click@8.1:")
-        depends_on("py-h11@0.14:")
+        depends_on("py-click@8.3.3:")
+        depends_on("py-h11@0.16:")
         depends_on("py-highspy@1.7:1.8,1.10:1.13,1.15:")
-        depends_on("py-jinja2@3.1:")
+        depends_on("py-jinja2@3.1.6:")
         depends_on("py-matplotlib@3.7:")
         depends_on("py-numpy@1.24:")
         depends_on("py-pydantic@2.7:")

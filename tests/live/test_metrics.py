@@ -174,6 +174,12 @@ def test_a_bad_token_file_is_refused(store: Store, tmp_path: Path, text: str, mo
         MetricsServer(Metrics(Registry(store)), MetricsConfig(port=0, token_file=token), tmp_path)
 
 
+def test_a_pipe_as_token_file_does_not_hold_the_pilot(store: Store, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "token", 0o600)
+    with pytest.raises(UserError, match=r"metrics\.token_file: .*token: is not a regular file"):
+        MetricsServer(Metrics(Registry(store)), MetricsConfig(port=0, token_file=tmp_path / "token"), tmp_path)
+
+
 @pytest.mark.parametrize(("address", "who"), [("127.0.0.1", "every user of this host"), ("0.0.0.0", "other hosts")])
 def test_a_port_needs_a_token(address: str, who: str) -> None:
     with pytest.raises(InputFileError, match=f"can be reached by {who}: set token_file, or remove port"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import json
 import os
 import resource
+import stat
 import subprocess
 import sys
 import threading
@@ -243,10 +245,10 @@ def test_a_script_by_itself_does_all_tasks_and_goes_on_where_it_ended(
         task.done(Path(task.value).name)
         if len(done) == 2:
             break
-    with (tmp_path / "out.jsonl").open("a") as log:
-        log.write('{"task": "c", "resu')  # as a crash of the host may leave it
-    done += [task.id for task in tasks(given, "out.jsonl", {})]
     ids = {"lines": [1, 3, 4], "folder": ["a", "b", "c"], "iterable": [1, 2, 3]}[source]
+    with (tmp_path / "out.jsonl").open("a") as log:
+        log.write(json.dumps({"task": ids[2], "result": "cut"})[:-9])  # as a crash of the host may leave it
+    done += [task.id for task in tasks(given, "out.jsonl", {})]
     assert done == ids
     assert results(tmp_path / "out.jsonl") == dict(zip(ids, ("a", "b", None), strict=True))
 
@@ -265,6 +267,138 @@ def test_other_results_are_not_taken_for_those_of_this_list(tmp_path: Path) -> N
     (tmp_path / "out.jsonl").write_text('{"task": 2, "result": 1}\n')
     with pytest.raises(UserError, match=r"out.jsonl:1: expected results of the tasks in .*in.txt, found"):
         TaskBoard(TaskSource(tmp_path / "in.txt"), tmp_path / "out.jsonl", tmp_path / "failures.jsonl")
+
+
+def board_of(folder: Path, results: str = "out.jsonl") -> TaskBoard:
+    return TaskBoard(TaskSource(folder / "in.txt"), folder / results, folder / "failures.jsonl")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "model: resnet\nseed: 7",
+        "no line end",
+        '{"task": 9, "result": 1}\n{"task": 1, "resu',
+        '{"task": 1, "result": 1}\nnot a result at all',
+        '{"task": 1, "prompt": "of somebody',
+        '{"task": 9, "result": "of another li',
+        '{"task": "name", "resu\n',
+        "x" * 3_000_000,
+        "\n\n",
+    ],
+)
+def test_nothing_is_cut_from_a_file_that_is_not_of_this_pool(content: str, tmp_path: Path) -> None:
+    """A user may give the wrong file."""
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    (tmp_path / "out.jsonl").write_text(content)
+    with pytest.raises(UserError, match=r"out.jsonl:[12]: expected results of the tasks in .*; give another file"):
+        board_of(tmp_path)
+    assert (tmp_path / "out.jsonl").read_text() == content
+    assert not (tmp_path / ".out.jsonl.lock").exists()
+
+
+@pytest.mark.parametrize("name", ["numbers", "names"])
+def test_whatever_a_crash_leaves_of_a_line_is_cut_and_no_more(name: str, tmp_path: Path) -> None:
+    first, last = (1, 2) if name == "numbers" else ("a b", "b\u00e9")
+    source = tmp_path / "in"
+    if name == "names":
+        source.mkdir()
+        for file in (first, last):
+            (source / str(file)).touch()
+    else:
+        source.write_text("a\nb\n")
+    whole = json.dumps({"task": first, "result": [1]}).encode() + b"\n"
+    line = json.dumps({"task": last, "result": {"task": 3, "x": "}"}}).encode()
+    for end in range(len(line) + 1):
+        for zeros in (b"", b"\0" * 9):
+            if end == len(line) and zeros:
+                continue
+            (tmp_path / "out.jsonl").write_bytes(whole + line[:end] + zeros)
+            board = TaskBoard(TaskSource(source), tmp_path / "out.jsonl", tmp_path / "failures.jsonl")
+            board.close()
+            is_whole = end == len(line)
+            assert (tmp_path / "out.jsonl").read_bytes() == whole + is_whole * (line + b"\n")
+            assert board.done_count == 1 + is_whole
+
+
+def test_whoever_may_only_read_the_results_can_not_lock_them(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    (tmp_path / "out.jsonl").touch(0o644)
+    with (tmp_path / "out.jsonl").open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_EX)
+        board = board_of(tmp_path)
+        assert stat.S_IMODE((tmp_path / ".out.jsonl.lock").stat().st_mode) == 0o600
+        with pytest.raises(UserError, match=r"out.jsonl: in use by another pool; give another file for the results"):
+            board_of(tmp_path)
+        (tmp_path / "link.jsonl").symlink_to("out.jsonl")
+        with pytest.raises(UserError, match="in use by another pool"):
+            board_of(tmp_path, "link.jsonl")
+        board.close()
+        board_of(tmp_path).close()
+    assert not (tmp_path / ".out.jsonl.lock").exists()
+
+
+def test_a_lock_that_cannot_be_made_does_not_keep_a_pool_from_its_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    (tmp_path / ".out.jsonl.lock").mkdir()
+    board_of(tmp_path).close()
+    assert ".out.jsonl.lock: cannot be opened" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_a_list_and_results_are_regular_files(kind: str, tmp_path: Path) -> None:
+    """A pipe would hold the driver until somebody writes into it."""
+    (tmp_path / "in.txt").write_text("a\n")
+    place = tmp_path / "place"
+    match kind:
+        case "pipe":
+            os.mkfifo(place)
+        case "device":
+            place.symlink_to("/dev/zero")
+        case "folder":
+            place.mkdir()
+    with pytest.raises(UserError, match=r"place: is not a regular file; expected a file for the results"):
+        board_of(tmp_path, "place")
+    if kind != "folder":
+        with pytest.raises(UserError, match=r"place: is not a regular file; expected a file of lines, or a folder"):
+            TaskSource(place)
+    else:
+        (place / "a").touch()
+        source = TaskSource(place)
+        assert source.value(0) == str(place / "a")
+
+
+def test_a_list_that_becomes_a_pipe_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    source = TaskSource(tmp_path / "in.txt")
+    (tmp_path / "in.txt").unlink()
+    os.mkfifo(tmp_path / "in.txt")
+    with pytest.raises(UserError, match=r"in\.txt: is not a regular file"):
+        source.value(0)
+
+
+def test_deep_lines_are_errors_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    deep = "[" * 100_000 + "]" * 100_000
+    (tmp_path / "out.jsonl").write_text(f'{{"task": 1, "result": {deep}}}\n')
+    with pytest.raises(UserError, match=r"out.jsonl:1: is nested in more than 200 levels, expected results") as refused:
+        board_of(tmp_path)
+    assert "\n" not in str(refused.value)
+    (tmp_path / "deep.jsonl").write_text(f'"{deep}"\n{deep}\n')
+    with pytest.raises(UserError, match=r"deep.jsonl:2: is nested in more than 200 levels"):
+        TaskSource(tmp_path / "deep.jsonl")
+    (tmp_path / "out.jsonl").unlink()
+    (task,) = tasks(tmp_path / "in.txt", tmp_path / "out.jsonl", environment={})
+    value: list[object] = []
+    for levels in range(1, 2000):
+        value = [value]
+        if levels in (500, 1999):
+            with pytest.raises(UserError, match="the result of task 1 is nested in more than 200 levels"):
+                task.done(value)
+    server = TaskServer(TrainerDirectory(tmp_path), pytest.fail, lambda _: None)
+    assert server.answer(HttpRequest("POST", "/tasks", {}, deep.encode())).status == 400
 
 
 @pytest.mark.slow

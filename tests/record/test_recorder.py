@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import math
+import os
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -283,12 +285,36 @@ def test_what_the_recorder_refuses(tmp_path: Path, clock: FakeClock) -> None:
         RecordFile(tmp_path / "damaged.csv")
 
 
+@pytest.mark.parametrize(
+    ("last", "problem"),
+    [
+        ("of another program", r"notes\.csv: ends with b'of another program', which is no row of a recorded log"),
+        ("2026-01-01T00:01:00,,a", r"notes\.csv:2: node a leaves"),
+    ],
+)
+def test_nothing_is_cut_from_a_file_whose_rows_are_not_a_recorder_s(last: str, problem: str, tmp_path: Path) -> None:
+    header = "time,joined,left,nodes,waiting\n"
+    rows = "2026-01-01T00:00:00,,a,6,\n" if "leaves" in problem else ""
+    (tmp_path / "notes.csv").write_text(header + rows + last)
+    with pytest.raises(UserError, match=problem):
+        RecordFile(tmp_path / "notes.csv")
+    assert (tmp_path / "notes.csv").read_text() == header + rows + last
+
+
+def test_whoever_may_only_read_a_record_can_not_lock_it_and_a_pipe_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "idle.csv").touch(0o644)
+    with (tmp_path / "idle.csv").open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_EX)
+        RecordFile(tmp_path / "idle.csv").close()
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(UserError, match=r"pipe\.csv: is not a regular file"):
+        RecordFile(tmp_path / "pipe.csv")
+
+
 def test_a_full_disk_leaves_whole_lines(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "idle.csv"
     record(path, Script(clock, "ab", "ab"))
     before = path.read_bytes()
-    import os
-
     real = os.write
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda handle, data: real(handle, data[:7]))

@@ -46,7 +46,7 @@ def save() -> None:
 
 begin = {"step": 0, "samples": 0}
 if CHECKPOINT.exists():
-    content = torch.load(CHECKPOINT)
+    content = torch.load(CHECKPOINT, weights_only=True)
     model.load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])
     begin = {key: content[key] for key in begin}

@@ -26,7 +26,7 @@ model = torch.nn.Linear(16, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 done = {"step": 0, "samples": 0}
 if CHECKPOINT.exists():
-    content = torch.load(CHECKPOINT)
+    content = torch.load(CHECKPOINT, weights_only=True)
     model.load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])
     done = content["done"]

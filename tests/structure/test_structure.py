@@ -64,6 +64,32 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert {name: paths for name, paths in owners.items() if len(paths) > 1} == {}
 
 
+def test_only_one_module_says_how_a_python_program_is_started() -> None:
+    """``sys.executable -m`` and ``-c`` search the working directory first, where other users may write."""
+    readers = {
+        str(path.relative_to(ROOT))
+        for folder in PACKAGES.values()
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Attribute) and node.attr == "executable" and ast.unparse(node.value) == "sys")
+        or (isinstance(node, ast.ImportFrom) and node.module == "sys")
+    }
+    assert readers == {"bftrainer/system/own_programs.py"}
+
+
+def test_no_checkpoint_is_loaded_that_could_run_code() -> None:
+    """``torch.load`` unpickles, and before torch 2.6 it did so by default: examples and prose are copied."""
+    texts = [path for folder in PACKAGES.values() for path in folder.rglob("*.py")]
+    texts += [path for kind in ("*.py", "*.md", "*.ipynb") for path in (ROOT / "docs").rglob(kind)]
+    calls = {
+        f"{path.relative_to(ROOT)}: {call}"
+        for path in [*texts, ROOT / "README.md"]
+        for call in re.findall(r"torch\.load\(.*", path.read_text(encoding="utf-8"))
+    }
+    assert len(calls) > 5
+    assert {call for call in calls if "weights_only=True" not in call} == set()
+
+
 # --- The type checker refuses a time of one clock where a time of another is expected
 
 SNIPPET = """

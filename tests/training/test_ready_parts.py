@@ -112,7 +112,7 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_p
     steps = [line["step"] for line in ended[1] if line["phase"] == "running"]
     assert steps == list(range(1, len(steps) + 1)), "each step once, over the restart"
     assert len(steps) > 10
-    weights = [torch.load(folder / "weights.pt") for folder in (whole, halves)]
+    weights = [torch.load(folder / "weights.pt", weights_only=True) for folder in (whole, halves)]
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():
         assert torch.equal(value, weights[1][name]), name
@@ -149,7 +149,7 @@ def test_saving_and_leaving_wait_for_the_step_that_applies_gradients_of_several_
     with pytest.raises(SystemExit):
         train()
     assert seen == [False, False, False], "no checkpoint without gradients of batches before it"
-    saved = torch.load(file)
+    saved = torch.load(file, weights_only=True)
     assert (saved["step"], saved["sampler"]["samples"]) == (3, 6)
     assert torch.equal(saved["model"]["weight"], model.weight)
 

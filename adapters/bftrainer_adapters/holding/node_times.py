@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.system.files import write_atomically
+from bftrainer.system.regular import read_regular
 from bftrainer_adapters.holding.holder_jobs import limit_minutes
 
 FILE = "times.json"
@@ -67,9 +68,8 @@ class NodeTimes:
 def read_times(holders: Path) -> NodeTimes:
     """The measurements of earlier pilots. None if the file cannot be read: they are made again."""
     times = NodeTimes()
-    with suppress(OSError, ValueError, TypeError, AttributeError, LookupError):
-        with (holders / FILE).open("rb") as file:
-            data = json.loads(file.read(_MOST_BYTES))
+    with suppress(OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        data = json.loads(read_regular(holders / FILE, _MOST_BYTES))
         for key, add in (("starts", NodeTimes.started), ("ends", NodeTimes.ended)):
             for name, values in data[key].items():
                 for value in values:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site_plugin import JobNodes, Site, SitePlugin
+from bftrainer.system.own_programs import module_command
 from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_adapters.lsf import pilot_job
 from bftrainer_adapters.lsf import text as lsf_text
@@ -60,7 +60,7 @@ class LsfSite:
 
 def worker_settings(holders: Path) -> dict[str, object]:
     """How drivers start workers in holders, and end them."""
-    prefix = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", str(holders), "{node}", "{fragment_id}"]
+    prefix = module_command("bftrainer_adapters.lsf.worker", str(holders), "{node}", "{fragment_id}")
     return {"prefix": prefix, "ends_by": int(ENDS_BY), "drop_environment": list(_NOT_FOR_WORKERS)}
 
 

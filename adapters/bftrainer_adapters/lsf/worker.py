@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 from bftrainer.domain.fragment_names import fragment_name
+from bftrainer.system.umask import private_files, users_umask
 from bftrainer_adapters.on_node.lsf_starter import write
 
 _POLL_S = 0.1
@@ -38,9 +39,8 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
         order.mkdir(mode=0o700, parents=True)
         _pass_signals_to(order)
         _write_alive(order)
-        write(
-            str(order / "order"), json.dumps({"argv": command, "environment": dict(os.environ), "cwd": str(Path.cwd())})
-        )
+        worker = {"argv": command, "environment": dict(os.environ), "cwd": str(Path.cwd()), "umask": users_umask()}
+        write(str(order / "order"), json.dumps(worker))
     except OSError as error:
         print(f"bftrainer: no holder {holder.name}: {error}", file=sys.stderr)
         return _LOST
@@ -126,4 +126,5 @@ def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: 
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))
+    with private_files():
+        sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))

@@ -77,4 +77,5 @@ def main(holders, lease_s):  # type: (str, float) -> None
 
 
 if __name__ == "__main__":
+    os.umask(0o077)
     main(sys.argv[1], float(sys.argv[2]))

@@ -3,7 +3,7 @@
 Nothing outside a running LSF job can start a process in it (blaunch and jsrun work only inside), so orders arrive as folders
 in the folder of the holder, ``work/ORDER/``:
 
-  order     written by lsf/worker.py, by rename: argv, environment and cwd, in JSON
+  order     written by lsf/worker.py, by rename: argv, environment, cwd and umask, in JSON
   alive     rewritten by lsf/worker.py; without a change for ALIVE_S the worker is killed
   in, eof   the worker's standard input, and a mark for its end
   signal    the number of a signal to send to the worker
@@ -16,6 +16,7 @@ the payload's sweep looks for. Standard library, Python 3.6: it runs with the co
 
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -25,11 +26,13 @@ import time
 
 POLL_S = 0.1
 ALIVE_S = 10.0
+PRIVATE = 0o077
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent():  # type: () -> None
-    """Called between fork and exec: the worker dies with the starter."""
+def become_worker(umask):  # type: (int) -> None
+    """Called between fork and exec: the worker dies with the starter, and its files have the modes that its user wants."""
+    os.umask(umask)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -44,9 +47,10 @@ def read(path):  # type: (str) -> bytes
 
 def write(path, text):  # type: (str, str) -> None
     """Write by rename, so that a reader never sees half a file. Raises OSError if the folder is gone."""
-    with open(path + ".new", "w") as file:
+    new = path + "." + os.urandom(6).hex()
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
-    os.rename(path + ".new", path)
+    os.rename(new, path)
 
 
 def kill_all_of(order):  # type: (str) -> None
@@ -84,7 +88,7 @@ class StartedWorker:
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,
+                preexec_fn=functools.partial(become_worker, order.get("umask", PRIVATE)),
             )
 
     def look(self):  # type: () -> bool
@@ -164,4 +168,5 @@ def main(holders, prefix):  # type: (str, list[str]) -> None
 
 
 if __name__ == "__main__":
+    os.umask(PRIVATE)
     main(sys.argv[1], sys.argv[2:])

@@ -499,4 +499,5 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
 
 
 if __name__ == "__main__":
+    os.umask(0o077)
     main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0, *sys.argv[4:5])

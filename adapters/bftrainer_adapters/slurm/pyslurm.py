@@ -8,7 +8,6 @@ Written for pyslurm 22.5 and later (``Nodes.load()``, ``Jobs.load()``); with slu
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from bftrainer.domain.cluster import NodeView, Observation, PendingJob
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.system import command
+from bftrainer.system.own_programs import code_command
 from bftrainer_adapters.slurm.hostlists import HostLists
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.states import node_view
@@ -27,7 +27,7 @@ _PROBE = "import pyslurm; pyslurm.Nodes.load; pyslurm.Jobs.load; print(pyslurm._
 def probe(env: Mapping[str, str] | None = None, timeout_s: float = 30.0) -> str:
     """pyslurm's version, if it can be imported here; raises :class:`~bftrainer.errors.UserError` if not."""
     try:
-        return command.run([sys.executable, "-c", _PROBE], timeout_s=timeout_s, env=env).strip()
+        return command.run(code_command(_PROBE), timeout_s=timeout_s, env=env).strip()
     except CommandError as error:
         raise UserError(f"pyslurm cannot be used here ({error.problem}); set slurm.backend = 'commands'") from error
 

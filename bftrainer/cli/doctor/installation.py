@@ -6,7 +6,6 @@ import datetime
 import importlib
 import importlib.metadata
 import platform
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import bftrainer
 from bftrainer.cli.doctor.frame import first_line, guarded
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.system.installed import Installed, installed_folder
+from bftrainer.system.own_programs import this_interpreter
 
 if TYPE_CHECKING:
     from bftrainer.domain.ports import Allocator
@@ -42,7 +42,7 @@ def examine() -> list[Check]:
 
 
 def _python() -> Check:
-    return Check.ok("python", f"{platform.python_version()}, {sys.executable}")
+    return Check.ok("python", f"{platform.python_version()}, {this_interpreter()}")
 
 
 def _bftrainer() -> Check:

@@ -6,7 +6,6 @@ import ipaddress
 import json
 import os
 import shutil
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +23,7 @@ from bftrainer.persistence.spool import open_state_dir
 from bftrainer.persistence.store import DB_NAME, open_store
 from bftrainer.system import command
 from bftrainer.system.network import interface_address
+from bftrainer.system.own_programs import code_command
 from bftrainer.system.processes import is_alive
 
 _LOW_SPACE_BYTES = 100_000_000
@@ -179,7 +179,7 @@ def _horovod() -> Check:
     """Imported in a process of its own, since that may take long or end the interpreter."""
     remedy = "docs/horovod.md shows how to build it; only launchers horovod and horovodrun need it"
     try:
-        text = command.run([sys.executable, "-c", _PROBE], timeout_s=_IMPORT_S)
+        text = command.run(code_command(_PROBE), timeout_s=_IMPORT_S)
         torch, horovod, gloo = json.loads(text.splitlines()[-1])
     except CommandError as error:
         state = CheckStatus.MISSING if "ModuleNotFoundError" in error.problem else CheckStatus.BROKEN

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from bftrainer.domain.fragment_names import is_fragment_name
 from bftrainer.errors import CommandError, InvalidValueError
 from bftrainer.system.command import outcome
 from bftrainer.system.mounts import Mount, mount_of
+from bftrainer.system.own_programs import plain_code_command
 
 _LOCAL = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
 _COHERENT = {"beegfs", "ceph", "gpfs", "lustre"}
@@ -109,8 +109,7 @@ def _flock(handle: int, path: Path) -> bool:
 def _fcntl(handle: int, path: Path) -> bool:
     """Whether another process is refused: these locks belong to processes."""
     fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    argv = [sys.executable, "-I", "-S", "-c", _OTHER_PROCESS, str(path)]
-    return outcome(argv, timeout_s=_LOCK_S).status == 0
+    return outcome(plain_code_command(_OTHER_PROCESS, str(path)), timeout_s=_LOCK_S).status == 0
 
 
 def _problem(locks: Callable[[], bool]) -> str:

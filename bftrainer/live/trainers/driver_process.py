@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from typing import IO
 
@@ -15,9 +14,11 @@ from bftrainer.protocol.log_tail import last_exception
 from bftrainer.protocol.paths import TrainerDirectory, older_part
 from bftrainer.protocol.typed_json import OtherVersionError
 from bftrainer.system.locks import try_lock
+from bftrainer.system.own_programs import module_command
 from bftrainer.system.processes import ProcessId, identify, is_alive
 from bftrainer.system.processes import send as send_signal
 from bftrainer.system.regular import open_regular
+from bftrainer.system.umask import users_umask
 
 _LOG_BYTES = 1 << 20
 # Drivers that this process has started. They may outlive the launcher that started them.
@@ -55,15 +56,15 @@ class DriverProcess:
         return lock
 
     def start(self, module: str, lock: int) -> None:
-        """Start ``python -m MODULE TRAINER_DIR``, which inherits the lock."""
+        """Start the program MODULE with the argument TRAINER_DIR, which inherits the lock."""
         path = self._directory.path
         try:
             with self._own_log() as log:
                 self._log_from = log.tell()
                 child = subprocess.Popen(  # noqa: S603  # our own program
-                    [sys.executable, "-m", module, str(path)],
+                    module_command(module, str(path)),
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=path, start_new_session=True,
-                    pass_fds=(lock,),
+                    pass_fds=(lock,), umask=users_umask(),
                 )  # fmt: skip
         finally:
             os.close(lock)

@@ -40,11 +40,14 @@ NAME_BYTES = 64
 _EARLIEST_S, _LATEST_S = -62135596800.0, 253402300799.0
 
 
-def read_event_log(path: Path, most: int | None = None) -> EventLog:
-    """Read and validate a whole log of at most ``most`` bytes. The first violation raises :class:`InputFileError`."""
+def read_event_log(path: Path, most: int | None = None, *, whole_lines_only: bool = False) -> EventLog:
+    """Read and validate a whole log of at most ``most`` bytes. The first violation raises :class:`InputFileError`.
+
+    ``whole_lines_only``: a last line without a newline is not read.
+    """
     # By default csv rejects fields of more than 131,072 characters: an event of 16,000 nodes.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    rows = _rows(path, most)
+    rows = _rows(path, most, whole_lines_only)
     header = next(rows, None)
     if header is None:
         raise InputFileError(str(path), f"is empty, expected the header {','.join(COLUMNS)}")
@@ -83,13 +86,15 @@ def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
         yield node, int(count)
 
 
-def _rows(path: Path, most: int | None) -> Iterator[list[str]]:
+def _rows(path: Path, most: int | None, whole_lines_only: bool) -> Iterator[list[str]]:
     """The lines as cells. Each line is checked as it is read: the file is never in memory as a whole."""
-    line = 1
+    line, lines = 1, Lines(path, most)
 
     def texts() -> Iterator[str]:
         nonlocal line
-        for line, text in Lines(path, most):
+        for line, text in lines:
+            if whole_lines_only and lines.cut:
+                return
             if "\0" in text:  # csv rejects it up to Python 3.10; date parsing accepts text up to it
                 raise InputFileError(f"{path}:{line}", "has a NUL character, expected text")
             if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):

@@ -24,6 +24,7 @@ from bftrainer.live.heartbeat import RENEWALS
 from bftrainer.protocol.environment import FRAGMENT
 from bftrainer.system.files import write_atomically
 from bftrainer.system.locks import try_lock
+from bftrainer.system.own_programs import module_command
 from bftrainer.system.processes import send, with_variable
 
 EVERY_S = 0.05
@@ -111,7 +112,7 @@ def ensure_running(holders: Path, lease_s: float) -> None:
         return
     with (holders / "machine.log").open("ab") as log:
         machine = subprocess.Popen(  # noqa: S603  # our own program
-            [sys.executable, "-m", "bftrainer_replay.playback.trace_machine", str(holders), str(lease_s)],
+            module_command("bftrainer_replay.playback.trace_machine", str(holders), f"{lease_s}"),
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=holders, start_new_session=True, pass_fds=(lock,),
         )  # fmt: skip
     os.close(lock)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import InputFileError, StoreError, UserError
+from bftrainer.system.locks import NotLockableError, OwnerLock
+from bftrainer.system.regular import NotRegularError, open_regular_to_append
+from bftrainer.system.umask import users_mode
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.logs.annotations import NOT_VISIBLE
 from bftrainer_replay.logs.event_log import RECORDED, UNKNOWN, format_time, gpu_comment, read_event_log, words
 from bftrainer_replay.recording.samples import DebouncedSample
 
 _HEADER = f"{','.join(RECORDED)}\n"
+_BEGINNING_OF_ROW = re.compile(rb"[0-9T:.+Z-]*(,[^\n\0]*)?\0*")  # zeros: the file system had none of its data yet
 _TICK_S = 0.001  # times are written in milliseconds
 
 
@@ -28,7 +33,8 @@ class LastRow:
 
 
 class RecordFile:
-    """The file, locked for one recorder. An incomplete last line, which only a system crash leaves, is truncated.
+    """The file, locked for one recorder. An incomplete last line, which only a system crash leaves, is truncated, once
+    all others have proved to be rows.
 
     ``last`` is the last row, None without any; ``truncated_bytes`` is the length of the incomplete line. Rows must be
     written in order of time.
@@ -42,18 +48,22 @@ class RecordFile:
             raise UserError(f"--out {path}: expected a name ending in .csv; compress the file when it is complete")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._handle = open_regular_to_append(path, users_mode(0o666))
+        except NotRegularError as error:
+            raise UserError(f"--out {path}: is not a regular file") from error
         except OSError as error:
             raise UserError(f"--out {path}: cannot be written: {error.strerror}") from error
+        self._use = OwnerLock(path)
         try:
             self._lock()
             self._resume()
         except BaseException:
-            os.close(self._handle)
+            self.close()
             raise
 
     def close(self) -> None:
         os.close(self._handle)
+        self._use.release()
 
     def write(self, now: DebouncedSample) -> None:
         """Append a state, as changes since the row before."""
@@ -75,15 +85,14 @@ class RecordFile:
         self.last = LastRow(at_s, Nodes(), in_gap=True)
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"--out {self.path}: in use by another recorder; specify another file") from error
-        except OSError:
-            pass  # a file system without locks
+        with suppress(NotLockableError):  # whether another recorder uses it is unknown
+            if not self._use.acquire():
+                raise UserError(f"--out {self.path}: in use by another recorder; specify another file")
 
     def _resume(self) -> None:
-        data = self.path.read_bytes()
+        with os.fdopen(os.dup(self._handle), "rb") as file:
+            file.seek(0)
+            data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         header = _HEADER.encode()
         comment, table = data.partition(b"\n")[0], data
@@ -92,19 +101,29 @@ class RecordFile:
         if not header.startswith(table[: len(header)]) or (data and is_by_gpu != self.by_gpu):
             what = f"is not a recorded log {'by GPU' if self.by_gpu else 'by node'}; specify another file with --out"
             raise InputFileError(str(self.path), what)
-        self.truncated_bytes = len(data) - len(whole)
-        if self.truncated_bytes:
-            os.ftruncate(self._handle, len(whole))
-        self._size = len(whole)
-        if not whole and not self.by_gpu:
-            self._append_bytes(header)
-        elif table.count(b"\n") > 1:
-            log = read_event_log(self.path)
+        if table.count(b"\n") > 1:
+            log = read_event_log(self.path, whole_lines_only=True)
             idle: frozenset[str] = frozenset()
             for event in log.events:
                 idle = (idle - event.change.left) | event.change.joined
             in_gap = whole.rstrip(b"\n").rpartition(b"\n")[2].split(b",")[2] == UNKNOWN.encode()
             self.last = LastRow(log.events[-1].at_s, idle, in_gap)
+        # Every line has proved to be a recorder's: only now is anything removed.
+        torn = data[len(whole) :]
+        if whole.endswith(header) or self.last is not None:
+            self._check_is_beginning_of_row(torn)
+        self.truncated_bytes = len(torn)
+        if torn:
+            os.ftruncate(self._handle, len(whole))
+        self._size = len(whole)
+        if not whole and not self.by_gpu:
+            self._append_bytes(header)
+
+    def _check_is_beginning_of_row(self, torn: bytes) -> None:
+        """Refuse a last line that no crash can have left of a row, which begins with its time."""
+        if not _BEGINNING_OF_ROW.fullmatch(torn):
+            what = f"ends with {torn[:60]!r}, which is no row of a recorded log; specify another file with --out"
+            raise InputFileError(str(self.path), what)
 
     def _append(self, row: list[str]) -> None:
         self._append_bytes(csv_bytes(row, ()))

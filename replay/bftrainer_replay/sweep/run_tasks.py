@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from typing import Any
 
 from bftrainer.errors import BFTrainerError
+from bftrainer.system.own_programs import safe_path_for_children
 from bftrainer_replay.sweep.cell import Inputs, Task
 from bftrainer_replay.sweep.compute import compute
 from bftrainer_replay.sweep.result_files import Result, ResultStore
@@ -91,6 +93,8 @@ def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[
     try:
         server = multiprocessing.get_context("forkserver")
         server.set_forkserver_preload([sweep[2].__module__])
+        with safe_path_for_children():
+            forkserver.ensure_running()
         with ProcessPoolExecutor(jobs, mp_context=server, initializer=_begin_child, initargs=sweep) as pool:
             try:
                 yield pool

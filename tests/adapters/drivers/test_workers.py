@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,14 @@ from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import identify
 from bftrainer_adapters.drivers.common import warm_start
-from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, threads, worker_environment
+from bftrainer_adapters.drivers.common.command_line import (
+    SETUP,
+    filled_prefix,
+    inside_step,
+    setup_script,
+    threads,
+    worker_environment,
+)
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.common.worker_log import CappedLog
@@ -78,6 +85,19 @@ def starter(directory: TrainerDirectory, order: TrainerMessage, settings: Driver
         yield made
 
 
+def ran_after(setup: Sequence[str], command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """``command`` after setup lines, as on a node."""
+    environment = {**os.environ, SETUP: setup_script(setup)}
+    return ran(*inside_step(command, has_setup=True), env=environment)
+
+
+def running_command_lines() -> Iterator[bytes]:
+    """What any user may read in ``ps``."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            yield path.read_bytes()
+
+
 def test_the_prefix_is_filled_in() -> None:
     assert filled_prefix(SRUN, HOST) == ["srun", "--jobid=77", "--overlap", "-w", "n1", "-N1", "-n1"]
     assert filled_prefix(["env", "A={x}"], HOST) == ["env", "A={x}"]
@@ -86,13 +106,35 @@ def test_the_prefix_is_filled_in() -> None:
 def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> None:
     script = "import os, resource; print(os.environ['A'], resource.getrlimit(resource.RLIMIT_CORE)[0])"
     shown = [sys.executable, "-c", script]
-    good = ran(*inside_step(["A=1", "export A"], shown))
+    good = ran_after(["A=1", "export A"], shown)
     assert good.stdout.split()[-2:] == ["1", "0"]
-    bad = ran(*inside_step(["(exit 7)", "export A=1"], shown))
+    bad = ran_after(["(exit 7)", "export A=1"], shown)
     assert (bad.returncode, bad.stdout) == (7, "")
     arguments = ["a b", "$HOME", "'", ""]
     shown = [sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments]
-    assert ran(*inside_step([], shown)).stdout.strip() == repr(arguments)
+    assert ran(*inside_step(shown)).stdout.strip() == repr(arguments)
+    unclosed = ran_after(["export A='1"], shown)
+    assert (unclosed.returncode != 0, unclosed.stdout) == (True, "")
+
+
+def test_setup_lines_stand_on_no_command_line_and_not_in_the_environment_of_the_worker(
+    directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings
+) -> None:
+    """The prefix, such as srun, has its arguments for as long as the worker runs, and any user may read them."""
+    mark = directory.path / "ready"
+    lines = ("export HF_TOKEN=hf_secret", f"touch {mark}")
+    prefix = ("/bin/sh", "-c", 'unset HF_TOKEN; "$@"; exit', "prefix")
+    trainer = dataclasses.replace(order, setup=lines)
+    shown = ["/bin/sh", "-c", "echo $HF_TOKEN $BFTRAINER_SETUP; read line; exit"]
+    with starting(directory, trainer, dataclasses.replace(settings, prefix=prefix)) as starter:
+        worker = starter.start(HOST, 0, shown, {}, b"never printed")
+        eventually(mark.exists)
+        command_lines = list(running_command_lines())
+        assert any(b"unset HF_TOKEN" in line for line in command_lines), "that of the prefix is there"
+        assert not any(b"hf_secret" in line for line in command_lines)
+        assert worker.send(b"\n")
+        assert starter.wait(worker) == 0
+    assert worker.log.read_text() == "hf_secret\n"
 
 
 def test_setup_begins_with_the_environment_of_the_trainer_whatever_profiles_do(
@@ -111,7 +153,7 @@ def test_setup_begins_with_the_environment_of_the_trainer_whatever_profiles_do(
 
 def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:
     """The payload decides in which order the node's processes die."""
-    argv = inside_step([], ["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
+    argv = inside_step(["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
     assert ran(*argv).stdout == "alive\n"
 
 

@@ -55,22 +55,34 @@ def given(environment: Mapping[str, str], names: Iterable[str]) -> str:
     return "\n".join([*(f"export {name}={shlex.quote(value)}" for name, value in kept), *path])
 
 
-def inside_step(setup: Sequence[str], command: Sequence[str], gpus: str = "", runtime: str = "") -> list[str]:
-    """``command``, by a container runtime, after the user's setup lines, without core files.
+SETUP = "BFTRAINER_SETUP"
+
+
+def setup_script(setup: Sequence[str]) -> str:
+    """The value of SETUP: the user's setup lines, the first of which to fail ends the shell. The worker does not inherit them.
+
+    Lines may set secrets (``export HF_TOKEN=...``). In the environment they are the user's own; srun's command line, with the
+    lines in it, would stand in every user's ``ps`` for the whole training.
+    """
+    return "\n".join([f"unset {SETUP}", *(f"{line} || exit" for line in setup)])
+
+
+def inside_step(command: Sequence[str], gpus: str = "", runtime: str = "", *, has_setup: bool = False) -> list[str]:
+    """``command``, by a container runtime, after the user's setup lines (of :data:`SETUP`), without core files.
 
     The limit is set here because the driver's limits do not apply to a Slurm step. One core file of an aborted worker was
     594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda activate`` are functions of a login shell, whose
     profiles set PATH and may activate another environment: then GIVEN is evaluated. ``gpus`` are set here because Slurm sets
     CUDA_VISIBLE_DEVICES of a step to all GPUs of its job, whatever srun's environment says.
     """
-    shell = ["/bin/bash", "-l"] if setup else ["/bin/bash"]
+    shell = ["/bin/bash", "-l"] if has_setup else ["/bin/bash"]
     visible = [f"export {VISIBLE}={shlex.quote(gpus)}"] if gpus else []
     lines = [
         "ulimit -c 0",
         f"trap '' {NOTICE}",
-        *([f'eval "${GIVEN}"', f"unset {GIVEN}"] if setup else []),
+        *([f'eval "${GIVEN}"', f"unset {GIVEN}"] if has_setup else []),
         *visible,
-        *(f"{line} || exit" for line in setup),
+        *([f'eval "${SETUP}" || exit'] if has_setup else []),
         f'exec {runtime}"$@"',
     ]
     return [*shell, "-c", "\n".join(lines), "bftrainer-worker", *command]

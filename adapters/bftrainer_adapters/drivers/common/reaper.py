@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from bftrainer.system.own_programs import module_command
 from bftrainer.system.processes import ProcessId, end_all, identify, is_alive
 
 GROUP = "group"
@@ -52,7 +53,7 @@ class Reaper:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        argv = [sys.executable, "-m", "bftrainer_adapters.drivers.common.reaper"]
+        argv = module_command("bftrainer_adapters.drivers.common.reaper")
         self._process = subprocess.Popen(argv, cwd="/", stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603  # our own program
 
     def watch(self, pid: int, by: signal.Signals | None) -> None:

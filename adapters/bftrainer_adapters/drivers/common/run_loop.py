@@ -24,6 +24,7 @@ from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import read_json, write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.regular import stamp_of
+from bftrainer.system.umask import private_files
 from bftrainer_adapters.drivers.common import core
 from bftrainer_adapters.drivers.common.command_line import visible_gpus
 from bftrainer_adapters.drivers.common.crew import Crew
@@ -240,6 +241,15 @@ def drive(name: str, make: Make, missing: str = "") -> NoReturn:
     ``missing`` says what to install if an import fails. Threads of Horovod may wait in a barrier forever, so the process ends
     by ``_exit``.
     """
+    with private_files():
+        status = _driven(name, make, missing)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _driven(name: str, make: Make, missing: str) -> int:
+    """Drive the trainer to its end; the exit status of the driver."""
     directory = TrainerDirectory(Path(sys.argv[1]).resolve())
     pid = write_own_pid(directory.driver_pid)
     events = EventWriter(directory.events, directory.new_incarnation())
@@ -259,6 +269,4 @@ def drive(name: str, make: Make, missing: str = "") -> NoReturn:
         traceback.print_exc()
         ended = DriverOutcome(Ending.FAILED, f"the driver has failed: {type(error).__name__}: {error}", 1)
     events.write(ended.event(saved))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(ended.exit_status)
+    return ended.exit_status

@@ -18,14 +18,17 @@ from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import end_all, identify
+from bftrainer.system.umask import users_umask
 from bftrainer_adapters.drivers.common import behind_relay
 from bftrainer_adapters.drivers.common.command_line import (
     GIVEN,
+    SETUP,
     VISIBLE,
     container,
     filled_prefix,
     given,
     inside_step,
+    setup_script,
     worker_environment,
 )
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
@@ -145,11 +148,14 @@ class WorkerStarter:
         all_variables = worker_environment(os.environ, self.settings, self.trainer, variables)
         box = container(self.trainer.image, self.trainer.cwd, self.directory.path, all_variables)
         all_variables |= box.variables
-        if self.trainer.setup and not box.of_step:  # in pyxis, the image's environment is to win
+        has_setup = bool(self.trainer.setup)
+        if has_setup and not box.of_step:  # in pyxis, the image's environment is to win
             all_variables[GIVEN] = given(all_variables, self.trainer.environment)
         if environment.get(behind_relay.STORE):  # else the command opens its relay itself, or needs none
             command = relayed_command(command)
-        inside = inside_step(self.trainer.setup, [*box.arguments, *command], gpus, box.runtime)
+        if has_setup:
+            all_variables[SETUP] = setup_script(self.trainer.setup)
+        inside = inside_step([*box.arguments, *command], gpus, box.runtime, has_setup=has_setup)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *box.of_step, *inside],
             cwd=self.trainer.cwd,
@@ -157,6 +163,7 @@ class WorkerStarter:
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            umask=users_umask(),  # of checkpoints
             start_new_session=True,
         )
         assert process.stdout is not None

@@ -12,7 +12,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 
 import horovod.runner  # noqa: F401  # fail now if it is missing
@@ -23,6 +22,8 @@ from bftrainer.protocol.hosts_file import HostSlots, write_hosts
 from bftrainer.protocol.progress_line import Phase
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.own_programs import code_command, module_command
+from bftrainer.system.umask import users_umask
 from bftrainer_adapters.drivers.common.command_line import worker_environment
 from bftrainer_adapters.drivers.common.core import GroupFormed, Heard, Joined, Reported, Terms, Warmed, WorkerEnded
 from bftrainer_adapters.drivers.common.membership import Member
@@ -136,19 +137,19 @@ class StockBackend(Backend):
         discover = self._program(
             "discover_hosts.sh", f"exec sed 's/:[^:]*$//' {shlex.quote(str(announced_path(directory)))}"
         )
-        shim = [sys.executable, "-m", "bftrainer_adapters.drivers.horovod.ssh_shim", str(directory.path), number]
+        shim = module_command("bftrainer_adapters.drivers.horovod.ssh_shim", str(directory.path), number)
         self._program("bin/ssh", f'exec {shlex.join(shim)} "$@"')
         environment = worker_environment(os.environ, settings, trainer, {})
         environment["PATH"] = f"{work / 'bin'}:{environment.get('PATH', os.defpath)}"
         environment |= {TRAINER_DIR: str(directory.path), INCARNATION: number}
-        launch = [sys.executable, "-c", "from horovod.runner.launch import run_commandline; run_commandline()"]
+        launch = code_command("from horovod.runner.launch import run_commandline; run_commandline()")
         # Cooldown 1 to 1 s: without it a host that lost a worker is never used again. No reset limit.
         options = ["-np", "1", "--min-np", "1", "--network-interfaces", settings.interface]
         options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
         with (directory.incarnation_logs(int(number)) / "horovodrun.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - the user's own command
                 [*launch, *options, *trainer.command], cwd=trainer.cwd, env=environment,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, umask=users_umask(),
             )  # fmt: skip
 
     def _program(self, name: str, line: str) -> str:

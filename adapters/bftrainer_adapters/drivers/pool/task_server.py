@@ -83,11 +83,11 @@ class TaskServer:
             found = self._answer(json.loads(request.body))
         except UserError as error:
             self._on_bad_input(str(error))
-            return HttpAnswer(409, str(error).encode())
+            return HttpAnswer(409, str(error).encode(errors="replace"))
         except OSError as error:  # the worker asks again for a minute
             where = self.board.results if self.board else self._directory.path
             return HttpAnswer(507, f"{where}: cannot be written: {error.strerror or error}".encode())
-        except (ValueError, KeyError, TypeError, AssertionError) as error:
+        except (ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:
             return HttpAnswer(400, f"not understood: {type(error).__name__}: {error}".encode())
         return HttpAnswer(410) if found is None else HttpAnswer(200, json.dumps(found).encode())
 

@@ -1,0 +1,51 @@
+"""The modes of files: what a pilot and its drivers write is their user's alone; what a user asks for has the user's own umask.
+
+Within :func:`private_files` a process creates its files for its user only, whatever umask it was started with. What it starts
+or writes on the user's behalf (workers and their checkpoints, results of a pool, commands of notices, the pilot's next job)
+keeps the umask that the user had: child processes get :func:`users_umask`, files :func:`users_mode`.
+
+Only the standard library is imported: training scripts use this module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_PRIVATE = 0o077
+_users: int | None = None  # of this process, from before its files were private
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Within the block, this process creates files that only its user can read. Entered before it has threads."""
+    global _users
+    if _users is not None:
+        yield
+        return
+    _users = os.umask(_PRIVATE)
+    try:
+        yield
+    finally:
+        os.umask(_users)
+        _users = None
+
+
+def users_umask() -> int:
+    """The umask that the user has, for processes that are started on the user's behalf (``Popen(umask=...)``)."""
+    return _umask_of_process() if _users is None else _users
+
+
+def users_mode(mode: int) -> int:
+    """The mode of a new file that the user asked for: ``mode`` without what the user's umask takes away."""
+    return mode & ~users_umask()
+
+
+def _umask_of_process() -> int:
+    """The umask, from /proc: reading it by ``os.umask`` would change it for all threads."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123  # no import for workers
+        for line in file:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return _PRIVATE
