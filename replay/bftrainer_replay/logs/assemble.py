@@ -65,7 +65,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         )
     service_h = max(size * sum_h(span) - lost.length_h.sum(), 1.0)
     if source.tally.skipped:
-        source.remarks.append(_on_skipped(source, idle.length_h.sum() / service_h))
+        source.remarks.append(_on_skipped(source, table, span, idle.length_h.sum() / service_h, service_h))
     silent = None if note else remark_on_silence(source, idle, table.names, service_h, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
     source.remarks += source.warnings
@@ -133,14 +133,23 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
     )  # fmt: skip
 
 
-def _on_skipped(source: Source, idle_share: float) -> str:
-    """What the skipped records may do to the idle share."""
+def _on_skipped(source: Source, table: JobTable, span: TrustedSpan, idle_share: float, service_h: float) -> str:
+    """What the skipped records may do to the idle share: bounds, since a few jobs may hold most of the node-time."""
     tally = source.tally
-    with_them = max(idle_share - (1 - idle_share) * tally.skipped / max(tally.used, 1), 0.0)
+    least = max(idle_share - _node_hours_of_largest(table, span, tally.skipped) / service_h, 0.0)
     return (
-        f"{tally.skipped:,} jobs were skipped ({tally.bad_share:.1%}): if they held as many node-hours as the others, "
-        f"{with_them:.1%} of the node-time is idle, not {idle_share:.1%}"
+        f"{tally.skipped:,} jobs were skipped ({tally.bad_share:.1%}); what they held counts as idle: {idle_share:.1%} of the "
+        f"node-time, or down to {least:.1%} if they were as large as the {tally.skipped:,} largest of the others"
     )
+
+
+def _node_hours_of_largest(table: JobTable, span: TrustedSpan, jobs: int) -> float:
+    """Node-hours inside the span of the jobs that hold most."""
+    largest = np.empty(0)
+    for start_s, end_s, nodes in table.runs():
+        held_h = (np.clip(end_s, span.start_s, span.end_s) - np.clip(start_s, span.start_s, span.end_s)) * nodes / 3600
+        largest = np.sort(np.concatenate((largest, held_h)))[-jobs:]
+    return float(largest.sum())
 
 
 def _unavailable(source: Source, table: JobTable, span: TrustedSpan, *, is_simulated: bool) -> NodePeriods:

@@ -17,7 +17,7 @@ SACCT_COLUMNS = (
     "JobID,Cluster,User,Account,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NodeList,State,Partition,QOS,Reason,"
     "ReqTRES,AllocTRES,Constraints,Flags"
 )
-SACCT_COMMAND = f"sacct -a -X -P -S 2026-01-01 -E 2026-07-01 -o {SACCT_COLUMNS}"
+SACCT_COMMAND = f"sacct -a -D -X -P -S 2026-01-01 -E 2026-07-01 -o {SACCT_COLUMNS}"
 NEEDED = ("start", "end")
 # The columns that XDMoD's resource manager shredder requests, without a header, and those of its versions before 2019.
 _XDMOD = [

@@ -25,8 +25,18 @@ def check_state(text: str) -> str:
     return state
 
 
-def is_running(state: str) -> bool:
-    """The job still holds its nodes, even if the record has an end."""
+RESIZING = "RESIZING"
+RERUN = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL"})
+"""States of a run after which Slurm may start its job again."""
+
+
+def is_running(state: str, end_s: float) -> bool:
+    """Whether the job still holds its nodes, even if the record has an end.
+
+    RESIZING is also the state of the record that Slurm closes when it changes the nodes of a job: that one has ended.
+    """
+    if state == RESIZING and not math.isnan(end_s):
+        return False
     return state in _RUNNING
 
 
