@@ -59,8 +59,7 @@ class _Records:
         if self._lines and self._continues(line):
             self._characters += len(line)
             self._lines.append(line)
-            self._source.tally.read += 1
-            self._source.tally.ignore("rest of a record with a line break")
+            self._source.tally.continued(line)
             return
         if not line or line.startswith("#"):
             return

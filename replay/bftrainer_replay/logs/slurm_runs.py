@@ -32,8 +32,14 @@ class JobRuns:
         self._resized_s: dict[str, float] = {}
         self._has_requeued = False
 
-    def add(self, job_id: str, state: str, submit_s: float, start_s: float, end_s: float) -> float:
-        """Note a record; returns when its nodes were the job's, which is later than its start after a change of nodes."""
+    def add(
+        self, job_id: str, state: str, submit_s: float, start_s: float, end_s: float, number: str | None = None
+    ) -> float:
+        """Note a record; returns when its nodes were the job's, which is later than its start after a change of nodes.
+
+        ``number`` is what follows the order of submissions: by default the id without the task of an array or
+        the part of a heterogeneous job.
+        """
         if state == RESIZING and math.isfinite(end_s):
             since_s = self._after_change(job_id, start_s)
             if len(self._resized_s) < _MOST_RESIZED:
@@ -45,9 +51,9 @@ class JobRuns:
             self._has_requeued |= state == "REQUEUED"
         if job_id in self._resized_s:  # its submit time is that of the change
             return self._after_change(job_id, start_s)
-        number = job_id.partition("_")[0].partition("+")[0]
-        if number.isdecimal() and len(number) < 16 and len(self._name) < _MOST_JOBS and math.isfinite(submit_s):
-            self._number.append(float(number))
+        number = job_id.partition("_")[0].partition("+")[0] if number is None else number
+        if len(self._name) < _MOST_JOBS and math.isfinite(submit_s):
+            self._number.append(float(number) if number.isdecimal() and len(number) < 16 else math.nan)
             self._name.append(name)
             self._submit_s.append(submit_s)
         return start_s
@@ -89,7 +95,7 @@ class JobRuns:
         number, submit_s = (np.frombuffer(each, dtype=np.float64) for each in (self._number, self._submit_s))
         order = np.argsort(submit_s, kind="stable")
         number, submit_s = number[order], submit_s[order]
-        highest = np.maximum.accumulate(number)
+        highest = np.fmax.accumulate(number)
         earlier = np.searchsorted(submit_s, submit_s - _GRACE_S)
         after = earlier > 0
         return int((highest[earlier[after] - 1] > number[after]).sum())

@@ -72,12 +72,10 @@ class _Reader:
             if self._is_header(line):
                 self._repeated_header(number, line)
                 return
-        tally = self._source.tally
         joined = lines.joined
         record = lines.record(self._source.lines.path, number, line)
         if lines.joined > joined:
-            tally.read += 1
-            tally.ignore("rest of a record with a line break")
+            self._source.tally.continued(line)
         if record is not None:
             self._take_record(*record)
 
@@ -161,6 +159,7 @@ class _Columns:
         self._cluster, self._user = place("cluster"), place("user")
         if not self._has_id:
             source.tally.seen = None
+        self._number = None if "jobid" in names else ""  # the tasks of an array get their raw ids as they start
         if source.options.cluster is not None and self._cluster == self._count:
             raise UserError(f"{source.path}: --cluster needs the column Cluster; run sacct with it")
         nodes, self._qos = place("nnodes", "allocnodes"), place("qos")
@@ -200,7 +199,7 @@ class _Columns:
         if ran and elapsed is not None:
             self._clock.compare(start_s, end_s, elapsed)
         if self._has_id:
-            start_s = self._runs.add(job_id, shared.state, submit_s, start_s, end_s)
+            start_s = self._runs.add(job_id, shared.state, submit_s, start_s, end_s, self._number)
         nodes = self._ids(fields[self._list], ran) if self._has_list else None
         asked = len(nodes or ()) if self._counts_names else shared.asked
         if nodes is not None and ran and len(nodes) != asked:

@@ -17,7 +17,7 @@ from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
 
 FORMAT_NAMES = (
-    "events", "sacct", "jobcomp", "lsb.acct", "bhist", "pbs", "alcf", "swf",
+    "events", "sacct", "sacct-json", "jobcomp", "lsb.acct", "bhist", "pbs", "alcf", "swf",
 )  # fmt: skip
 """The values of ``--format``; :mod:`bftrainer_replay.logs.open` has a reader for each."""
 KEEP = "keep"

@@ -218,7 +218,7 @@ def test_a_log_that_lacks_its_times_is_told_so(tmp_path: Path) -> None:
     ("data", "told"),
     [
         ((COLUMNS + of_cluster(1)).encode("utf-16"), "is UTF-16 text, expected UTF-8; convert it: iconv"),
-        (b'{"meta": {}, "jobs": []}', "is JSON, expected text; for Slurm, run the sacct command"),
+        (b'{"nodes": []}', "is JSON without a list of jobs; for Slurm, run the sacct command"),
         (b"\x28\xb5\x2f\xfd\x04\x00", "is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d"),
     ],
 )
