@@ -18,7 +18,7 @@ from bftrainer.errors import UserError
 
 # What sacct, jobcomp and others print for no time; sacct 22.05 prints None for a job that never started. Tables are written by
 # pandas (NaT, nan, <NA>) and MySQL (NULL, \N).
-_NO_TIME = frozenset(
+NO_TIME = frozenset(
     {"Unknown", "None", "N/A", "(null)", "", "0", "NaT", "nan", "NaN", "<NA>", "NULL", "\\N", "null", "0.0"}
 )
 _EARLIEST_S, _LATEST_S = 0.0, 4102444800.0  # 1970 and 2100
@@ -96,7 +96,7 @@ class LogClock:
         self.shifted += abs(off_s - 3600) <= 1 or abs(off_s - 1800) <= 1
 
     def _slow(self, text: str) -> float:
-        if text in _NO_TIME:
+        if text in NO_TIME:
             return math.nan
         if len(text) > 40:
             raise ValueError(f"{text[:20]!r}... is not a time")

@@ -8,6 +8,7 @@ and the tasks of an array (``123_4``) are separate jobs; ``123_[5-9]`` stands fo
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from operator import itemgetter
 from bftrainer.config.host_lists import expand
 from bftrainer.errors import UserError
 from bftrainer_replay.logs import slurm_columns
+from bftrainer_replay.logs.clock import NO_TIME
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.job_needs import Block, JobFact
@@ -29,6 +31,8 @@ from bftrainer_replay.logs.source import Source
 
 NAME = "sacct --parsable2"
 _NO_NODES = frozenset({"", "None assigned", "(null)", "None", "Unknown"})
+_DECIMAL = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,2})?")
+_LONGEST_S = 10 * 365 * 86400.0
 _MOST_KNOWN = 100_000
 """Entries of each look-up table, which is emptied at this size."""
 _LONGEST = 500
@@ -154,6 +158,15 @@ class _Columns:
         self._elapsed, self._elapsed_is_raw = place("elapsedraw", "elapsed"), "elapsedraw" in names
         places = {fact: place(name.lower()) for fact, name in SACCT.places.items()}
         places[JobFact.TIME_LIMIT] = place("timelimitraw", "timelimit")
+        self._wait, self._run = place("wait"), place("run")
+        self._cores, self._gpus = place("cores", "alloccpus", "ncpus"), place("gpus")
+        self._counts_cores = self._count > min(self._cores, self._gpus) and "alloctres" not in names
+        if self._counts_cores:  # as in AllocTRES, which is added to the fields
+            places[JobFact.USE] = self._count + 1
+            source.facts.add(JobFact.USE)
+        if self._counts_cores and "reqtres" not in names:
+            places[JobFact.RESOURCES] = self._count + 1
+            source.facts.add(JobFact.RESOURCES)
         source.facts |= {fact for fact, where in places.items() if where < self._count}
         self._flags = place("flags")
         self._cluster, self._user = place("cluster"), place("user")
@@ -178,6 +191,8 @@ class _Columns:
         if len(fields) != self._count:
             fields = self._rejoined(fields)
         fields.append("")
+        if self._counts_cores:
+            fields.append(_tres(fields[self._cores], fields[self._gpus]))
         job_id = fields[self._id]
         if "." in job_id:
             return "steps"
@@ -187,6 +202,11 @@ class _Columns:
         elapsed = self._ran_s(fields[self._elapsed])
         times = (fields[self._submit], fields[self._eligible], fields[self._start], fields[self._end])
         submit_s, eligible_s, start_s, end_s = self._clock.in_order(times, elapsed)
+        if self._wait < self._count:
+            start_s = submit_s + _seconds(fields[self._wait], "wait")
+            eligible_s = submit_s
+        if self._run < self._count:
+            end_s = start_s + _seconds(fields[self._run], "run")
         shared = self._known_shared.get(texts := self._shared(fields)) or self._read_shared(texts)
         if is_running(shared.state, end_s):
             end_s = math.inf
@@ -297,6 +317,24 @@ class _Columns:
         if len(text) < 64:
             self._known[text] = nodes
         return nodes
+
+
+def _seconds(text: str, column: str) -> float:
+    """A duration in seconds or as ``[days-][hours:]minutes:seconds``; NaN where there is none."""
+    if text.strip() in NO_TIME:
+        return 0.0 if text.strip() in ("0", "0.0") else math.nan
+    seconds = elapsed_s(text.strip())
+    if math.isnan(seconds) and len(text) < 32 and _DECIMAL.fullmatch(text.strip()):
+        seconds = float(text)
+    if not 0 <= seconds < _LONGEST_S:
+        raise BadLineError(f"{column} is {text[:40]!r}, expected seconds, or hours:minutes:seconds")
+    return seconds
+
+
+def _tres(cores: str, gpus: str) -> str:
+    """Numbers of cores and GPUs of a job, as sacct writes them in AllocTRES."""
+    pairs = (("cpu", cores), ("gres/gpu", gpus))
+    return ",".join(f"{name}={count_of(text.strip(), name)}" for name, text in pairs if text.strip() not in NO_TIME)
 
 
 def _tasks(job_id: str) -> int:

@@ -84,6 +84,9 @@ class _Rows:
         if nodes or processors:
             source.machine_nodes = nodes or -(-processors // self._per_node)
             source.machine_why = "the header's MaxNodes" if nodes else "the header's MaxProcs"
+        if given or (nodes and processors):
+            source.cores_per_node = float(self._per_node)
+        source.counts_processors = not source.cores_per_node
         how = "--processors-per-node" if given else "MaxProcs / MaxNodes" if nodes and processors else "guessed"
         source.remarks.append(f"{self._per_node} processors per node ({how})")
         self._known: dict[tuple[str, float, str], tuple[int, int]] = {}
@@ -115,8 +118,9 @@ class _Rows:
             self._source.facts.add(JobFact.TIME_LIMIT)
         group = "" if fields[12] == "-1" else f"group {fields[12]:.40}"
         needs, use = self._known_needs(fields, processors / asked, group) if nodes else (0, 0)
-        if group and not nodes:
-            needs = self._source.rows.needs(JobNeeds(account=group))
+        if not nodes:
+            rows = self._source.rows
+            needs, use = rows.needs(JobNeeds(account=group)), rows.use(JobUse(processors / asked))
         # A job with no run time was canceled while it waited, or ended at once: it uses no node-time.
         end_s, limit_s = start_s + max(run, 0.0), limit_s if limit_s > 0 else math.nan
         self._source.rows.add(submit_s, submit_s, start_s, end_s, asked, nodes, limit_s, needs, use)
