@@ -31,6 +31,7 @@ class JobRuns:
         self._ended_for_rerun: set[int] = set()
         self._resized_s: dict[str, float] = {}
         self._has_requeued = False
+        self._first_end_s = math.inf
 
     def add(
         self, job_id: str, state: str, submit_s: float, start_s: float, end_s: float, number: str | None = None
@@ -45,6 +46,8 @@ class JobRuns:
             if len(self._resized_s) < _MOST_RESIZED:
                 self._resized_s[job_id] = end_s
             return since_s
+        if end_s < self._first_end_s:
+            self._first_end_s = end_s
         name = hash(job_id)
         if state in RERUN:
             self._ended_for_rerun.add(name)
@@ -91,11 +94,14 @@ class JobRuns:
         return bool((runs > 1).any())
 
     def _resubmitted(self) -> int:
-        """The number of jobs that were submitted clearly after a job with a higher id."""
+        """The number of jobs that were submitted clearly after a job with a higher id.
+
+        A job that was submitted again before the first end in the log had its earlier runs before the log.
+        """
         number, submit_s = (np.frombuffer(each, dtype=np.float64) for each in (self._number, self._submit_s))
         order = np.argsort(submit_s, kind="stable")
         number, submit_s = number[order], submit_s[order]
         highest = np.fmax.accumulate(number)
         earlier = np.searchsorted(submit_s, submit_s - _GRACE_S)
-        after = earlier > 0
+        after = (earlier > 0) & (submit_s > self._first_end_s)
         return int((highest[earlier[after] - 1] > number[after]).sum())

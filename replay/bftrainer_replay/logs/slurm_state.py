@@ -17,8 +17,28 @@ _ENDED, _RUNNING, _WAITING = (frozenset(words.split()) for words in (_ENDED_WORD
 _KNOWN = _ENDED | _RUNNING | _WAITING | {"REQUEUED"}
 
 
+_NUMBERED = (
+    "PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+    "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
+)  # fmt: skip
+_FLAGS = {0x400: "REQUEUED", 0x2000: "RESIZING"}
+"""slurm.h: the state is in the lowest 8 bits; sacct prints these flags in its place."""
+
+
+def _of_number(text: str) -> str:
+    """The state that is a number in the tables of slurmdbd; the number itself if it is unknown."""
+    number = int(text)
+    for flag, state in _FLAGS.items():
+        if number & flag:
+            return state
+    place = number & 0xFF
+    return _NUMBERED[place] if place < len(_NUMBERED) else text
+
+
 def check_state(text: str) -> str:
     """The state without what follows it (``CANCELLED by 1000``); raises :class:`BadLineError` for an unknown state."""
+    if text.isdecimal() and len(text) < 10:
+        text = _of_number(text)
     state = text if text in _KNOWN else text.partition(" ")[0]
     if state not in _KNOWN:
         raise BadLineError(f"job state {text[:40]!r} is unknown")

@@ -58,6 +58,13 @@ def test_a_log_with_all_runs_says_nothing(tmp_path: Path, state: str) -> None:
     assert totals(found) == (14, 14, 0, 0)
 
 
+def test_runs_before_the_log_are_not_missing(tmp_path: Path) -> None:
+    """A log of jobs that ended in some days has the last run of a job that was requeued before them."""
+    requeued = row("50", "00:10:00", "00:20:00", "03:00:00", 1, "n2")
+    early = row("99", "00:00:00", "00:30:00", "01:00:00", 1, "n1")
+    assert not read(tmp_path, HEADER + early + requeued + FILL).log.note
+
+
 def test_ids_that_do_not_follow_the_submissions_tell_nothing(tmp_path: Path) -> None:
     """After MaxJobId, ids begin again."""
     again = "".join(

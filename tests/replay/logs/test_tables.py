@@ -63,11 +63,34 @@ def test_a_header_of_swf_begins_with_its_number(tmp_path: Path, value: str, node
 @pytest.mark.parametrize("value", ["", "unknown", "-1", "N/A"])
 def test_a_header_of_swf_may_not_know(tmp_path: Path, value: str) -> None:
     swf = EXAMPLES["swf"].decode()
-    found = read(tmp_path, swf.replace("MaxNodes: 4", f"MaxNodes: {value}"))
-    assert changes(found) == changes(read(tmp_path, swf.replace("; MaxNodes: 4\n", "")))
+    found = read(tmp_path, swf.replace("MaxNodes: 4", f"MaxNodes: {value}"), processors_per_node=2)
+    plain = read(tmp_path, swf.replace("; MaxNodes: 4\n", ""), processors_per_node=2)
+    assert changes(found) == changes(plain)
 
 
 @pytest.mark.parametrize("value", ["four", "4.5", "12x", "10000000000000", "-7"])
 def test_other_headers_of_swf_are_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(InputFileError, match=r"log:3: MaxNodes is .*, expected a (?:whole )?number"):
         read(tmp_path, EXAMPLES["swf"].decode().replace("MaxNodes: 4", f"MaxNodes: {value}"))
+
+
+SLURMDBD = (
+    "id_job\tnodelist\tnodes_alloc\tstate\ttime_submit\ttime_start\ttime_end\ttimelimit\n"
+    "1\tn[1-2]\t2\t3\t1700000000\t1700000000\t1700003600\t60\n"
+    "2\tn[1-2]\t2\t1024\t1700000000\t1700003600\t1700007200\tNULL\n"
+    "2\tn1\t1\t3\t1700007200\t1700010800\t1700014400\t60\n"
+    "3\tNone assigned\t1\t0\t1700000000\t0\t0\t60\n"
+)
+
+
+def test_a_table_of_slurmdbd(tmp_path: Path) -> None:
+    """As ``mysql -B`` prints the table of jobs: states are numbers, and 0 is no time."""
+    columns = (
+        "job=id_job,nodelist=nodelist,nodes=nodes_alloc,state=state,submit=time_submit,start=time_start,end=time_end,"
+        "limit=timelimit"
+    )
+    found = read(tmp_path, SLURMDBD, columns=columns)
+    assert totals(found) == (4, 4, 0, 0)
+    assert "4 jobs: 3 started, 0 of them still running; 1 never started" in found.remarks
+    with pytest.raises(InputFileError, match="job state '77' is unknown"):
+        read(tmp_path, SLURMDBD.replace("1024", "77"), columns=columns)
