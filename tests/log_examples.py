@@ -13,6 +13,10 @@ SACCT = (
 )
 EXAMPLES: dict[str, bytes] = {
     "sacct": SACCT,
+    "sacct-json": b'{"meta": {}, "jobs": [\n{"nodes": "n[1-2]", "allocation_nodes": 2, "state": {"current": ["COMPLETED"]}, '
+    b'"time": {"submission": 1600000000, "eligible": 1600000000, "start": 1600000000, "end": {"set": true, "number": '
+    b'1600000100}}},\n{"nodes": "n1", "allocation_nodes": 1, "state": {"current": "TIMEOUT"}, "time": {"submission": '
+    b'1600000200, "eligible": 1600000200, "start": 1600000200, "end": 1600000300}}\n], "errors": []}\n',
     "jobcomp": b"JobId=1 UserId=u(1) Name=a JobState=COMPLETED Partition=p TimeLimit=6 StartTime=2026-02-01T00:00:00 EndTime="
     b"2026-02-01T01:00:00 NodeList=n[1-2] NodeCnt=2 SubmitTime=2026-02-01T00:00:00 EligibleTime=2026-02-01T00:00:00 \n"
     b"JobId=2 UserId=u(1) Name=a JobState=FAILED Partition=p TimeLimit=6 StartTime=2026-02-01T02:00:00 EndTime="
@@ -35,6 +39,18 @@ EXAMPLES: dict[str, bytes] = {
     b"\n2 0 10 200 3 -1 -1 3 9 -1 1 1 1 -1 1 -1 -1 -1\n3 300 -1 50 2 -1 -1 2 9 -1 1 1 1 -1 1 -1 -1 -1\n",
     "events": b"time,joined,left\n2021-02-10T00:00:00,a b,\n2021-02-10T00:01:00,c,a\n2021-02-10T00:02:00,,b c\n",
 }
+SACCT_WITH_LINE_BREAKS = (
+    b"JobID|JobName|Submit|Eligible|Start|End|NNodes|NodeList|State\n"
+    b"1|a|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T01:00:00|1|cn1|COMPLETED\n"
+    b"2|b\n#c\n\nd|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T02:00:00|2|cn[2-3]|RESIZING\n"
+    b"2|b\nc|2026-02-01T02:00:00|2026-02-01T02:00:00|2026-02-01T00:00:00|2026-02-01T03:00:00|1|cn2|REQUEUED\n"
+)
+PBS_ARRAY = (
+    b"09/13/2020 12:26:40;S;4[].s;ctime=1600000000 start=1600000000 array_indices=1-2 Resource_List.nodect=1\n"
+    b"09/13/2020 12:28:20;E;4[1].s;ctime=1600000000 start=1600000000 exec_host=h1/0 Resource_List.nodect=1 end=1600000100\n"
+    b"09/13/2020 12:30:00;E;4[2].s;ctime=1600000000 start=1600000200 exec_host=MIR-00000-7BFF1-0100-32768 "
+    b"Resource_List.nodect=32768 end=1600000300\n09/13/2020 12:30:00;E;4[].s;ctime=1600000000 start=0 end=1600000300\n"
+)
 GPU_EVENTS = (
     b"# unit=gpu a:4 b:8\ntime,joined,left\n2021-01-01T00:00:00,a:3 b:8,\n2021-01-01T00:10:00,,a:1\n2021-01-01T00:20:00,a:2,\n"
     b"2021-01-01T01:00:00,,?\n"

@@ -114,7 +114,7 @@ def generate_swf(path: Path, jobs: int) -> None:
     nodes, at_s, running = 24_515, 0, list[tuple[int, int]]()
     free = nodes
     with path.open("w", encoding="utf-8") as out:
-        out.write(f"; UnixStartTime: 1400000000\n; MaxProcs: {nodes}\n")
+        out.write(f"; UnixStartTime: 1400000000\n; MaxProcs: {nodes}\n; MaxNodes: {nodes}\n")
         for job in range(1, jobs + 1):
             asked = min(int(draw.paretovariate(0.9)), nodes // 3)
             submit = at_s = at_s + int(draw.expovariate(1 / 60))

@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-from log_examples import EXAMPLES, SACCT
+from log_examples import EXAMPLES, SACCT, SACCT_WITH_LINE_BREAKS
 from recorded_slurm import MARK
 
 MB = 1 << 20
@@ -143,6 +143,13 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
         "sacct",
         lambda: _sacct(*(f"{n}_[1-100000]|2026-02-01T00:00:00|Unknown|Unknown|Unknown|1||PENDING" for n in range(3000)))
         + SACCT.split(b"\n", 1)[1].replace(b"|a\n", b"\n"),
+    ),
+    "sacct-json: a job of 200 MB": (
+        "sacct-json", lambda: gzip_bomb(b'{"meta": {}, "jobs": [\n{"nodes": "', b"n,", 200 * MB)
+    ),
+    "sacct-json: deep": ("sacct-json", lambda: b'{"meta": {}, "jobs": [\n{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}"),
+    "sacct: 100,000 lines in a name": (
+        "sacct", lambda: SACCT_WITH_LINE_BREAKS.replace(b"#c", b"c\n" * 100_000)
     ),
     "pbs: ranges": ("pbs", lambda: EXAMPLES["pbs"].replace(b"h1/0*8+h2/0-3", b"0-199999" + b",0-199999" * 2999)),
     "swf: 10,000,000 nodes in the header": ("swf", lambda: _swf(3, 4, 10_000_000)),

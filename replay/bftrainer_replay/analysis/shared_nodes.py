@@ -53,10 +53,8 @@ class SharedNodes:
             for each in self.kinds
             if each.idle_h
         )
-        return (
-            f"{'; '.join(words)}. A pilot holds whole nodes only, so it can hold {held}. ({self.has}; "
-            f"{self.jobs_per_busy_node:.1f} jobs share a busy node.)"
-        )
+        whole = f" A pilot holds whole nodes only, so it can hold {held}." if held else ""
+        return f"{'; '.join(words)}.{whole} ({self.has}; {self.jobs_per_busy_node:.1f} jobs share a busy node.)"
 
     @property
     def has(self) -> str:

@@ -47,6 +47,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     """
     from bftrainer_replay.analysis.accounts import HEADINGS, READ, accounts_of
     from bftrainer_replay.analysis.characterize import characterize as measure
+    from bftrainer_replay.analysis.doubts import doubts_of
     from bftrainer_replay.analysis.gpu_hours import gpu_hours
     from bftrainer_replay.analysis.idle_causes import explained
     from bftrainer_replay.analysis.partitions import headings, partitions_of, words_of
@@ -61,7 +62,13 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         )
     shared = shared_nodes(window)
     gpus = None if window.gpus is None else gpu_hours(window)
-    facts = {"shared_nodes": shared and shared.as_dict(), **({} if gpus is None else {"gpus": gpus.as_dict()})}
+    doubts = doubts_of(window, found)
+    facts = {
+        "idle_share_range": [doubts.least, doubts.most],
+        "doubts": list(doubts.sentences()),
+        "shared_nodes": shared and shared.as_dict(),
+        **({} if gpus is None else {"gpus": gpus.as_dict()}),
+    }
     text = json.dumps({**_as_json(window, found), **facts}, indent=2)
     if out is not None:
         _write_all(out, window, text, _prometheus(window, found))
@@ -72,7 +79,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     if window.note:
         say(f"Note: {window.note}.")
     unit = "node" if gpus is None else "GPU"
-    _show(f"Idle {unit}s", ("", "count", "per hour"), _numbers(found, unit))
+    _show(f"Idle {unit}s", ("", "count", "per hour"), _numbers(found, unit), " ".join(doubts.sentences()))
     if gpus is not None:
         idle_h = gpus.idle_h or 1.0
         rows = [(name, f"{hours:,.0f}", f"{hours / idle_h:.1%}") for name, hours in gpus.rows()]

@@ -31,7 +31,7 @@ def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) ->
 
     \b
     Example:
-      sacct -a -X -P -S 2026-01-01 -E 2026-07-01 \\
+      sacct -a -D -X -P -S 2026-01-01 -E 2026-07-01 \\
         -o JobID,Cluster,User,Account,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,\\
       NNodes,NodeList,State,Partition,QOS,Reason,ReqTRES,AllocTRES,Constraints,Flags > sacct.txt
       bftrainer replay convert sacct.txt --timezone Europe/Zurich --out idle.csv.gz

@@ -30,7 +30,8 @@ OPTIONS = (
     click.option(
         "--columns", metavar="A,B,...",
         help="Column names, if sacct --parsable2 output has no header; or, for any table with a header, which of its columns "
-        "are read: start=BEGAN,end=FINISHED,nodes=COUNT or nodelist=NAMES, and submit, job, user, partition, limit ...",
+        "are read: start=BEGAN,end=FINISHED,nodes=COUNT or nodelist=NAMES, and submit, wait, run, cores, gpus, job, user, "
+        "account, qos, partition, limit, state. With submit, wait=SECONDS replaces start; run=SECONDS replaces end.",
     ),
     click.option(
         "--processors-per-node", type=int, metavar="P",

@@ -184,7 +184,9 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
         remark = "the queue is ignored because only some of the nodes are used"
         note(remark)
         remarks = (*remarks, remark)
-    window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
+    # Nodes that never ran a job of a job log are on neither side of its shares; those of an event log were never idle.
+    machine_nodes = choice.importing.machine_nodes if log.site.nodes is None else None
+    window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=machine_nodes)
     if choice.partition is not None:
         window = in_partition(window, choice.partition)
     zone = zone_of(choice.importing.timezone)

@@ -9,6 +9,15 @@ from typing import Any
 import numpy as np
 
 from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.count_only import (
+    bound_if_shared,
+    check_size,
+    check_unit,
+    node_hours,
+    node_hours_placed,
+    used_part,
+    warn_of_unplaced,
+)
 from bftrainer_replay.logs.dialect import Dialect
 from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
 from bftrainer_replay.logs.idle import NO_PERIODS, NodePeriods, idle_events, idle_periods, periods_of, without
@@ -16,7 +25,7 @@ from bftrainer_replay.logs.idle_gpus import log_in_gpus
 from bftrainer_replay.logs.job_needs import BEFORE_ELIGIBLE, Block, JobFact
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.logged_nodes import facts_of
-from bftrainer_replay.logs.model import NO_FACTS, EventLog, Queue, SiteFacts
+from bftrainer_replay.logs.model import NO_FACTS, EventLog, IdleBound, Queue, SiteFacts
 from bftrainer_replay.logs.node_events import read_events, read_reservations
 from bftrainer_replay.logs.node_info import with_node_info
 from bftrainer_replay.logs.plausible import with_ends, without_outliers
@@ -43,12 +52,18 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     _remark_on_times(source, table)
     table = with_ends(source, without_outliers(source, table))
     span = span_of(source, table)
+    used, busy_h = None, 0.0
     note, size = "", source.options.machine_nodes or source.machine_nodes
     if size is not None and not 1 <= size <= MOST_NODES:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
     if rows.without_ids:
         if len(table.members):
             raise InputFileError(source.name, f"names the nodes of some jobs, but not of {rows.without_ids:,} others")
+        check_unit(source)
+        used = used_part(source, table, span)
+        if size is None:
+            check_size(source, used)
+        busy_h = node_hours(table, span)
         table, size = _simulate(source, table, size)
         note = NOTE
     else:
@@ -65,7 +80,13 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         )
     service_h = max(size * sum_h(span) - lost.length_h.sum(), 1.0)
     if source.tally.skipped:
-        source.remarks.append(_on_skipped(source, idle.length_h.sum() / service_h))
+        source.remarks.append(_on_skipped(source, table, span, idle.length_h.sum() / service_h, service_h))
+    bounds: tuple[IdleBound, ...] = ()
+    if note:
+        idle_share = idle.length_h.sum() / service_h
+        shared = bound_if_shared(used, busy_h, service_h, idle_share)
+        bounds = () if shared is None else (shared,)
+        warn_of_unplaced(source, 1.0 - node_hours_placed(table, span) / max(busy_h, 1.0))
     silent = None if note else remark_on_silence(source, idle, table.names, service_h, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
     source.remarks += source.warnings
@@ -74,7 +95,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
             f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored (--debounce-s)"
         )
     name = f"{source.name} ({NOTE.partition(':')[0]})" if note else source.name
-    site = NO_FACTS if note else replace(_site(source, table, span, lost), silent=silent)
+    site = replace(NO_FACTS, bounds=bounds) if note else replace(_site(source, table, span, lost), silent=silent)
     site = replace(site, only_user=source.only_user) if source.only_user else site
     log = EventLog(
         events,
@@ -133,14 +154,23 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
     )  # fmt: skip
 
 
-def _on_skipped(source: Source, idle_share: float) -> str:
-    """What the skipped records may do to the idle share."""
+def _on_skipped(source: Source, table: JobTable, span: TrustedSpan, idle_share: float, service_h: float) -> str:
+    """What the skipped records may do to the idle share: bounds, since a few jobs may hold most of the node-time."""
     tally = source.tally
-    with_them = max(idle_share - (1 - idle_share) * tally.skipped / max(tally.used, 1), 0.0)
+    least = max(idle_share - _node_hours_of_largest(table, span, tally.skipped) / service_h, 0.0)
     return (
-        f"{tally.skipped:,} jobs were skipped ({tally.bad_share:.1%}): if they held as many node-hours as the others, "
-        f"{with_them:.1%} of the node-time is idle, not {idle_share:.1%}"
+        f"{tally.skipped:,} jobs were skipped ({tally.bad_share:.1%}); what they held counts as idle: {idle_share:.1%} of the "
+        f"node-time, or down to {least:.1%} if they were as large as the {tally.skipped:,} largest of the others"
     )
+
+
+def _node_hours_of_largest(table: JobTable, span: TrustedSpan, jobs: int) -> float:
+    """Node-hours inside the span of the jobs that hold most."""
+    largest = np.empty(0)
+    for start_s, end_s, nodes in table.runs():
+        held_h = (np.clip(end_s, span.start_s, span.end_s) - np.clip(start_s, span.start_s, span.end_s)) * nodes / 3600
+        largest = np.sort(np.concatenate((largest, held_h)))[-jobs:]
+    return float(largest.sum())
 
 
 def _unavailable(source: Source, table: JobTable, span: TrustedSpan, *, is_simulated: bool) -> NodePeriods:
@@ -210,9 +240,9 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
             raise UserError(f"--machine-nodes {size}: {source.path} names {seen:,} nodes")
         source.remarks.append(f"a cluster of {seen:,} nodes (named in the log; {size:,} according to {why})")
         return seen
-    unseen = f"; {size - seen:,} of them never ran a job and do not count as idle" if size > seen else ""
+    unseen = f"; {size - seen:,} of them never ran a job: shares are of the {seen:,} others" if size > seen else ""
     source.remarks.append(f"a cluster of {size:,} nodes ({why}){unseen}")
-    return size
+    return seen
 
 
 def _remark_on_times(source: Source, table: JobTable) -> None:

@@ -16,8 +16,11 @@ from datetime import datetime, timedelta, timezone, tzinfo
 
 from bftrainer.errors import UserError
 
-# What sacct, jobcomp and others print for no time; sacct 22.05 prints None for a job that never started.
-_NO_TIME = frozenset({"Unknown", "None", "N/A", "(null)", "", "0"})
+# What sacct, jobcomp and others print for no time; sacct 22.05 prints None for a job that never started. Tables are written by
+# pandas (NaT, nan, <NA>) and MySQL (NULL, \N).
+NO_TIME = frozenset(
+    {"Unknown", "None", "N/A", "(null)", "", "0", "NaT", "nan", "NaN", "<NA>", "NULL", "\\N", "null", "0.0"}
+)
 _EARLIEST_S, _LATEST_S = 0.0, 4102444800.0  # 1970 and 2100
 # The last four characters of an ISO time ("M:SS"); its first 15 are looked up.
 _TAILS = {f"{minute}:{second:02d}": 60 * minute + second for minute in range(10) for second in range(60)}
@@ -93,7 +96,7 @@ class LogClock:
         self.shifted += abs(off_s - 3600) <= 1 or abs(off_s - 1800) <= 1
 
     def _slow(self, text: str) -> float:
-        if text in _NO_TIME:
+        if text in NO_TIME:
             return math.nan
         if len(text) > 40:
             raise ValueError(f"{text[:20]!r}... is not a time")

@@ -17,7 +17,7 @@ PREFIX = "firstfit-"
 """Prefix of the names of simulated nodes, which stays with the log in every file made from it."""
 NOTE = (
     "nodes simulated by first-fit, since the log does not say which nodes a job had: how many nodes are idle is the log's "
-    "figure, how long a single node stays idle is an estimate"
+    "figure if jobs share no nodes, how long a single node stays idle is an estimate"
 )
 
 

@@ -69,7 +69,7 @@ class Tally:
                 return
         try:
             reason = job(*what, **more)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:  # the latter from deeply nested JSON
             self.bad(line, problem)
             return
         if reason is None:
@@ -80,6 +80,12 @@ class Tally:
     def ignore(self, reason: str) -> None:
         """Count a valid record that has no information on nodes or the queue."""
         self.ignored[reason] = self.ignored.get(reason, 0) + 1
+
+    def continued(self, line: str) -> None:
+        """Count a line that is the rest of the record before it; blank lines and comments count nowhere."""
+        if line and not line.startswith("#"):
+            self.read += 1
+            self.ignore("rest of a record with a line break")
 
     def bad(self, line: int, problem: object) -> None:
         """A record that cannot be read: raise, or with --skip-bad count it."""

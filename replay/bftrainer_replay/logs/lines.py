@@ -30,24 +30,30 @@ class Lines:
         self.cut = False
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
+        for number, line in self.pieces(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise InputFileError(f"{self.path}:{number}", f"is longer than {LONGEST_LINE:,} characters")
+            yield number, line.rstrip("\r\n")
+
+    def pieces(self, longest: int) -> Iterator[tuple[int, str]]:
+        """(line number, text): lines with their ends, cut into pieces of at most ``longest`` characters."""
         for path in self._paths:
             self.path = path
-            yield from self._lines()
+            yield from self._pieces(longest)
 
-    def _lines(self) -> Iterator[tuple[int, str]]:
-        number = 0
+    def _pieces(self, longest: int) -> Iterator[tuple[int, str]]:
+        number, is_new_line = 0, True
         with open_bytes(self.path, self._most) as raw:
             file = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
             while True:
                 try:
-                    line = file.readline(LONGEST_LINE + 1)
+                    line = file.readline(longest)
                 except (*DAMAGE, OSError) as error:
                     problem = f"is damaged or truncated after this line ({error}); expected a complete file"
                     raise InputFileError(f"{self.path}:{number}", problem) from error
                 if not line:
                     return
-                number += 1
-                if len(line) > LONGEST_LINE:
-                    raise InputFileError(f"{self.path}:{number}", f"is longer than {LONGEST_LINE:,} characters")
-                self.cut = not line.endswith("\n")
-                yield number, line.rstrip("\r\n")
+                number += is_new_line
+                is_new_line = line.endswith("\n")
+                self.cut = not is_new_line
+                yield number, line

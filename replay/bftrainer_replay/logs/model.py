@@ -93,11 +93,23 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class SilentNodes:
-    """Nodes that ran no job for 48 h or more and may have been down; the idle share with and without these periods."""
+    """Nodes that ran no job for 48 h or more and may have been down; the idle share with and without these periods.
+
+    ``renamed``: so many of them ran their last job before as many others ran their first.
+    """
 
     nodes: int
     idle_share: float
     idle_share_without: float
+    renamed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IdleBound:
+    """The idle share under another reading of the log, and the condition for it in words."""
+
+    idle_share: float
+    condition: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +119,7 @@ class SiteFacts:
     ``nodes`` are the partitions and devices of each node, ``use`` the cores and devices in use. From ``down_s[k]`` to
     ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would have been idle, but was out of service or reserved.
     ``silent`` is of the whole log, of whatever part of it a window is. ``only_user``: the user of all jobs of the log.
+    ``bounds``: idle shares under other readings of the whole log.
     """
 
     nodes: LoggedNodes | None = None
@@ -116,6 +129,7 @@ class SiteFacts:
     down_until_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     silent: SilentNodes | None = None
     only_user: str = ""
+    bounds: tuple[IdleBound, ...] = ()
 
     def down_h(self, start_s: float, end_s: float) -> NDArray[np.float64]:
         """Hours of each period inside a window."""

@@ -18,6 +18,8 @@ from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.clock import LogClock
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.lines import Lines
+from bftrainer_replay.logs.slurm_columns import Layout
+from bftrainer_replay.logs.slurm_lines import RecordLines
 from bftrainer_replay.logs.source import Source
 
 EVENTS_COMMAND = "sacctmgr -P show event start=2026-01-01 end=2026-07-01"
@@ -29,6 +31,7 @@ _NAMES = {"nodename": "nodes", "nodenames": "nodes", "nodes": "nodes", "nodelist
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _NO_NODES = frozenset({"", "(null)", "ALL"})
 _LONGEST_LINE = 1_000_000
+_TEXT_COLUMNS = ("reason", "comment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,38 @@ def _lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
+def _rows(source: Source, path: Path) -> Iterator[tuple[int, str]]:
+    """Headers and rows, with the lines of a reason that has line breaks joined."""
+    rows: RecordLines | None = None
+    for number, line in Lines(path, source.options.max_bytes):
+        if len(line) > _LONGEST_LINE:
+            raise InputFileError(f"{path}:{number}", f"is longer than {_LONGEST_LINE:,} characters")
+        is_inside = rows is not None and rows.is_unfinished
+        if not is_inside and (not line.strip() or line.startswith("#")):
+            continue
+        names = tuple(name.strip().lower() for name in line.split("|"))
+        if not is_inside and _is_header(names):
+            rows = RecordLines(Layout(names), _TEXT_COLUMNS)
+            yield number, line
+        elif rows is None:
+            yield number, line
+        elif (record := rows.record(path, number, line)) is not None:
+            yield record
+    if rows is not None and (record := rows.rest()) is not None:
+        yield record
+
+
+def _is_header(names: Sequence[str]) -> bool:
+    return {"nodes", "start", "end"} <= {_NAMES[name] for name in names if name in _NAMES}
+
+
 def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
     """Fields between bars, under a header that names them."""
     at: dict[str, int] = {}
-    for number, line in _lines(source, path):
+    for number, line in _rows(source, path):
         fields = [field.strip() for field in line.split("|")]
         names = {_NAMES[name.lower()]: place for place, name in enumerate(fields) if name.lower() in _NAMES}
-        if {"nodes", "start", "end"} <= names.keys():
+        if _is_header([field.lower() for field in fields]):
             at = names
             continue
         if not at:

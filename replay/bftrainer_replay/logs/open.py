@@ -15,6 +15,7 @@ from bftrainer_replay.logs import (
     pbs,
     slurm_columns,
     slurm_jobcomp,
+    slurm_json,
     slurm_sacct,
     swf,
 )
@@ -40,6 +41,7 @@ class LogFormat:
 
 FORMATS = (
     LogFormat("sacct", slurm_sacct.NAME, slurm_columns.recognizes, slurm_sacct.read, dialect.SACCT),
+    LogFormat("sacct-json", slurm_json.NAME, slurm_json.recognizes, slurm_json.read, dialect.SACCT),
     LogFormat("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognizes, slurm_jobcomp.read, dialect.JOBCOMP),
     LogFormat("lsb.acct", lsf_acct.NAME, lsf_acct.recognizes, lsf_acct.read, dialect.LSF),
     LogFormat("bhist", lsf_text.NAME, lsf_text.recognizes, lsf_text.read, dialect.LSF),
@@ -115,8 +117,10 @@ def _format_of(path: Path) -> str:
         raise InputFileError(str(path), f"is UTF-16 text, expected UTF-8; convert it: iconv -f utf-16 -t utf-8 {path}")
     if data[:4] == b"\x28\xb5\x2f\xfd":
         raise InputFileError(str(path), f"is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d {path}")
-    if head.lstrip().startswith("{"):
-        raise InputFileError(str(path), "is JSON, expected text; for Slurm, run the sacct command of docs/site-logs.md")
+    if head.lstrip().startswith("{") and not slurm_json.recognizes(head):
+        raise InputFileError(
+            str(path), "is JSON without a list of jobs; for Slurm, run the sacct command of docs/site-logs.md"
+        )
     if "\0" in head:
         raise InputFileError(str(path), f"unrecognized log format: not UTF-8 text ({', '.join(FORMAT_NAMES)})")
     if head.startswith((",".join(COLUMNS), " ".join(UNIT_GPU))):

@@ -2,7 +2,8 @@
 
 E ends a run, S starts one (and has no E where the job is still running), R ends one for a rerun. Nodes are in ``exec_vnode``
 (PBS on Cray, where exec_host is a service node) or ``exec_host``: ``n1/0*8+n2/0*8``, ``n1/7+n1/6``, ``n1/0-3,5``, Mira's
-blocks, Cobalt's ranges ``0-3,7``. Times are epochs, except that an R record uses the line's own local time.
+blocks, Cobalt's ranges ``0-3,7``. Times are epochs, except that an R record uses the line's own local time. PBS Pro and OpenPBS
+write records of a whole array (``4[]``) beside those of its jobs (``4[1]``).
 
 What a job held is in exec_host; ``Resource_List.nodect`` is its request, or counts chunks, ppn or blocks. Where exec_host is
 a plain number of another meaning (``exec_host=10`` with 2,048 nodes, as in a log of CEA Curie), only the request is left.
@@ -26,6 +27,8 @@ from bftrainer_replay.logs.torus import MIRA_SHAPE, all_nodes, is_block, nodes_o
 NAME = "PBS/Torque/Cobalt accounting"
 _LINE = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d);([A-Za-z]+);([^;]*);(.*)", re.DOTALL)
 _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
+_ARRAY_PARENT = re.compile(r"\d+\[\](?:\.|$)")
+"""The id of a whole array, which holds no node itself; its jobs are ``4[1]``."""
 _VNODE = re.compile(r"\[\d+\]$")  # the part of a host that a vnode is: node[0], node[1]
 
 
@@ -101,6 +104,8 @@ class _PbsReader:
             return f"{kind} records" if len(kind) < 4 else "records of other kinds"
         if not job:
             raise BadLineError("has no job id")
+        if _ARRAY_PARENT.match(job):
+            return "of whole arrays, which hold no node"
         if kind == "R" and "start=" not in message:
             run = running.pop(job, None)
             if run is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bftrainer_replay.logs.idle import NodePeriods, length_of
 from bftrainer_replay.logs.model import SilentNodes
@@ -13,6 +14,9 @@ from bftrainer_replay.logs.span import TrustedSpan
 LEAST_H = 48.0
 _PART_OF_LOG = 0.25
 _NAMED = 3
+_LEAST_RENAMED = 2
+_ALIKE = 0.8
+"""Part of the nodes that went out of use which has to come into use under other names."""
 
 
 def remark_on_silence(
@@ -26,7 +30,10 @@ def remark_on_silence(
         return None
     nodes = np.unique(idle.nodes[long])
     to_end = np.unique(idle.nodes[long & (idle.until == length)])
-    before, after = float(hours.sum() / service_h), float(hours[~long].sum() / service_h)
+    # Nodes out of service are on neither side of a share.
+    long_h = float(hours[long].sum())
+    before = float(hours.sum() / service_h)
+    after = float(hours[~long].sum() / max(service_h - long_h, 1.0))
     first = ", ".join(names[node] for node in nodes[:_NAMED].tolist())
     output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
     known = "" if source.options.node_events else f" (--node-events FILE{output} tells)"
@@ -35,7 +42,24 @@ def remark_on_silence(
         f"({first}{', ...' if len(nodes) > _NAMED else ''}; {len(to_end):,} of them to its end): they may have been down or "
         f"removed{known}; without these periods {after:.1%} of the node-time is idle, not {before:.1%}"
     )
-    return SilentNodes(len(nodes), before, after)
+    renamed = _renamed(idle, long, length)
+    if renamed:
+        source.warnings.append(
+            f"{renamed:,} nodes ran their last job before as many others ran their first, so they may have been renamed: then "
+            f"{after:.1%} of the node-time is idle, not {before:.1%}"
+        )
+    return SilentNodes(len(nodes), before, after, renamed)
+
+
+def _renamed(idle: NodePeriods, long: NDArray[np.bool_], length: int) -> int:
+    """The number of nodes that went out of use at about the time at which as many others came into use; 0 if none did."""
+    gone_at = idle.since[long & (idle.until == length) & (idle.since > 0)]
+    new_at = idle.until[long & (idle.since == 0) & (idle.until < length)]
+    fewer, more = sorted((len(gone_at), len(new_at)))
+    if fewer < _LEAST_RENAMED or fewer < _ALIKE * more:
+        return 0
+    apart = float(np.median(new_at) - np.median(gone_at)) / 3_600_000
+    return fewer if abs(apart) <= LEAST_H else 0
 
 
 def sum_h(span: TrustedSpan) -> float:

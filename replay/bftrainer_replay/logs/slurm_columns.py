@@ -17,7 +17,7 @@ SACCT_COLUMNS = (
     "JobID,Cluster,User,Account,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NodeList,State,Partition,QOS,Reason,"
     "ReqTRES,AllocTRES,Constraints,Flags"
 )
-SACCT_COMMAND = f"sacct -a -X -P -S 2026-01-01 -E 2026-07-01 -o {SACCT_COLUMNS}"
+SACCT_COMMAND = f"sacct -a -D -X -P -S 2026-01-01 -E 2026-07-01 -o {SACCT_COLUMNS}"
 NEEDED = ("start", "end")
 # The columns that XDMoD's resource manager shredder requests, without a header, and those of its versions before 2019.
 _XDMOD = [
@@ -32,6 +32,7 @@ _RULE = re.compile(r"\s*-{2,}(?:\s+-{2,}){2,}\s*$")
 _OURS = {
     "start": "start", "end": "end", "nodes": "nnodes", "nodelist": "nodelist", "submit": "submit", "job": "jobid",
     "user": "user", "account": "account", "qos": "qos", "partition": "partition", "limit": "timelimit", "state": "state",
+    "wait": "wait", "run": "run", "cores": "cores", "gpus": "gpus",
 }  # fmt: skip
 """Names in ``--columns NAME=COLUMN``, and what they are in sacct."""
 _DELIMITERS = "|,;\t"
@@ -155,9 +156,12 @@ def check(source: Source, layout: Layout) -> None:
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"{source.path}: duplicate column {twice[0]}")
     if "=" in (source.options.columns or ""):
-        if not set(NEEDED) <= set(names) or not {"nodelist", "nnodes"} & set(names):
+        has_start = "start" in names or {"submit", "wait"} <= set(names)
+        has_end = "end" in names or "run" in names
+        if not has_start or not has_end or not {"nodelist", "nnodes"} & set(names):
             raise UserError(
-                f"{source.path}: --columns lacks start, end, or one of nodes (a number) and nodelist (names)"
+                f"{source.path}: --columns lacks start (or submit and wait), end (or run), or one of nodes (a number) and "
+                "nodelist (names)"
             )
         return
     missing = [name for name in (*NEEDED, "submit") if name not in names]

@@ -1,13 +1,16 @@
 """Slurm's ``jobcomp/filetxt``: a line of KEY=VALUE per finished job, times local. Checked with Slurm 22.05.
 
-Job names may hold blanks and equals signs, so keys are searched from the right.
+Job names may hold blanks and equals signs, so keys are searched from the right. They may also hold line breaks: a line that
+begins no record, or follows one that lacks its last keys, belongs to the record before.
 """
 
 from __future__ import annotations
 
 import math
+import re
 
 from bftrainer.config.host_lists import expand
+from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.jobs import BadLineError
@@ -17,6 +20,12 @@ from bftrainer_replay.logs.source import Source
 
 NAME = "Slurm jobcomp/filetxt"
 _NO_NODES = frozenset({"", "(null)", "None", "None assigned"})
+_BEGIN = "JobId="
+_LAST_KEY = " SubmitTime="
+"""Of the keys behind the working directory, which may have line breaks as well."""
+_END_OF_VALUE = re.compile(r"[ \n]")
+_MOST_LINES = 1_000
+_MOST_CHARACTERS = 1024 * 1024
 
 
 def recognizes(head: str) -> bool:
@@ -27,11 +36,63 @@ def recognizes(head: str) -> bool:
 
 def read(source: Source) -> None:
     """Adds all lines."""
-    tally = source.tally
+    records = _Records(source)
     for number, line in source.lines:
+        records.take(number, line)
+    records.finish()
+
+
+class _Records:
+    """Joins the lines of a job, whose name may have line breaks.
+
+    A name that holds a whole record leaves its own record without the last keys, and a line with these keys that begins no
+    record: such a log is refused.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._number, self._lines, self._characters = 0, list[str](), 0
+        self._has_cut_record = False
+
+    def take(self, number: int, line: str) -> None:
+        """Add a line: a record, or a part of one."""
+        if self._lines and self._continues(line):
+            self._characters += len(line)
+            self._lines.append(line)
+            self._source.tally.continued(line)
+            return
         if not line or line.startswith("#"):
-            continue
-        tally.take(number, line, _job, source, line)
+            return
+        self.finish()
+        if self._has_cut_record and not line.startswith(_BEGIN) and _has_keys(line):
+            raise InputFileError(
+                f"{self._source.lines.path}:{number}",
+                "is the end of a record, but what precedes it is a whole one: a job's name with line breaks looks like a job; "
+                "delete the lines of this job, or use sacct",
+            )
+        self._number, self._lines, self._characters = number, [line], len(line)
+
+    def finish(self) -> None:
+        """Add the record that is complete."""
+        text = "\n".join(self._lines)
+        if self._lines:
+            self._has_cut_record |= text.startswith(_BEGIN) and not _has_keys(text)
+            self._source.tally.take(self._number, text, _job, self._source, text)
+        self._lines = []
+
+    def _continues(self, line: str) -> bool:
+        if line.startswith(_BEGIN) or not self._lines[0].startswith(_BEGIN):
+            return False
+        if len(self._lines) >= _MOST_LINES or self._characters > _MOST_CHARACTERS:
+            return False
+        text = "\n".join(self._lines)
+        if not _has_keys(text):
+            return True
+        return _LAST_KEY not in text and _LAST_KEY in line and not _has_keys(line)
+
+
+def _has_keys(text: str) -> bool:
+    return all(f" {key}=" in text for key in ("JobState", "StartTime", "EndTime", "NodeCnt"))
 
 
 def _value(line: str, key: str, default: str | None = None) -> str:
@@ -41,8 +102,8 @@ def _value(line: str, key: str, default: str | None = None) -> str:
             raise BadLineError(f"has no {key}=")
         return default
     start += len(key) + 2
-    end = line.find(" ", start)
-    return line[start:] if end < 0 else line[start:end]
+    end = _END_OF_VALUE.search(line, start)
+    return line[start:] if end is None else line[start : end.start()]
 
 
 def _job(source: Source, line: str) -> str | None:

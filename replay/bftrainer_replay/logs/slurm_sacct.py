@@ -8,6 +8,7 @@ and the tasks of an array (``123_4``) are separate jobs; ``123_[5-9]`` stands fo
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +17,22 @@ from operator import itemgetter
 from bftrainer.config.host_lists import expand
 from bftrainer.errors import UserError
 from bftrainer_replay.logs import slurm_columns
+from bftrainer_replay.logs.clock import NO_TIME
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.job_needs import Block, JobFact
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_columns import Layout
+from bftrainer_replay.logs.slurm_lines import FREE_TEXT, RecordLines
 from bftrainer_replay.logs.slurm_needs import elapsed_s, limit_s, needs_of, use_of
+from bftrainer_replay.logs.slurm_runs import JobRuns
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_running, never_started
 from bftrainer_replay.logs.source import Source
 
 NAME = "sacct --parsable2"
-_FREE_TEXT = ("jobname", "comment", "admincomment", "systemcomment", "workdir", "submitline", "extra")
 _NO_NODES = frozenset({"", "None assigned", "(null)", "None", "Unknown"})
+_DECIMAL = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,2})?")
+_LONGEST_S = 10 * 365 * 86400.0
 _MOST_KNOWN = 100_000
 """Entries of each look-up table, which is emptied at this size."""
 _LONGEST = 500
@@ -36,30 +41,80 @@ _LONGEST = 500
 
 def read(source: Source) -> None:
     """Adds all lines."""
-    columns: _Columns | None = None
-    asked = source.options.columns
-    if asked is not None and "=" not in asked:
-        columns = _Columns(source, slurm_columns.given(asked))
-    tally, head = source.tally, ""
+    reader = _Reader(source)
     for number, line in source.lines:
-        if not line or line.startswith("#"):
-            continue
-        if columns is None:
-            layout = (slurm_columns.renamed if asked else slurm_columns.layout_of)(source, number, line)
-            columns = _Columns(source, layout)
-            if layout.is_header:
-                head = line
-                continue
-        if line[:5].lower() == head[:5].lower() and (line == head or (asked is None and slurm_columns.header(line))):
-            tally.read += 1  # months that were written one after another
-            tally.ignore("repeated headers")
-            if line != head:
-                columns.finish()
-                columns, head = _Columns(source, slurm_columns.layout_of(source, number, line)), line
-            continue
-        tally.take(number, line, columns.job, line)
-    if columns is not None:
-        columns.finish()
+        reader.take(number, line)
+    reader.finish()
+
+
+class _Reader:
+    """Reads lines under the header that precedes them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._columns: _Columns | None = None
+        self._lines: RecordLines | None = None
+        self._header = ""
+        self._named_columns = source.options.columns
+        self._runs = JobRuns()
+        if self._named_columns is not None and "=" not in self._named_columns:
+            self._begin(slurm_columns.given(self._named_columns))
+
+    def take(self, number: int, line: str) -> None:
+        """Add a line: a header, a record, a part of one."""
+        lines = self._lines
+        if lines is None or not lines.is_unfinished:
+            if not line or line.startswith("#"):
+                return
+            if lines is None:
+                layout_of = slurm_columns.renamed if self._named_columns else slurm_columns.layout_of
+                layout = layout_of(self._source, number, line)
+                lines = self._begin(layout)
+                if layout.is_header:
+                    self._header = line
+                    return
+            if self._is_header(line):
+                self._repeated_header(number, line)
+                return
+        joined = lines.joined
+        record = lines.record(self._source.lines.path, number, line)
+        if lines.joined > joined:
+            self._source.tally.continued(line)
+        if record is not None:
+            self._take_record(*record)
+
+    def finish(self) -> None:
+        """Add what is left, and remarks."""
+        if self._lines is not None and (record := self._lines.rest()) is not None:
+            self._take_record(*record)
+        if self._columns is not None:
+            self._columns.finish()
+        if self._source.dialect.slurm:
+            self._runs.remark(self._source)
+
+    def _take_record(self, number: int, text: str) -> None:
+        assert self._columns is not None  # a record has columns
+        self._source.tally.take(number, text, self._columns.job, text)
+
+    def _begin(self, layout: Layout) -> RecordLines:
+        self._columns = _Columns(self._source, layout, self._runs)
+        self._lines = RecordLines(layout)
+        return self._lines
+
+    def _is_header(self, line: str) -> bool:
+        if line[:5].lower() != self._header[:5].lower():
+            return False
+        return line == self._header or (self._named_columns is None and slurm_columns.header(line) is not None)
+
+    def _repeated_header(self, number: int, line: str) -> None:
+        """Months that were written one after another."""
+        self._source.tally.read += 1
+        self._source.tally.ignore("repeated headers")
+        if line != self._header:
+            if self._columns is not None:
+                self._columns.finish()
+            self._begin(slurm_columns.layout_of(self._source, number, line))
+            self._header = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +122,7 @@ class _Shared:
     """What fields that many jobs have alike say of them."""
 
     asked: int
-    is_running: bool
-    never_started: bool
+    state: str
     limit_s: float
     needs: int
     use: int
@@ -78,15 +132,17 @@ class _Shared:
 class _Columns:
     """The positions of the columns. ``job`` is called a million times, so it does little."""
 
-    def __init__(self, source: Source, layout: Layout) -> None:
+    def __init__(self, source: Source, layout: Layout, runs: JobRuns) -> None:
         slurm_columns.check(source, layout)
         self._source, self._layout = source, layout
+        self._runs = runs
         names = list(layout.names)
         self._trailing = names[-1] == ""  # --parsable ends each line with a bar
         names = names[:-1] if self._trailing else names
         self._rows, self._clock = source.rows, source.clock
         self._count = len(names)
-        free = [names.index(name) for name in _FREE_TEXT if name in names]
+        free = [names.index(name) for name in FREE_TEXT if name in names]
+        self._free_names = [names[place] for place in sorted(free)]
         self._free = free[0] if len(free) == 1 else None
 
         def place(*either: str) -> int:
@@ -102,11 +158,21 @@ class _Columns:
         self._elapsed, self._elapsed_is_raw = place("elapsedraw", "elapsed"), "elapsedraw" in names
         places = {fact: place(name.lower()) for fact, name in SACCT.places.items()}
         places[JobFact.TIME_LIMIT] = place("timelimitraw", "timelimit")
+        self._wait, self._run = place("wait"), place("run")
+        self._cores, self._gpus = place("cores", "alloccpus", "ncpus"), place("gpus")
+        self._counts_cores = self._count > min(self._cores, self._gpus) and "alloctres" not in names
+        if self._counts_cores:  # as in AllocTRES, which is added to the fields
+            places[JobFact.USE] = self._count + 1
+            source.facts.add(JobFact.USE)
+        if self._counts_cores and "reqtres" not in names:
+            places[JobFact.RESOURCES] = self._count + 1
+            source.facts.add(JobFact.RESOURCES)
         source.facts |= {fact for fact, where in places.items() if where < self._count}
         self._flags = place("flags")
         self._cluster, self._user = place("cluster"), place("user")
         if not self._has_id:
             source.tally.seen = None
+        self._number = None if "jobid" in names else ""  # the tasks of an array get their raw ids as they start
         if source.options.cluster is not None and self._cluster == self._count:
             raise UserError(f"{source.path}: --cluster needs the column Cluster; run sacct with it")
         nodes, self._qos = place("nnodes", "allocnodes"), place("qos")
@@ -125,6 +191,8 @@ class _Columns:
         if len(fields) != self._count:
             fields = self._rejoined(fields)
         fields.append("")
+        if self._counts_cores:
+            fields.append(_tres(fields[self._cores], fields[self._gpus]))
         job_id = fields[self._id]
         if "." in job_id:
             return "steps"
@@ -134,17 +202,24 @@ class _Columns:
         elapsed = self._ran_s(fields[self._elapsed])
         times = (fields[self._submit], fields[self._eligible], fields[self._start], fields[self._end])
         submit_s, eligible_s, start_s, end_s = self._clock.in_order(times, elapsed)
+        if self._wait < self._count:
+            start_s = submit_s + _seconds(fields[self._wait], "wait")
+            eligible_s = submit_s
+        if self._run < self._count:
+            end_s = start_s + _seconds(fields[self._run], "run")
         shared = self._known_shared.get(texts := self._shared(fields)) or self._read_shared(texts)
-        if shared.is_running:
+        if is_running(shared.state, end_s):
             end_s = math.inf
             self._rows.runs_at(start_s, elapsed)
-        elif shared.never_started:
+        elif never_started(shared.state):
             start_s, end_s = math.nan, math.inf
         if self._has_id and self._rows.settles(job_id, start_s, end_s):
             return "that were running in an earlier record"
         ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
         if ran and elapsed is not None:
             self._clock.compare(start_s, end_s, elapsed)
+        if self._has_id:
+            start_s = self._runs.add(job_id, shared.state, submit_s, start_s, end_s, self._number)
         nodes = self._ids(fields[self._list], ran) if self._has_list else None
         asked = len(nodes or ()) if self._counts_names else shared.asked
         if nodes is not None and ran and len(nodes) != asked:
@@ -177,7 +252,7 @@ class _Columns:
         state = check_state(state) if self._has_state else ""
         needs = needs_of(partition, constraint, reason, tres, asked, *payer)
         found = _Shared(
-            asked, is_running(state), never_started(state), limit_s(limit),
+            asked, state, limit_s(limit),
             self._rows.needs(needs), self._rows.use(use_of(use, asked)), needs.block is Block.LIMIT,
         )  # fmt: skip
         if len(self._known_shared) >= _MOST_KNOWN:
@@ -188,6 +263,12 @@ class _Columns:
 
     def finish(self) -> None:
         """Remarks on what was counted."""
+        if self._free_names:
+            columns = " and ".join(self._free_names)
+            self._source.remarks.append(
+                f"column {columns} has text of users, which can look like other jobs where it holds line breaks; "
+                "without it, no user can write into the log"
+            )
         if self._started:
             self._source.remarks.append(
                 f"{self._backfilled / self._started:.0%} of the jobs that ran were started by backfill (column Flags)"
@@ -236,6 +317,24 @@ class _Columns:
         if len(text) < 64:
             self._known[text] = nodes
         return nodes
+
+
+def _seconds(text: str, column: str) -> float:
+    """A duration in seconds or as ``[days-][hours:]minutes:seconds``; NaN where there is none."""
+    if text.strip() in NO_TIME:
+        return 0.0 if text.strip() in ("0", "0.0") else math.nan
+    seconds = elapsed_s(text.strip())
+    if math.isnan(seconds) and len(text) < 32 and _DECIMAL.fullmatch(text.strip()):
+        seconds = float(text)
+    if not 0 <= seconds < _LONGEST_S:
+        raise BadLineError(f"{column} is {text[:40]!r}, expected seconds, or hours:minutes:seconds")
+    return seconds
+
+
+def _tres(cores: str, gpus: str) -> str:
+    """Numbers of cores and GPUs of a job, as sacct writes them in AllocTRES."""
+    pairs = (("cpu", cores), ("gres/gpu", gpus))
+    return ",".join(f"{name}={count_of(text.strip(), name)}" for name, text in pairs if text.strip() not in NO_TIME)
 
 
 def _tasks(job_id: str) -> int:

@@ -17,16 +17,46 @@ _ENDED, _RUNNING, _WAITING = (frozenset(words.split()) for words in (_ENDED_WORD
 _KNOWN = _ENDED | _RUNNING | _WAITING | {"REQUEUED"}
 
 
+_NUMBERED = (
+    "PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+    "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
+)  # fmt: skip
+_FLAGS = {0x400: "REQUEUED", 0x2000: "RESIZING"}
+"""slurm.h: the state is in the lowest 8 bits; sacct prints these flags in its place."""
+
+
+def _of_number(text: str) -> str:
+    """The state that is a number in the tables of slurmdbd; the number itself if it is unknown."""
+    number = int(text)
+    for flag, state in _FLAGS.items():
+        if number & flag:
+            return state
+    place = number & 0xFF
+    return _NUMBERED[place] if place < len(_NUMBERED) else text
+
+
 def check_state(text: str) -> str:
     """The state without what follows it (``CANCELLED by 1000``); raises :class:`BadLineError` for an unknown state."""
+    if text.isdecimal() and len(text) < 10:
+        text = _of_number(text)
     state = text if text in _KNOWN else text.partition(" ")[0]
     if state not in _KNOWN:
         raise BadLineError(f"job state {text[:40]!r} is unknown")
     return state
 
 
-def is_running(state: str) -> bool:
-    """The job still holds its nodes, even if the record has an end."""
+RESIZING = "RESIZING"
+RERUN = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL"})
+"""States of a run after which Slurm may start its job again."""
+
+
+def is_running(state: str, end_s: float) -> bool:
+    """Whether the job still holds its nodes, even if the record has an end.
+
+    RESIZING is also the state of the record that Slurm closes when it changes the nodes of a job: that one has ended.
+    """
+    if state == RESIZING and not math.isnan(end_s):
+        return False
     return state in _RUNNING
 
 

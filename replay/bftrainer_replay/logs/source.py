@@ -17,7 +17,7 @@ from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
 
 FORMAT_NAMES = (
-    "events", "sacct", "jobcomp", "lsb.acct", "bhist", "pbs", "alcf", "swf",
+    "events", "sacct", "sacct-json", "jobcomp", "lsb.acct", "bhist", "pbs", "alcf", "swf",
 )  # fmt: skip
 """The values of ``--format``; :mod:`bftrainer_replay.logs.open` has a reader for each."""
 KEEP = "keep"
@@ -62,7 +62,9 @@ class ImportOptions:
 class Source:
     """The argument of an importer, which reads ``lines``, fills ``rows`` and counts records in ``tally``.
 
-    ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where it does. ``remarks``:
+    ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where it does.
+    ``cores_per_node``: as the log states it (0: it does not); ``counts_processors``: sizes are in processors, and how
+    many a node has is a guess. ``remarks``:
     notes for the user, such as guesses. ``facts``: the columns that the log has for each job besides times, size and nodes.
     ``dialect``: the format's names for them. ``clusters`` and ``users``: of the jobs, where the log has them. ``warnings``:
     remarks that go with every result.
@@ -77,6 +79,8 @@ class Source:
     rows: JobRows = field(init=False)
     machine_nodes: int | None = None
     machine_why: str = ""
+    cores_per_node: float = 0.0
+    counts_processors: bool = False
     remarks: list[str] = field(init=False, default_factory=list)
     facts: set[JobFact] = field(init=False, default_factory=set)
     clusters: Counter[str] = field(init=False, default_factory=Counter)

@@ -19,6 +19,11 @@ from bftrainer_replay.logs.source import Source
 NAME = "Standard Workload Format"
 _ROW = re.compile(r"\s*-?\d+(?:\s+-?\d+(?:\.\d+)?){17}(?:\s|$)")
 _HEADER = re.compile(r";\s*(UnixStartTime|MaxNodes|MaxProcs|Version|Note|Removed)\s*:\s*(.*)", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"[+-]?\d{1,3}(?:[,'_]\d{3})+(?![\d.])|[+-]?\d{1,15}(?:\.\d{1,9})?(?:[eE][+]?\d{1,2})?(?=[\s.,;:()/]|$)"
+)
+_NOT_KNOWN = ("unknown", "n/a", "none", "not known", "?")
+_MOST_NUMBER = 10**12
 _LONGEST_RUN_S = 10 * 365 * 86400
 
 
@@ -53,10 +58,20 @@ def _header_line(source: Source, header: dict[str, int], number: int, line: str)
     if "cleaned version" in value.lower():
         source.remarks.append("this is a cleaned log: real jobs were removed, so some nodes that appear idle were busy")
     if key in ("unixstarttime", "maxnodes", "maxprocs"):
-        text = value.split()[0].rstrip(".,;") if value else ""
-        if not text.isdecimal() or len(text) > 12:
-            raise InputFileError(f"{source.path}:{number}", f"{found[1]} is {value[:40]!r}, expected a number")
-        header[key] = int(text)
+        header[key] = _header_number(f"{source.path}:{number}", found[1], value)
+
+
+def _header_number(where: str, name: str, value: str) -> int:
+    """The whole number that a value begins with: ``1,152``, ``128 (4 of them for logins)``, ``1.0e3``, ``-1`` for not known."""
+    found = _NUMBER.match(value)
+    if not value or value.casefold().startswith(_NOT_KNOWN):
+        return 0
+    if found is None:
+        raise InputFileError(where, f"{name} is {value[:40]!r}, expected a number")
+    number = float(found[0].replace(",", "").replace("'", "").replace("_", ""))
+    if number != int(number) or not -1 <= number < _MOST_NUMBER:
+        raise InputFileError(where, f"{name} is {value[:40]!r}, expected a whole number")
+    return max(int(number), 0)
 
 
 class _Rows:
@@ -69,6 +84,9 @@ class _Rows:
         if nodes or processors:
             source.machine_nodes = nodes or -(-processors // self._per_node)
             source.machine_why = "the header's MaxNodes" if nodes else "the header's MaxProcs"
+        if given or (nodes and processors):
+            source.cores_per_node = float(self._per_node)
+        source.counts_processors = not source.cores_per_node
         how = "--processors-per-node" if given else "MaxProcs / MaxNodes" if nodes and processors else "guessed"
         source.remarks.append(f"{self._per_node} processors per node ({how})")
         self._known: dict[tuple[str, float, str], tuple[int, int]] = {}
@@ -100,8 +118,9 @@ class _Rows:
             self._source.facts.add(JobFact.TIME_LIMIT)
         group = "" if fields[12] == "-1" else f"group {fields[12]:.40}"
         needs, use = self._known_needs(fields, processors / asked, group) if nodes else (0, 0)
-        if group and not nodes:
-            needs = self._source.rows.needs(JobNeeds(account=group))
+        if not nodes:
+            rows = self._source.rows
+            needs, use = rows.needs(JobNeeds(account=group)), rows.use(JobUse(processors / asked))
         # A job with no run time was canceled while it waited, or ended at once: it uses no node-time.
         end_s, limit_s = start_s + max(run, 0.0), limit_s if limit_s > 0 else math.nan
         self._source.rows.add(submit_s, submit_s, start_s, end_s, asked, nodes, limit_s, needs, use)

@@ -2,18 +2,25 @@
 
 A block ``MIR-abcde-fghij[-bits]-size`` is a box between two corners, with a hex digit per dimension, in a torus of
 8 x 12 x 16 x 16 x 2 nodes. In a dimension where the second corner is the lower one, the box wraps around.
+A block that is wired past midplanes, such as ``MIR-00000-7BFF1-0100-32768``, has a bit for each of the first
+four dimensions: where it is 1, the block has the midplanes at both corners, and only the wires of those
+between them.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 import re
 
 from bftrainer_replay.logs.jobs import BadLineError
 
 MIRA_SHAPE = (8, 12, 16, 16, 2)
-_BLOCK = re.compile(r"MIR-([0-9A-F]{5})-([0-9A-F]{5})(?:-[0-9A-F]{1,5})?-(\d{1,5})")
+_BLOCK = re.compile(r"MIR-([0-9A-F]{5})-([0-9A-F]{5})(?:-([0-9A-F]{1,5}))?-(\d{1,5})")
+_MIDPLANE = 4
+"""Nodes of a midplane in each of the first four dimensions."""
+_WIRES = re.compile(r"[01]{4}")
 
 
 def is_block(text: str) -> bool:
@@ -32,10 +39,17 @@ def nodes_of_block(text: str) -> list[str]:
         if first >= size or last >= size:
             raise BadLineError(f"{text[:60]!r} is outside the torus {'x'.join(map(str, MIRA_SHAPE))}")
         axes.append(["0123456789ABCDEF"[(first + step) % size] for step in range((last - first) % size + 1)])
-    nodes = ["MIR-" + "".join(digits) for digits in itertools.product(*axes)]
-    if len(nodes) != int(found[3]):
-        raise BadLineError(f"block {text[:60]} is a box of {len(nodes)} nodes, not {found[3]}")
-    return nodes
+    nodes, wires = int(found[4]), found[3] or ""
+    if math.prod(map(len, axes)) != nodes and _WIRES.fullmatch(wires):
+        axes = [_at_corners(axis) if bit == "1" else axis for axis, bit in zip(axes, f"{wires}0", strict=True)]
+    if math.prod(map(len, axes)) != nodes:
+        raise BadLineError(f"block {text[:60]} is a box of {math.prod(map(len, axes))} nodes, not {nodes}")
+    return ["MIR-" + "".join(digits) for digits in itertools.product(*axes)]
+
+
+def _at_corners(axis: list[str]) -> list[str]:
+    """The first and the last midplane of a dimension."""
+    return axis if len(axis) <= 2 * _MIDPLANE else [*axis[:_MIDPLANE], *axis[-_MIDPLANE:]]
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.doubts import IdleDoubts
 from bftrainer_replay.analysis.plain_jobs import PlainJobs
 from bftrainer_replay.report.used_nodes import UsedNodes, preemptions, used_spread, work_share
 from bftrainer_replay.sweep.results import SweepRow
@@ -36,7 +37,8 @@ class ReportFigures:
     ``left_out``: the time and nodes that ``idle_share`` leaves out on both sides. ``nodes_each`` is the largest size of a
     training. ``plain`` are numbers of plain one-node jobs, the first as many as trainings. ``spread`` is twice the standard
     error of ``held_share``, 0 if all of the log was replayed. ``pool_share``: the work of a pool beside the trainings.
-    ``by_model``: the ``work_share`` if all trainings were of this model.
+    ``by_model``: the ``work_share`` if all trainings were of this model. ``idle_range``: the least and the largest idle
+    share over all readings of the log; ``lacks_jobs``: a sentence, if the log seems to.
     """
 
     origin: Origin
@@ -55,6 +57,8 @@ class ReportFigures:
     fillable_share: float | None
     pool_share: float | None = None
     by_model: tuple[tuple[str, float], ...] = ()
+    idle_range: tuple[float, float] | None = None
+    lacks_jobs: str = ""
 
     @property
     def idle_node_h_a_month(self) -> float:
@@ -80,7 +84,7 @@ class ReportFigures:
 
 def figures_of(
     found: Characteristics, base: SweepRow, nodes_each: int, plain: tuple[PlainJobs, ...], dates: str, origin: Origin,
-    models: Mapping[str, SweepRow],
+    models: Mapping[str, SweepRow], doubts: IdleDoubts,
 ) -> ReportFigures:  # fmt: skip
     """From the log, the replay of ``base``, the calculated plain jobs, and replays with trainings of one model each."""
     used = UsedNodes.of(base)
@@ -93,7 +97,7 @@ def figures_of(
         nodes_each, used.share, work_share(base), used_spread(base),
         preemptions(base, found.node_hours) * MONTH_H / found.span_h, plain,
         None if found.idle_while is None else found.idle_while.fillable_share, pool,
-        tuple((model, work_share(row)) for model, row in models.items()),
+        tuple((model, work_share(row)) for model, row in models.items()), (doubts.least, doubts.most), doubts.lacks_jobs,
     )  # fmt: skip
 
 

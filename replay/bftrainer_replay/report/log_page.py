@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.doubts import doubts_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.figures.fragment_lengths import fragments_figure
@@ -51,7 +52,9 @@ def log_page(
     detail = read_detail(base.result["detail"])
     plain = plain_curve(window, plan.base.max_parallel, trainings.start_s)
     models = {cell.workload.partition("-")[2]: rows[cell] for cell in plan.models}
-    figures = figures_of(found, base, trainings.nodes_each, plain, dates(window), origin, models)
+    figures = figures_of(
+        found, base, trainings.nodes_each, plain, dates(window), origin, models, doubts_of(window, found)
+    )
     sizes = pool_sizes_of(window)
 
     def usable(number: int) -> float:

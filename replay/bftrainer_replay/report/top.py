@@ -89,7 +89,7 @@ def top_of(
         rows.insert(3, ("Compared", f"With the report on {figures.since(last)}"))
     return PageTop(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
-        sentence=_whose(window) + sentence(figures),
+        sentence=_whose(window) + (figures.lacks_jobs and f"{figures.lacks_jobs} ") + sentence(figures),
         boxes=(
             _idle_box(figures, window, found),
             _training_box(figures, sample),
@@ -124,10 +124,16 @@ def sentence(figures: ReportFigures) -> str:
     more = figures.pool_share or 0.0
     pool = f", a pool of one-node tasks beside them another {precise(more)}," if more >= _WORTH_SAYING else ""
     return (
-        f"{share_text(figures.idle_share).capitalize()} of the node-hours of this cluster lie idle{left_out}: {many:,} elastic "
+        f"{_idle_text(figures)} of the node-hours of this cluster lie idle{left_out}: {many:,} elastic "
         f"training{'s' * (many > 1)} of up to {each:,} nodes each{plain} would turn {precise(work)} of these into work{pool} "
         f"and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by {least:g} to {most:.1f} seconds."
     )
+
+
+def _idle_text(figures: ReportFigures) -> str:
+    """The idle share, or its range over all readings of the log."""
+    least, most = (share_text(share) for share in figures.idle_range or (figures.idle_share, figures.idle_share))
+    return least.capitalize() if least == most else f"Between {least} and {most}"
 
 
 def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics) -> Box:
@@ -135,7 +141,8 @@ def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics)
     causes = found.idle_while
     waiting = "" if causes is None else f"waiting jobs could have used at most {share_text(causes.fillable_share)}"
     mean = f"{about(found.eq_nodes)} nodes on average"
-    fine = [mean, waiting, without_empty(window, found), without_silent(window)]
+    other = [f"{bound.idle_share:.1%} {bound.condition}" for bound in window.site.bounds]
+    fine = [mean, waiting, *other, without_empty(window, found), without_silent(window)]
     return Box(
         "idle", "Idle", f"{figures.idle_share:.1%}",
         f"of all node-hours{' in service' * bool(figures.left_out)}: {about(month_h)} a month",

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from fuzz.readers.reader import Reader, of_file
-from log_examples import EXAMPLES, GPU_EVENTS, RECORDED_EVENTS
+from log_examples import EXAMPLES, GPU_EVENTS, PBS_ARRAY, RECORDED_EVENTS, SACCT_WITH_LINE_BREAKS
 from reading_logs import totals
 from trace_examples import GAVEL, PHILLY, POLLUX, SIA
 
@@ -173,7 +173,9 @@ def readers() -> Iterator[Reader]:
     """The readers of logs, tables and traces."""
     for form, example in EXAMPLES.items():
         more = (GPU_EVENTS, RECORDED_EVENTS) if form == "events" else ()
-        yield Reader(form, of_file(_log(form)), (example, *more))
+        yield Reader(form, of_file(_log(form)), (example, *more), is_json=form == "sacct-json")
+    yield Reader("sacct with line breaks", of_file(_log("sacct")), (SACCT_WITH_LINE_BREAKS,))
+    yield Reader("pbs with arrays", of_file(_log("pbs")), (PBS_ARRAY,))
     yield Reader("sacct with needs", of_file(_log("sacct")), (SACCT_NEEDS,))
     yield Reader("node events", of_file(_outages("events")), (NODE_EVENTS,))
     yield Reader("reservations", of_file(_outages("reservations")), (RESERVATIONS, NODE_EVENTS))

@@ -100,11 +100,11 @@ def test_bytes_that_are_no_text_reach_no_terminal(tmp_path: Path, old: bytes) ->
 
 def test_a_bad_line_is_one_complaint_and_with_skip_bad_a_count(tmp_path: Path) -> None:
     log, out = tmp_path / "log", tmp_path / "idle.csv"
-    log.write_bytes(EXAMPLES["sacct"] + b"half a line\n")
-    assert f"{log}:6: has 1 fields, expected 9" in complaint(bftrainer("replay", "convert", log, "--out", out))
+    log.write_bytes(EXAMPLES["sacct"] + b"7|half a line\n")
+    assert f"{log}:6: has 2 fields, expected 9" in complaint(bftrainer("replay", "convert", log, "--out", out))
     ended = bftrainer("replay", "convert", log, "--out", out, "--skip-bad")
     assert "5 records read, 3 used, 1 ignored (1 steps), 1 skipped as bad" in ended.err
-    assert f"note: skipped {log}:6: has 1 fields" in ended.err
+    assert f"note: skipped {log}:6: has 2 fields" in ended.err
 
 
 # --- The command line of ``bftrainer record``: what it refuses, what it says, its times

@@ -100,7 +100,7 @@ def test_any_table_with_named_columns(tmp_path: Path, delimiter: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ("start=began,end=finished", "lacks start, end, or one of nodes"),
+        ("start=began,end=finished", "lacks start .or submit and wait., end .or run., or one of nodes"),
         ("start=begun,end=finished,nodes=n", "has no column 'begun'; its columns are job, queued"),
         ("begin=began", "expected NAME=COLUMN with NAME one of start, end, nodes"),
     ],
@@ -111,7 +111,7 @@ def test_columns_that_are_not_there(tmp_path: Path, columns: str, told: str) -> 
 
 
 def test_a_file_that_is_there_twice_in_every_format_with_job_ids(tmp_path: Path) -> None:
-    swf = "; MaxProcs: 4\n" + "".join(
+    swf = "; MaxProcs: 4\n; MaxNodes: 4\n" + "".join(
         f"{k} {k * 100} 0 250 1 -1 -1 1 300 -1 1 1 1 1 1 -1 -1 -1\n" for k in range(1, 30)
     )
     pbs = "".join(

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 from data import data_file
-from reading_logs import changes, read, totals
+from reading_logs import PLAIN, changes, read, totals
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.idle_causes import IdleCause, explained, idle_causes
 from bftrainer_replay.analysis.partitions import headings, words_of
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.model import cut
-from bftrainer_replay.logs.open import FORMATS
+from bftrainer_replay.logs.open import FORMATS, open_log
 from bftrainer_replay.logs.torus import all_nodes, nodes_of_block
 
 T = 1_600_000_000
@@ -170,3 +171,38 @@ def test_no_format_but_slurms_has_columns_of_sacct() -> None:
     words = {dialect.name(fact) for dialect in foreign for fact in JobFact}
     assert not [name for name in words for place in SACCT.places.values() if f"({place})" in name]
     assert all("(" in name for name in words)
+
+
+def test_wired_blocks_of_mira_have_the_midplanes_at_their_corners() -> None:
+    """Cobalt's own tests name this block; 32,768 of the 49,152 nodes in its box are its own."""
+    nodes = set(nodes_of_block("MIR-00000-7BFF1-0100-32768"))
+    assert len(nodes) == 32768
+    assert {name[5] for name in nodes} == set("012389AB")
+    assert len(nodes_of_block("MIR-04000-7BFF1-32768")) == 32768
+
+
+ARRAY = [
+    entry("Q", "4[].srv", "queue=workq"),
+    entry("S", "4[].srv", f"ctime={T} start={T} array_indices=1-2 Resource_List.nodect=1 Resource_List.ncpus=1"),
+    ended("4[1].srv", T, T, T + 7200, "n1/0", 1),
+    ended("4[2].srv", T, T, T + 10800, "n2/0", 1),
+    entry("E", "4[].srv", f"ctime={T} start={T} Resource_List.nodect=1 session=0 end={T + 10801} run_count=0"),
+]
+
+
+@pytest.mark.parametrize("start", ["started", "never started"])
+def test_a_whole_array_is_no_job(tmp_path: Path, start: str) -> None:
+    """Older servers write start=0."""
+    lines = ARRAY if start == "started" else [ARRAY[0], *ARRAY[2:4], ARRAY[4].replace(f"start={T} ", "start=0 ")]
+    found = read(tmp_path, "".join(lines))
+    assert "2 jobs: 2 started, 0 of them still running; 0 never started" in found.remarks
+    assert "of whole arrays, which hold no node" in found.totals[0]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["started", "zero"])
+def test_samples_of_arrays(name: str) -> None:
+    opened = open_log(data_file(f"../samples/reports-2026-11/pbs-array-parent/{name}.txt"), PLAIN)
+    assert "2 jobs: 2 started, 0 of them still running; 0 never started" in opened.remarks
+    window = cut(opened.log)
+    assert characterize(window).node_hours == pytest.approx(1.0, abs=0.01)

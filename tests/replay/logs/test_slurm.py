@@ -218,7 +218,7 @@ def test_a_log_that_lacks_its_times_is_told_so(tmp_path: Path) -> None:
     ("data", "told"),
     [
         ((COLUMNS + of_cluster(1)).encode("utf-16"), "is UTF-16 text, expected UTF-8; convert it: iconv"),
-        (b'{"meta": {}, "jobs": []}', "is JSON, expected text; for Slurm, run the sacct command"),
+        (b'{"nodes": []}', "is JSON without a list of jobs; for Slurm, run the sacct command"),
         (b"\x28\xb5\x2f\xfd\x04\x00", "is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d"),
     ],
 )
@@ -235,5 +235,19 @@ def test_a_log_of_bad_lines_is_refused_unless_their_share_is_named(tmp_path: Pat
     found = read(tmp_path, COLUMNS + good + bad, skip_bad=True, most_bad=0.2)
     (told,) = [each for each in found.remarks if each.startswith("11 jobs were skipped (11.0%)")]
     assert re.search(
-        r"if they held as many node-hours as the others, [\d.]+% of the node-time is idle, not [\d.]+%", told
+        r"what they held counts as idle: [\d.]+% of the node-time, or down to [\d.]+% if they were as large as", told
     )
+
+
+def test_what_skipped_jobs_held_is_bounded_by_the_largest_jobs(tmp_path: Path) -> None:
+    """One of a thousand jobs can hold most of the node-time: no mean tells what a skipped one held."""
+    small = "".join(
+        f"{k}|a|ann|2026-02-01T00:00:{k % 60:02d}|2026-02-01T00:00:{k % 60:02d}|2026-02-01T00:01:00|1|n1|COMPLETED\n"
+        for k in range(100)
+    )
+    large = "200|a|ann|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T12:00:00|50|n[1-50]|COMPLETED\n"
+    last = "201|a|ann|2026-02-02T00:00:00|2026-02-02T00:00:00|2026-02-02T00:00:10|50|n[1-50]|COMPLETED\n"
+    bad = "202|a|ann|yesterday|-|-|1|n1|COMPLETED\n"
+    found = read(tmp_path, COLUMNS + small + large + bad + last, skip_bad=True)
+    (told,) = [text for text in found.remarks if text.startswith("1 jobs were skipped")]
+    assert "50.0% of the node-time, or down to 0.1% if" in told

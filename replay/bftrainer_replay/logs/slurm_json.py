@@ -1,0 +1,260 @@
+"""Slurm's ``sacct --json``: 22.05 (plain numbers, one state) to 26.05 (``{"set","infinite","number"}``, lists of states).
+
+The file is read object by object: a job takes 5 KB of text, and a year of jobs does not fit in memory. Times are epochs in
+all versions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from bftrainer.config.host_lists import expand
+from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.job_needs import JobFact
+from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.slurm_needs import needs_of, use_of
+from bftrainer_replay.logs.slurm_runs import JobRuns
+from bftrainer_replay.logs.slurm_state import RESIZING, check_state, eligible_from, is_running, never_started
+from bftrainer_replay.logs.source import Source
+
+NAME = "sacct --json"
+_JOBS = re.compile(r'"jobs"\s*:\s*\[')
+_TOKENS = re.compile(r'\\.|["{}\[\]]')
+"""An escape sequence is one token, so that an escaped quote does not end a string."""
+_PIECE = 1024 * 1024
+_LARGEST_JOB = 32 * 1024 * 1024
+_KEY = 200
+"""Characters that are kept so that ``"jobs": [`` is found across pieces."""
+_LATEST_S = 4102444800.0  # 2100
+_NO_NODES = frozenset({"", "None assigned", "(null)"})
+_REQUEUED = "REQUEUED"
+
+
+def recognizes(head: str) -> bool:
+    """An object with "jobs", or one that begins with Slurm's "meta"."""
+    start = head.lstrip()[:200]
+    return start.startswith("{") and bool(_JOBS.search(head) or '"meta"' in start or '"openapi' in start)
+
+
+def read(source: Source) -> None:
+    """Adds all jobs."""
+    runs = JobRuns()
+    for number, text in _Jobs(source).texts():
+        source.tally.take(number, text, _job, source, text, runs)
+    runs.remark(source)
+
+
+class _Jobs:
+    """The members of the lists "jobs" of all files, found by counting brackets outside of strings."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._is_inside = self._is_in_string = self._has_ended = False
+        self._depth, self._size, self._line = 0, 0, 0
+        self._pieces: list[str] = []
+        self._held = ""
+
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """(line number, text) of each job. Raises :class:`InputFileError` if the list does not end."""
+        number = 0
+        for number, piece in self._source.lines.pieces(_PIECE):
+            yield from self._in_piece(number, self._held + piece)
+        if self._is_inside or not self._has_ended:
+            raise InputFileError(
+                f"{self._source.lines.path}:{number}", f"{self._lack()}; expected the complete output of sacct --json"
+            )
+
+    def _lack(self) -> str:
+        if self._depth:
+            return "ends within a job"
+        return "ends within the list of jobs" if self._is_inside else 'has no list "jobs"'
+
+    def _in_piece(self, number: int, text: str) -> Iterator[tuple[int, str]]:
+        self._held = ""
+        if not self._is_inside:
+            begin = _JOBS.search(text)
+            if begin is None:
+                self._held = text[-_KEY:]
+                return
+            self._is_inside, text = True, text[begin.end() :]
+        whole = text.rstrip("\\")  # an escape sequence is kept whole
+        self._held, text = text[len(whole) :], whole
+        start = 0
+        for token in _TOKENS.finditer(text):
+            mark = token.group()
+            if self._is_in_string:
+                self._is_in_string = mark != '"'
+            elif mark == '"':
+                self._is_in_string = True
+            elif mark in "{[":
+                if not self._depth:
+                    start, self._line = token.start(), number
+                self._depth += 1
+            elif mark in "}]" and not self._depth:
+                self._end_of_list(text[token.start() :])
+                return
+            elif mark in "}]":
+                self._depth -= 1
+                if not self._depth:
+                    yield self._line, "".join((*self._pieces, text[start : token.end()]))
+                    self._pieces, self._size, start = [], 0, token.end()
+        if self._depth:
+            self._keep(text[start:])
+
+    def _keep(self, part: str) -> None:
+        self._pieces.append(part)
+        self._size += len(part)
+        if self._size > _LARGEST_JOB:
+            raise InputFileError(
+                f"{self._source.lines.path}:{self._line}", f"a job has more than {_LARGEST_JOB:,} characters"
+            )
+
+    def _end_of_list(self, rest: str) -> None:
+        """Slurm may list errors after the jobs; only the rest of the line is searched."""
+        self._source.lines.cut = self._is_inside = False
+        self._has_ended = True  # of this file
+        if '"description"' in rest and '"errors": [{' in rest:
+            self._source.remarks.append("sacct reported errors at the end of its output; the log may be incomplete")
+
+
+def _job(source: Source, text: str, runs: JobRuns) -> str | None:
+    """Add a job; returns why it is ignored, or None. Raises ValueError."""
+    job = _parsed(text)
+    if source.is_of_another(_text(job, "cluster"), _text(job, "user")):
+        return "of other clusters"
+    times = job.get("time")
+    if not isinstance(times, dict):
+        raise BadLineError('a job has no "time", expected the output of sacct --json')
+    state, reason = _state(job)
+    submit_s, eligible_s, start_s, end_s = (_time(times, key) for key in ("submission", "eligible", "start", "end"))
+    if is_running(state, end_s):
+        end_s = math.inf
+        source.rows.runs_at(start_s, _number(times.get("elapsed")))
+    elif never_started(state):
+        start_s, end_s = math.nan, math.inf
+    job_id = str(job.get("job_id", ""))[:40]
+    if job_id and source.rows.settles(job_id, start_s, end_s):
+        return "that were running in an earlier record"
+    ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
+    if job_id:
+        start_s = runs.add(job_id, state, submit_s, start_s, end_s, _submission(job, job_id))
+    nodes = _nodes(job) if ran else []
+    asked = _number(job.get("allocation_nodes"))
+    if ran and not nodes:
+        raise BadLineError("the job ran, but has an empty node list")
+    if ran and asked > 0 and len(nodes) != asked:
+        raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {asked:.0f}")
+    count = len(nodes) or int(asked if asked > 0 else _requested_nodes(job))
+    if not count:
+        return "without nodes"
+    rows = source.rows
+    source.facts |= set(JobFact)
+    names = [_text(job, key) for key in ("partition", "constraints", "account", "qos")]
+    needs = rows.needs(needs_of(names[0], names[1], reason, _tres(job, "requested"), count, *names[2:]))
+    use = rows.use(use_of(_tres(job, "allocated"), count)) if ran else 0
+    if math.isinf(end_s) and job_id:
+        rows.unfinished(job_id, start_s)
+    eligible_s, limit_s = eligible_from(eligible_s, start_s), 60 * _number(times.get("limit"))
+    rows.add(submit_s, eligible_s, start_s, end_s, count, rows.ids(nodes), limit_s, needs, use)
+    return None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        job = json.loads(text)
+    except ValueError as error:
+        raise BadLineError(f"is not JSON ({error})") from None
+    if not isinstance(job, dict):
+        raise BadLineError(f"a job is {text[:40]!r}, expected an object")
+    return job
+
+
+def _text(job: dict[str, Any], key: str) -> str:
+    value = job.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _state(job: dict[str, Any]) -> tuple[str, str]:
+    """The state that says whether the job holds nodes, and the reason for waiting.
+
+    Since 23.02 there is a list: a state, and flags such as RESIZING or REQUEUED, of which sacct prints the flag.
+    """
+    state = job.get("state")
+    current = state.get("current") if isinstance(state, dict) else state
+    words: list[object] = current if isinstance(current, list) else [current]
+    names = [check_state(str(word)) for word in words]
+    reason = str(state.get("reason", "")) if isinstance(state, dict) else ""
+    if not names:
+        raise BadLineError("a job has no state")
+    for flag in (_REQUEUED, RESIZING):
+        if flag in names:
+            return flag, reason
+    running = [name for name in names if is_running(name, math.nan)]
+    waiting = [name for name in names if never_started(name)]
+    return (running or waiting or names)[0], reason
+
+
+def _submission(job: dict[str, Any], job_id: str) -> str:
+    """The number of the submission: the tasks of an array get ids of their own as they start."""
+    array = job.get("array")
+    number = _number(array.get("job_id")) if isinstance(array, dict) else math.nan
+    return f"{number:.0f}" if number > 0 else job_id
+
+
+def _number(value: object) -> float:
+    """A number in the layout of any version; NaN where it is not set."""
+    if isinstance(value, dict):
+        if value.get("infinite") is True:
+            return math.inf
+        value = value.get("number") if value.get("set", True) is True else None
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e15:
+        raise BadLineError(f"{str(value)[:40]!r} is not a number")
+    return float(value)
+
+
+def _time(times: dict[str, Any], key: str) -> float:
+    value = _number(times.get(key))
+    if value <= 0 or math.isinf(value):  # Slurm writes 0 for an event that has not happened
+        return math.nan
+    if value >= _LATEST_S:
+        raise BadLineError(f"time {key} {value:.0f} is not a time from 1970 to 2099")
+    return value
+
+
+def _nodes(job: dict[str, Any]) -> list[str]:
+    listed = job.get("nodes") or ""
+    if not isinstance(listed, str):
+        raise BadLineError(f"nodes are {str(listed)[:40]!r}, expected a list like node[1-4]")
+    return [] if listed in _NO_NODES else expand(listed)
+
+
+def _resources(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    tres = job.get("tres")
+    listed = tres.get(key) if isinstance(tres, dict) else None
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def _tres(job: dict[str, Any], key: str) -> str:
+    """TRES of a job as sacct writes them in text."""
+    words = []
+    for resource in _resources(job, key):
+        count = _number(resource.get("count"))
+        if 0 <= count < 1e9:
+            name = f"/{resource['name']}" if isinstance(resource.get("name"), str) else ""
+            words.append(f"{resource.get('type')}{name}={count:.0f}")
+    return ",".join(words)
+
+
+def _requested_nodes(job: dict[str, Any]) -> float:
+    """The number of nodes that a waiting job asks for, from its requested TRES."""
+    for resource in _resources(job, "requested"):
+        if resource.get("type") == "node":
+            count = _number(resource.get("count"))
+            return count if 0 <= count < 1e9 else 0.0
+    return 0.0
