@@ -77,7 +77,7 @@ def advise(
     on_pieces = [each for cell in cells for each in sample.cells(cell)]
     inputs = inputs_of(sample.windows, [source], on_pieces)
     tasks = each_once(task(each, inputs) for each in on_pieces)
-    rows = replayed(tasks, cells, sample, inputs, out / "cells", jobs)
+    rows = replayed(tasks, cells, sample, inputs, source, out / "cells", jobs)
     arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
     advice = recommend(base, rows, arrivals, window)
     hits = cohort_hits(window)

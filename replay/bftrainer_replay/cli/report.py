@@ -122,7 +122,7 @@ def report(
     sample = sample_of(window, source, plan.cells, full=full, base=base)
     inputs = inputs_of(sample.windows, [source, *others], [each for cell in plan.cells for each in sample.cells(cell)])
     tasks = plan.tasks(sample, inputs)
-    rows = replayed(tasks, plan.cells, sample, inputs, out / "cells", jobs)
+    rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", jobs)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     rates, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])
