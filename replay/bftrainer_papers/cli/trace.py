@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import FILE
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.cli.output import note
 from bftrainer.errors import UnknownNameError, UserError
 from bftrainer_replay.cli.choices import written
@@ -56,6 +57,7 @@ SHAPE = click.Choice(["measured", "monotone", "concave"])
 @click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
 @click.option("--seed", default=0, help="Random seed for values that the trace lacks.")
 @click.option("--out", required=True, type=FILE, help="Trainer table to write.")
+@ended_by_signals()
 def trace(count: int | None, start: str | None, seed: int, out: Path, **traced: Any) -> None:
     """Write a trainer table with the jobs of a real deep-learning cluster.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import FILE, with_options
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer_replay.cli.choices import written
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.cli.log_options import LogChoice, read_log
@@ -23,6 +24,7 @@ from bftrainer_replay.logs.event_log import write_event_log
     help="Number of nodes in the cluster.  [default: from the log, or estimated]",
 )
 @with_options(*OPTIONS)
+@ended_by_signals()
 def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) -> None:
     """Convert LOG of any known format to an event log (time,joined,left; UTC).
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import FILE
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer_replay.cli.choices import written
 from bftrainer_replay.logs.event_log import write_event_log
 from bftrainer_replay.logs.model import cut
@@ -19,6 +20,7 @@ from bftrainer_replay.logs.model import cut
 @click.option(
     "--out", type=FILE, required=True, metavar="LOG", help="Event log to write; compressed if the name ends in .gz."
 )
+@ended_by_signals()
 def generate(nodes: int, days: float, seed: int, out: Path) -> None:
     """Generate an event log of idle nodes, for a demo or a cluster whose own log is not available.
 

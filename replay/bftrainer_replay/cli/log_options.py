@@ -24,6 +24,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from bftrainer.cli.choices import FILE, with_options
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.cli.output import note
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
@@ -107,6 +108,7 @@ def log_options_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
 def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
+    @ended_by_signals()
     def with_choice(
         *,
         log: Path | tuple[Path, ...],

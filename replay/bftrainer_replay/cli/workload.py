@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import FILE
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import written
 
@@ -37,6 +38,7 @@ _COUNT, _START = 1000, "2021-01-01T00:00:00"
     help="hpo: time in which new nodes start and old ones train on, for --cost-model overlap.  [default: none]",
 )
 @click.option("--out", required=True, type=FILE, help="Trainer table to write.")
+@ended_by_signals()
 def workload(
     kind: str,
     count: int,
