@@ -217,3 +217,15 @@ def test_a_start_from_no_nodes_may_be_shorter_than_one_beside_old_nodes() -> Non
     samples = play(joining, build_policy("bftrainer", SETTINGS)).totals.samples
     assert samples == pytest.approx(80 * 14.0)
     assert start_bound(joining) == pytest.approx(samples)
+
+
+@pytest.mark.parametrize("cost_model", [CostModel.STALL, CostModel.DELAY])
+@pytest.mark.parametrize("from_zero_s", [2.0, 10.0])
+def test_without_starts_in_the_cost_model_a_start_from_no_nodes_takes_r_up(
+    cost_model: CostModel, from_zero_s: float
+) -> None:
+    scenario = Scenario(
+        window(100.0, {"n00", "n01"}), (Arrival(0.0, replace(SIZE_TWO, from_zero_s=from_zero_s)),), 1, cost_model
+    )
+    samples = play(scenario, build_policy("bftrainer", SETTINGS)).totals.samples
+    assert samples == pytest.approx(95 * 14.0)

@@ -48,7 +48,7 @@ class CostModel(Enum):
         """The trainer with the costs that this model charges, as its policy is told."""
         if self is CostModel.OVERLAP:
             return trainer if trainer.start_s is not None else replace(trainer, start_s=0.0)
-        if trainer.start_s is None:
+        if trainer.start_s is None and trainer.from_zero_s is None:
             return trainer
         return replace(trainer, scale_up_s=trainer.growth_s, start_s=None, from_zero_s=None)
 
