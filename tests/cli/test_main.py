@@ -58,7 +58,7 @@ def test_version() -> None:
         (("xyzzy",), "No such command 'xyzzy'. See `bftrainer --help`."),
         (("explain",), "expected the NAME of a trainer, or --user"),
         (("explain", "x", "--att", "14:05"), "No such option"),
-        (("replay", "run", "--log", "x.csv", "--out", "y"), "Missing option '--trainers'"),
+        (("replay", "run", "--out", "y"), "Missing option '--log'"),
         (("replay", "generate", "--days", "soon"), "not a valid float"),
     ],
 )
