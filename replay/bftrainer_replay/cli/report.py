@@ -18,6 +18,7 @@ import click
 
 from bftrainer import __version__
 from bftrainer.cli.choices import FILE
+from bftrainer.cli.output import say_paragraphs
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
@@ -145,7 +146,7 @@ def report(
         told = {**as_json(figures), "lead": page.lead, "replays": [as_dict(row) for row in rows.values()]}
         click.echo(json.dumps(told))
         return
-    click.echo(page.lead)
+    say_paragraphs(page.lead)
     took = span(time.perf_counter() - began)
     click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(tasks):,} replays, {took}")
 

@@ -56,9 +56,9 @@ def test_a_signal_ends_a_report_and_its_processes_whatever_they_do(
 ) -> None:
     """A terminal signals all processes. The workers are stopped, as if their replays took for ever."""
     executed("replay", "generate", "--nodes", 64, "--days", 1, "--out", tmp_path / "log.csv")
-    command = [sys.executable, "-m", "bftrainer", "replay", "report", tmp_path / "log.csv", "--jobs", "2"]
+    command = [sys.executable, "-m", "bftrainer", "replay", "report", f"{tmp_path}/log.csv", "--jobs", "2"]
     with subprocess.Popen(
-        [*command, "--out", tmp_path / "out"], stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*command, "--out", f"{tmp_path}/out"], stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as report:
         wait_for(lambda: len(workers(report.pid)) == 2)
         for worker in workers(report.pid):
