@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
 
 from bftrainer import __version__
 from bftrainer.cli.commands import TABLE
+from bftrainer.cli.ending import EndedBySignal, exit_status_of
 from bftrainer.cli.lazy_group import Commands, LazyGroup
 from bftrainer.cli.output import say
 from bftrainer.errors import BFTrainerError
 
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED = exit_status_of(signal.SIGINT)
 # click 8.1 prints the help of a group called without a command by itself; 8.2 and later raise it.
 _NO_ARGUMENTS: type[click.UsageError] = getattr(click.exceptions, "NoArgsIsHelpError", click.UsageError)
 
@@ -40,6 +42,8 @@ def run(arguments: list[str]) -> int:
         return stop.exit_code
     except click.Abort:
         return _complain("interrupted", EXIT_INTERRUPTED)
+    except EndedBySignal as end:
+        return _complain(str(end), end.exit_status)
     except _NO_ARGUMENTS as error:
         say(error.format_message(), err=True)
         return error.exit_code

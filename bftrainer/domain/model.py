@@ -204,10 +204,11 @@ def check_not_negative(**values: float) -> None:
 
 
 def rates(trainer: Trainer) -> tuple[float, ...]:
-    """O_j(n) in samples per second for n = 0 .. max_nodes; 0 below ``min_nodes`` (the dead zone)."""
-    return _rates(trainer.curve, trainer.min_nodes, trainer.max_nodes)
+    """O_j(n) in samples per second for n = 0 .. max_nodes; 0 at sizes that are not legal: the trainer cannot run on them."""
+    return _rates(trainer.curve, trainer.min_nodes, trainer.max_nodes, trainer.sizes)
 
 
 @lru_cache(maxsize=8192)
-def _rates(curve: Curve, min_nodes: int, max_nodes: int) -> tuple[float, ...]:
-    return tuple(curve.at(n) if n >= min_nodes else 0.0 for n in range(max_nodes + 1))
+def _rates(curve: Curve, min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None) -> tuple[float, ...]:
+    legal = range(min_nodes, max_nodes + 1) if sizes is None else sizes
+    return tuple(curve.at(n) if n in legal else 0.0 for n in range(max_nodes + 1))

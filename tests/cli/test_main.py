@@ -10,7 +10,7 @@ from command_line import bftrainer, complaint
 
 from bftrainer import __version__
 from bftrainer.cli.main import bftrainer as group
-from bftrainer.cli.output import show_rows
+from bftrainer.cli.output import say_paragraphs, show_rows
 
 
 def commands(command: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -58,7 +58,7 @@ def test_version() -> None:
         (("xyzzy",), "No such command 'xyzzy'. See `bftrainer --help`."),
         (("explain",), "expected the NAME of a trainer, or --user"),
         (("explain", "x", "--att", "14:05"), "No such option"),
-        (("replay", "run", "--log", "x.csv", "--out", "y"), "Missing option '--trainers'"),
+        (("replay", "run", "--out", "y"), "Missing option '--log'"),
         (("replay", "generate", "--days", "soon"), "not a valid float"),
     ],
 )
@@ -69,3 +69,18 @@ def test_misuse_is_one_line(arguments: tuple[str, ...], text: str) -> None:
 def test_a_table_shows_brackets_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     show_rows(("remedy",), (("pip install 'bftrainer[gurobi]'",),))
     assert "pip install 'bftrainer[gurobi]'" in capsys.readouterr().out
+
+
+def test_prose_is_wrapped_between_words_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"Idle: {'a long line of words ' * 10}\nshort"
+    say_paragraphs(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    say_paragraphs(text)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.startswith("  ") for line in lines] == [False, True, True, False]
+    assert " ".join(" ".join(lines).split()) == " ".join(text.split())

@@ -103,6 +103,7 @@ def trainers(draw: st.DrawFn, name: str) -> Trainer:
         sizes=None if sizes is None else tuple(sorted(sizes)),
         reports_loss=True,
         start_s=draw(st.sampled_from((None, 0.0, 30.0))),
+        from_zero_s=draw(st.sampled_from((None, 10.0, 60.0))),
     )
 
 
@@ -188,3 +189,43 @@ def test_nothing_beats_a_bound(policy: str, drawn: tuple[bool, Scenario]) -> Non
     assert (starts is None) == (scenario.cost_model is CostModel.PAPER)
     assert starts is None or samples <= starts * (1 + 1e-6) + 1e-3
     assert not are_alike or samples <= no_cost_bound(scenario) * (1 + 1e-9)
+
+
+SIZE_TWO = Trainer("t0", Curve((1, 2), (10.0, 14.0)), 1, 2, 5.0, 0.0, 1e6, sizes=(2,), reports_loss=True)
+
+
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@pytest.mark.parametrize("cost_model", CostModel)
+def test_old_nodes_do_not_train_at_an_illegal_size_while_new_ones_start(policy: str, cost_model: CostModel) -> None:
+    """One of two nodes is replaced. Hypothesis found this: the old node used to train alone for the 5 s of the start."""
+    trainer = replace(SIZE_TWO, scale_up_s=0.0, start_s=5.0) if cost_model is CostModel.OVERLAP else SIZE_TWO
+    pool = window(3600.0, {"n00"}, (2.0, ("n00", "n01", "n02")), (7.0, ("n00", "n01")), nodes=12)
+    scenario = Scenario(pool, (Arrival(0.0, trainer, losses=LossCurve(0.9)),), 1, cost_model)
+    samples = play(scenario, build_policy(policy, SETTINGS)).totals.samples
+    starts = start_bound(scenario)
+    assert starts is None or samples <= starts
+    assert samples <= upper_bound(pool_sizes_of(pool), [trainer], 1)
+
+
+def test_a_start_from_no_nodes_may_be_shorter_than_one_beside_old_nodes() -> None:
+    """The start bound allows for it."""
+    trainer = replace(SIZE_TWO, start_s=60.0, from_zero_s=10.0)
+    scenario = Scenario(window(100.0, {"n00", "n01"}), (Arrival(0.0, trainer),), 1, CostModel.OVERLAP)
+    samples = play(scenario, build_policy("bftrainer", SETTINGS)).totals.samples
+    assert samples == pytest.approx(90 * 14.0)
+    joining = replace(scenario, window=window(100.0, (), (10.0, ("n00", "n01"))))
+    samples = play(joining, build_policy("bftrainer", SETTINGS)).totals.samples
+    assert samples == pytest.approx(80 * 14.0)
+    assert start_bound(joining) == pytest.approx(samples)
+
+
+@pytest.mark.parametrize("cost_model", [CostModel.STALL, CostModel.DELAY])
+@pytest.mark.parametrize("from_zero_s", [2.0, 10.0])
+def test_without_starts_in_the_cost_model_a_start_from_no_nodes_takes_r_up(
+    cost_model: CostModel, from_zero_s: float
+) -> None:
+    scenario = Scenario(
+        window(100.0, {"n00", "n01"}), (Arrival(0.0, replace(SIZE_TWO, from_zero_s=from_zero_s)),), 1, cost_model
+    )
+    samples = play(scenario, build_policy("bftrainer", SETTINGS)).totals.samples
+    assert samples == pytest.approx(95 * 14.0)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import DIR, FILE
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.cli.output import note
 from bftrainer.errors import UserError
 
@@ -37,7 +38,10 @@ NAMES = ("bftrainer", "modelarts", "afs", "loss-phase", "flowcon", "specon")
 @click.option(
     "--jobs", type=int, metavar="N", help="bftrainer: number of processes, one core each.  [default: all cores]"
 )
-@click.option("--out", type=DIR, help="bftrainer: output directory for figures, tables and results.")
+@click.option(
+    "--out", type=DIR, help="bftrainer: output directory for figures, tables and results.  [default: reproduction]"
+)
+@ended_by_signals()
 def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: Any) -> None:
     """Run a paper's experiment and print the published values next to bftrainer's.
 

@@ -48,9 +48,9 @@ def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[R
     from bftrainer_papers.bftrainer.report import reproduction_of, write
     from bftrainer_replay.sweep.result_files import ResultStore
 
-    if options.log is None or options.out is None:
-        missing = "--log LOG (the authors' log of Summit)" if options.log is None else "--out DIR"
-        raise UserError(f"reproduce bftrainer requires {missing}")
+    if options.log is None:
+        raise UserError("reproduce bftrainer requires --log LOG (the authors' log of Summit)")
+    out = options.out or Path("reproduction")
     if options.jobs is not None and options.jobs < 1:
         raise UserError(f"--jobs {options.jobs}: expected 1 or more")
     grid = FULL if full else QUICK
@@ -59,16 +59,16 @@ def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[R
     others = _others(options)
     inputs = inputs_of(sources, grid)
     plan = plan_of(grid, sorted(sources.curves))
-    folder = options.out / "cells"
+    folder = out / "cells"
     on_step("replaying")
     _replay(plan, inputs, ResultStore(folder), options.jobs or cores())
     from_table = sources.trainers is not None
     results = collect(inputs, grid, plan, folder, others, on_step, trainers_from_table=from_table)
     report = reproduction_of(results)
     on_step("drawing")
-    with written(options.out):
-        files = write(options.out, results, report)
-    click.echo(f"{options.out}: {files} files", err=True)
+    with written(out):
+        files = write(out, results, report)
+    click.echo(f"{out}: {files} files", err=True)
     return report, results
 
 

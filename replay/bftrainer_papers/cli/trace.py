@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import FILE
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.cli.output import note
 from bftrainer.errors import UnknownNameError, UserError
-from bftrainer_replay.cli.choices import written
+from bftrainer_replay.cli.choices import new_file, written
+from bftrainer_replay.cli.workload import TRAINERS, check_numbers, start_time, write_table
 
 if TYPE_CHECKING:
     from bftrainer_papers.traces.arrivals import JobTrace
@@ -55,8 +57,9 @@ SHAPE = click.Choice(["measured", "monotone", "concave"])
 )
 @click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
 @click.option("--seed", default=0, help="Random seed for values that the trace lacks.")
-@click.option("--out", required=True, type=FILE, help="Trainer table to write.")
-def trace(count: int | None, start: str | None, seed: int, out: Path, **traced: Any) -> None:
+@click.option("--out", type=FILE, help=f"Trainer table to write.  [default: {TRAINERS}]")
+@ended_by_signals()
+def trace(count: int | None, start: str | None, seed: int, out: Path | None, **traced: Any) -> None:
     """Write a trainer table with the jobs of a real deep-learning cluster.
 
     The jobs have their own submission times and measured throughput curves, which are written to a second file.
@@ -65,8 +68,7 @@ def trace(count: int | None, start: str | None, seed: int, out: Path, **traced: 
     Example:
       bftrainer replay trace --arrivals philly.csv --curves sia-traces.tar.gz --hardware aws --out trainers.csv
     """
-    from bftrainer_replay.cli.workload import check_numbers, start_time, write_table
-
+    out = new_file(out, TRAINERS)
     check_numbers(count, seed)
     arrivals = from_trace(TraceOptions(**traced), count, None if start is None else start_time(start), seed, out)
     write_table(out, arrivals, "trace")

@@ -12,7 +12,7 @@ import click
 
 from bftrainer import __version__
 from bftrainer.cli.output import note
-from bftrainer_replay.cli.choices import cost_model_option, out_option, written
+from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.workload_options import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @full_option
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@out_option
+@folder_option("advice")
 def advise(
     choice: LogChoice,
     table: WorkloadTable,
@@ -43,7 +43,7 @@ def advise(
     full: bool,
     jobs: int,
     as_json: bool,
-    out: Path,
+    out: Path | None,
 ) -> None:
     """Recommend T_fwd, P_jmax, the objective, the shortest window and the holders' time limit, based on LOG.
 
@@ -65,6 +65,7 @@ def advise(
     from bftrainer_replay.sweep.cell import Cell, each_once, task
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
 
+    out = out or folder_beside(choice.log, "advice")
     source = workload_of(table)
     curves, _ = origin_of_curves(table, node_type)
     window = window_of(choice)
@@ -77,7 +78,7 @@ def advise(
     on_pieces = [each for cell in cells for each in sample.cells(cell)]
     inputs = inputs_of(sample.windows, [source], on_pieces)
     tasks = each_once(task(each, inputs) for each in on_pieces)
-    rows = replayed(tasks, cells, sample, inputs, out / "cells", jobs)
+    rows = replayed(tasks, cells, sample, inputs, source, out / "cells", jobs)
     arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
     advice = recommend(base, rows, arrivals, window)
     hits = cohort_hits(window)

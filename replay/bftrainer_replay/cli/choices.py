@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,7 +30,30 @@ WORKLOAD = click.Choice(["hpo", "diverse"])
 SHARED_BY = click.Choice(["model", "trainer"])
 """Of ``--lessons``: which trainers share measurements."""
 
-out_option = click.option("--out", required=True, type=DIR, help="Output directory.")
+_COMPRESSED = (".gz", ".bz2", ".xz")
+
+
+def folder_option(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a command ``out``, a directory; None is :func:`folder_beside` with the same ``kind``."""
+    help_text = f"Output directory.  [default: LOG-{kind} in the current directory, like july-{kind} for july.csv.gz]"
+    return click.option("--out", type=DIR, help=help_text)
+
+
+def folder_beside(log: Path, kind: str) -> Path:
+    """The default of ``--out``: a directory named after the log, in the current directory."""
+    name = log.name
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    return Path(f"{Path(name).stem}-{kind}")
+
+
+def new_file(out: Path | None, default: str) -> Path:
+    """``--out``, or the file that is its default. Only ``--out`` overwrites a file."""
+    if out is not None:
+        return out
+    if Path(default).exists():
+        raise UserError(f"{default} exists already; specify another file, or this one to overwrite it, with --out")
+    return Path(default)
 
 
 @contextmanager

@@ -7,15 +7,20 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import FILE, with_options
-from bftrainer_replay.cli.choices import written
+from bftrainer.cli.ending import ended_by_signals
+from bftrainer_replay.cli.choices import folder_beside, new_file, written
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
-from bftrainer_replay.cli.log_options import LogChoice, read_log
+from bftrainer_replay.cli.log_options import LogChoice, read_log, readable
 from bftrainer_replay.logs.event_log import write_event_log
 
 
 @click.command()
-@click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
-@click.option("--out", required=True, type=FILE, help="Event log to write; compressed if the name ends in .gz.")
+@click.argument("log", type=click.Path(path_type=Path), metavar="LOG", callback=readable, is_eager=True)
+@click.option(
+    "--out",
+    type=FILE,
+    help="Event log to write; compressed if the name ends in .gz.  [default: LOG-idle.csv.gz in the current directory]",
+)
 @click.option(
     "--machine-nodes",
     type=int,
@@ -23,7 +28,8 @@ from bftrainer_replay.logs.event_log import write_event_log
     help="Number of nodes in the cluster.  [default: from the log, or estimated]",
 )
 @with_options(*OPTIONS)
-def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) -> None:
+@ended_by_signals()
+def convert(log: Path, out: Path | None, machine_nodes: int | None, **given: object) -> None:
     """Convert LOG of any known format to an event log (time,joined,left; UTC).
 
     Stderr shows how many records were read, used, ignored and skipped, and lists every assumption made. An event log has no
@@ -36,6 +42,7 @@ def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) ->
       NNodes,NodeList,State,Partition,QOS,Reason,ReqTRES,AllocTRES,Constraints,Flags > sacct.txt
       bftrainer replay convert sacct.txt --timezone Europe/Zurich --out idle.csv.gz
     """
+    out = new_file(out, f"{folder_beside(log, 'idle')}.csv.gz")
     choice = LogChoice(log, importing=import_options(machine_nodes, {name: given[name] for name in NAMES}))
     events, _ = read_log(choice, always_totals=True)
     with written(out):

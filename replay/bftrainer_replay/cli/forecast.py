@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from bftrainer.cli.choices import IsoTime
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.cli.output import clock_time, json_option, say, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
@@ -51,6 +52,7 @@ _TOO_SHORT = "from too few past moments it was done within the log"
 @click.option("--seconds", type=click.FloatRange(min=1.0), default=20.0, help="Time for replays of the past.")
 @state_option
 @json_option
+@ended_by_signals()
 def forecast(
     name: str | None,
     group: str | None,

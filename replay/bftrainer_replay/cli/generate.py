@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import FILE
-from bftrainer_replay.cli.choices import written
+from bftrainer.cli.ending import ended_by_signals
+from bftrainer_replay.cli.choices import new_file, written
 from bftrainer_replay.logs.event_log import write_event_log
 from bftrainer_replay.logs.model import cut
 
@@ -17,9 +18,13 @@ from bftrainer_replay.logs.model import cut
 @click.option("--days", type=float, required=True, metavar="D", help="Length of the log.")
 @click.option("--seed", type=int, default=1, metavar="S", help="Random seed; the same seed gives an identical file.")
 @click.option(
-    "--out", type=FILE, required=True, metavar="LOG", help="Event log to write; compressed if the name ends in .gz."
+    "--out",
+    type=FILE,
+    metavar="LOG",
+    help="Event log to write; compressed if the name ends in .gz.  [default: sample.csv.gz]",
 )
-def generate(nodes: int, days: float, seed: int, out: Path) -> None:
+@ended_by_signals()
+def generate(nodes: int, days: float, seed: int, out: Path | None) -> None:
     """Generate an event log of idle nodes, for a demo or a cluster whose own log is not available.
 
     The idle share, the lengths of idle fragments, and the number of events per hour match the paper's Summit log, scaled to
@@ -32,6 +37,7 @@ def generate(nodes: int, days: float, seed: int, out: Path) -> None:
     from bftrainer_replay.analysis.characterize import characterize
     from bftrainer_replay.generation.generate import generate as make
 
+    out = new_file(out, "sample.csv.gz")
     log = make(nodes, days, seed)
     with written(out):
         write_event_log(out, log)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import DIR
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.client.state_dir import opened_registry
 from bftrainer.errors import BFTrainerError
 
@@ -27,6 +28,7 @@ class JournalDiffersError(BFTrainerError):
     help="Policy or objective outside of bftrainer that the journal may name. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@ended_by_signals()
 def journal(state: Path, may_import: tuple[str, ...], as_json: bool) -> None:
     """Replay the journal of a live pilot and check that it gives the same decisions.
 

@@ -10,9 +10,12 @@ Use::
 
 from __future__ import annotations
 
+import errno
 import functools
 import math
+import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -24,8 +27,9 @@ from zoneinfo import ZoneInfo
 import click
 
 from bftrainer.cli.choices import FILE, with_options
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.cli.output import note
-from bftrainer.errors import UserError
+from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import zone_of
@@ -53,12 +57,43 @@ class LogChoice:
     partition: str | None = None
 
 
-_LOG_ARGUMENT = click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
+def readable(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of a log or several: one that cannot be opened is told before an option that is missing.
+
+    It is not opened: the writer of a pipe would be told that its reader has gone.
+    """
+    for log in value if isinstance(value, tuple) else (value,):
+        if log is not None and str(log) != "-" and not context.resilient_parsing and (problem := _problem(log)):
+            raise InputFileError(str(log), f"cannot be read: {problem}")
+    return value
+
+
+def _problem(log: Path) -> str | None:
+    """Why a file cannot be opened, if so."""
+    try:
+        mode = log.stat().st_mode
+    except OSError as error:
+        return error.strerror
+    if stat.S_ISDIR(mode):
+        return os.strerror(errno.EISDIR)
+    return None if os.access(log, os.R_OK) else os.strerror(errno.EACCES)
+
+
+_LOG_ARGUMENT = click.argument(
+    "log",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="LOG...",
+    callback=readable,
+    is_eager=True,  # before other values are checked
+)
 _LOG_OPTION = click.option(
     "--log",
     required=True,
     type=click.Path(path_type=Path),
     metavar="LOG",
+    callback=readable,
     help="Event log, or a job log of any known format.",
 )
 _WINDOW_OPTIONS = (
@@ -107,6 +142,7 @@ def log_options_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
 def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
+    @ended_by_signals()
     def with_choice(
         *,
         log: Path | tuple[Path, ...],

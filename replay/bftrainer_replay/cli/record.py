@@ -76,7 +76,7 @@ _WHOLE_SECONDS = 2.0
     help="Directory for scheduler output that cannot be parsed.  [default: OUT.answers]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the totals as one JSON object.")
-@click.option("--out", required=True, type=FILE, help="Event log to write or continue (.csv).")
+@click.option("--out", default="idle.csv", type=FILE, help="Event log to write or continue (.csv).")
 def record(
     scheduler: str,
     for_: float | None,

@@ -18,8 +18,9 @@ import click
 
 from bftrainer import __version__
 from bftrainer.cli.choices import FILE
+from bftrainer.cli.output import say_paragraphs
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import cost_model_option, out_option, written
+from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
@@ -59,7 +60,7 @@ _DEBOUNCE_S = 60.0
 )
 @jobs_option
 @click.option("--json", "to_json", is_flag=True, help="Print one JSON object with the results of every replay.")
-@out_option
+@folder_option("report")
 def report(
     choice: LogChoice,
     table: WorkloadTable,
@@ -72,7 +73,7 @@ def report(
     title: str | None,
     jobs: int,
     to_json: bool,
-    out: Path,
+    out: Path | None,
 ) -> None:
     """Write an HTML report on LOG: its idle nodes, and what elastic trainings or plain preemptible jobs would make of them.
 
@@ -101,6 +102,7 @@ def report(
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
 
     began = time.perf_counter()
+    out = out or folder_beside(choice.log, "report")
     if not 0 <= forward_s < float("inf"):
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     last = None if compare is None else read_figures(compare)
@@ -122,7 +124,7 @@ def report(
     sample = sample_of(window, source, plan.cells, full=full, base=base)
     inputs = inputs_of(sample.windows, [source, *others], [each for cell in plan.cells for each in sample.cells(cell)])
     tasks = plan.tasks(sample, inputs)
-    rows = replayed(tasks, plan.cells, sample, inputs, out / "cells", jobs)
+    rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", jobs)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     rates, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])
@@ -144,7 +146,7 @@ def report(
         told = {**as_json(figures), "lead": page.lead, "replays": [as_dict(row) for row in rows.values()]}
         click.echo(json.dumps(told))
         return
-    click.echo(page.lead)
+    say_paragraphs(page.lead)
     took = span(time.perf_counter() - began)
     click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(tasks):,} replays, {took}")
 

@@ -12,7 +12,7 @@ import click
 from bftrainer.cli.choices import FILE, POLICY, SOLVER
 from bftrainer.cli.output import note, say, show_rows
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import DECIDE_ON, SHARED_BY, cost_model_option, out_option, written
+from bftrainer_replay.cli.choices import DECIDE_ON, SHARED_BY, cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.sweeping import progress_over_time
 from bftrainer_replay.cli.workload_options import (
@@ -80,7 +80,7 @@ KNOWN, LEARN = "known", "learn"
 @click.option("--decide-on", type=DECIDE_ON, default="all", help="Decide at all events, or at pool changes only.")
 @click.option("--seed", default=0, help="Random seed for tie-breaking and measurement noise.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-@out_option
+@folder_option("replay")
 def run(
     choice: LogChoice,
     trainers: Path,
@@ -99,7 +99,7 @@ def run(
     decide_on: str,
     seed: int,
     as_json: bool,
-    out: Path,
+    out: Path | None,
 ) -> None:
     """Replay a workload on the idle nodes of LOG under a policy.
 
@@ -127,6 +127,7 @@ def run(
 
     if not 0 <= noise < 1:
         raise UserError(f"--noise {noise:g}: expected a relative error of at least 0 and less than 1, like 0.1")
+    out = out or folder_beside(choice.log, "replay")
     costs, trigger = CostModel(cost_model), DecideOn(decide_on)
     settings = PolicySettings(
         build_allocator(solver, 10.0), *objective_and_forward(objective, forward_s, max_parallel), seed

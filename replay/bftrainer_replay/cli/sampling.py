@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,9 +55,18 @@ def pilot_trainers(window: LogWindow, source: SweepWorkload, seed: int) -> list[
 
 
 def replayed(
-    tasks: Sequence[Task], cells: Sequence[Cell], sample: LogSample, inputs: Inputs, folder: Path, jobs: int
+    tasks: Sequence[Task],
+    cells: Sequence[Cell],
+    sample: LogSample,
+    inputs: Inputs,
+    source: SweepWorkload,
+    folder: Path,
+    jobs: int,
 ) -> dict[Cell, SweepRow]:
-    """Say what is replayed, and do it; the rows of the cells. The same command resumes after an interruption."""
+    """Say what is replayed, and do it; the rows of the cells. The same command resumes after an interruption.
+
+    Raises :class:`~bftrainer_replay.sweep.results.WorkRanOutError` if trainers that were generated did not outlast the log.
+    """
     from bftrainer_replay.sweep.result_files import ResultStore
     from bftrainer_replay.sweep.run_tasks import do_all
     from bftrainer_replay.sweep.sample import cost_s
@@ -84,4 +93,22 @@ def replayed(
 
     with progress_of_tasks("replays") as show:
         complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show, cost=cost), len(tasks))
-    return sample.rows(cells, inputs, store)
+    rows = sample.rows(cells, inputs, store)
+    _check_work(rows, source)
+    return rows
+
+
+def _check_work(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
+    """Refuse rows of generated trainers that ran out of work; of a user's own trainers, say when they did."""
+    from bftrainer_replay.sweep.results import check_work_lasted
+
+    ends = [row.result["work_ran_out_at"] for row in rows.values()]
+    if not source.has_times:
+        check_work_lasted(ends)
+        return
+    early = [end for end in ends if end is not None]
+    if early:
+        note(
+            f"the trainers of {source.name} ran out of work in {len(early)} of {counted(len(ends), 'replay')}, first on "
+            f"{min(early)}: nodes that are idle after that count as unused"
+        )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import click
 
 from bftrainer.cli.output import note
 from bftrainer.errors import BFTrainerError
@@ -38,17 +41,48 @@ def _bars(*last: ProgressColumn) -> Iterator[Progress]:
         yield bars
 
 
+_LEAST_S = 5.0
+"""Between two lines of progress: a command that takes a few seconds prints none."""
+
+
+class TenthLines:
+    """Prints a line on stderr per tenth of the work, where there is no terminal for a bar."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._began_s = self._printed_s = clock()
+        self._next = 0.1
+
+    def show(self, part: float) -> None:
+        """Tell that ``part`` of the work is done, from 0 to 1."""
+        if part < self._next:
+            return
+        now_s = self._clock()
+        if now_s - self._printed_s < _LEAST_S or part >= 1:
+            return
+        tenths = math.floor(10 * part + 1e-9)
+        left_s = (now_s - self._began_s) * (1 - part) / part
+        click.echo(f"{self._what}: {10 * tenths} %, about {span(left_s)} left", err=True)
+        self._printed_s, self._next = now_s, (tenths + 1) / 10
+
+
 @contextmanager
 def progress_over_time(start_s: float, end_s: float) -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """Yields ``begin(what)``, which starts a bar and returns a function to call with the time reached."""
+    """Yields ``begin(what)``, which starts a bar and returns a function to call with the time reached.
+
+    Without a terminal, there is a line per tenth instead of the bar.
+    """
     from rich.progress import TimeRemainingColumn
 
     with _bars(TimeRemainingColumn()) as bars:
 
         def begin(what: str) -> Callable[[float], None]:
+            length_s = max(end_s - start_s, 1e-9)
             if bars.disable:
-                return lambda _: None
-            task = bars.add_task(what, total=max(end_s - start_s, 1e-9))
+                lines = TenthLines(what)
+                return lambda at_s: lines.show((at_s - start_s) / length_s)
+            task = bars.add_task(what, total=length_s)
             return lambda at_s: bars.update(task, completed=at_s - start_s)
 
         yield begin
@@ -56,7 +90,7 @@ def progress_over_time(start_s: float, end_s: float) -> Iterator[Callable[[str],
 
 @contextmanager
 def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
-    """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere nothing."""
+    """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere a line per tenth."""
     from rich.progress import ProgressColumn, Task, TimeElapsedColumn
     from rich.text import Text
 
@@ -69,6 +103,10 @@ def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
 
     began = time.monotonic()
     with _bars(TimeElapsedColumn(), Left()) as bars:
+        if bars.disable:
+            lines = TenthLines(what)
+            yield lambda done, whole: lines.show(done / whole if whole else 1.0)
+            return
         bar = bars.add_task(what, total=None, ends=None)
 
         def show(done: float, whole: float) -> None:

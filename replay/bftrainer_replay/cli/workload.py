@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import FILE
+from bftrainer.cli.ending import ended_by_signals
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import written
+from bftrainer_replay.cli.choices import new_file, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from bftrainer_replay.simulation.replay_world import Arrival
 
 _KINDS = ("hpo", "diverse")
+TRAINERS = "trainers.csv"
 _COUNT, _START = 1000, "2021-01-01T00:00:00"
 
 
@@ -36,7 +38,8 @@ _COUNT, _START = 1000, "2021-01-01T00:00:00"
     metavar="S",
     help="hpo: time in which new nodes start and old ones train on, for --cost-model overlap.  [default: none]",
 )
-@click.option("--out", required=True, type=FILE, help="Trainer table to write.")
+@click.option("--out", type=FILE, help=f"Trainer table to write.  [default: {TRAINERS}]")
+@ended_by_signals()
 def workload(
     kind: str,
     count: int,
@@ -48,7 +51,7 @@ def workload(
     scale_up_s: float,
     scale_down_s: float,
     start_s: float | None,
-    out: Path,
+    out: Path | None,
 ) -> None:
     """Write a trainer table: hpo or diverse.
 
@@ -61,6 +64,7 @@ def workload(
     """
     from bftrainer_replay.workload.workload import RescaleCosts, diverse, hpo, submissions
 
+    out = new_file(out, TRAINERS)
     check_numbers(count, seed)
     if not 0 < spacing_s < float("inf"):
         raise UserError(f"--spacing-s {spacing_s:g}: expected seconds above 0")

@@ -13,11 +13,13 @@ from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.gpus import on_idle_nodes
 from bftrainer_replay.logs.model import LogWindow, piece
 from bftrainer_replay.report.page import Chapter, PageTable
-from bftrainer_replay.simulation.play import Scenario, enough_trainers, play
+from bftrainer_replay.simulation.play import Scenario, enough_trainers, play, ran_out_s
 from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.compute import policy_of
 from bftrainer_replay.sweep.inputs import SweepWorkload
+from bftrainer_replay.sweep.results import check_work_lasted
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,13 @@ def by_node(trainer: Trainer, gpus: int) -> Trainer:
 
 
 def source_by_node(source: SweepWorkload, gpus: int) -> SweepWorkload:
-    """The trainers of a workload in GPUs, for a pilot by node."""
-    return replace(
-        source,
-        make=lambda window, seed: tuple(
-            replace(arrival, trainer=by_node(arrival.trainer, gpus)) for arrival in source.make(window, seed)
-        ),
-    )
+    """The trainers of a workload in GPUs, for a pilot by node: as many as outlast a window whose nodes have ``gpus`` GPUs."""
+
+    def make(window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]:
+        arrivals = source.make(window, seed, places=places, units=gpus * units)
+        return tuple(replace(arrival, trainer=by_node(arrival.trainer, gpus)) for arrival in arrivals)
+
+    return replace(source, make=make)
 
 
 def usual_gpus(window: LogWindow) -> int:
@@ -62,18 +64,22 @@ def compared(held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
     assert held.gpus is not None
     gpus = usual_gpus(held)
     windows = [piece(each, span.start_s, span.end_s) for each in (held.gpus.by_node, on_idle_nodes(held), held)]
-    arrivals = source.make(windows[-1], base.seed)
-    places = enough_trainers(windows[-1], [arrival.trainer for arrival in arrivals])
+    some = source.make(windows[-1], base.seed)
+    places = enough_trainers(windows[-1], [arrival.trainer for arrival in some])
+    arrivals = source.make(windows[-1], base.seed, places=places)
     rate = {a.trainer.id: a.trainer.curve.at(a.trainer.min_nodes or 1) / (a.trainer.min_nodes or 1) for a in arrivals}
-    found = []
+    found, ends = [], []
     for name, window in zip(("idle nodes, by node", "idle nodes, by GPU", "all idle GPUs"), windows, strict=True):
         is_by_node = window is windows[0]
-        mine = source_by_node(source, gpus).make(windows[-1], base.seed) if is_by_node else arrivals
+        mine = tuple(replace(a, trainer=by_node(a.trainer, gpus)) for a in arrivals) if is_by_node else arrivals
         scenario = Scenario(window, mine, places, CostModel(base.cost_model))
         outcome = play(scenario, policy_of(base), keep_entries=False)
+        ends.append(ran_out_s(outcome, scenario))
         work_h = sum(run.samples / rate[run.trainer.id] for run in outcome.runs) / 3600
         pool_h = pool_sizes_of(window).node_hours() * (gpus if is_by_node else 1)
         found.append(PoolResult(name, places, pool_h, work_h, sum(run.preemptions for run in outcome.runs)))
+    if not source.has_times:
+        check_work_lasted(None if end_s is None else format_time(end_s) for end_s in ends)
     return tuple(found)
 
 

@@ -3,10 +3,11 @@
 * The *no-cost bound*. If trainers are alike, it is the outcome of the same replay with all R = 0 and a decision at every event;
   if they differ, that is no bound, and it is the maximum of a linear program (:mod:`.upper_bound`). The replay of trainers
   that are alike may run out of work, and then more trainers could do more.
-* The *start bound*. A node that joins the pool trains R_up later at the earliest, whatever the policy does: at each moment at
-  most P_jmax trainers share the nodes that joined R_up ago or earlier, those of the window's start included. Trainers that are
-  alike then train no more than the integral of the best rate on that many nodes; for those that differ, the linear program
-  counts these nodes only. Under ``paper`` costs nothing takes time to start, and there is no such bound.
+* The *start bound*. A node that joins the pool trains R_up later at the earliest, whatever the policy does (sooner if a start
+  from no nodes is shorter): at each moment at most P_jmax trainers share the nodes that joined R_up ago or earlier, those of
+  the window's start included. Trainers that are alike then train no more than the integral of the best rate on that many
+  nodes; for those that differ, the linear program counts these nodes only. Under ``paper`` costs nothing takes time to start,
+  and there is no such bound.
 """
 
 from __future__ import annotations
@@ -89,12 +90,17 @@ def start_bound(scenario: Scenario) -> float | None:
     trainers = _true(scenario)
     if not trainers:
         return 0.0
-    wait_s = min(scenario.cost_model.costs_of(trainer).growth_s for trainer in trainers)
+    wait_s = min(_shortest_start_s(scenario.cost_model.costs_of(trainer)) for trainer in trainers)
     started = sizes_once_started(scenario.window, wait_s)
     if not _alike(trainers):
         return upper_bound(started, trainers, _places(scenario))
     work = sum(math.inf if t.samples_total is None else t.samples_total for t in trainers)
     return min(_at_best(started, trainers[0], min(_places(scenario), len(trainers))), work)
+
+
+def _shortest_start_s(trainer: Trainer) -> float:
+    """Seconds from a decision until new nodes train at the earliest: beside old ones, or without any."""
+    return min(trainer.growth_s, trainer.starts_s(0) + trainer.scale_up_s)
 
 
 def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:

@@ -15,6 +15,9 @@ switch, W^up; shrinking and losses stall for W^dw (:mod:`bftrainer.domain.rescal
 
 ``stall`` and ``delay`` are ``overlap`` with S = 0, W = R, and with S = R_up, W = 0.
 
+A trainer makes no progress on a number of nodes that is not one of its legal sizes: old nodes that a loss left at such a size
+wait for the new ones.
+
 A loss that leaves fewer nodes than N_j^min kills the training; any loss kills a ``rigid`` trainer, an ordinary job. It writes
 a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there is none: it repeats the work since its last checkpoint
 (one every ``checkpoint_s`` of training). A planned stop loses nothing.
@@ -45,7 +48,7 @@ class CostModel(Enum):
         """The trainer with the costs that this model charges, as its policy is told."""
         if self is CostModel.OVERLAP:
             return trainer if trainer.start_s is not None else replace(trainer, start_s=0.0)
-        if trainer.start_s is None:
+        if trainer.start_s is None and trainer.from_zero_s is None:
             return trainer
         return replace(trainer, scale_up_s=trainer.growth_s, start_s=None, from_zero_s=None)
 

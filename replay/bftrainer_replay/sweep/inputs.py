@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from bftrainer.domain.model import Curve
 from bftrainer.policies.requirements import check_needs
@@ -33,12 +33,22 @@ class WorkloadTable:
     model: str | None = None
 
 
+class MakeTrainers(Protocol):
+    """Makes the trainers of a window.
+
+    Generated trainers outlast the window with up to ``places`` of them at once. ``units`` is the number of units that a node of
+    the window has, of those that the trainers' curves count: GPUs, if a trainer's size is a number of GPUs.
+    """
+
+    def __call__(self, window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]: ...
+
+
 @dataclass(frozen=True)
 class SweepWorkload:
     """A named workload, made from a window and a seed. ``has_times``: its trainers come at times of the log."""
 
     name: str
-    make: Callable[[LogWindow, int], tuple[Arrival, ...]]
+    make: MakeTrainers
     has_times: bool = False
 
 
@@ -47,25 +57,34 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
     curves = TABLE_2 if table.curves is None else read_curves(table.curves)
     if table.trainers is not None:
         read = read_workload(table.trainers, curves, table.model)
-        return SweepWorkload(table.trainers.name, lambda window, seed: read.arrivals, has_times=True)
+
+        def as_read(window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]:
+            return read.arrivals
+
+        return SweepWorkload(table.trainers.name, as_read, has_times=True)
     model = table.model or "shufflenet"
     if table.kind == "hpo":
         curves = {model: find_curve(model, curves)}
 
-    def make(window: LogWindow, seed: int) -> tuple[Arrival, ...]:
-        times = submissions(window.start_s, enough(window, curves), 0.0)
+    def make(window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]:
+        times = submissions(window.start_s, enough(window, curves, places, units), 0.0)
         return hpo(model, times, curves) if table.kind == "hpo" else diverse(times, seed, curves)
 
     return SweepWorkload(f"hpo-{model}" if table.kind == "hpo" else "diverse", make)
 
 
-def enough(window: LogWindow, curves: Mapping[str, Curve]) -> int:
-    """The number of trainers that outlast the log even at their most efficient size."""
-    # Node-seconds that a trainer of each model takes at least; the models come in turn.
-    fewest_node_s = [SAMPLES_TOTAL / max(v / n for n, v in zip(c.nodes, c.per_s, strict=True)) for c in curves.values()]
-    mean_node_s = sum(fewest_node_s) / len(fewest_node_s)
-    wanted = math.ceil(_SPARE * pool_sizes_of(window).node_s() / mean_node_s) + _FEWEST
-    return min(wanted, _MOST)
+def enough(window: LogWindow, curves: Mapping[str, Curve], places: int = 0, units: int = 1) -> int:
+    """The number of trainers that outlast the log, even at their most efficient size and with ``places`` of them at once.
+
+    The models come in turn. Trainers are admitted in order, so all but the last ``places`` that were admitted are finished:
+    the time that those need comes on top, as if they were of the longest model. ``units``: see :class:`MakeTrainers`.
+    """
+    fewest_unit_s = [SAMPLES_TOTAL / max(v / n for n, v in zip(c.nodes, c.per_s, strict=True)) for c in curves.values()]
+    mean_unit_s = sum(fewest_unit_s) / len(fewest_unit_s)
+    largest = max(curve.nodes[-1] for curve in curves.values())
+    usable_nodes = places * math.ceil(largest / units) if places else math.inf
+    wanted_s = _SPARE * units * pool_sizes_of(window).node_s(usable_nodes) + places * max(fewest_unit_s)
+    return min(math.ceil(wanted_s / mean_unit_s) + _FEWEST, _MOST)
 
 
 def inputs_of(windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkload], cells: Sequence[Cell]) -> Inputs:
@@ -75,10 +94,11 @@ def inputs_of(windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkloa
     bare = {name: replace(window, queue=None) for name, window in windows.items()}
     arrivals: dict[tuple[str, str, int], tuple[Arrival, ...]] = {}
     checked = set()
+    places = max((cell.max_parallel for cell in cells), default=0)
     for cell in cells:
         where = (cell.log, cell.workload, cell.seed)
         if where not in arrivals:
-            arrivals[where] = known[cell.workload].make(bare[cell.log], cell.seed)
+            arrivals[where] = known[cell.workload].make(bare[cell.log], cell.seed, places=places)
         what = (cell.workload, cell.policy, cell.objective)
         if what not in checked:
             checked.add(what)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 
+from bftrainer.errors import BFTrainerError
 from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, task
 from bftrainer_replay.sweep.result_files import Result, ResultStore
 
@@ -14,6 +15,20 @@ SUMMED = (
     "preemption_cost_samples", "preemptions", "rescales", "unused_node_h", "completed", "submitted", "pool_events",
 )  # fmt: skip
 """Results of a replay that are sums over its parts: pieces of the log."""
+
+
+class WorkRanOutError(BFTrainerError):
+    """Generated trainers did not last as long as the log: nodes without work would count as nodes that trainings cannot use."""
+
+
+def check_work_lasted(ends: Iterable[str | None]) -> None:
+    """Check that no replay of generated trainers ran out of work; ``ends`` are the times at which one did, or None."""
+    early = [end for end in ends if end is not None]
+    if early:
+        raise WorkRanOutError(
+            f"the generated trainers ran out of work on {min(early)} of the log's time, so the shares of use would be too low; "
+            "use a shorter part of the log (--hours), or trainers of your own (--trainers)"
+        )
 
 
 @dataclass(frozen=True, slots=True)

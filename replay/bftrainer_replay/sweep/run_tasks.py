@@ -1,19 +1,21 @@
 """Runs tasks, in this process or in several. Every result is stored immediately.
 
 Workers are forked from a server that has imported all modules once. They receive the parsed log once and write their results
-themselves: the parent process only counts, and uses no core.
+themselves: the parent process only counts, and uses no core. A terminal sends Ctrl-C to all processes: only the parent acts on
+it, and kills the workers, whose tasks may take minutes.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
 from bftrainer.errors import BFTrainerError
@@ -64,16 +66,11 @@ def do_all(
         return tuple(failures)
     with _workers(min(jobs, len(left)), (inputs, store, compute)) as pool:
         futures: dict[Future[list[FailedTask]], float] = {pool.submit(_in_child, task): cost(task) for task in left}
-        try:
-            for count, future in enumerate(as_completed(futures), start=1):
-                failures += future.result()
-                done += futures[future]
-                running = min(jobs - 1, len(left) - count)
-                on_done(done + running / 2 * whole / len(left), whole)
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+        for count, future in enumerate(as_completed(futures), start=1):
+            failures += future.result()
+            done += futures[future]
+            running = min(jobs - 1, len(left) - count)
+            on_done(done + running / 2 * whole / len(left), whole)
     return tuple(sorted(failures, key=lambda failure: failure.task.key))
 
 
@@ -94,12 +91,15 @@ def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[
         server = multiprocessing.get_context("forkserver")
         server.set_forkserver_preload([sweep[2].__module__])
         with safe_path_for_children():
-            forkserver.ensure_running()
+            _start_server_deaf_to_the_terminal()
+        others = set(multiprocessing.active_children())
         with ProcessPoolExecutor(jobs, mp_context=server, initializer=_begin_child, initargs=sweep) as pool:
             try:
                 yield pool
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for worker in set(multiprocessing.active_children()) - others:
+                    worker.kill()
                 raise
     finally:
         for name, value in before.items():
@@ -107,6 +107,20 @@ def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[
                 os.environ.pop(name)
             else:
                 os.environ[name] = value
+
+
+def _start_server_deaf_to_the_terminal() -> None:
+    """Start the fork server with the signals of a terminal blocked. Its workers inherit that: none prints a traceback.
+
+    multiprocessing's resource tracker is started first: it ignores Ctrl-C itself, and unblocks it here when it has started.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    try:
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_child(*sweep: Any) -> None:
