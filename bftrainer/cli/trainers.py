@@ -182,7 +182,7 @@ def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
         "launcher": spec.launcher, "command": list(spec.command), "cwd": str(spec.cwd), "nodes": list(nodes),
         "group": spec.group, "parameters": spec.parameters,
         "model": spec.model, "min_nodes": spec.min_nodes, "max_nodes": spec.max_nodes, "samples_done": record.samples_done,
-        "samples_total": spec.samples_total, "priority": spec.priority, "failures": record.failures,
+        "samples_total": record.samples_total, "priority": spec.priority, "failures": record.failures,
         "submitted_s": record.submitted_s, "admitted_s": record.admitted_s, "started_s": record.started_s,
         "finished_s": record.finished_s, "held_node_h": record.held_node_s / 3600,
         "trained_node_h": (record.trained_node_s - record.repeated_node_s) / 3600,
@@ -202,7 +202,7 @@ class PresentAllocation(NamedTuple):
 
     def left_h(self, record: TrainerRecord) -> float | None:
         """Hours until a trainer has its ``samples_total``, at its present speed; None: not known."""
-        total, speed = record.spec.samples_total, self.speeds.get(record.name)
+        total, speed = record.samples_total, self.speeds.get(record.name)
         return max(total - record.samples_done, 0.0) / speed / 3600 if total and speed else None
 
 
@@ -237,7 +237,7 @@ def _remark(record: TrainerRecord, pool: int | None) -> str:
 
 
 def _progress(record: TrainerRecord) -> str:
-    total = record.spec.samples_total
+    total = record.samples_total
     return f"{record.samples_done:,.0f}" + (f" of {total:,.0f}" if total is not None else "")
 
 
