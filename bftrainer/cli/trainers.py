@@ -30,6 +30,7 @@ PENDING = "submitted"
 STARTING = "starting"
 PENDING_REMARK = "not read by a pilot yet"
 NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
+_OUTPUT_SHOWN = 200
 _COLUMNS = ("name", "status", "nodes", "min-max", "samples", "left", "node-hours", "submitted", "remark")
 
 
@@ -62,7 +63,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     if as_json:
         show_json(
             [
-                as_dict(t, nodes.get(t.name, ())) | {"left_h": now.left_h(t), "remark": _remark(t, now.pool)}
+                as_dict(t, nodes.get(t.name, ())) | {"left_h": now.left_h(t), "remark": _remark(t, now.pool, folder)}
                 for t in records
             ]
         )
@@ -72,7 +73,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         (
             t.name, status_text(t, held := len(nodes.get(t.name, ()))), str(held), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
             _progress(t), "" if (left_h := now.left_h(t)) is None else length(3600 * left_h), hours(t.held_node_s),
-            clock_time(t.submitted_s), _remark(t, now.pool),
+            clock_time(t.submitted_s), _remark(t, now.pool, folder),
         )
         for t in records
     ]  # fmt: skip
@@ -229,11 +230,26 @@ def status_text(record: TrainerRecord, nodes: int) -> str:
     return STARTING if starts else record.status.value
 
 
-def _remark(record: TrainerRecord, pool: int | None) -> str:
+def _remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
+    from bftrainer.live.trainers.remarks import NEVER_REPORTED
+
     least = record.spec.min_nodes
+    if record.reason == NEVER_REPORTED:
+        return f"{remark_of(record)}{_last_output(folder, record.name)}"
     if (text := remark_of(record)) or record.status.value != "waiting" or pool is None or least <= pool:
         return text
     return f"needs {counted(least, 'node')}; the pilot has {pool} (bftrainer explain {record.name})"
+
+
+def _last_output(folder: Path, trainer: str) -> str:
+    """The last line that its workers have written: it tells a hang at the start from a script that does not report."""
+    from bftrainer.live.trainers.remarks import last_words
+    from bftrainer.protocol.log_tail import last_lines
+    from bftrainer.protocol.paths import TrainerDirectory
+
+    logs = TrainerDirectory.of(folder, trainer).latest_logs()
+    words = last_words([line for log in logs[:1] for line in last_lines(log)])
+    return f"; its last output: {words[:_OUTPUT_SHOWN]}" if words else "; it has written no output"
 
 
 def _progress(record: TrainerRecord) -> str:
