@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from bftrainer.cli.logs import wait_for_pilot
-from bftrainer.cli.output import clock_time, counted, hours, json_option, length, say, show_json, show_rows
+from bftrainer.cli.output import clock_time, counted, hours, json_option, length, number, say, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import hanging, name_column, number_column, remark_column, show_facts, show_table, wide_option
 from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import (
     has_registry,
@@ -31,15 +32,27 @@ STARTING = "starting"
 PENDING_REMARK = "not read by a pilot yet"
 NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
 _OUTPUT_SHOWN = 200
-_COLUMNS = ("name", "status", "nodes", "min-max", "samples", "left", "node-hours", "submitted", "remark")
+_EXACT_BELOW = 1e7
+_COLUMNS = (
+    name_column("name"),
+    name_column("status"),
+    number_column("nodes"),
+    name_column("min-max", 2),
+    number_column("samples", 1),
+    number_column("left"),
+    number_column("node-hours", 3),
+    name_column("submitted", 4),
+    remark_column("remark"),
+)
 
 
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="Include trainers that are done, failed or canceled.")
 @click.option("--group", metavar="NAME", help="Only the trainers of a group.")
+@wide_option
 @state_option
 @json_option
-def list_trainers(everything: bool, group: str | None, state: Path, as_json: bool) -> None:
+def list_trainers(everything: bool, group: str | None, wide: bool, state: Path, as_json: bool) -> None:
     """List trainers: status, nodes, progress.
 
     \b
@@ -82,9 +95,9 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         for request in pending
         if (spec := request.spec) is not None
     ]
-    show_rows(_COLUMNS, rows, right=("nodes", "samples", "left", "node-hours"))
+    show_table(_COLUMNS, rows, wide=wide)
     if not everything and (ended := [t for t in found if t.status.is_final]):
-        say(_ended(ended))
+        say(hanging("", _ended(ended)))
 
 
 def _ended(records: Sequence[TrainerRecord]) -> str:
@@ -129,7 +142,7 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
     rows = [(key, _cell(key, value)) for key, value in facts.items()]
     rows += estimate_rows(estimated)
     rows += [(f"note {clock_time(n.at_s)}", f"{n.kind}: {n.text}") for n in notes]
-    show_rows(("", trainer), rows)
+    show_facts(rows, trainer)
 
 
 def facts_of(state: Path, trainer: str) -> dict[str, str]:
@@ -254,7 +267,12 @@ def _last_output(folder: Path, trainer: str) -> str:
 
 def _progress(record: TrainerRecord) -> str:
     total = record.samples_total
-    return f"{record.samples_done:,.0f}" + (f" of {total:,.0f}" if total is not None else "")
+    return _amount(record.samples_done) + (f" of {_amount(total)}" if total is not None else "")
+
+
+def _amount(samples: float) -> str:
+    """A count that is exact as long as it is short: 9,876,543, then 9.88G."""
+    return f"{samples:,.0f}" if samples < _EXACT_BELOW else number(samples)
 
 
 def _cell(key: str, value: object) -> str:

@@ -26,7 +26,7 @@ _WRAPPERS = frozenset({"wrapper", "inner", "decorate_context", "_wrapped_call_im
 _MOST_CALLS = 3
 
 
-class Frame(NamedTuple):
+class StackFrame(NamedTuple):
     """A call on a stack."""
 
     file: str
@@ -66,9 +66,9 @@ def output_before_stack(log: Path) -> list[str]:
     return lines[:first][-20:]
 
 
-def stacks(lines: Sequence[str]) -> list[list[Frame]]:
+def stacks(lines: Sequence[str]) -> list[list[StackFrame]]:
     """The stacks of main threads in a log, the innermost call first."""
-    found: list[list[Frame]] = []
+    found: list[list[StackFrame]] = []
     is_inside = False
     for line in lines:
         frame = _FRAME.fullmatch(line)
@@ -76,13 +76,13 @@ def stacks(lines: Sequence[str]) -> list[list[Frame]]:
             found.append([])
             is_inside = True
         elif is_inside and frame is not None:
-            found[-1].append(Frame(frame["file"], int(frame["line"]), frame["function"]))
+            found[-1].append(StackFrame(frame["file"], int(frame["line"]), frame["function"]))
         else:
             is_inside = False
     return found
 
 
-def described(frames: Sequence[Frame]) -> str:
+def described(frames: Sequence[StackFrame]) -> str:
     """The line of the script, and the calls below it: ``train.py:12 in init_process_group, rendezvous``."""
     depth = next((number for number, frame in enumerate(frames) if frame.is_of_script), None)
     if depth is None:
