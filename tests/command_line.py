@@ -24,14 +24,12 @@ class Ended:
 def bftrainer(*arguments: object, stdin: str = "", env: Mapping[str, str] | None = None) -> Ended:
     """``bftrainer ARGUMENTS``, with ``env`` beside the variables of the tests.
 
-    A traceback is an exception here, so no test takes one for an error line. COLUMNS, which pytest-xdist sets for its
-    workers, is not passed on: a pipe has no width.
+    A traceback is an exception here, so no test takes one for an error line.
     """
     out, err, before = io.StringIO(), io.StringIO(), sys.stdin
     sys.stdin = io.StringIO(stdin)
     try:
         with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
-            patch.delenv("COLUMNS", raising=False)
             for name, value in (env or {}).items():
                 patch.setenv(name, value)
             status = run([str(argument) for argument in arguments])
