@@ -23,6 +23,8 @@ from slurm_lab import Lab, Settings
 from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
 pytest_plugins = ["ordinary_user"]
+# pytest-xdist sets it for its workers. Commands of the tests write into pipes, which have no width.
+os.environ.pop("COLUMNS", None)
 
 
 def need_accounting(version: SlurmVersion) -> None:

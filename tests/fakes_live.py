@@ -255,11 +255,13 @@ class FakeLauncher:
         return self.drivers[name].view if name in self.drivers else DriverView()
 
     def progress(
-        self, name: str, samples: float, *, step: int | None = None, loss: float | None = None, **metrics: float
-    ) -> None:
+        self, name: str, samples: float, *, step: int | None = None, loss: float | None = None,
+        samples_total: float | None = None, **metrics: float
+    ) -> None:  # fmt: skip
         """Rank 0 reports."""
         driver = self.drivers[name]
         line = {"time": self.clock.now_s(), "samples": samples, "metrics": metrics, "loss": loss, "step": step}
+        line["samples_total"] = samples_total
         driver.view = after_progress(driver.view, [line])
 
     def finish(self, name: str) -> None:

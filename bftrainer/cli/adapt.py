@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import click
@@ -35,8 +36,13 @@ def adapt(script: Path, applies: bool) -> None:
     for note in found.notes:
         say(f"note: {script}: {note}", err=True)
     if not applies:
-        say(found.diff(str(script)), nl=False, keep="\n\t")
+        diff = found.diff(str(script))
+        # Line ends of Windows belong to the patch; a carriage return elsewhere would overwrite the line on a terminal.
+        has_windows_ends = "\r" not in diff.replace("\r\n", "\n")
+        say(diff, nl=False, keep="\n\t\r" if has_windows_ends else "\n\t")
         return
-    write_atomically(original, found.before.encode())
-    write_atomically(script, found.after.encode())
+    target = script.resolve()  # a link stays a link
+    mode = stat.S_IMODE(target.stat().st_mode)
+    write_atomically(original, found.before.encode(), mode)
+    write_atomically(target, found.after.encode(), mode)
     say(f"changed {counted(found.changed_lines, 'line')} of {script}; the original is {original.name}")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
+from bftrainer.cli.output import clock_time, json_option, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import name_column, show_table, text_column
 from bftrainer.client.state_dir import opened_registry
 
 
@@ -35,6 +36,7 @@ def events(last: int, state: Path, as_json: bool) -> None:
     rows += [(n.at_s, n.kind, n.line) for n in notes]
     rows = sorted(rows, key=lambda row: row[0])[-last:]
     if as_json:
-        show_json([{"time": at_s, "kind": kind, "text": text} for at_s, kind, text in rows])
+        show_json([{"time": at_s, "kind": kind, "text": sentence} for at_s, kind, sentence in rows])
         return
-    show_rows(("time", "", ""), [(clock_time(at_s), kind, text) for at_s, kind, text in rows])
+    columns = (name_column("time"), name_column("event"), text_column("what happened"))
+    show_table(columns, [(clock_time(at_s), kind, sentence) for at_s, kind, sentence in rows])

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.output import json_option, say, show_json, show_rows
+from bftrainer.cli.output import json_option, say, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import hanging, show_facts
 from bftrainer.client.state_dir import opened_registry, pilot_has_ended, read
 from bftrainer.errors import UserError
 
@@ -54,12 +55,12 @@ def explain(trainer: str | None, at: str | None, user: str | None, state: Path, 
         if as_json:
             show_json([{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}])
         else:
-            say(f"{trainer} has no nodes: {reason}")
+            say(hanging("", f"{trainer} has no nodes: {reason}"))
     elif as_json:
         show_json([as_dict(found, has_ended=has_ended)])
     else:
-        say(headline(found, has_ended=has_ended))
-        show_rows(("", ""), rows(found))
+        say(hanging("", headline(found, has_ended=has_ended)))
+        show_facts(rows(found))
 
 
 def _explain_user(user: str, state: Path, as_json: bool) -> None:
@@ -69,7 +70,7 @@ def _explain_user(user: str, state: Path, as_json: bool) -> None:
     if as_json:
         show_json([{"user": user, "why": said}])
     else:
-        say(said)
+        say(hanging("", said))
 
 
 def _seconds(text: str) -> float:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
+from bftrainer.cli.output import clock_time, json_option, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import name_column, number_column, remark_column, show_table, wide_option
 from bftrainer.client.state_dir import opened_registry
 from bftrainer.domain.fragment_names import holder_of
 from bftrainer.domain.node_stages import SUMMARIES, TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds, whole_seconds
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
     from bftrainer.persistence.registry import FragmentRecord
     from bftrainer.persistence.time_lines import TimeLine
 
-_COLUMNS = ("fragment", "trainer", "taken", "release requested", "seen released", "took, s", "why")
+_COLUMNS = (
+    name_column("fragment"),
+    name_column("trainer"),
+    name_column("taken", 2),
+    name_column("release requested", 1),
+    name_column("seen released", 3),
+    number_column("took, s", 4),
+    remark_column("why"),
+)
 _HEADS = {
     NodeStage.JOB_STARTED: "job", NodeStage.PAYLOAD_READY: "payload", NodeStage.WORKER_STARTED: "worker",
     NodeStage.IMPORTS_DONE: "imports", NodeStage.GROUP_SWITCHED: "group", NodeStage.FIRST_STEP: "step",
@@ -31,9 +40,10 @@ _CHAINS = ((TO_TRAINING, "idle to step"), (TO_RELEASE, "release"))
 @click.option(
     "--timeline", is_flag=True, help="Show the seconds from idle to the first training step, and of the release."
 )
+@wide_option
 @state_option
 @json_option
-def nodes(everything: bool, timeline: bool, state: Path, as_json: bool) -> None:
+def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bool) -> None:
     """List the held nodes: when each was taken, and which trainer uses it. With --all, include released nodes.
 
     The columns "release requested" and "why" show when and why the scheduler (preemption) or the pilot requested a release.
@@ -49,7 +59,7 @@ def nodes(everything: bool, timeline: bool, state: Path, as_json: bool) -> None:
       bftrainer nodes --timeline --all
     """
     if timeline:
-        _show_time_lines(state, everything, as_json)
+        _show_time_lines(state, everything, as_json, wide=wide)
         return
     from bftrainer.persistence.journal import last_state
 
@@ -70,7 +80,7 @@ def nodes(everything: bool, timeline: bool, state: Path, as_json: bool) -> None:
         )
         for f in fragments
     ]  # fmt: skip
-    show_rows(_COLUMNS, rows, right=("took, s",))
+    show_table(_COLUMNS, rows, wide=wide)
 
 
 def _release_s(fragment: FragmentRecord) -> str:
@@ -87,7 +97,7 @@ def _as_dict(f: FragmentRecord, user: str | None) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _show_time_lines(state: Path, everything: bool, as_json: bool) -> None:
+def _show_time_lines(state: Path, everything: bool, as_json: bool, *, wide: bool) -> None:
     """Print the time lines of held nodes, or of all."""
     from bftrainer.persistence.time_lines import time_lines
 
@@ -103,7 +113,9 @@ def _show_time_lines(state: Path, everything: bool, as_json: bool) -> None:
     for name, of in SUMMARIES:
         found = [[value for value in values if value is not None] for values in columns]
         rows.append((name, "", *(_shown(of(values) if values else None) for values in found)))
-    show_rows(("s", "trainer", *heads), rows, right=heads)
+    totals = {whole for _, whole in _CHAINS}
+    stages = [number_column(head, 0 if head in totals else 2) for head in heads]
+    show_table((name_column("s"), name_column("trainer", 1), *stages), rows, wide=wide)
 
 
 def _values(line: TimeLine, chain: tuple[NodeStage, ...]) -> list[float | None]:

@@ -27,14 +27,15 @@ def note(text: str) -> None:
 
 
 def say(
-    text: str = "", *, err: bool = False, nl: bool = True, keep: str = "\n", color: str | None = None, colored: int = 0
-) -> None:
+    text: str = "", *, err: bool = False, nl: bool = True, keep: str = "\n", color: str | None = None, colored: int = 0,
+    bold: bool = False,
+) -> None:  # fmt: skip
     """Print text. Control characters are shown as escapes, but for those in ``keep``.
 
-    On a terminal, the first ``colored`` characters have a ``color``.
+    On a terminal, the first ``colored`` characters have a ``color``, and may be ``bold``.
     """
     head, rest = printable(text[:colored], keep), printable(text[colored:], keep)
-    click.echo((click.style(head, fg=color) if head else "") + rest, err=err, nl=nl)
+    click.echo((click.style(head, fg=color, bold=bold) if head else "") + rest, err=err, nl=nl)
 
 
 def say_paragraphs(text: str) -> None:
@@ -47,23 +48,6 @@ def say_paragraphs(text: str) -> None:
     )
     for line in text.splitlines():
         say(wrapper.fill(line))
-
-
-def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """Print a table; it is not cut to a width when the output is not a terminal."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(printable, row))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(table, markup=False)  # a cell may contain what looks like markup: pip install 'x[y]'
 
 
 def show_json(rows: Sequence[dict[str, object]]) -> None:
@@ -85,6 +69,15 @@ def hours(node_s: float) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 node``, ``2 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def number(value: float) -> str:
+    """Three digits and a unit: 950, 1.23k, 45.6M."""
+    for unit in ("", "k", "M", "G", "T", "P"):
+        if abs(value) < 999.5 or unit == "P":
+            return f"{value:.3g}{unit}" if abs(value) < 999.5 else f"{value:.0f}{unit}"
+        value /= 1000
+    raise AssertionError  # not reached
 
 
 def length(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bftrainer.cli.output import say
+from bftrainer.cli.tables import show_facts
 from bftrainer.errors import UserError
 
 
@@ -23,11 +23,13 @@ def list_policies() -> None:
     from bftrainer.policies.settings import PolicySettings
 
     settings = PolicySettings(build_allocator("exact", 10.0), find_objective(DEFAULT_OBJECTIVE))
+    facts: list[tuple[str, str]] = []
     for name in installed_names(POLICY_GROUP):
         try:
             needs = needs_of(build_policy(name, settings))
         except UserError as error:
-            say(f"{name:<18} cannot run on a pool: {str(error).partition(': ')[2]}")
+            facts.append((name, f"cannot run on a pool: {str(error).partition(': ')[2]}"))
             continue
         known = " and ".join(sorted(need.value for need in needs))
-        say(f"{name:<18} needs {known or 'nothing beyond what every trainer has'}")
+        facts.append((name, f"needs {known or 'nothing beyond what every trainer has'}"))
+    show_facts(facts)

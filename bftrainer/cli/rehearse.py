@@ -21,6 +21,7 @@ import click
 from bftrainer.cli.choices import DIR, FILE
 from bftrainer.cli.output import say
 from bftrainer.cli.state import set_option
+from bftrainer.cli.tables import output_width
 
 if TYPE_CHECKING:
     from bftrainer.config.trainer_file import TrainerSpec
@@ -214,12 +215,17 @@ def _show(spec: TrainerSpec, found: _RehearsalOutcome, learned: Costs) -> None:
     record, findings = found.record, found.findings
     acts = ", ".join(str(played.act) for played in record.played)
     say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
-    indent = max(len(finding.title) for finding in findings) + 15
+    is_narrow = _width() < WIDTH
+    indent = 13 if is_narrow else max(len(finding.title) for finding in findings) + 15
     failed = [finding for finding in findings if finding.verdict is CheckVerdict.FAIL]
     open_ = [finding for finding in findings if finding.verdict is CheckVerdict.CANNOT_TELL]
     passed = [finding for finding in findings if finding.verdict is CheckVerdict.PASS]
     for finding in [*failed, *passed] if failed else findings:
-        say(_wrapped(f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}", " " * indent))
+        if is_narrow:
+            say(_wrapped(f"{finding.verdict.value:<11}  {finding.title}:", " " * indent))
+            say(_wrapped(f"{'':<{indent}}{finding.seen}", " " * indent))
+        else:
+            say(_wrapped(f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}", " " * indent))
         if finding.verdict is not CheckVerdict.PASS and finding.remedy:
             say(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
     if failed and open_:
@@ -258,9 +264,14 @@ def _lines(learned: Costs) -> list[str]:
 
 def _wrapped(text: str, indent: str) -> str:
     return textwrap.fill(
-        text, max(WIDTH, len(indent) + 40), subsequent_indent=indent, replace_whitespace=False, drop_whitespace=True,
+        text, _width(), subsequent_indent=indent, replace_whitespace=False, drop_whitespace=True,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+
+
+def _width() -> int:
+    """The width of the verdict: the terminal's, at most ``WIDTH``."""
+    return min(output_width() or WIDTH, WIDTH)
 
 
 def _as_dict(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import json_option, say, show_json, show_rows
+from bftrainer.cli.output import json_option, say, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import TableColumn, name_column, number_column, remark_column, show_table, wide_option
 from bftrainer.errors import UserError
+
+if TYPE_CHECKING:
+    from bftrainer.client.results import Goal
 
 
 @click.command()
@@ -17,6 +23,7 @@ from bftrainer.errors import UserError
 @click.option("--maximize", metavar="METRIC", help="Sort by the largest value that each trainer reported, best first.")
 @click.option("-n", "--first", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
 @click.option("--csv", "as_csv_text", is_flag=True, help="Print CSV.")
+@wide_option
 @state_option
 @json_option
 def results(
@@ -25,6 +32,7 @@ def results(
     maximize: str | None,
     first: int | None,
     as_csv_text: bool,
+    wide: bool,
     state: Path,
     as_json: bool,
 ) -> None:
@@ -52,12 +60,25 @@ def results(
         say(as_csv(rows, goal), nl=False)
     else:
         heads, cells = table(rows, goal)
-        right = [head for head in heads if head not in ("name", "status", "remark")]
-        show_rows(
-            heads,
-            [[_cell(head, value) for head, value in zip(heads, line, strict=True)] for line in cells],
-            right=right,
-        )
+        shown = [[_cell(head, value) for head, value in zip(heads, line, strict=True)] for line in cells]
+        metrics = {each.name for row in rows for each in row.metrics}
+        show_table([_column(head, metrics, goal) for head in heads], shown, wide=wide)
+
+
+def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
+    """A column of the table; of several metrics the last values count more than the smallest and largest ones."""
+    if head in ("name", "remark"):
+        return name_column(head) if head == "name" else remark_column(head)
+    if head == "status":
+        return name_column(head, 2)
+    if head in ("samples", "node-hours"):
+        return number_column(head, 5 if head == "samples" else 6)
+    if goal is not None and head.partition(" ")[0] == goal.metric:
+        return number_column(head, 1 if head == goal.metric else 0)
+    if head in metrics:
+        return number_column(head, 1)
+    is_extreme = head.removesuffix(" min").removesuffix(" max") in metrics
+    return number_column(head, 4 if is_extreme else 3)
 
 
 def _cell(head: str, value: object) -> str:

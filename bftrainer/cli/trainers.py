@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from bftrainer.cli.logs import wait_for_pilot
-from bftrainer.cli.output import clock_time, counted, hours, json_option, length, say, show_json, show_rows
+from bftrainer.cli.output import clock_time, counted, hours, json_option, length, number, say, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import hanging, name_column, number_column, remark_column, show_facts, show_table, wide_option
 from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import (
     has_registry,
@@ -30,15 +31,28 @@ PENDING = "submitted"
 STARTING = "starting"
 PENDING_REMARK = "not read by a pilot yet"
 NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
-_COLUMNS = ("name", "status", "nodes", "min-max", "samples", "left", "node-hours", "submitted", "remark")
+_OUTPUT_SHOWN = 200
+_EXACT_BELOW = 1e7
+_COLUMNS = (
+    name_column("name"),
+    name_column("status"),
+    number_column("nodes"),
+    name_column("min-max", 2),
+    number_column("samples", 1),
+    number_column("left"),
+    number_column("node-hours", 3),
+    name_column("submitted", 4),
+    remark_column("remark"),
+)
 
 
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="Include trainers that are done, failed or canceled.")
 @click.option("--group", metavar="NAME", help="Only the trainers of a group.")
+@wide_option
 @state_option
 @json_option
-def list_trainers(everything: bool, group: str | None, state: Path, as_json: bool) -> None:
+def list_trainers(everything: bool, group: str | None, wide: bool, state: Path, as_json: bool) -> None:
     """List trainers: status, nodes, progress.
 
     \b
@@ -62,7 +76,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     if as_json:
         show_json(
             [
-                as_dict(t, nodes.get(t.name, ())) | {"left_h": now.left_h(t), "remark": _remark(t, now.pool)}
+                as_dict(t, nodes.get(t.name, ())) | {"left_h": now.left_h(t), "remark": _remark(t, now.pool, folder)}
                 for t in records
             ]
         )
@@ -72,7 +86,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         (
             t.name, status_text(t, held := len(nodes.get(t.name, ()))), str(held), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
             _progress(t), "" if (left_h := now.left_h(t)) is None else length(3600 * left_h), hours(t.held_node_s),
-            clock_time(t.submitted_s), _remark(t, now.pool),
+            clock_time(t.submitted_s), _remark(t, now.pool, folder),
         )
         for t in records
     ]  # fmt: skip
@@ -81,9 +95,9 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         for request in pending
         if (spec := request.spec) is not None
     ]
-    show_rows(_COLUMNS, rows, right=("nodes", "samples", "left", "node-hours"))
+    show_table(_COLUMNS, rows, wide=wide)
     if not everything and (ended := [t for t in found if t.status.is_final]):
-        say(_ended(ended))
+        say(hanging("", _ended(ended)))
 
 
 def _ended(records: Sequence[TrainerRecord]) -> str:
@@ -128,7 +142,7 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
     rows = [(key, _cell(key, value)) for key, value in facts.items()]
     rows += estimate_rows(estimated)
     rows += [(f"note {clock_time(n.at_s)}", f"{n.kind}: {n.text}") for n in notes]
-    show_rows(("", trainer), rows)
+    show_facts(rows, trainer)
 
 
 def facts_of(state: Path, trainer: str) -> dict[str, str]:
@@ -182,7 +196,7 @@ def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
         "launcher": spec.launcher, "command": list(spec.command), "cwd": str(spec.cwd), "nodes": list(nodes),
         "group": spec.group, "parameters": spec.parameters,
         "model": spec.model, "min_nodes": spec.min_nodes, "max_nodes": spec.max_nodes, "samples_done": record.samples_done,
-        "samples_total": spec.samples_total, "priority": spec.priority, "failures": record.failures,
+        "samples_total": record.samples_total, "priority": spec.priority, "failures": record.failures,
         "submitted_s": record.submitted_s, "admitted_s": record.admitted_s, "started_s": record.started_s,
         "finished_s": record.finished_s, "held_node_h": record.held_node_s / 3600,
         "trained_node_h": (record.trained_node_s - record.repeated_node_s) / 3600,
@@ -202,7 +216,7 @@ class PresentAllocation(NamedTuple):
 
     def left_h(self, record: TrainerRecord) -> float | None:
         """Hours until a trainer has its ``samples_total``, at its present speed; None: not known."""
-        total, speed = record.spec.samples_total, self.speeds.get(record.name)
+        total, speed = record.samples_total, self.speeds.get(record.name)
         return max(total - record.samples_done, 0.0) / speed / 3600 if total and speed else None
 
 
@@ -229,16 +243,36 @@ def status_text(record: TrainerRecord, nodes: int) -> str:
     return STARTING if starts else record.status.value
 
 
-def _remark(record: TrainerRecord, pool: int | None) -> str:
+def _remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
+    from bftrainer.live.trainers.remarks import NEVER_REPORTED
+
     least = record.spec.min_nodes
+    if record.reason == NEVER_REPORTED:
+        return f"{remark_of(record)}{_last_output(folder, record.name)}"
     if (text := remark_of(record)) or record.status.value != "waiting" or pool is None or least <= pool:
         return text
     return f"needs {counted(least, 'node')}; the pilot has {pool} (bftrainer explain {record.name})"
 
 
+def _last_output(folder: Path, trainer: str) -> str:
+    """The last line that its workers have written: it tells a hang at the start from a script that does not report."""
+    from bftrainer.live.trainers.remarks import last_words
+    from bftrainer.protocol.log_tail import last_lines
+    from bftrainer.protocol.paths import TrainerDirectory
+
+    logs = TrainerDirectory.of(folder, trainer).latest_logs()
+    words = last_words([line for log in logs[:1] for line in last_lines(log)])
+    return f"; its last output: {words[:_OUTPUT_SHOWN]}" if words else "; it has written no output"
+
+
 def _progress(record: TrainerRecord) -> str:
-    total = record.spec.samples_total
-    return f"{record.samples_done:,.0f}" + (f" of {total:,.0f}" if total is not None else "")
+    total = record.samples_total
+    return _amount(record.samples_done) + (f" of {_amount(total)}" if total is not None else "")
+
+
+def _amount(samples: float) -> str:
+    """A count that is exact as long as it is short: 9,876,543, then 9.88G."""
+    return f"{samples:,.0f}" if samples < _EXACT_BELOW else number(samples)
 
 
 def _cell(key: str, value: object) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.output import hours, json_option, show_json, show_rows
+from bftrainer.cli.output import hours, json_option, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import name_column, number_column, show_table
 from bftrainer.client.state_dir import opened_registry
 
 _USES = ("held", "trained", "repeated", "stalled")
@@ -44,5 +45,5 @@ def usage(by: str, state: Path, as_json: bool) -> None:
             ]
         )
         return
-    columns = (by, *(f"{what} (node-hours)" for what in _USES))
-    show_rows(columns, [(name, *map(hours, row)) for name, row in sums.items()], right=columns[1:])
+    columns = (name_column(by), *(number_column(f"{use} (node-hours)") for use in _USES))
+    show_table(columns, [(name, *map(hours, row)) for name, row in sums.items()])

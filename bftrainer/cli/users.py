@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.output import counted, json_option, say, show_json, show_rows
+from bftrainer.cli.output import counted, json_option, say, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import name_column, number_column, show_table
 from bftrainer.errors import UserError
 
 
@@ -59,7 +60,7 @@ def users(state: Path, as_json: bool) -> None:
         (it.pilots, "-" if it.wants is None else it.wants, it.holds, it.part, it.lacks, it.weight) for it in found
     ]
     rows = [(it.user, *map(str, of[: len(columns) - 1])) for it, of in zip(found, numbers, strict=True)]
-    show_rows(columns, rows, right=columns[1:])
+    show_table([name_column(columns[0]), *map(number_column, columns[1:])], rows)
     say(f"{counted(found[0].nodes, 'node')}, {found[0].idle} idle" if found else "no pilot is visible")
 
 

@@ -16,7 +16,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.rescaling import rescaled
 from bftrainer.domain.state import Active, Losses, Nodes, Plan, Rescale, State
 from bftrainer.errors import InvalidValueError
-from bftrainer.estimation.update import updated, wake_s, with_estimates
+from bftrainer.estimation.update import updated, wake_s, with_estimates, with_lengths
 
 _ID = attrgetter("id")
 _NONE: Nodes = frozenset()
@@ -79,6 +79,7 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
         window_ends=event.window_ends,
         measurements=state.measurements,
     )
+    after = with_lengths(after, event.measured)
     guess_changes = pool is not state.pool and any(a.trainer.learning and a.trainer.learning.blank for a in active)
     if not event.measured and not guess_changes and all(trainer.learning is None for trainer in admitted):
         return after

@@ -93,7 +93,15 @@ class WorkLost:
     samples: float
 
 
-Measured = RateSeen | StallSeen | WorkLost
+@dataclass(frozen=True, slots=True)
+class LengthSeen:
+    """A training script has reported the samples of its whole training, which its submission does not have."""
+
+    trainer_id: str
+    samples_total: float
+
+
+Measured = RateSeen | StallSeen | WorkLost | LengthSeen
 
 
 @dataclass(frozen=True, slots=True)

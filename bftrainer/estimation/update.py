@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
+from bftrainer.domain.events import LengthSeen, Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.measurements import Measurements, middle
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import largest_of, sizes_of
@@ -88,7 +88,7 @@ def updated(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozen
     measurements, changed = dict(state.measurements), set()
     for seen in measured:
         trainer = active.get(seen.trainer_id)
-        if trainer is None or isinstance(seen, WorkLost):
+        if trainer is None or isinstance(seen, WorkLost | LengthSeen):
             continue
         key = key_of(trainer)
         own = measurements.pop(key, Measurements())
@@ -103,6 +103,21 @@ def updated(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozen
         if is_news:
             changed.add(key)
     return tuple(measurements.items())[-MAX_KEPT:], frozenset(changed)
+
+
+def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
+    """The state with the lengths that training scripts have reported, of trainers that were submitted without one."""
+    totals = {seen.trainer_id: seen.samples_total for seen in measured if isinstance(seen, LengthSeen)}
+    if not totals:
+        return state
+    active = tuple(_with_length(a, totals[a.trainer.id]) if a.trainer.id in totals else a for a in state.active)
+    queue = tuple(replace(t, samples_total=totals[t.id]) if t.id in totals else t for t in state.queue)
+    return replace(state, active=active, queue=queue)
+
+
+def _with_length(a: Active, samples_total: float) -> Active:
+    submitted = a.submitted and replace(a.submitted, samples_total=samples_total)
+    return replace(a, trainer=replace(a.trainer, samples_total=samples_total), submitted=submitted)
 
 
 def _is_news(trainer: Trainer, measured: Measurements, nodes: int) -> bool:

@@ -14,6 +14,8 @@ from typing import Protocol
 from bftrainer.domain.events import (
     Change,
     Event,
+    LengthSeen,
+    Measured,
     ParallelChanged,
     PoolChanged,
     TimerDue,
@@ -75,8 +77,11 @@ class KnownToCore:
     def __len__(self) -> int:
         return len(self._trainers)
 
-    def is_measured(self, trainer: str) -> bool:
-        return self._trainers.get(trainer, False)
+    def takes(self, seen: Measured) -> bool:
+        """Whether the core learns from a measurement. The length of a training is news of every trainer that it knows."""
+        if isinstance(seen, LengthSeen):
+            return seen.trainer_id in self._trainers
+        return self._trainers.get(seen.trainer_id, False)
 
     def gone(self, known: Container[str]) -> list[str]:
         """Trainers that the core knows and that are no longer ``known``."""
@@ -238,7 +243,7 @@ class LiveWorld:
             self._trainers.desire(name, frozenset(), now_s)
         samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in told)
         losses = tuple(pair for pair in self._trainers.losses() if pair[0] in told)
-        measured = self._trainers.measured(told.is_measured)
+        measured = self._trainers.measured(told.takes)
         self._told_all_joined = all_joined
         return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, all_joined)
 

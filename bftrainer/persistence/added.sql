@@ -27,6 +27,12 @@ CREATE TABLE IF NOT EXISTS repeated (
   repeated_samples REAL NOT NULL
 ) WITHOUT ROWID;
 
+-- The samples of its whole training that a trainer's script has reported.
+CREATE TABLE IF NOT EXISTS lengths (
+  trainer TEXT PRIMARY KEY,
+  samples_total REAL NOT NULL
+) WITHOUT ROWID;
+
 -- What a trainer had reported when it came to a rung of a rule that ends trainers early (domain/stopping.py).
 CREATE TABLE IF NOT EXISTS rungs (
   of_group TEXT NOT NULL,

@@ -43,6 +43,7 @@ WIRE: Mapping[str, type] = {
     "RateSeen": events.RateSeen,
     "StallSeen": events.StallSeen,
     "WorkLost": events.WorkLost,
+    "LengthSeen": events.LengthSeen,
     # What the state is made of.
     "State": state.State,
     "Active": state.Active,

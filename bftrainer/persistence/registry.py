@@ -42,7 +42,8 @@ class TrainerStatus(Enum):
 class TrainerRecord:
     """A row of the registry. ``*_node_s`` are node-seconds; ``repeated_samples`` were processed again after a restart.
 
-    ``unfit``: sizes, from the least to the most nodes, at which its memory did not suffice.
+    ``unfit``: sizes, from the least to the most nodes, at which its memory did not suffice. ``reported_total``: samples of the
+    whole training, as its script has reported them last.
     """
 
     number: int
@@ -64,10 +65,16 @@ class TrainerRecord:
     stalled_node_s: float
     repeated_samples: float
     unfit: tuple[tuple[int, int], ...] = ()
+    reported_total: float | None = None
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def samples_total(self) -> float | None:
+        """Samples of the whole training: as submitted, else as its script reports them; None if neither is known."""
+        return self.reported_total if self.spec.samples_total is None else self.spec.samples_total
 
     @property
     def repeated_node_s(self) -> float:
@@ -150,7 +157,7 @@ class Usage:
     repeated_samples: float = 0.0
 
 
-_ADDED_TABLES = "SELECT name FROM sqlite_master WHERE name IN ('repeated', 'unfit')"
+_ADDED_TABLES = "SELECT name FROM sqlite_master WHERE name IN ('repeated', 'unfit', 'lengths')"
 
 
 class Registry:
@@ -178,13 +185,16 @@ class Registry:
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
     def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
-        repeated, unfit = "0", "NULL"
+        repeated, unfit, total = "0", "NULL", "NULL"
         added = {row["name"] for row in self.store.read(_ADDED_TABLES)}  # none of them in an earlier version's database
         if "repeated" in added:
             repeated = "coalesce((SELECT repeated_samples FROM repeated WHERE trainer = name), 0)"
         if "unfit" in added:
             unfit = "(SELECT json_group_array(json_array(least_nodes, most_nodes)) FROM unfit WHERE trainer = name)"
-        query = f"SELECT *, {repeated} AS repeated_samples, {unfit} AS unfit FROM trainers {where} ORDER BY number"  # noqa: S608
+        if "lengths" in added:
+            total = "(SELECT samples_total FROM lengths WHERE trainer = name)"
+        columns = f"*, {repeated} AS repeated_samples, {unfit} AS unfit, {total} AS reported_total"
+        query = f"SELECT {columns} FROM trainers {where} ORDER BY number"  # noqa: S608  # ours
         return tuple(_trainer(row) for row in self.store.read(query, *values))
 
     def submissions(self) -> dict[str, str]:

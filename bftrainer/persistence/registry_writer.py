@@ -24,14 +24,15 @@ _ADD_REPEATED = (
     "DO UPDATE SET repeated_samples = repeated_samples + excluded.repeated_samples"
 )
 
-_NO_COLUMN = ("retry_s", "finished", "unfit")
+_NO_COLUMN = ("retry_s", "finished", "unfit", "reported_total")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerChange:
     """A change of one trainer, without times: its columns get the time at which it is written. None leaves a column as it is.
 
-    ``unfit``: further sizes, from the least to the most nodes, at which its memory did not suffice.
+    ``unfit``: further sizes, from the least to the most nodes, at which its memory did not suffice. ``reported_total``: samples
+    of the whole training, as its script reports them.
 
     ``retry_s``: the seconds after which it may start again. ``finished``: it has ended for good, and its driver as well.
     """
@@ -45,6 +46,7 @@ class TrainerChange:
     retry_s: float | None = None
     finished: bool = False
     unfit: tuple[int, int] | None = None
+    reported_total: float | None = None
 
     def columns(self, record: TrainerRecord, at_s: HostS) -> dict[str, Any]:
         """The columns that change. The first admission and the first start stay."""
@@ -87,10 +89,14 @@ class RegistryWriter:
         sets = ", ".join(f"{column} = ?" for column in columns)
         values = [v.value if isinstance(v, Enum) else _text(v) for v in columns.values()]
         with self.store.writing("trainer") as db:
-            db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, record.name))  # noqa: S608  # field names
+            if columns:
+                db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, record.name))  # noqa: S608  # field names
             if change.unfit is not None:
                 db.execute("INSERT OR IGNORE INTO unfit VALUES (?, ?, ?)", (record.name, *change.unfit))
                 columns["unfit"] = (*record.unfit, change.unfit)
+            if change.reported_total is not None:
+                db.execute("INSERT OR REPLACE INTO lengths VALUES (?, ?)", (record.name, change.reported_total))
+                columns["reported_total"] = change.reported_total
         return replace(record, **columns)
 
     def carried_out(self, spool_name: str, at_s: HostS) -> None:

@@ -34,7 +34,8 @@ def track(
     """Make Horovod's elastic ``state`` report, and obey stop requests, at each ``commit()``; returns the state.
 
     Args:
-        state: An elastic state of Horovod. Its attributes ``step``, ``samples`` and ``loss`` are reported where they exist.
+        state: An elastic state of Horovod. Its attributes ``step``, ``samples``, ``loss`` and ``samples_total`` are reported
+            where they exist.
         hvd: The framework's module (``import horovod.torch as hvd``).
         checkpoint: Saves to disk; rank 0 calls it at a stop request and every ``checkpoint_every_s``. A file name: the model,
             optimizer and numbers of a ``TorchState`` and ``keep`` are loaded from this file now, and saved there.
@@ -219,7 +220,7 @@ class _Tracker:
         )  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
-        found = {name: getattr(self.state, name, None) for name in ("step", "samples", "loss")}
+        found = {name: getattr(self.state, name, None) for name in ("step", "samples", "loss", "samples_total")}
         return {"at_s": self.clock(), "world_size": self.size, **found}
 
     def own(self) -> Mapping[str, Any]:

@@ -100,6 +100,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         if restored:
             self.rate.load_state_dict(restored["rate"])
         self.report.watch(pl_module, trainer.optimizers[0], sampler=self.sampler, rate=self.rate)
+        self.report.samples_total = self._epochs * self.sampler.size
         trainer.should_stop, self._step = self.sampler.epoch >= self._epochs, trainer.global_step
 
     def on_train_batch_start(

@@ -88,6 +88,7 @@ class Replicas:
 
     def batches(self, loader: Iterable[BatchT], epochs: int) -> Iterator[BatchT]:
         """The batches of this replica until ``epochs`` epochs are complete. Each must be followed by :meth:`step`."""
+        self._report.samples_total = epochs * self.sampler.size
         source: Iterator[BatchT] = iter(())
         expected: object = None
         while self.sampler.epoch < epochs:

@@ -119,6 +119,8 @@ class Reporter:
         self._started_workers = 1 if self.directory is None or is_elastic else int(environment.get("WORLD_SIZE") or 1)
         self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
         self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
+        self.samples_total: float | None = None
+        """Samples of the whole training, if they are known: every later line has them, so ``list`` shows what is left."""
         self._written_at = -self._every_s
         self._is_written = True
         self._asked_at = -CONTROL_EVERY_S
@@ -144,6 +146,7 @@ class Reporter:
         at_s: float | None = None,
         force: bool = False,
         metrics: Mapping[str, float] = MappingProxyType({}),
+        samples_total: float | None = None,
         **further: object,
     ) -> bool:
         """Report a step (or commit). All ranks call it; rank 0 writes a line about once a second.
@@ -156,6 +159,7 @@ class Reporter:
             at_s: Time of the step, in seconds since 1970. Default: now.
             force: Write a line in any case.
             metrics: Values such as an accuracy, for ``bftrainer results``; the next line has them.
+            samples_total: Samples of the whole training, for ``bftrainer list`` and for policies; later lines keep them.
             further: Other keys of the line.
 
         Returns:
@@ -171,7 +175,14 @@ class Reporter:
             self._gpu.look(self._rank, self.clock())
         self._unwritten |= metrics
         return self.line(
-            step=step, samples=samples, loss=loss, world_size=world_size, at_s=at_s, force=force, further=further
+            step=step,
+            samples=samples,
+            loss=loss,
+            world_size=world_size,
+            at_s=at_s,
+            force=force,
+            samples_total=samples_total,
+            further=further,
         )
 
     def line(
@@ -184,6 +195,7 @@ class Reporter:
         at_s: float | None = None,
         force: bool = False,
         formed: bool = False,
+        samples_total: float | None = None,
         further: Mapping[str, object] = MappingProxyType({}),
     ) -> bool:
         """As :meth:`step`, for a line that is not the end of a step. ``formed``: the first of a new group of workers."""
@@ -193,9 +205,10 @@ class Reporter:
             self._check_alone()
         if formed and self._watch is not None:
             self._watch.formed()
+        self.samples_total = self.samples_total if samples_total is None else samples_total
         self._last = ProgressLine(
             now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed,
-            None if self._watch is None else self._watch.disagreement, further,
+            None if self._watch is None else self._watch.disagreement, further, samples_total=self.samples_total,
         )  # fmt: skip
         self._is_written = False
         if force or changed or now - self._written_at >= self._every_s:

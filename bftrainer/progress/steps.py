@@ -43,6 +43,7 @@ class StepLoop:
         model: The model, bare or wrapped by DistributedDataParallel, which is loaded from ``checkpoint`` if that exists.
         optimizer: Its optimizer, loaded as well.
         batch: Samples per step of one worker.
+        steps: Steps of the whole training, so that ``list`` shows what is left; ``range`` knows them.
         checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that trials share none.
         checkpoint_every_s: Seconds between checkpoints.
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by name.
@@ -61,6 +62,7 @@ class StepLoop:
         *,
         batch: int,
         checkpoint: str | Path,
+        steps: int | None = None,
         checkpoint_every_s: float = 60.0,
         keep: Mapping[str, Kept] | None = None,
         reporter: Reporter | None = None,
@@ -73,6 +75,8 @@ class StepLoop:
 
             torch.manual_seed(torch.initial_seed() + self.step_number + self._forms_group * self.rank)
         self._report(reporter)
+        if steps is not None:
+            self._expect(steps)
 
     def _begin(
         self, model: Any, optimizer: Any, checkpoint: str | Path, every_s: float, keep: Mapping[str, Kept] | None
@@ -101,6 +105,7 @@ class StepLoop:
 
     def range(self, count: int) -> Iterator[int]:
         """The numbers of the steps that are left, from 0 to ``count`` - 1; then the checkpoint is written, the end reported."""
+        self._expect(count)
         while self.step_number < count:
             yield self.step_number
         self.end()
@@ -176,6 +181,14 @@ class StepLoop:
         self.step_number = int(content["step"])
         for name, one in self._keep.items():
             one.load_state_dict(content["keep"][name])
+
+    def _expect(self, steps: int) -> None:
+        """Report the length of the training: the steps that are left have the present number of workers."""
+        self.report.samples_total = self._samples_after(max(steps - self.step_number, 0))
+
+    def _samples_after(self, steps: int) -> int:
+        """The samples of all workers since training began, after so many further steps."""
+        return self.samples + steps * self._batch * self.size
 
     def _position(self) -> dict[str, Any]:
         """What the checkpoint says of the data."""

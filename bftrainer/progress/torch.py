@@ -97,6 +97,7 @@ class Training(StepLoop):
     def epochs(self, count: int) -> Iterator[int]:
         """The numbers of the epochs that are left; after the last one, the checkpoint is written and the end reported."""
         self._epochs = count
+        self.report.samples_total = count * self.sampler.size
         while self.sampler.epoch < count:
             yield self.sampler.epoch
         self.end()
@@ -116,6 +117,9 @@ class Training(StepLoop):
     def placed(self, batch: Any) -> Any:
         """The batch on the device of the model; plain PyTorch leaves that to the loop."""
         return batch
+
+    def _samples_after(self, steps: int) -> int:
+        return self.sampler.samples + steps * self.batches.total(self.size)
 
     def _position(self) -> dict[str, Any]:
         return {"sampler": self.sampler.state_dict(), "rate": self.rate.state_dict(), "base": self.rate.base}

@@ -68,6 +68,8 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         """Begin to watch the ranks."""
         self.report = Reporter(rank=args.process_index)
         self._batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+        if state.max_steps > 0:
+            self.report.samples_total = state.max_steps * self._batch
         self._agreement = Agreement(self.report, lambda numbers: numbers_from_rank_0(numbers, args.world_size))
         self.report.watch(kwargs.get("model"), kwargs.get("optimizer"))
 

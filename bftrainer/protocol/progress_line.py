@@ -48,6 +48,7 @@ class ProgressLine(NamedTuple):
     ranks that differ, as rank 0 saw it last; empty where all agree. ``further`` are the script's own keys. ``refused`` says of
     each value that cannot be used what is wrong with it: (key, problem). ``metrics`` are values by name (``protocol.metrics``);
     ``checkpoint`` is the path of the checkpoint that was written, relative to the trainer's working directory.
+    ``samples_total``: samples of the whole training, as the script expects now.
     """
 
     at_s: float
@@ -63,6 +64,7 @@ class ProgressLine(NamedTuple):
     refused: tuple[tuple[str, str], ...] = ()
     metrics: Mapping[str, float] = {}
     checkpoint: str | None = None
+    samples_total: float | None = None
 
 
 def format_progress(line: ProgressLine) -> str:
@@ -70,6 +72,8 @@ def format_progress(line: ProgressLine) -> str:
     phase = line.phase and line.phase.value
     value: dict[str, object] = {"time": round(line.at_s, 4), "phase": phase, "incarnation": line.incarnation}
     value |= {"world_size": line.world_size, "step": line.step, "samples": line.samples, "loss": line.loss}
+    if line.samples_total is not None:
+        value["samples_total"] = line.samples_total
     value |= line.further
     if line.formed:
         value["formed"] = True
@@ -121,6 +125,7 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
         tuple(refused),
         metrics or {},
         checkpoint,
+        checked("samples_total", _samples_total),
     )
 
 
@@ -130,6 +135,7 @@ _Value = TypeVar("_Value")
 
 _time = partial(number, least=0.0, most=1e11)
 _samples = partial(number, least=0.0, most=MAX_SAMPLES)
+_samples_total = partial(number, least=1.0, most=MAX_SAMPLES)
 _step = partial(whole, least=0)
 _incarnation = partial(whole, least=0, most=MAX_INCARNATION)
 _world_size = partial(whole, least=0, most=MAX_WORKERS)

@@ -37,6 +37,10 @@ NO_CHECKPOINT = 0.02
 """Resuming at a smaller share of the lost samples is starting again."""
 
 
+_STEPS = (Phase.RUNNING, None)
+"""Phases of a step. A program that writes lines of its own may leave the phase out."""
+
+
 class Ending(Enum):
     """How a driver ended."""
 
@@ -59,7 +63,8 @@ class DriverView:
     ``ranks_disagree``: what rank 0 saw last of weights or learning rates that differ between ranks.
     ``metrics``: of all lines that were read here. ``times``: when its nodes came to train. ``repeated``: samples that were
     processed again after a restart, in all. ``unloaded``: (samples, incarnation), where that incarnation began again without
-    these samples and none has resumed since.
+    these samples and none has resumed since. ``samples_total``: of the whole training, as rank 0 reported it last.
+    ``stepped_in``: the latest incarnation that has reported a step.
     """
 
     alive: bool = False
@@ -84,6 +89,8 @@ class DriverView:
     times: TrainingTimes = field(default_factory=TrainingTimes)
     repeated: float = 0.0
     unloaded: tuple[float, int] = (0.0, 0)
+    samples_total: float | None = None
+    stepped_in: int = 0
 
     @property
     def occupied(self) -> frozenset[str]:
@@ -96,6 +103,7 @@ def after_start(view: DriverView) -> DriverView:
     return DriverView(
         alive=True, incarnation=view.incarnation, samples=view.samples, loss=view.loss, refused=view.refused,
         metrics=view.metrics, repeated=view.repeated, unloaded=view.unloaded,
+        samples_total=view.samples_total, stepped_in=view.stepped_in,
     )  # fmt: skip
 
 
@@ -181,6 +189,7 @@ def after_progress(
     samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
     disagree, times, before = view.ranks_disagree, view.times, view.before
     repeated, unloaded = view.repeated, view.unloaded
+    samples_total, stepped_in = view.samples_total, view.stepped_in
     measured: list[tuple[float, Mapping[str, float]]] = []
     for found in lines:
         if isinstance(found, BadLine):
@@ -217,6 +226,9 @@ def after_progress(
         if line.metrics:
             measured.append((samples or 0.0, line.metrics))
         step = step if line.step is None else line.step
+        samples_total = samples_total if line.samples_total is None else line.samples_total
+        if line.phase in _STEPS and not line.formed:
+            stepped_in = max(stepped_in, line.incarnation or view.incarnation)
         disagree = disagree if line.ranks_disagree is None else line.ranks_disagree
         times = worker_times.after_progress(times, line)
         trains = trains or (heard_s >= view.said_s and bool(view.on))
@@ -228,6 +240,7 @@ def after_progress(
     return replace(
         view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, before=before,
         ranks_disagree=disagree, metrics=metrics, times=times, repeated=min(repeated, MAX_SAMPLES), unloaded=unloaded,
+        samples_total=samples_total, stepped_in=stepped_in,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from bftrainer.protocol.rank_line import RankLine, parse_rank
 from bftrainer.protocol.reports import DriverView, Ending
 from bftrainer.rehearsal.record import Line, Played, TrialOutcome, is_whole
 from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind
+from bftrainer.rehearsal.stacks import hung_at, output_before_stack, request_stacks
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import ProcessId, is_alive, send, with_variable
 
@@ -246,10 +247,20 @@ class Player:
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         reason = reasons.get(outcome, "")
+        tail, hung = view.tail, ""
+        if outcome is TrialOutcome.TIMEOUT and act.kind not in LEAVES:
+            tail, hung = self._hung()
         # A stall within the noise of the speed counts as 0.
         measured = self._measured and act.kind in (ActKind.GROW, ActKind.SHRINK)
         stalls_s = tuple(self._stalls) or ((0.0,) if measured else ())
-        return Played(act, at_s, until_s, outcome, reason, view.tail, stalls_s)
+        return Played(act, at_s, until_s, outcome, reason, tail, stalls_s, hung)
+
+    def _hung(self) -> tuple[tuple[str, ...], str]:
+        """The last output of the workers, which are ended, and where one of them was."""
+        logs = TrainerDirectory(self.folder).latest_logs()
+        request_stacks([process for process in self._mine() if is_alive(process)])
+        outputs = filter(None, map(output_before_stack, logs))
+        return tuple(next(outputs, [])), hung_at(logs)
 
     def _made(self, since_s: float) -> bool:
         """Whether enough steps were reported since then."""

@@ -28,7 +28,10 @@ class TrialOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One act. Times in seconds since 1970; ``stalls_s`` by the pilot's meter; ``tail`` of a failing worker's log."""
+    """One act. Times in seconds since 1970; ``stalls_s`` by the pilot's meter; ``tail`` of a failing worker's log.
+
+    ``hung_at``: where a worker was when the act had timed out; empty if it is not known.
+    """
 
     act: Act
     at_s: float
@@ -37,6 +40,7 @@ class Played:
     reason: str = ""
     tail: tuple[str, ...] = ()
     stalls_s: tuple[float, ...] = ()
+    hung_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,19 @@ class Record:
     left: tuple[int, ...] = ()
     ranks: tuple[RankLine, ...] = ()
     missing: tuple[str, ...] = ()
+
+    def resumed_without_a_step(self) -> bool:
+        """Whether the last start of the workers resumed, and has reported no step."""
+        numbers = [line["incarnation"] for line in (*self.events, *self.lines) if is_whole(line.get("incarnation"))]
+        latest = max(numbers, default=0)
+        of_steps = [part.last.get("incarnation") for part in stretches(self.lines)]
+        return bool(of_steps) and latest not in of_steps
+
+    def is_complete(self) -> bool:
+        """Whether all samples of the training have been processed, as the script itself reports."""
+        totals = [line["samples_total"] for line in self.lines if line.get("samples_total")]
+        counts = [line["samples"] for line in self.lines if line.get("samples")]
+        return bool(totals and counts) and max(counts) >= totals[-1]
 
     def act_at(self, at_s: float) -> Act | None:
         """The act during which, or after which, something happened."""

@@ -14,6 +14,7 @@ from bftrainer.rehearsal.copies import copy_folder, missing, moved
 from bftrainer.rehearsal.player import Options, Player
 from bftrainer.rehearsal.record import Line, Played, Record, Trial, TrialOutcome, is_whole, stretches
 from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
+from bftrainer.rehearsal.stacks import VARIABLE
 from bftrainer.rehearsal.writes import Writes
 
 TRIALS = 3
@@ -34,8 +35,8 @@ class Costs:
 def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, where: str = "trainer file") -> Record:
     """Play a rehearsal of a settled trainer. All files are written below ``scratch``, unless ``in_place``."""
     home = spec.cwd
-    # Report every step, not one line per second.
-    spec = spec.model_copy(update={"env": {**spec.env, REPORT_EVERY_S: "0"}})
+    # Report every step, not one line per second; a worker that hangs can say where.
+    spec = spec.model_copy(update={"env": {VARIABLE: "1", **spec.env, REPORT_EVERY_S: "0"}})
     here = spec
     if not options.in_place:
         copy_folder(home, scratch / "work", options.copy_bytes, where)

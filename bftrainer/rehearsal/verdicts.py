@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.live.trainers.remarks import last_words
@@ -13,6 +14,10 @@ from bftrainer.rehearsal.record import Boundary, Played, Record, TrialOutcome, b
 from bftrainer.rehearsal.scenario import LEAVES, ActKind
 
 _KILLS = (ActKind.KILL, ActKind.KILL_ALL)
+_GROUP = re.compile(
+    r"init_process_group|rendezvous|barrier|all_reduce|allreduce|all_gather|allgather|broadcast|_create_c10d_store"
+)
+"""Calls in which a worker waits for others."""
 _PLANNED = (ActKind.GROW, ActKind.SHRINK, ActKind.MOVE)
 
 
@@ -69,6 +74,18 @@ def _no_step(record: Record, spec: TrainerSpec) -> str:
     return "bftrainer.progress: report.step(step=..., samples=..., loss=..., world_size=...) after each step"
 
 
+def _hung(record: Record, spec: TrainerSpec, hung_at: str, *, has_steps: bool) -> str:
+    """What to do about a worker that was at this place when the time was over."""
+    if _GROUP.search(hung_at):
+        return (
+            "that call waits for the other workers: every worker that was started must make it, with the number of workers, "
+            "the address and the port that its environment has (WORLD_SIZE, MASTER_ADDR, MASTER_PORT)"
+        )
+    if has_steps:
+        return "see why it waits there, or allow more time (--patience-s); --keep keeps the logs"
+    return f"if it waits there, see why (--keep keeps the logs); if it trains, {_no_step(record, spec)}"
+
+
 def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     check = RehearsalCheck("starts", "starts and reports its steps")
     parts = stretches(record.lines)
@@ -76,6 +93,13 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     bad = next((played for played in record.played if played.outcome is not TrialOutcome.OK), None)
     if bad is not None and bad.outcome is TrialOutcome.DONE:
         step = f" at step {parts[-1].last['step']}" if parts else ""
+        if record.resumed_without_a_step() and not record.is_complete():
+            return check.failed(
+                f"{bad.act}: ends with status 0 after a resume, without one step{step and f' (it had stopped{step})'}",
+                "a resumed run must go on where the checkpoint was written: a data loader that was saved at the end of its "
+                "epoch gives no batch. Save and load its position (progress.Sampler, Training). If training was complete, "
+                "give it more work (--set command=[...])",
+            )
         return check.undecided(
             f"training was complete{step}, in the act: {bad.act}",
             "give it more work (--set command=[...]), and leave no checkpoint of a finished run in its directory",
@@ -83,6 +107,8 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     if bad is not None and bad.act.kind not in LEAVES:
         if record.missing:
             remedy = _missing(record)
+        elif bad.outcome is TrialOutcome.TIMEOUT and bad.hung_at:
+            remedy = _hung(record, spec, bad.hung_at, has_steps=bool(parts))
         elif not parts and bad.outcome is TrialOutcome.TIMEOUT:
             remedy = _no_step(record, spec)
         elif bad.reason.startswith(DriverEvent.HUNG.value):
@@ -91,7 +117,8 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
             remedy = "allow more time (--patience-s), or read the logs (--keep)"
         else:
             remedy = "read the logs (--keep)"
-        return check.failed(f"{bad.act}: {bad.reason or bad.outcome.value}{_log_end(bad.tail)}", remedy)
+        where = f"; a worker is at {bad.hung_at}" if bad.hung_at else ""
+        return check.failed(f"{bad.act}: {bad.reason or bad.outcome.value}{where}{_log_end(bad.tail)}", remedy)
     if not parts:
         return check.failed("no step was reported", _no_step(record, spec))
     took = float(parts[0].first["time"]) - record.played[0].at_s

@@ -5,6 +5,7 @@ The scripts in shapes/ are written in the style of well-known examples, not in o
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 
@@ -95,9 +96,102 @@ def test_few_lines_change_and_notes_say_what_is_left(name: str, tmp_path: Path) 
     assert NOTES.get(name, "") in " ".join(found.notes)
 
 
+EPOCHS = """import torch
+model = DDP(Net())
+for epoch in range(3):
+    for x in data:
+        loss = model(x)
+        {}
+"""
+ONE_LINE = {
+    "last": "loss.backward(); optimizer.step()",
+    "first": "loss.backward(); optimizer.step(); seen += 1",
+    "semicolon": "loss.backward(); optimizer.step();  # update",
+    "continued": "loss.backward(); optimizer.step(); \\\n        seen += 1",
+    "branch": "loss.backward()\n        if epoch: optimizer.step(); seen += 1",
+    "both": "if epoch: loss.backward(); optimizer.step()",
+}
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("indentation", ["    ", "\t"])
+@pytest.mark.parametrize("name", ONE_LINE)
+def test_statements_that_share_a_line_stay_in_order(name: str, indentation: str, newline: str, tmp_path: Path) -> None:
+    text = EPOCHS.format(ONE_LINE[name]).replace("    ", indentation).replace("\n", newline)
+    path = tmp_path / "train.py"
+    path.write_bytes(text.encode())
+    after = adapted(path).after
+    compile(after, name, "exec")
+    assert ("\r\n" in after) == ("\r\n" in text)
+    assert "\n" not in after.replace("\r\n", "") or newline == "\n"
+    assert ("    " in after) == (indentation == "    ")
+    (loop,) = (it for it in ast.walk(ast.parse(after)) if isinstance(it, ast.For) and ast.unparse(it.target) == "x")
+    order = [ast.unparse(it) for it in ast.walk(loop) if isinstance(it, ast.Expr | ast.AugAssign)]
+    assert "optimizer.step()" in order
+    assert "training.step(loss)" in order
+    step, report = after.index("optimizer.step()"), after.index("training.step(loss)")
+    assert step < report
+    if "seen" in text and name != "branch":
+        assert report < after.index("seen")
+
+
+def test_a_loop_on_one_line_is_adapted(tmp_path: Path) -> None:
+    text = EPOCHS.replace(
+        "\n        loss = model(x)\n        {}", " loss = model(x); loss.backward(); optimizer.step()"
+    )
+    after = adapted(script(tmp_path, "one", text)).after
+    assert (
+        "for x in training.loader: loss = model(x); training.backward(loss); optimizer.step(); training.step(loss)\n"
+        in after
+    )
+
+
+def test_the_last_line_may_have_no_end(tmp_path: Path) -> None:
+    found = adapted(script(tmp_path, "open", STEPS.removesuffix("\n")))
+    compile(found.after, "open", "exec")
+    assert found.after.endswith("\nsteps.end()")
+    assert "\\ No newline at end of file" in found.diff("open")
+
+
+def test_a_name_of_the_script_is_not_taken(tmp_path: Path) -> None:
+    text = EPOCHS.format("loss.backward()\n        optimizer.step()").replace(
+        "import torch\n", "import torch\ntraining = 3\n"
+    )
+    assert "for epoch in idle_training.epochs(3):" in adapted(script(tmp_path, "taken", text)).after
+
+
+def test_a_result_that_does_not_compile_is_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = script(tmp_path, "mnist")
+    before = path.read_text()
+    monkeypatch.setattr("bftrainer.client.adapt.source.ScriptSource.text", lambda _: "if:\n")
+    assert "would not compile (line 1 of it: invalid syntax), so nothing is changed" in complaint(
+        bftrainer("adapt", path, "--apply")
+    )
+    assert path.read_text() == before
+    assert [it.name for it in tmp_path.iterdir()] == [path.name]
+
+
+def test_bytes_mode_and_link_of_the_script_are_kept(tmp_path: Path) -> None:
+    text = b"\xef\xbb\xbf" + (SHAPES / "mnist.txt").read_bytes().replace(b"\n", b"\r\n")
+    real, path = tmp_path / "real.py", tmp_path / "train.py"
+    real.write_bytes(text)
+    real.chmod(0o755)
+    path.symlink_to(real)
+    assert "\r\n+    training = Training(" in bftrainer("adapt", path).out
+    assert bftrainer("adapt", path, "--apply").status == 0
+    assert (tmp_path / "train.py.orig").read_bytes() == text
+    assert path.is_symlink()
+    assert real.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert b"\n" not in real.read_bytes().replace(b"\r\n", b"")
+    assert real.stat().st_mode & 0o777 == 0o755
+    real.write_bytes("# caf\u00e9\nimport torch\n".encode("latin-1"))
+    assert "expected a script in UTF-8" in complaint(bftrainer("adapt", path))
+
+
 def test_a_while_loop_counts_steps_or_epochs(tmp_path: Path) -> None:
     found = adapted(script(tmp_path, "steps", STEPS))
-    made = f'steps = StepLoop(model, optimizer, batch=args.train_batch_size, {CHECKPOINT}, keep={{"scheduler": scheduler}})'
+    arguments = f"model, optimizer, batch=args.train_batch_size, steps=args.max_steps, {CHECKPOINT}"
+    made = f'steps = StepLoop({arguments}, keep={{"scheduler": scheduler}})'
     after = STEPS.replace("while", f"{made}\ndone = steps.step_number\nwhile")
     after = after.replace("done += 1\n", "done += 1\n            steps.step(loss)\n") + "steps.end()\n"
     assert found.after == after.replace("torch\n", "torch\nfrom bftrainer.progress.torch import StepLoop\n", 1)

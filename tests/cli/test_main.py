@@ -10,7 +10,8 @@ from command_line import bftrainer, complaint
 
 from bftrainer import __version__
 from bftrainer.cli.main import bftrainer as group
-from bftrainer.cli.output import say_paragraphs, show_rows
+from bftrainer.cli.output import say_paragraphs
+from bftrainer.cli.tables import name_column, show_table
 
 
 def commands(command: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -67,7 +68,7 @@ def test_misuse_is_one_line(arguments: tuple[str, ...], text: str) -> None:
 
 
 def test_a_table_shows_brackets_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
-    show_rows(("remedy",), (("pip install 'bftrainer[gurobi]'",),))
+    show_table((name_column("remedy"),), (("pip install 'bftrainer[gurobi]'",),))
     assert "pip install 'bftrainer[gurobi]'" in capsys.readouterr().out
 
 

@@ -131,7 +131,7 @@ def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) ->
     home.at(30, lambda: home.cluster.give("n1", "n2"))
     home.pilot(52)
     state = ("--state", home.path)
-    heading = bftrainer("usage", *state).out.splitlines()[1]
+    heading = bftrainer("usage", *state).out.splitlines()[0]
     assert all(f"{what} (node-hours)" in heading for what in ("held", "trained", "repeated", "stalled"))
     for of in (["usage"], ["show", "a"]):
         (row,) = map(json.loads, bftrainer(*of, "--json", *state).out.splitlines())

@@ -17,6 +17,7 @@ from bftrainer.live.decision_maker import limited_costs
 from bftrainer.live.trainers.meter import MeterReading, read
 from bftrainer.persistence.registry import Submission
 from bftrainer.persistence.registry_writer import RegistryWriter
+from bftrainer.persistence.spool import RequestKind
 from bftrainer.protocol.driver_events import EventLine, Running
 from bftrainer.protocol.reports import DriverView, after_event, after_progress
 from bftrainer.system.users import own_name
@@ -215,6 +216,39 @@ def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_know
     state = home.pilot(4)
     assert active(state, "b").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05), "before it ever ran"
     assert not home.differences()
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_the_length_that_a_script_reports_is_known_to_policies_and_users(home: House, learns: bool) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(blank("a", 1) if learns else spec("a", 1), spec("short", 1, samples_total=500.0))
+    home.at(5, lambda: home.launcher.progress("a", 100.0, samples_total=2000.0))
+    home.at(5, lambda: home.launcher.progress("short", 100.0, samples_total=9000.0))
+    home.at(8, lambda: home.launcher.progress("a", 200.0, samples_total=2001.0))
+    home.at(9, lambda: home.cluster.give("n3"))
+    state = home.pilot(20)
+    assert active(state, "a").trainer.samples_total == 2000.0, "a change of 0.05 % is no news"
+    assert active(state, "a").remaining_samples == 1800.0
+    assert active(state, "short").trainer.samples_total == 500.0, "what the user says has priority"
+    assert home.trainer("a").samples_total == 2000.0
+    assert home.trainer("short").samples_total == 500.0
+    assert not home.differences()
+    home.at(3, lambda: home.cluster.give("n4"))
+    home.at(5, lambda: home.launcher.progress("a", 300.0, samples_total=4000.0))
+    home.at(6, lambda: home.cluster.give("n5"))
+    state = home.pilot(12)
+    assert active(state, "a").trainer.samples_total == 4000.0, "also in the pilot that comes next"
+    assert not home.differences()
+
+
+def test_a_trainer_that_is_queued_again_keeps_its_reported_length(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a"))
+    home.at(5, lambda: home.launcher.progress("a", 100.0, samples_total=2000.0))
+    home.at(8, lambda: home.ask(RequestKind.PAUSE, "a"))
+    home.at(14, lambda: home.ask(RequestKind.RESUME, "a"))
+    state = home.pilot(20)
+    assert active(state, "a").trainer.samples_total == 2000.0
 
 
 def test_what_one_user_measured_is_not_anothers(home: House) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import bftrainer
 from fakes_live import START_S
 from live_house import House, house, spec
 
@@ -281,6 +282,41 @@ def test_a_trainer_that_never_reports_gets_a_remark_until_it_does(home: House) -
     assert seen[0] == ""
     assert "without reporting progress" in seen[1]
     assert seen[2] == ""
+
+
+def test_list_shows_the_last_output_of_a_trainer_that_never_reports(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    log = home.path / "trainers" / "a" / "logs" / "1" / "n1.1.0.log"
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.append(bftrainer("list", "--json", "--state", home.path).out)
+        log.parent.mkdir(parents=True)
+        log.write_text("waiting for 2 workers at node1:29500\n")
+        seen.append(bftrainer("list", "--json", "--state", home.path).out)
+
+    home.at(75, look)
+    home.pilot(80)
+    assert "without reporting progress" in seen[0]
+    assert "it has written no output" in seen[0]
+    assert "its last output: waiting for 2 workers at node1:29500" in seen[1]
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_trainer_that_is_done_without_a_step_after_a_resume_gets_a_remark(home: House, steps: int) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.at(5, lambda: home.launcher.progress("a", 1000.0, step=10))
+    home.at(8, lambda: home.ask(RequestKind.PAUSE, "a"))
+    home.at(14, lambda: home.ask(RequestKind.RESUME, "a"))
+    if steps:
+        home.at(20, lambda: home.launcher.progress("a", 1100.0, step=11))
+    home.at(22, lambda: home.launcher.finish("a"))
+    home.pilot(30)
+    assert home.status("a") == "done"
+    text = "ended with status 0 after a resume, without one step, at 1,000 samples (docs/recipes.md)"
+    assert home.trainer("a").reason == ("" if steps else text)
 
 
 def test_ranks_that_disagree_are_a_remark_and_a_note_that_outlives_the_run(home: House) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
 from bftrainer.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
 from bftrainer.rehearsal.resumed import compare
 from bftrainer.rehearsal.scenario import Act, ActKind, scenario, sizes_of
+from bftrainer.rehearsal.stacks import hung_at, output_before_stack
 from bftrainer.rehearsal.verdicts import judge
 from bftrainer.rehearsal.writes import Writes
 
@@ -68,6 +70,62 @@ def begun() -> Story:
 def test_a_start_that_follows_its_checkpoint_passes() -> None:
     found = begun().act(ActKind.START, range(11, 21), samples=320).findings()
     assert found["checkpoint"].verdict is found["contiguous"].verdict is found["samples"].verdict is CheckVerdict.PASS
+
+
+@pytest.mark.parametrize(("total", "verdict"), [(None, "FAIL"), (32_000, "FAIL"), (320, "cannot tell")])
+def test_a_start_that_ends_without_a_step_fails_unless_all_is_done(total: int | None, verdict: str) -> None:
+    story = begun().act(ActKind.START)
+    for line in story.lines:
+        line["samples_total"] = total
+    story.played[-1] = replace(story.played[-1], outcome=TrialOutcome.DONE)
+    story.line("done", 10, 320, 1)
+    found = story.findings()["starts"]
+    assert found.verdict.value == verdict
+    assert ("ends with status 0 after a resume, without one step" in found.seen) == (verdict == "FAIL")
+    assert ("Save and load its position" in found.remedy) == (verdict == "FAIL")
+
+
+def test_a_first_start_that_completes_cannot_be_judged() -> None:
+    story = Story().act(ActKind.START, range(1, 11))
+    story.played[-1] = replace(story.played[-1], outcome=TrialOutcome.DONE)
+    assert story.findings()["starts"].verdict is CheckVerdict.CANNOT_TELL
+
+
+STACK = """loading data
+Fatal Python error: Aborted
+
+Thread 0x00007f6bb0c39b81 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 324 in wait
+
+Current thread 0x00007f6bb0c39b80 (most recent call first):
+  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2169 in _new_process_group_helper
+  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 1899 in init_process_group
+  File "/venv/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", line 83 in wrapper
+  File "/tmp/work/train.py", line 5 in <module>
+
+Extension modules: numpy._core._multiarray_umath, torch._C (total: 2)
+"""
+
+
+def test_a_stack_in_a_log_is_told_by_the_line_of_the_script(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(STACK)
+    assert hung_at([log]) == "train.py:5 in init_process_group, _new_process_group_helper"
+    assert output_before_stack(log) == ["loading data"]
+    log.write_text("loading data\n")
+    assert hung_at([log, tmp_path / "missing.log"]) == ""
+
+
+def test_a_hang_in_a_group_is_no_missing_report() -> None:
+    story = Story().act(ActKind.START)
+    where = "train.py:5 in init_process_group"
+    story.played[-1] = replace(
+        story.played[-1], outcome=TrialOutcome.TIMEOUT, reason="timed out", hung_at=where, tail=("loading data",)
+    )
+    found = story.findings()["starts"]
+    assert found.seen == f"start on 1 node: timed out; a worker is at {where}; its log ends: loading data"
+    assert "waits for the other workers" in found.remedy
+    assert "report.step" not in found.remedy
 
 
 def test_a_state_that_is_reported_again_after_a_start_is_not_counted_twice() -> None:

@@ -150,6 +150,49 @@ def test_training_that_is_complete_too_early_cannot_be_judged_whole(tmp_path: Pa
     assert "more work" in starts["remedy"]
 
 
+EXHAUSTED = """import os, time
+from bftrainer.progress import Reporter
+report, step, left = Reporter(), 0, 100_000
+if os.path.exists("saved"):
+    step, left = int(open("saved").read()), 0
+while left:
+    step, left = step + 1, left - 1
+    time.sleep(0.02)
+    if report.step(step=step, samples=step, world_size=1):
+        open("saved", "w").write(str(step))
+        report.checkpointed()
+        report.leave()
+report.done()
+"""
+HANGS = """import threading
+from bftrainer.progress import Reporter
+print("loading data", flush=True)
+def init_process_group():
+    threading.Event().wait()
+init_process_group()
+"""
+
+
+def test_a_script_that_is_done_at_once_after_a_resume_fails(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(EXHAUSTED)
+    status, found = rehearsed(trainer_file(tmp_path, ["t.py"], launcher="restart", max_nodes=1), "--quick")
+    assert status == 1
+    assert verdicts(found, "FAIL") == {"starts"}
+    assert "ends with status 0 after a resume, without one step" in found["checks"][0]["seen"]
+
+
+def test_a_worker_that_hangs_is_told_by_its_stack_and_output(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(HANGS)
+    file = trainer_file(tmp_path, ["t.py"], launcher="restart", max_nodes=1)
+    status, found = rehearsed(file, "--quick", "--patience-s", str(4 * PATIENCE))
+    assert status == 1
+    starts = found["checks"][0]
+    assert starts["verdict"] == "FAIL"
+    assert "a worker is at t.py:5 in wait" in starts["seen"]
+    assert starts["seen"].endswith("its log ends: loading data")
+    assert not [*tmp_path.glob("core*")]
+
+
 def test_a_script_that_fails_is_shown_with_its_last_words(tmp_path: Path) -> None:
     status, found = rehearsed(trainer_file(tmp_path, ["-c", "raise SystemExit('no data set')"]))
     assert status == 1

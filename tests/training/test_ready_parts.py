@@ -109,6 +109,8 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_p
     ended = [lines(directories[folder]) for folder in (whole, halves)]
     assert [it[-1]["phase"] for it in ended] == ["done", "done"]
     assert ended[0][-1]["samples"] == ended[1][-1]["samples"]
+    lengths = {line["samples_total"] for it in ended for line in it if line["phase"] in ("running", "done")}
+    assert lengths == {float(ended[0][-1]["samples"])}, "the length is known from the first step"
     steps = [line["step"] for line in ended[1] if line["phase"] == "running"]
     assert steps == list(range(1, len(steps) + 1)), "each step once, over the restart"
     assert len(steps) > 10
@@ -116,6 +118,42 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_p
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():
         assert torch.equal(value, weights[1][name]), name
+
+
+def test_a_loop_reports_how_long_it_will_be(tmp_path: Path) -> None:
+    need_package("torch")
+    import torch
+
+    from bftrainer.progress import Batches, Replicas, Sampler, Scaling
+    from bftrainer.progress.torch import StepLoop, Training
+
+    model, data = torch.nn.Linear(2, 1), torch.utils.data.TensorDataset(torch.ones(32, 2))
+
+    def reporter() -> Reporter:
+        return Reporter({})
+
+    def optimizer() -> torch.optim.Optimizer:
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    file = tmp_path / "model.pt"
+    training = Training(model, optimizer(), data, batch=2, checkpoint=file, reporter=reporter())
+    assert training.report.samples_total is None
+    next(training.epochs(3))
+    assert training.report.samples_total == 96
+    steps = StepLoop(model, optimizer(), batch=4, checkpoint=file, reporter=reporter())
+    next(steps.range(10))
+    assert steps.report.samples_total == 40
+    for _ in range(3):
+        optimizer().step()
+        steps.step()
+    steps.save()
+    resumed = StepLoop(model, optimizer(), batch=4, steps=10, checkpoint=file, reporter=reporter())
+    assert resumed.step_number == 3
+    assert resumed.report.samples_total == 40, "the steps that are done count once"
+    report, sampler = reporter(), Sampler(data, Batches(Scaling.WEAK, 2))
+    loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
+    next(Replicas(model, optimizer(), sampler, reporter=report).batches(loader, 5))
+    assert report.samples_total == 160
 
 
 class Asked(Reporter):

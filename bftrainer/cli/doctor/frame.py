@@ -7,8 +7,11 @@ import json
 from collections.abc import Callable, Sequence
 
 from bftrainer.cli.output import say
+from bftrainer.cli.tables import hanging
 from bftrainer.domain.checks import Check, CheckStatus
 
+_INDENT = 32
+"""The column at which the findings begin."""
 _COLORS = {CheckStatus.OK: "green", CheckStatus.BROKEN: "red"}
 
 
@@ -42,6 +45,6 @@ def print_lines(checks: Sequence[Check]) -> None:
     """A line each, and the remedy below it."""
     for check in checks:
         label, color = f"{check.label:<18}", _COLORS.get(check.state, "yellow")
-        say(f"{label}  {check.name:<10}  {check.detail}", color=color, colored=len(label))
+        say(hanging(f"{label}  {check.name:<10}  ", check.detail, _INDENT), color=color, colored=len(label))
         if check.remedy:
-            say(f"{'':<18}  {'':<10}  -> {check.remedy}")
+            say(hanging(f"{'':<{_INDENT}}-> ", check.remedy))

@@ -122,7 +122,7 @@ class Board:
 
     def _row(self, t: TrainerRecord, place: dict[str, int], asked: dict[str, str]) -> TrainerRow:
         nodes = 0 if t.status.is_final else self.last.nodes.get(t.name, 0)
-        total, per_s = t.spec.samples_total, self._speed(t)
+        total, per_s = t.samples_total, self._speed(t)
         done = None if total is None else min(t.samples_done / total, 1.0)
         speed = per_s or (self.last.estimates.get(t.name) if t.status is TrainerStatus.RUNNING else None)
         left_s = (total - t.samples_done) / speed if total is not None and speed and nodes else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from bftrainer.cli.output import length
+from bftrainer.cli.output import length, number
 from bftrainer.cli.top.board import HISTORY_S, Board, Sort, TrainerRow
 from bftrainer.system.printable import printable
 
@@ -118,15 +118,6 @@ def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, e
     body = [line(row, column) for row in rows]
     parts = [board.headline(), *chart(board, width, marks), caption(board, sort, pattern, ended=ended), "", *body, ""]
     return "\n".join([*(line.rstrip() for line in parts), *events(board, 10, width)]) + "\n"
-
-
-def number(value: float) -> str:
-    """Three digits and a unit: 950, 1.23k, 45.6M."""
-    for unit in ("", "k", "M", "G", "T", "P"):
-        if abs(value) < 999.5 or unit == "P":
-            return f"{value:.3g}{unit}" if abs(value) < 999.5 else f"{value:.0f}{unit}"
-        value /= 1000
-    raise AssertionError  # not reached
 
 
 def cut(text: str, width: int) -> str:

@@ -39,14 +39,15 @@ def adapt_lightning(source: ScriptSource) -> str:
         if any(it.name == "val_dataloader" for it in ast.walk(source.tree) if isinstance(it, ast.FunctionDef)):
             rest.append(f"{source.of(data)}.val_dataloader()")
     arguments = f'{loader}, epochs={source.of(given["max_epochs"])}, checkpoint="{{name}}-training.ckpt"'
-    source.before(source.statement(trainer), *ready, f"idle = OnIdleNodes({arguments})")
+    idle = source.free_name("idle")
+    source.before(source.statement(trainer), *ready, f"{idle} = OnIdleNodes({arguments})")
     own = given.get("callbacks")
     kept = [it for it in (own.elts if isinstance(own, ast.List) else []) if "ModelCheckpoint" not in source.of(it)]
     shown = [*map(source.of, kept), *([f"*{source.of(own)}"] if own and not isinstance(own, ast.List) else [])]
-    more = f' | {{"callbacks": [idle, {", ".join(shown)}]}}' if shown else ""
-    source.set_arguments(trainer, [*source.arguments(trainer, _OURS), f"**idle.arguments{more}"])
+    more = f' | {{"callbacks": [{idle}, {", ".join(shown)}]}}' if shown else ""
+    source.set_arguments(trainer, [*source.arguments(trainer, _OURS), f"**{idle}.arguments{more}"])
     model = source.of(fit.args[0] if fit.args else passed["model"])
-    source.set_arguments(fit, [model, "idle.loader", *rest, "ckpt_path=idle.ckpt_path"])
+    source.set_arguments(fit, [model, f"{idle}.loader", *rest, f"ckpt_path={idle}.ckpt_path"])
     if source.calls("ModelCheckpoint"):
         source.notes.append("ModelCheckpoint is left out of callbacks=[...]: OnIdleNodes writes the checkpoint")
     if "lr_scheduler" in source.before_edits:

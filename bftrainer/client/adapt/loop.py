@@ -79,11 +79,13 @@ class _Loop:
             insert, at = source.after, source.statement(states[0])
             hvd, scope = source.of(states[0].func).partition(".")[0], source.function(at) is not None
             name, first = "ElasticTraining", f"{hvd}, {source.of(at).partition('=')[0].strip()}"
-        insert(at, *["global training"] * scope, f"training = {name}({first}, {data}, {self.checkpoint})")
-        self.count(epochs, "training.epochs")
-        source.replace(loader, "training.loader")
-        source.replace(self.backward, f"training.backward({source.of(self.loss)})")
-        self.report("training")
+        training = source.free_name("training")
+        source.shown = training
+        insert(at, *[f"global {training}"] * scope, f"{training} = {name}({first}, {data}, {self.checkpoint})")
+        self.count(epochs, f"{training}.epochs")
+        source.replace(loader, f"{training}.loader")
+        source.replace(self.backward, f"{training}.backward({source.of(self.loss)})")
+        self.report(training)
         source.notes += [
             f"line {it.lineno}: {source.of(it)} has no effect: Training sets the rate; give it a schedule (docs/{_EPOCHS})"
             for it in self.schedules
@@ -97,20 +99,24 @@ class _Loop:
         schedulers = {source.of(it.func).removesuffix(".step") for it in self.schedules}
         self.keep += [f'"{it}": {self.outside(it, self.calls)}' for it in sorted(schedulers)]
         batch = max(sizes, key=len, default="1")
-        lines = [f"steps = StepLoop({self.first}, batch={batch}, {self.checkpoint})"]
-        counter = None
+        steps = source.free_name("steps")
+        source.shown = steps
+        further, lines, counter = "", list[str](), None
         if isinstance(loop, ast.For):
-            self.count(loop, "steps.range")
+            self.count(loop, f"{steps}.range")
         else:
             if (counter := _counter(source, loop, loop)) is None:
                 raise source.missing(loop, "found no counter of steps in the loop", _ANY)
-            lines.append(f"{source.of(counter.target)} = steps.step_number")
-            source.after(loop, "steps.end()")
-        source.before(loop, *["global steps"] * self.scope, *lines)
-        self.report("steps", None if counter in loop.body else counter)
+            if last := _last_step(source, loop, counter):
+                further = f", steps={self.outside(last, self.calls)}"
+            lines.append(f"{source.of(counter.target)} = {steps}.step_number")
+            source.after(loop, f"{steps}.end()")
+        made = f"{steps} = StepLoop({self.first}, batch={batch}{further}, {self.checkpoint})"
+        source.before(loop, *[f"global {steps}"] * self.scope, made, *lines)
+        self.report(steps, None if counter in loop.body else counter)
         order = "random batches have no order to keep"
         if places := source.calls("DistributedSampler"):
-            order = f"line {places[0].lineno}: set_epoch(steps.step_number) lets a restart begin with other samples"
+            order = f"line {places[0].lineno}: set_epoch({steps}.step_number) lets a restart begin with other samples"
         source.notes.append(f"a step of one worker counts as {batch} samples; {order}")
         return "StepLoop"
 
@@ -203,6 +209,25 @@ def _counter(source: ScriptSource, loop: ast.While, within: ast.AST) -> ast.AugA
     counts = [it for it in ast.walk(within) if isinstance(it, ast.AugAssign)]
     uses = {it: len(re.findall(rf"(?<![\w.]){re.escape(source.of(it.target))}\b", ends)) for it in counts}
     return max(filter(uses.get, uses), key=lambda it: uses[it], default=None)
+
+
+def _last_step(source: ScriptSource, loop: ast.While, counter: ast.AugAssign) -> str:
+    """The number at which a loop over steps ends (``while step < LAST``, ``if step > LAST: break``); empty if none is plain."""
+    ends: list[tuple[ast.expr, tuple[type[ast.cmpop], ...]]] = [(loop.test, (ast.Lt, ast.LtE))]
+    ends += [
+        (it.test, (ast.Gt, ast.GtE, ast.Eq))
+        for it in ast.walk(loop)
+        if isinstance(it, ast.If) and any(isinstance(line, ast.Break) for line in it.body)
+    ]
+    for test, operators in ends:
+        if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], operators)):
+            continue
+        last = test.comparators[0]
+        if source.of(test.left) == source.of(counter.target) and isinstance(
+            last, ast.Name | ast.Attribute | ast.Constant
+        ):
+            return source.of(last)
+    return ""
 
 
 def _is_range(loop: ast.AST) -> bool:

@@ -1,14 +1,22 @@
-"""A script's text and syntax tree, and edits that leave the rest of the text as it is."""
+"""A script's text and syntax tree, and edits that leave the rest of the text as it is.
+
+Edits are made around statements, not around lines: a line may have several statements (``loss.backward(); optimizer.step()``),
+and the body of a loop may be on the line of its head.
+"""
 
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from bftrainer.errors import UserError
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+_COMPOUND = (
+    *Function, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match,
+)  # fmt: skip
 
 
 class ScriptSource:
@@ -18,8 +26,14 @@ class ScriptSource:
     """
 
     def __init__(self, text: str) -> None:
-        self.tree, self.before_edits, self.notes = ast.parse(text), text, list[str]()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the script: a \d outside a raw string
+            self.tree = ast.parse(text)
+        self.before_edits, self.notes = text, list[str]()
+        self.shown = ""
+        """The name that the new object has in the script."""
         self._bytes, self._starts = text.encode(), [0]
+        self._newline = "\r\n" if b"\r\n" in self._bytes else "\n"
         for line in self._bytes.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._edits: list[tuple[int, int, int, str]] = []
@@ -44,6 +58,16 @@ class ScriptSource:
         """The function that a node belongs to; None at the level of the module."""
         return next((it for it in self.above(node) if isinstance(it, Function)), None)
 
+    def free_name(self, name: str) -> str:
+        """``name``, or another name for the same if the script uses it for something of its own."""
+        used = {it.id for it in ast.walk(self.tree) if isinstance(it, ast.Name)}
+        used |= {it.arg for it in ast.walk(self.tree) if isinstance(it, ast.arg)}
+        used |= {it.name for it in ast.walk(self.tree) if isinstance(it, (*Function, ast.ClassDef))}
+        used |= {it.asname or it.name for it in ast.walk(self.tree) if isinstance(it, ast.alias)}
+        while name in used:
+            name = f"idle_{name}"
+        return name
+
     def calls(self, *names: str, within: ast.AST | None = None) -> list[ast.Call]:
         """The calls of functions or methods of these names, in the order of the text."""
         found = (it for it in ast.walk(within or self.tree) if isinstance(it, ast.Call))
@@ -67,18 +91,29 @@ class ScriptSource:
         """Other arguments; they keep their own lines if they had one argument a line."""
         begin, end, old = self._span(call.func)[1], self._span(call)[1], list[Any]([*call.args, *call.keywords])
         if old and old[0].lineno != call.func.lineno:
-            indent, last = "\n" + " " * old[0].col_offset, "\n" + " " * self.statement(call).col_offset
+            indent = self._newline + self._indentation(old[0])
+            last = self._newline + self._indentation(self.statement(call))
             self._edit(begin, end, f"({indent}{(',' + indent).join(arguments)},{last})")
         else:
             self._edit(begin, end, f"({', '.join(arguments)})")
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
-        """New lines above a statement."""
-        self._insert(self._starts[statement.lineno - 1], statement, lines)
+        """Simple statements in front of a statement: on lines of their own, if it begins its line."""
+        begin, start = self._span(statement)[0], self._starts[statement.lineno - 1]
+        if self._bytes[start:begin].strip(b" \t\f"):
+            self._edit(begin, begin, "".join(f"{line}; " for line in lines))
+        else:
+            self._insert_lines(start, statement, lines)
 
     def after(self, statement: ast.stmt, *lines: str) -> None:
-        """New lines below a statement."""
-        self._insert(self._starts[statement.end_lineno or 0], statement, lines)
+        """Simple statements behind a statement: on lines of their own, if no other statement follows on its line."""
+        end, next_line = self._span(statement)[1], self._starts[statement.end_lineno or 0]
+        rest = self._bytes[end:next_line].partition(b"#")[0].strip()
+        is_compound = isinstance(statement, _COMPOUND)
+        if not is_compound and (rest.strip(b"; \t") or self._is_on_line_of_head(statement)):
+            self._edit(end, end, "".join(f"; {line}" for line in lines))
+        else:
+            self._insert_lines(next_line, statement, lines)
 
     def text(self) -> str:
         """The edited text."""
@@ -92,8 +127,29 @@ class ScriptSource:
         line = "" if node is None else f"line {node.lineno}: "
         return UserError(f"{line}{what}; copy the lines of docs/{page}")
 
-    def _insert(self, at: int, statement: ast.stmt, lines: tuple[str, ...]) -> None:
-        self._edit(at, at, "".join(f"{' ' * statement.col_offset}{line}\n" for line in lines))
+    def _is_on_line_of_head(self, statement: ast.stmt) -> bool:
+        """Whether a statement is in a body that follows the colon on the same line: ``for x in data: step(x)``."""
+        parent = self.parents[statement]
+        if isinstance(parent, ast.Module):
+            return False
+        start = self._starts[statement.lineno - 1]
+        in_front = self._bytes[start : self._span(statement)[0]]
+        first = next(body[0] for body in _bodies(parent) if statement in body)
+        if first.lineno == statement.lineno:
+            in_front = self._bytes[start : self._span(first)[0]]
+        return bool(in_front.strip())
+
+    def _indentation(self, node: Any) -> str:
+        """The blanks at the beginning of a node's line, as they are: tabs stay tabs."""
+        line = self._bytes[self._starts[node.lineno - 1] : self._starts[node.lineno]].decode()
+        return line[: len(line) - len(line.lstrip(" \t\f"))]
+
+    def _insert_lines(self, at: int, statement: ast.stmt, lines: tuple[str, ...]) -> None:
+        indentation = self._indentation(statement)
+        text = "".join(f"{indentation}{line}{self._newline}" for line in lines)
+        if at and self._bytes[at - 1 : at] not in (b"\n", b"\r"):  # the last line of the script has no end
+            text = self._newline + text.removesuffix(self._newline)
+        self._edit(at, at, text)
 
     def _edit(self, begin: int, end: int, text: str) -> None:
         self._edits.append((begin, end, -len(self._edits), text))
@@ -105,3 +161,10 @@ class ScriptSource:
 def name_of(node: ast.AST) -> str:
     """``c`` of ``a.b.c``; empty for what is no name."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements of a compound statement, or of a branch of one."""
+    for name in ("body", "orelse", "finalbody"):
+        if isinstance(body := getattr(node, name, None), list) and body:
+            yield body

@@ -18,7 +18,7 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     Measurements are kept by owner, model and node class; without a model they are the trainer's own.
     """
     spec = record.spec
-    trainer = fitting(spec.trainer(), record.unfit)
+    trainer = replace(fitting(spec.trainer(), record.unfit), samples_total=record.samples_total)
     if trainer.fill or not (config.measure or spec.is_blank):
         return trainer
     of_class = f" on {spec.node_class}" if spec.node_class else ""

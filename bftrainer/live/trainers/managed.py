@@ -14,6 +14,9 @@ from bftrainer.live.trainers.steps import TrainerState, holds
 from bftrainer.persistence.registry import TrainerRecord, Usage
 from bftrainer.protocol.metrics import Metric
 
+LENGTH_TOLERANCE = 0.01
+"""A smaller change of the length that a script reports, relative, is not worth a write."""
+
 
 @dataclass(slots=True)
 class ManagedTrainer:
@@ -30,6 +33,8 @@ class ManagedTrainer:
     repeated_samples: float = 0.0
     metrics: tuple[Metric, ...] = ()
     """As they were written last."""
+    told_total: float | None = None
+    """The length of the training that this pilot has told the core."""
     judged: TrainerRecord | None = None
     """As it was when its report was last compared with it."""
 
@@ -40,6 +45,13 @@ class ManagedTrainer:
     @property
     def samples(self) -> float:
         return samples_of(self.record, self.state.view)
+
+    def new_length(self) -> float | None:
+        """The length of the training that the core has not been told; None if there is none. The user's has priority."""
+        total, told = self.state.view.samples_total, self.told_total
+        if total is None or self.record.spec.samples_total is not None:
+            return None
+        return total if told is None or abs(total - told) > LENGTH_TOLERANCE * told else None
 
     def account(self, passed_s: float) -> None:
         """Count the node-seconds of the last ``passed_s``; trained: rank 0 has reported since the last change of size."""

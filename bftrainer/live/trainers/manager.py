@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from bftrainer.domain.events import Measured
+from bftrainer.domain.events import LengthSeen, Measured
 from bftrainer.domain.fragment_names import gpu_of, holder_of, id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
@@ -121,10 +121,10 @@ class TrainerManager:
         views = ((name, it.state.view.loss) for name, it in self._trainers.items())
         return tuple((name, loss) for name, loss in views if loss is not None)
 
-    def measured(self, of: Callable[[str], bool]) -> tuple[Measured, ...]:
-        """What was measured since the last call of the trainers that ``of`` selects; other measurements are dropped."""
+    def measured(self, takes: Callable[[Measured], bool]) -> tuple[Measured, ...]:
+        """What was measured since the last call and what ``takes`` selects; other measurements are dropped."""
         measured, self._measured = self._measured, []
-        return tuple(it for it in measured if of(it.trainer_id))
+        return tuple(filter(takes, measured))
 
     def desire(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
         """Take over the core's allocation for one trainer."""
@@ -217,6 +217,7 @@ class TrainerManager:
         except Exception as error:  # whatever one trainer reports, it concerns this trainer only
             self._give_up(it, f"its reports cannot be measured: {type(error).__name__}: {error}")
         self._note_refused(it, len(was.refused))
+        self._note_length(it)
         if (samples := view.repeated - was.repeated) > 0:
             it.repeated_samples += samples
             self._recorder.note("repeat", it.name, repeat_text(samples, len(state.lost), loaded=not view.unloaded[0]))
@@ -231,6 +232,16 @@ class TrainerManager:
     def _note_refused(self, it: ManagedTrainer, before: int) -> None:
         for key, problem in it.state.view.refused[before:]:
             self._recorder.note("report", it.name, refused_text(key, problem))
+
+    def _note_length(self, it: ManagedTrainer) -> None:
+        """Pass on how long the training is, if its script reports that and its submission does not say so."""
+        total = it.new_length()
+        if total is None:
+            return
+        it.told_total = total
+        self._measured.append(LengthSeen(it.name, total))
+        if total != it.record.reported_total:
+            self.change(it.name, TrainerChange(reported_total=total))
 
     def _give_up(self, it: ManagedTrainer, reason: str) -> None:
         """End the driver of a trainer that cannot go on; once it has ended, this counts as a failure of the trainer."""

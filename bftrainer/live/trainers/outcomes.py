@@ -88,7 +88,8 @@ def _after_end(
     change = TrainerChange(ended_incarnation=view.incarnation, samples_done=samples)
     match view.ending:
         case Ending.DONE:
-            reason = closing_remark(view, record.spec.samples_total)
+            total = view.samples_total if record.samples_total is None else record.samples_total
+            reason = closing_remark(view, total, is_pool=record.spec.is_pool)
             aside = next((it.last for it in view.metrics if it.name == PUT_ASIDE), 0)
             if record.spec.launcher == "pool" and aside:
                 reason = f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"

@@ -13,7 +13,7 @@ from bftrainer.protocol.reports import DriverView, Ending
 REPORTS_WITHIN_S = 60.0
 COMPLETE = 0.99
 """A trainer that is done has processed this share of ``samples_total``: the last batches may have been dropped."""
-NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/recipes.md)"
+NEVER_REPORTED = "has run for a minute without reporting progress: it hangs, or does not report (docs/recipes.md)"
 _NOTICE = "srun: cluster configuration lacks support for cpu binding"
 """Of every step, where slurmd binds no tasks."""
 _TRAILER = re.compile(r"(srun|slurmstepd): .*")
@@ -39,14 +39,17 @@ def remark(view: DriverView, now_s: HostS) -> str:
     return "; ".join(filter(None, [again, *(refused_text(*each) for each in view.refused[:1])]))
 
 
-def closing_remark(view: DriverView, samples_total: float | None) -> str:
+def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bool = False) -> str:
     """The remark that stays with a trainer whose program has ended with status 0."""
-    if (text := remark(view, HostS(-math.inf))) or not samples_total:
+    if text := remark(view, HostS(-math.inf)):
         return text
     samples = view.samples or 0.0
-    if samples >= COMPLETE * samples_total:
+    if samples_total and samples >= COMPLETE * samples_total:
         return ""
-    return f"ended with status 0 after {samples:,.0f} of {samples_total:,.0f} samples"
+    of_total = f" of {samples_total:,.0f}" if samples_total else ""
+    if not is_pool and samples and view.stepped_in < view.incarnation:
+        return f"ended with status 0 after a resume, without one step, at {samples:,.0f}{of_total} samples (docs/recipes.md)"
+    return f"ended with status 0 after {samples:,.0f}{of_total} samples" if samples_total else ""
 
 
 def disagreement_text(what: str) -> str:

@@ -11,7 +11,8 @@ import click
 
 from bftrainer.cli.choices import DIR, FILE
 from bftrainer.cli.ending import ended_by_signals
-from bftrainer.cli.output import note
+from bftrainer.cli.output import note, say
+from bftrainer.cli.tables import hanging, name_column, number_column, show_table, text_column
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
         raise UserError(f"{options.given()[0]} is an option of: bftrainer replay reproduce bftrainer")
     if name == "bftrainer":
         report, results = reproduce_bftrainer(options, full, note)
-        _show(report, as_json)
+        show(report, as_json=as_json)
         if not as_json:
             print_runtimes(results)
         return
@@ -82,10 +83,11 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
             tuple(range(1, seeds + 1)), full, lambda text: status.update(text) if stderr.is_terminal else None
         )
         report = module.reproduce(extent)
-    _show(report, as_json)
+    show(report, as_json=as_json)
 
 
-def _show(report: Reproduction, as_json: bool) -> None:
+def show(report: Reproduction, *, as_json: bool) -> None:
+    """Print the rows of a reproduction as a table, or as one JSON object."""
     if not as_json:
         _print(report)
         return
@@ -98,25 +100,14 @@ def _show(report: Reproduction, as_json: bool) -> None:
 
 
 def _print(report: Reproduction) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=None if Console().is_terminal else 150, highlight=False, markup=False)
-    console.print(report.source)
+    say(report.source)
     for line in report.model:
-        console.print(f"- {line}", soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("", overflow="fold")
-    for heading in ("paper", "ours", "tolerance"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("")
-    for row in report.rows:
-        table.add_row(row.what, *cells(row), row.verdict.value)
-    console.print(table)
+        say(hanging("- ", line))
+    columns = (text_column(""), *map(number_column, ("paper", "ours", "tolerance")), name_column(""))
+    show_table(columns, [(row.what, *cells(row), row.verdict.value) for row in report.rows])
     for row in report.rows:
         if row.why:
-            console.print(f"{row.what}: {row.why}", soft_wrap=True)
+            say(hanging("", f"{row.what}: {row.why}", 2))
 
 
 def cells(row: PaperResult) -> tuple[str, str, str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.output import say
+from bftrainer.cli.tables import name_column, number_column, show_table
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import written
 from bftrainer_replay.cli.sweeping import complain_of, cores, progress_of_tasks, span
@@ -134,24 +136,16 @@ def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:
 
 def print_runtimes(results: ExperimentResults) -> None:
     """Print Tables 3 and 4, the paper's hours beside ours."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     from bftrainer_papers.bftrainer.tables import runtime_table
 
-    console = Console(width=None if Console().is_terminal else 150, highlight=False)
     for number, objective in ((3, "throughput"), (4, "scaling-efficiency")):
         cells = runtime_table(results, objective)
         columns = sorted({p for _, p, *_ in cells})
-        console.print(
+        say(
             f"Table {number}: mean runtime in hours by P_jmax, objective {objective}: paper / ours / ours at T_fwd 10 s"
         )
-        table = Table(box=box.SIMPLE_HEAD)
-        table.add_column("")
-        for p in columns:
-            table.add_column(str(p), justify="right", no_wrap=True)
+        rows: list[list[str]] = []
         for model in dict.fromkeys(model for model, *_ in cells):
             mine = {p: f"{paper:g}/{ours:.1f}/{at_10:.1f}" for m, p, paper, ours, _, _, at_10 in cells if m == model}
-            table.add_row(model, *(mine[p] for p in columns))
-        console.print(table)
+            rows.append([model, *(mine[p] for p in columns)])
+        show_table((name_column(""), *(number_column(str(p), rank) for rank, p in enumerate(columns))), rows)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import DIR
-from bftrainer.cli.output import say, show_rows
+from bftrainer.cli.output import say
+from bftrainer.cli.tables import hanging, name_column, number_column, show_table
 from bftrainer.errors import UserError
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.cli.choices import written
@@ -77,7 +78,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         return
     say(f"{window.source}: {format_time(window.start_s)} .. {format_time(window.end_s)}")
     if window.note:
-        say(f"Note: {window.note}.")
+        say(hanging("", f"Note: {window.note}."))
     unit = "node" if gpus is None else "GPU"
     _show(f"Idle {unit}s", ("", "count", "per hour"), _numbers(found, unit), " ".join(doubts.sentences()))
     if gpus is not None:
@@ -95,7 +96,8 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         if accounts:
             _show(f"By {name}", (name, *HEADINGS), [each.cells for each in accounts], READ)
     if shared is not None:
-        say(shared.sentence())
+        say()
+        say(hanging("", shared.sentence()))
 
 
 def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
@@ -154,12 +156,16 @@ def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
         write_atomically(out / "fragments.png", style.png(fragments_figure(window)))
 
 
-def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", names: int = 1) -> None:
-    """A table with its title and a text below it; all columns but the first ``names`` are numbers."""
-    say(title)
-    show_rows(heads, rows, right=heads[names:])
+def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", named: int = 1) -> None:
+    """A table with its title and a text below it; all columns but the first ``named`` are numbers."""
+    say(f"\n{title}")
+    # Of equal rank on a narrow terminal: the last columns are left out first.
+    show_table(
+        [*map(name_column, heads[:named]), *(number_column(head, place) for place, head in enumerate(heads[named:]))],
+        rows,
+    )
     if below:
-        say(below)
+        say(hanging("", below))
 
 
 def _numbers(found: Characteristics, unit: str) -> list[tuple[str, str, str]]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import DIR, FILE, OBJECTIVES, SOLVER, NameChoice
-from bftrainer.cli.output import note, say, show_rows
+from bftrainer.cli.output import note, say
+from bftrainer.cli.tables import hanging, name_column, number_column, show_table, wide_option
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
@@ -36,6 +37,9 @@ def _policies_or_all() -> tuple[str, ...]:
 
 
 POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters=True, several=True)
+
+_NEVER_LEFT_OUT = 3
+"""The first figures of the ranking, which a narrow terminal shows as well, less one."""
 
 
 @click.command()
@@ -67,12 +71,13 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 @checkpoint_option
 @cost_model_option
 @click.option("--seed", default=0, help="Random seed for policies that break ties at random.")
+@wide_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--out", type=DIR, help="Output directory for the report page.")
 def compare(
     choice: LogChoice, trainers: Path | None, state: Path | None, group: str | None, curves: Path | None,
     model: str | None, policies: str | None, solver: str, objective: str | None, forward_s: float | None,
-    max_parallel: int | None, requested: int, checkpoint_s: float | None, cost_model: str, seed: int, as_json: bool,
+    max_parallel: int | None, requested: int, checkpoint_s: float | None, cost_model: str, seed: int, wide: bool, as_json: bool,
     out: Path | None,
 ) -> None:  # fmt: skip
     """Rank policies on LOG by the amount of training done, with the times until trainers are done.
@@ -160,15 +165,17 @@ def compare(
         click.echo(json.dumps([p.as_dict() for p in order], allow_nan=False))
         return
     shown = columns(order)
-    heads = tuple(heading for heading, _ in shown)
-    show_rows(("policy", *heads), [(p.name, *(cell(p) for _, cell in shown)) for p in order], right=heads)
+    figures = [number_column(heading, max(place - _NEVER_LEFT_OUT, 0)) for place, (heading, _) in enumerate(shown)]
+    rows = [(p.name, *(cell(p) for _, cell in shown)) for p in order]
+    show_table((name_column("policy"), *figures), rows, wide=wide)
     if (bound := fluid_bound(window, arrivals)) is not None:
         mean, last = bound.text(bound.mean_h), bound.text(bound.last_h)
         say(f"Fluid bound: no policy has a mean below {mean} h, or a last below {last} h.")
-    say(
+    explained = (
         "work: one-node hours per idle node-hour. mean, p95, last: hours from submission until done; longest wait: without "
         "nodes. Loss curves are generated; fixed-size jobs have --requested nodes, plain jobs the smallest size."
     )
+    say(hanging("", explained))
     if out is not None:
         say(f"Report: {out / 'report.html'}")
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from bftrainer.cli.choices import IsoTime
 from bftrainer.cli.ending import ended_by_signals
-from bftrainer.cli.output import clock_time, json_option, say, show_json, show_rows
+from bftrainer.cli.output import clock_time, json_option, say, show_json
 from bftrainer.cli.state import state_option
+from bftrainer.cli.tables import name_column, remark_column, show_table
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,8 +94,9 @@ def forecast(
     if as_json:
         show_json([row | {"replays": len(starts_s), "log_days": past.span_s / 86_400} for row in rows])
         return
-    heads = ("trainer", "done by", "80 %", *(() if by_s is None else ("by the deadline",)), "remark")
-    show_rows(heads, [_cells(row, by_s) for row in rows])
+    chance = [] if by_s is None else [name_column("by the deadline")]
+    heads = (name_column("trainer"), name_column("done by"), name_column("80 %"), *chance, remark_column("remark"))
+    show_table(heads, [_cells(row, by_s) for row in rows])
     say(f"{len(starts_s)} replays of the queue on {past.span_s / 86_400:.1f} days of {past.source}")
 
 

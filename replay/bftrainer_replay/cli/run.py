@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import FILE, POLICY, SOLVER
-from bftrainer.cli.output import note, say, show_rows
+from bftrainer.cli.output import note, say
+from bftrainer.cli.tables import name_column, number_column, show_table
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import DECIDE_ON, SHARED_BY, cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
@@ -159,11 +160,11 @@ def run(
         users = {"users": [asdict(it) for it in by_user], "nodes_given_up_per_h": given_up} if several else {}
         click.echo(json.dumps(asdict(summary) | users))
         return
-    show_rows(("", policy), [(name, cell(summary)) for name, cell in _ROWS], right=(policy,))
+    show_table((name_column(""), number_column(policy)), [(name, cell(summary)) for name, cell in _ROWS])
     if several:
         cells = [(it.user, f"{it.one_node_h:,.0f}", f"{it.own_part_h:,.0f}", f"{it.relative:.2f}") for it in by_user]
         heads = ("user", "one-node hours", "on own nodes", "relative")
-        show_rows(heads, cells, right=heads[1:])
+        show_table((name_column(heads[0]), *map(number_column, heads[1:])), cells)
         moved = "" if given_up is None else f"; {given_up:,.1f} nodes given up for other users per hour"
         say(f"own nodes: one of {len(by_user)} nodes, as the user's alone{moved}")
     if summary.work_ran_out_at is not None:
