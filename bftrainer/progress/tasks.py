@@ -22,6 +22,7 @@ from bftrainer.protocol.replicas import Meeting
 from bftrainer.protocol.task_board import TaskBoard
 from bftrainer.protocol.task_source import MOST_BYTES, TaskId, TaskSource
 from bftrainer.protocol.typed_json import read_json
+from bftrainer.system.files import remove_file
 
 PATIENCE_S = 60.0
 """How long a worker asks a driver that does not answer: it may be busy. A worker is ended with its driver."""
@@ -116,7 +117,7 @@ def _write_once(items: Iterable[Any], path: Path) -> None:
     except FileExistsError:
         return
     finally:
-        part.unlink()
+        remove_file(part)
 
 
 class _Alone:

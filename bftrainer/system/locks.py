@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from bftrainer.errors import UserError
+from bftrainer.system.files import remove_file
 
 
 def try_lock(handle: int, path: Path) -> bool:
@@ -33,4 +34,4 @@ def require_locks(folder: Path) -> None:
         try_lock(handle, folder)
     finally:
         os.close(handle)
-        probe.unlink()
+        remove_file(probe)

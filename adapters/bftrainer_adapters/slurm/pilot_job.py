@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
+from bftrainer.system.files import remove_file
 from bftrainer_adapters.slurm.hostlists import NOTHING
 from bftrainer_adapters.slurm.jobs import exists_argv, is_unknown_job, parse_submitted
 
@@ -88,7 +89,7 @@ class SlurmPilotJob:
         name = found.name.removesuffix(suffix) + suffix
         if waiting := self._run(waiting_argv(found.user, name)).split():
             return waiting[0]
-        self.script.unlink(missing_ok=True)
+        remove_file(self.script)
         self._run(["scontrol", "write", "batch_script", self.job, str(self.script)])
         return parse_submitted(self._run(successor_argv(found, self.job, name, self.script)))
 

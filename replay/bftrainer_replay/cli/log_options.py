@@ -130,7 +130,7 @@ def _on_disk(log: Path, most: int | None) -> Path:
     """The file; for ``-`` a copy of standard input, which is read more than once, until the program ends."""
     if str(log) != "-":
         return log
-    folder = tempfile.TemporaryDirectory(prefix="bftrainer-")
+    folder = tempfile.TemporaryDirectory(prefix="bftrainer-", ignore_cleanup_errors=True)
     click.get_current_context().call_on_close(folder.cleanup)
     copy, left = Path(folder.name) / "stdin", most or MOST_BYTES
     with copy.open("wb") as file:

@@ -22,7 +22,6 @@ from pathlib import Path
 from bftrainer.domain.fragment_names import id_of, is_fragment_name
 from bftrainer.live.heartbeat import RENEWALS
 from bftrainer.protocol.environment import FRAGMENT
-from bftrainer.system.files import write_atomically
 from bftrainer.system.locks import try_lock
 from bftrainer.system.processes import send, with_variable
 
@@ -57,7 +56,7 @@ def watch(holders: Path, lease_s: float) -> None:
     last_seen = last_swept = time.monotonic()
     leases: dict[str, _TraceLease] = {}
     while time.monotonic() - last_seen < ENDS_AFTER_S:
-        for folder in sorted(p for p in holders.iterdir() if is_fragment_name(p.name)):
+        for folder in fragment_folders(holders):
             # A driver may have started a worker just as its fragment went: gone ones are swept while they have folders.
             if not (folder / "gone").exists():
                 last_seen = time.monotonic()
@@ -69,6 +68,19 @@ def watch(holders: Path, lease_s: float) -> None:
         time.sleep(EVERY_S)
 
 
+def fragment_folders(holders: Path) -> list[Path]:
+    """The folders of all fragments. One with a hidden name is being made or removed by the pilot."""
+    return sorted(p for p in holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith("."))
+
+
+def make_mark(folder: Path, name: str, text: str = "") -> None:
+    """Write a mark into a fragment's folder, by rename. A folder that has been removed stays away: it gets no new mark."""
+    part = folder / f".{name}.{os.getpid()}"
+    with suppress(FileNotFoundError):
+        part.write_text(text, encoding="utf-8")
+        part.replace(folder / name)
+
+
 def play(folder: Path, lease_s: float, lease: _TraceLease) -> None:
     """The next step of one fragment."""
     try:
@@ -77,7 +89,7 @@ def play(folder: Path, lease_s: float, lease: _TraceLease) -> None:
     except (OSError, ValueError, KeyError):
         return  # being created or deleted
     if not (folder / "ready").exists() and not (folder / "leaving").exists():
-        write_atomically(folder / "ready", b"")
+        make_mark(folder, "ready")
     reasons = {
         "preempted": time.time() >= ends_s,
         "the pilot's lease lapsed": silent_s > lease_s + lease_s / RENEWALS + _GRACE_S,
@@ -86,11 +98,10 @@ def play(folder: Path, lease_s: float, lease: _TraceLease) -> None:
     why = next((reason for reason, holds in reasons.items() if holds), None)
     if why is None:
         return
-    write_atomically(folder / "leaving", why.encode())
+    make_mark(folder, "leaving", why)
     while sweep(id_of(folder.name)):
         time.sleep(0.01)
-    with suppress(FileNotFoundError):
-        write_atomically(folder / "gone", why.encode())
+    make_mark(folder, "gone", why)
 
 
 def sweep(fragment_id: str) -> int:

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import secrets
-import shutil
 import time
 from bisect import bisect_right
 from collections import defaultdict
@@ -31,12 +30,12 @@ from bftrainer.domain.cluster import (
     Observation,
     Refusal,
 )
-from bftrainer.domain.fragment_names import fragment_name, id_of, is_fragment_name, node_of
+from bftrainer.domain.fragment_names import fragment_name, id_of, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import StateDirError
 from bftrainer.live.site_plugin import Site, SitePlugin
-from bftrainer.system.files import write_atomically
-from bftrainer_replay.playback.trace_machine import ensure_running, sweep
+from bftrainer.system.files import remove_folder, remove_leftovers, write_atomically
+from bftrainer_replay.playback.trace_machine import ensure_running, fragment_folders, make_mark, sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,8 @@ class TraceCluster:
             found = json.loads(beginning.read_bytes())
         except OSError as error:
             raise StateDirError(f"{beginning}: cannot be used: {error.strerror}") from error
+        remove_leftovers(self._holders)
+        self._ended: set[str] = set()  # fragments that are gone, but whose folders cannot be removed
         self._begun_s, self._tag = float(found["at_s"]), str(found["tag"])
         numbers = [int(p.name.rpartition("-")[2]) for p in self._folders()]
         self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1
@@ -136,7 +137,7 @@ class TraceCluster:
 
     def poll(self) -> tuple[Fragment, ...]:
         """Read the marks that the machine has left."""
-        found = []
+        fragments = []
         for folder in self._folders():
             phase, why = FragmentPhase.PENDING, ""
             for mark, means in (
@@ -146,19 +147,18 @@ class TraceCluster:
             ):
                 if (folder / mark).exists():
                     phase, why = means, (folder / mark).read_text(encoding="utf-8")
-            found.append(Fragment(folder.name, phase, why=why))
-            if phase is FragmentPhase.GONE:
-                shutil.rmtree(folder)
-        if found:
+            fragments.append(Fragment(folder.name, phase, why=why))
+            if phase is FragmentPhase.GONE and not remove_folder(folder):
+                self._ended.add(folder.name)
+        if fragments:
             ensure_running(self._holders, self._lease_s)
-        return tuple(found)
+        return tuple(fragments)
 
     def observed(self, without_a_job: frozenset[str]) -> None: ...
 
     def release(self, names: frozenset[str]) -> None:
         for name in sorted(names):
-            if (self._holders / name).is_dir():
-                write_atomically(self._holders / name / "release", b"")
+            make_mark(self._holders / name, "release")
 
     def clear(self, names: frozenset[str]) -> None:
         for name in sorted(names):
@@ -171,7 +171,7 @@ class TraceCluster:
                 os.utime(folder / "lease", (now, now))
 
     def _folders(self) -> list[Path]:
-        return sorted(p for p in self._holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith("."))
+        return [folder for folder in fragment_folders(self._holders) if folder.name not in self._ended]
 
 
 class TraceSite:
