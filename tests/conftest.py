@@ -149,7 +149,7 @@ def running_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(running_lab: Lab) -> Iterator[Lab]:
-    """Eight idle nodes; whatever a test leaves is cancelled."""
+    """Eight idle nodes; whatever a test leaves is canceled."""
     yield running_lab
     running_lab.tidy_up()
 

@@ -83,7 +83,7 @@ def test_a_worker_that_ignores_everything_is_ended_with_its_children(on: Machine
     on.pilot()
     eventually(up.exists, 40)
     on.bftrainer("cancel", "deaf")
-    eventually(lambda: on.status("deaf") == "cancelled", 40)
+    eventually(lambda: on.status("deaf") == "canceled", 40)
     eventually(lambda: identify(int(up.read_text())) is None, 40)
     on.end(on.children[-1])
     on.assert_in_order()

@@ -105,6 +105,39 @@ def test_tidying_up_raises_nothing() -> None:
     assert len(bare["bftrainer/persistence/spool.py"]) == 1, "_is_removed, which says so instead of raising"
 
 
+# --- One spelling: what users read says "canceled", as Slurm's manual does
+
+OTHER_SPELLING = re.compile(r"cancelled|cancelling|canceller", re.IGNORECASE)
+SPELT_OTHERWISE = {
+    "bftrainer/persistence/registry.py": "databases of earlier versions",
+    "bftrainer/protocol/driver_events.py": "an event of the protocol, which drivers of earlier versions write",
+    "docs/trainer-directory.md": "the same event",
+    "adapters/bftrainer_adapters/slurm/jobs.py": "Slurm's state",
+    "adapters/bftrainer_adapters/slurm/pilot_job.py": "Slurm's state",
+    "adapters/bftrainer_adapters/holding/holder_fragment.py": "Slurm's state",
+    "replay/bftrainer_replay/logs/slurm_state.py": "Slurm's state",
+    "docs/decisions": "Slurm's state",
+}
+
+
+def test_canceled_has_one_spelling() -> None:
+    texts = {}
+    for folder in PACKAGES.values():
+        for path in sorted(folder.rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            texts[path] = "\n".join(string for string in strings if isinstance(string, str))
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "packaging").rglob("*.1"),
+    ]
+    texts |= {path: path.read_text(encoding="utf-8") for path in pages}
+    names = {path.relative_to(ROOT).as_posix() for path, text in texts.items() if OTHER_SPELLING.search(text)}
+    assert not [name for name in names if not name.startswith(tuple(SPELT_OTHERWISE))]
+
+
 # --- The type checker refuses a time of one clock where a time of another is expected
 
 SNIPPET = """
