@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def on(tmp_path: Path) -> Iterator[Machine]:
-    with machine(tmp_path, "n1 n2 n3", CONFIG + "[workers]\nhang_s = 8\n") as it:
+    with machine(tmp_path, "n1 n2 n3", CONFIG + "hang_s = 8\n") as it:
         yield it
 
 

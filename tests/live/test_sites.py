@@ -283,6 +283,55 @@ def test_a_successor_finds_the_fragments(cluster: Local | Faked) -> None:
     successor.release(frozenset({fresh.name, *before.latest}))
 
 
+def test_workers_of_the_trace_site_may_save_unless_the_configuration_says_otherwise(tmp_path: Path) -> None:
+    def notice_s(holder: str, **workers: float) -> object:
+        config = check_table({"nodes": {"holder": holder}, "workers": workers}, PilotConfig, "test")
+        site = build_site(config, tmp_path, SystemClock())
+        sites.reconfigure(site, config)
+        return site.driver["notice_s"]
+
+    assert notice_s("trace") == 5.0
+    assert notice_s("trace", notice_s=0.0) == 0.0
+    assert notice_s("trace", notice_s=2.5) == 2.5
+    assert notice_s("allocation") == 0.0
+    assert TraceConfig().speedup == 1.0
+
+
+@pytest.mark.parametrize(
+    ("notice_s", "script", "status"),
+    [
+        ("60", 'while [ ! -s "$BFTRAINER_TRAINER_DIR/preempted.jsonl" ]; do sleep 0.02; done; exit 83', 83),
+        ("0.3", "sleep 1000", -signal.SIGKILL),
+        ("nan", "sleep 1000", -signal.SIGKILL),
+        ("", "sleep 1000", -signal.SIGKILL),
+    ],
+    ids=["saves", "does not end", "no number", "no notice"],
+)
+def test_a_preempted_worker_of_the_trace_site_may_save(
+    notice_s: str, script: str, status: int, tmp_path: Path, cluster_is_over: None
+) -> None:
+    cluster, trainer = trace_cluster(tmp_path), tmp_path / "trainer"
+    trainer.mkdir()
+    (trainer / "preempted.jsonl").touch()
+    folder = trace_fragment(tmp_path / "holders", "n1#t-1")
+    env = {"BFTRAINER_FRAGMENT": "t-1", "BFTRAINER_TRAINER_DIR": str(trainer), "PATH": "/usr/bin:/bin"}
+    if notice_s:
+        env["BFTRAINER_NOTICE_S"] = notice_s
+    worker = subprocess.Popen(["sh", "-c", script], env=env)
+    try:
+        write_atomically(folder / "fragment.json", json.dumps({"ends_s": time.time()}).encode())
+        end_s = time.monotonic() + 30 * PATIENCE
+        while FragmentPhase.GONE not in [fragment.phase for fragment in cluster.poll()]:
+            assert time.monotonic() < end_s, "waited in vain for the fragment's end"
+            time.sleep(0.02)
+        assert worker.wait() == status
+    finally:
+        worker.kill()
+    lines = (trainer / "preempted.jsonl").read_text().splitlines()
+    is_told = notice_s in ("60", "0.3")
+    assert [json.loads(line) for line in lines] == [{"fragment": "t-1"}] * is_told
+
+
 def trace_fragment(holders: Path, name: str, *marks: str, files: int = 0) -> Path:
     """A fragment's folder, as the pilot and the machine of the site ``trace`` write it."""
     folder = holders / name
@@ -343,7 +392,7 @@ def test_the_machine_sees_all_of_a_folder_or_nothing_while_the_pilot_removes_it(
         while not over.is_set():
             for folder in trace_machine.fragment_folders(tmp_path / "holders")[:2]:
                 if not (folder / "gone").exists():
-                    trace_machine.play(folder, 60.0, trace_machine._TraceLease())
+                    trace_machine.play(folder, 60.0, trace_machine._Watched())
 
     machine = threading.Thread(target=look)
     machine.start()

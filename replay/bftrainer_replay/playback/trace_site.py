@@ -1,7 +1,7 @@
 """``holder = "trace"``: a recorded or generated log says which nodes are idle; workers are processes on this host.
 
-This is the default, for a laptop and for trying out a configuration: nodes come and go as on the recorded cluster, only faster,
-and with as little notice.
+This is the default, for a laptop and for trying out a configuration: nodes come and go as on the recorded cluster, and workers
+may save before they are killed, as at a site that sets ``workers.notice_s``.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ from bftrainer.errors import StateDirError
 from bftrainer.live.site_plugin import Site, SitePlugin
 from bftrainer.system.files import remove_folder, remove_leftovers, write_atomically
 from bftrainer_replay.playback.trace_machine import ensure_running, fragment_folders, make_mark, sweep
+
+NOTICE_S = 5.0
+"""For a first training: a step of most scripts, and a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +183,12 @@ class TraceSite:
     table = None
     batch = None
     # A log at 60 times its speed is observed more often than a cluster.
-    init_values: Mapping[str, object] = {"times_poll_s": 1.0}
+    init_values: Mapping[str, object] = {"times_poll_s": 1.0, "workers_notice_s": NOTICE_S}
     runs_here = True
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         cluster = TraceCluster(state_dir, read_timeline(config.trace), config.times.lease_s, clock)
-        return Site(cluster, cluster)
+        return Site(cluster, cluster, notice_s=NOTICE_S)
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return []
