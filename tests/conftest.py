@@ -22,7 +22,7 @@ from slurm_accounting import missing_accounting
 from slurm_lab import Lab, Settings
 from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
-pytest_plugins = ["ordinary_user"]
+pytest_plugins = ["left_out", "ordinary_user"]
 
 
 def need_accounting(version: SlurmVersion) -> None:
