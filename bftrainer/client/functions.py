@@ -19,6 +19,7 @@ from bftrainer.client.state_dir import default_state
 from bftrainer.client.statuses import look
 from bftrainer.client.submission import submit_one, submit_sweep
 from bftrainer.client.sweep import combined, given_trials, grid_trials
+from bftrainer.domain.counted import counted
 from bftrainer.domain.stopping import ASHA
 from bftrainer.errors import InvalidValueError, UserError, WaitTimeoutError
 from bftrainer.persistence.spool import open_state_dir
@@ -196,7 +197,8 @@ def _ended(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
 def _check_time(waiting: Sequence[TrainerHandle], began_s: float, timeout_s: float | None) -> None:
     if waiting and timeout_s is not None and time.monotonic() - began_s >= timeout_s:
         raise WaitTimeoutError(
-            f"{len(waiting):,} trainers have not ended after {timeout_s:g} s, such as {waiting[0].name!r}"
+            f"{counted(len(waiting), 'trainer has', 'trainers have')} not ended after {timeout_s:g} s, "
+            f"such as {waiting[0].name!r}"
         )
 
 

@@ -80,7 +80,7 @@ def test_rows_of_a_file_with_names_and_a_grid(tmp_path: Path) -> None:
         ("", ":1: expected the names of parameters"),
         ("lr,lr\n1,2\n", ":1: expected the names of parameters, each once"),
         ("lr,s p\n1,2\n", ":1: 's p' cannot be the name of a parameter"),
-        ("lr,seed\n1\n", ":2: has 1 values, expected 2"),
+        ("lr,seed\n1\n", ":2: has 1 value, expected 2"),
         ('lr\n"1\n', ":2: is not CSV"),
         ("lr\n", "has no trials"),
     ],

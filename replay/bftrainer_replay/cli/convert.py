@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import FILE, with_options
+from bftrainer.domain.counted import counted
 from bftrainer_replay.cli.choices import written
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.cli.log_options import LogChoice, read_log
@@ -42,5 +43,6 @@ def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) ->
         write_event_log(out, events)
     nodes = len(events.nodes())
     click.echo(
-        f"{out}: {len(events.events):,} events, {nodes:,} {'nodes' if events.gpus is None else 'GPUs'} idle at some time"
+        f"{out}: {counted(len(events.events), 'event')}, {nodes:,} "
+        f"{'nodes' if events.gpus is None else 'GPUs'} idle at some time"
     )

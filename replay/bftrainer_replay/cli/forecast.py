@@ -14,6 +14,7 @@ import numpy as np
 from bftrainer.cli.choices import IsoTime
 from bftrainer.cli.output import clock_time, json_option, say, show_json, show_rows
 from bftrainer.cli.state import state_option
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def forecast(
         return
     heads = ("trainer", "done by", "80 %", *(() if by_s is None else ("by the deadline",)), "remark")
     show_rows(heads, [_cells(row, by_s) for row in rows])
-    say(f"{len(starts_s)} replays of the queue on {past.span_s / 86_400:.1f} days of {past.source}")
+    say(f"{counted(len(starts_s), 'replay')} of the queue on {past.span_s / 86_400:.1f} days of {past.source}")
 
 
 def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:

@@ -18,6 +18,7 @@ import click
 
 from bftrainer import __version__
 from bftrainer.cli.choices import FILE
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, out_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
@@ -146,7 +147,7 @@ def report(
         return
     click.echo(page.lead)
     took = span(time.perf_counter() - began)
-    click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(tasks):,} replays, {took}")
+    click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {counted(len(tasks), 'replay')}, {took}")
 
 
 def _sha256(*files: Path) -> str:

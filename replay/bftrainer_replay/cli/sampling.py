@@ -69,7 +69,7 @@ def replayed(
         note(f"replaying {sample.text}; --full replays all of it")
     if left:
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
-        click.echo(f"{len(tasks):,} replays{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)
+        click.echo(f"{counted(len(tasks), 'replay')}{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)
 
     costs: dict[tuple[object, ...], float] = {}
 
