@@ -14,7 +14,7 @@ RUN := .venv/bin/python
 WORKERS = $(shell $(RUN) -c 'import os; n = len(os.sched_getaffinity(0)); print(min(4, n + 1) if n > 1 else 0)')
 
 help:
-	@echo "make demo    generate a log, write the report demo/report.html, run a pilot for a minute"
+	@echo "make demo    generate a log, write the report demo/report.html, train an example under a pilot"
 	@echo "make test    install the test dependencies (announced, no questions asked), then run all checks and all tests, as CI does"
 	@echo "make check   ruff, mypy, import-linter, and the tests that are not slow: no Slurm, no Horovod, no browser; a few minutes"
 	@echo "make bench   run every benchmark in tests/bench"
@@ -38,10 +38,7 @@ demo: environment
 	@bftrainer replay generate --nodes 1024 --days 7 --seed 1 --out demo/log.csv.gz
 	@bftrainer replay report demo/log.csv.gz --machine-nodes 1024 --out demo
 	@bftrainer init --holder trace --state demo/pilot
-	@cp docs/examples/numpy_parallel.* demo && bftrainer submit demo/numpy_parallel.toml --state demo/pilot
-	@timeout --signal TERM 60 bftrainer pilot --state demo/pilot || [ $$? -eq 124 ]
-	@bftrainer replay journal demo/pilot
-	@echo "Report: $(CURDIR)/demo/report.html"
+	@$(RUN) .ci/demo.py demo
 
 test:
 	@echo "make test: pip installs bftrainer and its test tools into .venv only (about 110 packages, 800 MB, and torch)."

@@ -22,7 +22,7 @@ from slurm_accounting import missing_accounting
 from slurm_lab import Lab, Settings
 from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
-pytest_plugins = ["ordinary_user"]
+pytest_plugins = ["left_out", "ordinary_user"]
 # pytest-xdist sets it for its workers. Commands of the tests write into pipes, which have no width.
 os.environ.pop("COLUMNS", None)
 
@@ -151,7 +151,7 @@ def running_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(running_lab: Lab) -> Iterator[Lab]:
-    """Eight idle nodes; whatever a test leaves is cancelled."""
+    """Eight idle nodes; whatever a test leaves is canceled."""
     yield running_lab
     running_lab.tidy_up()
 

@@ -21,5 +21,5 @@ def data_folder() -> Path:
 def data_file(name: str) -> Path:
     """One file of the real data, by its path below the data folder."""
     path = data_folder() / name
-    need("" if path.exists() else f"real data {name} is missing: expected it in ../shared/data or $BFTRAINER_DATA")
+    need("" if path.exists() else f"real data is missing: {name}, expected in ../shared/data or $BFTRAINER_DATA")
     return path

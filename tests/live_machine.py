@@ -37,6 +37,8 @@ lease_s = 60
 log = "log.csv"
 nodes = 100
 speedup = 1
+[workers]
+notice_s = 0
 """
 
 

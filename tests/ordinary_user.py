@@ -1,7 +1,7 @@
 """Tests run as an ordinary user of this machine, also if root starts pytest: as root a refused permission does not show.
 
 Root's pytest starts two others at once: one as the user NAME, with a new HOME, and one as root for the tests marked ``root``,
-which prints when both have ended. A line that sums both is the last. The account NAME is made once and stays. If others may not
+which prints when both have ended. The last lines sum both. The account NAME is made once and stays. If others may not
 enter the folder of the checkout or of Python, the user's pytest sees it at the same path in a mount namespace of its own. An
 ordinary user's pytest skips the tests marked ``root``.
 """
@@ -25,12 +25,15 @@ from typing import IO
 
 import pytest
 from data import data_folder
+from left_out import LeftOut
 from slurm_versions import CACHE
 
 NAME = "bftrainer-tests"
 ROOT = Path(__file__).resolve().parents[1]
 PART, COUNTS = "BFTRAINER_TESTS_PART", "BFTRAINER_TESTS_COUNTS"
-"""Variables of the two that root's pytest starts: "user" or "root", and the file for the numbers of its tests."""
+"""Variables of the two that root's pytest starts: "user" or "root", and the file for the numbers of its tests. What it left
+out is in a file beside that."""
+LEFT_OUT = ".left-out"
 KINDS = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "error", "rerun")
 NO_TESTS = pytest.ExitCode.NO_TESTS_COLLECTED
 
@@ -64,6 +67,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if path := os.environ.get(COUNTS):
         counts = {kind: len(terminalreporter.stats.get(kind, ())) for kind in KINDS}
         Path(path).write_text(json.dumps(counts))
+        stats = terminalreporter.stats
+        LeftOut.of(stats.get("skipped", ()), stats.get("rerun", ())).write(Path(path + LEFT_OUT))
 
 
 def _why_not() -> str:
@@ -91,6 +96,7 @@ def _said(*argv: str) -> subprocess.CompletedProcess[str]:
 def _both(config: pytest.Config) -> int:
     started_s = time.monotonic()
     arguments, counted = [str(each) for each in config.invocation_params.args], Counter[str]()
+    left_out = LeftOut()
     files, given = list(_with_tests_of_root(config.args)), set(config.getoption("file_or_dir"))
     options = [each for each in arguments if each not in given]
     if config.getoption("numprocesses", None):
@@ -101,14 +107,16 @@ def _both(config: pytest.Config) -> int:
         shutil.chown(report, NAME)
         options += [f"--junitxml={Path(report).with_suffix('.root.xml')}"]
     with ThreadPoolExecutor(1) as beside, tempfile.TemporaryFile("w+") as said:  # root's tests mostly wait
-        root = beside.submit(_part, "root", [*options, *files], counted, said) if files else None
-        statuses = {_part("user", arguments, counted)}
+        root = beside.submit(_part, "root", [*options, *files], counted, left_out, said) if files else None
+        statuses = {_part("user", arguments, counted, left_out)}
         if root is not None:
             statuses.add(root.result())
             said.seek(0)
             print(f"\nas root, the tests that need it: {len(files)} files\n{said.read()}")
             shown = ", ".join(f"{counted[kind]} {kind}" for kind in KINDS if counted[kind]) or "no tests ran"
             print(f" {shown} in {time.monotonic() - started_s:.2f}s ".center(80, "="))
+            for line in left_out.lines():
+                print(line)
     return int(max(statuses - {NO_TESTS}, default=NO_TESTS))
 
 
@@ -120,8 +128,8 @@ def _with_tests_of_root(arguments: Iterable[str]) -> Iterator[str]:
         yield from (each,) if found and not path.is_dir() else map(str, found)
 
 
-def _part(part: str, arguments: list[str], counted: Counter[str], out: IO[str] | None = None) -> int:
-    """The status of one of the two; its numbers are added. ``out``: where it prints."""
+def _part(part: str, arguments: list[str], counted: Counter[str], left_out: LeftOut, out: IO[str] | None = None) -> int:
+    """The status of one of the two; its numbers and what it left out are added. ``out``: where it prints."""
     argv, env = [sys.executable, "-m", "pytest", *arguments], {**os.environ, PART: part}
     with tempfile.TemporaryDirectory(prefix="bftrainer-home.") as home:
         if part == "user":
@@ -142,6 +150,7 @@ def _part(part: str, arguments: list[str], counted: Counter[str], out: IO[str] |
         counts = Path(home) / ".counts"
         status = subprocess.run(argv, env={**env, COUNTS: str(counts)}, stdout=out, stderr=out, check=False).returncode
         counted.update(json.loads(counts.read_text()) if counts.exists() else {})
+        left_out.add(LeftOut.read(Path(f"{counts}{LEFT_OUT}")))
     return status
 
 

@@ -353,7 +353,7 @@ class Night:
                 ]
                 self.doubled += [f"{name} is registered {1 + len(more)} times"] * bool(more)
                 is_done = status is TrainerStatus.DONE and samples == self.launcher.look(name).samples
-                is_canceled = status is TrainerStatus.CANCELLED and name in self.canceled
+                is_canceled = status is TrainerStatus.CANCELED and name in self.canceled
                 if not is_done and not is_canceled:
                     self.lost.append(f"{name}: {status}, {samples:g} samples")
                 if status is not TrainerStatus.DONE and name in self.launcher.done and name not in self.canceled:

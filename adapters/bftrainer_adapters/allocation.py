@@ -7,7 +7,6 @@ it. Held nodes are recorded as folders, so a restarted pilot finds them.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +28,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
 from bftrainer.live.site_plugin import JobNodes, Site, SitePlugin, batch_systems
 from bftrainer.protocol.environment import FRAGMENT
+from bftrainer.system.files import remove_folder, remove_leftovers
 from bftrainer.system.processes import end_all, with_variable
 
 
@@ -46,6 +46,8 @@ class Allocation:
         self._clock = clock
         self._ends_by = signal.Signals(ends_by)
         self._gone: list[Fragment] = []
+        self._ended: set[str] = set()  # fragments that were released, but whose folders cannot be removed
+        remove_leftovers(self._holders)
 
     def observe(self) -> Observation:
         """Nodes that are not held are free, without an end."""
@@ -75,7 +77,7 @@ class Allocation:
         held = self._held()
         lost = [f for f in held if f.node not in self._nodes]
         for fragment in lost:
-            shutil.rmtree(self._holders / fragment.name, ignore_errors=True)
+            self._remove(fragment)
         gone += [Fragment(f.name, FragmentPhase.GONE, why="not a node of this job") for f in lost]
         return tuple(sorted([*(f for f in held if f not in lost), *gone], key=lambda f: f.name))
 
@@ -86,7 +88,7 @@ class Allocation:
         self.clear(names)
         for fragment in self._held():
             if fragment.name in names:
-                shutil.rmtree(self._holders / fragment.name, ignore_errors=True)
+                self._remove(fragment)
                 self._gone.append(Fragment(fragment.name, FragmentPhase.GONE, why="released"))
 
     def clear(self, names: frozenset[str]) -> None:
@@ -96,10 +98,13 @@ class Allocation:
     def renew(self) -> None:
         """Nothing to do: the end of the job ends everything."""
 
+    def _remove(self, fragment: Fragment) -> None:
+        if not remove_folder(self._holders / fragment.name):
+            self._ended.add(fragment.name)
+
     def _held(self) -> list[Fragment]:
-        return [
-            Fragment(p.name, FragmentPhase.READY) for p in sorted(self._holders.iterdir()) if is_fragment_name(p.name)
-        ]
+        names = sorted(path.name for path in self._holders.iterdir() if is_fragment_name(path.name))
+        return [Fragment(name, FragmentPhase.READY) for name in names if name not in self._ended]
 
 
 class AllocationSite:

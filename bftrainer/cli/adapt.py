@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import FILE
-from bftrainer.cli.output import counted, say
+from bftrainer.cli.output import say
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 
 

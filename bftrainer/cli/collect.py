@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import DIR
-from bftrainer.cli.output import counted, note, say
+from bftrainer.cli.output import note, say
 from bftrainer.cli.state import state_option
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 
 

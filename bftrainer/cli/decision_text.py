@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bftrainer.allocation.placement import in_name_order
-from bftrainer.cli.output import counted
+from bftrainer.domain.counted import counted
 from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.state import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from bftrainer.cli.output import counted
+from bftrainer.domain.counted import counted
 
 if TYPE_CHECKING:
     from bftrainer.domain.measurements import Measurements

@@ -6,8 +6,9 @@ from bftrainer.allocation.placement import in_name_order
 from bftrainer.allocation.two_costs import is_limited
 from bftrainer.allocation.what_if import WhatIf
 from bftrainer.cli.decision_text import describe_decision
-from bftrainer.cli.output import clock_time, counted
+from bftrainer.cli.output import clock_time
 from bftrainer.client.state_dir import pilot_has_ended
+from bftrainer.domain.counted import counted
 from bftrainer.domain.model import Trainer
 from bftrainer.errors import Reason
 from bftrainer.live.explain import Explanation, explain, quantity

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from importlib import import_module
+from itertools import takewhile
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from bftrainer.cli.command_table import CommandEntry, CommandTable, contributed
 from bftrainer.cli.output import say
+from bftrainer.cli.synonyms import SYNONYMS
 from bftrainer.errors import UserError
 
 SECTIONS = ("Pilot", "Trainers", "Replay", "Tools")
@@ -74,13 +76,24 @@ class LazyGroup(click.Group):
             # click 8.2 and later suggest from this group only.
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
 
-    def _nearest(self, name: str) -> str | None:
-        everything = self._table.everything()
+    def _nearest(self, word: str) -> str | None:
+        """The commands that the word may mean: by its name in any group, by what other systems call so, by similarity."""
         # The later wins: a command of this group before one of the top level before one of another group.
-        ranked = sorted(everything, key=lambda entry: (entry.parent == self._path, not entry.parent))
-        known = {entry.name: entry.path for entry in ranked}
-        near = difflib.get_close_matches(name, known, n=1)
-        return f"Did you mean `bftrainer {known[near[0]]}`?" if near else None
+        ranked = sorted(self._table.everything(), key=lambda entry: (entry.parent == self._path, not entry.parent))
+        paths = {entry.name: entry.path for entry in ranked}
+        # What an installed package lacks is not suggested.
+        existing = {"", *(entry.path for entry in ranked)}
+        synonyms = {
+            synonym: paths.get(target, target)
+            for synonym, target in SYNONYMS.items()
+            if _command_of(target) in existing
+        }
+        similar = difflib.get_close_matches(word.lower(), {**paths, **synonyms}, n=1)
+        if not similar:
+            return None
+        # `run` is what other systems call `submit`, and a command of the group `replay`.
+        meant = [table[similar[0]] for table in (synonyms, paths) if similar[0] in table]
+        return f"Did you mean {' or '.join(f'`bftrainer {path}`' for path in meant)}?"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands without importing them: at the top level by section."""
@@ -105,6 +118,12 @@ class LazyGroup(click.Group):
             if entry.name.startswith(incomplete)
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _command_of(target: str) -> str:
+    """The command in a suggestion, without its options; empty for options of ``bftrainer`` itself."""
+    words = takewhile(lambda word: not word.startswith("-"), target.split())
+    return " ".join(words)
 
 
 def _imported(entry: CommandEntry, target: str) -> click.Command:

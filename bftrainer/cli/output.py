@@ -15,6 +15,7 @@ from datetime import datetime
 
 import click
 
+from bftrainer.domain.counted import counted as counted
 from bftrainer.system.printable import printable
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -64,11 +65,6 @@ def clock_time(at_s: float | None, form: str = "%m-%d %H:%M:%S") -> str:
 def hours(node_s: float) -> str:
     """Node-hours."""
     return f"{node_s / 3600:,.2f}"
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def number(value: float) -> str:

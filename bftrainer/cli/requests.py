@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import with_options
-from bftrainer.cli.output import counted, say
+from bftrainer.cli.output import say
 from bftrainer.cli.state import state_option
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import FILE, LAUNCHER, IsoTime
-from bftrainer.cli.output import counted, json_option, note, say, show_json
+from bftrainer.cli.output import json_option, note, say, show_json
 from bftrainer.cli.state import set_option, state_option
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def submit(
 ) -> None:
     """Submit a script, a TOML file, or a command. Options override the file. The pilot need not be running.
 
-    SCRIPT.py runs as `python SCRIPT.py ARGUMENTS...`; it is named after its file, and its launcher is guessed from its text.
+    SCRIPT.py runs as `python SCRIPT.py ARGUMENTS...`; it is named after its file (train, then train-2, ...), and its launcher
+    is guessed from its text.
 
     In a sweep (--grid, --array), {lr} in the command and in env stands for the parameter lr, {name} for the trainer's name, and
     {{ and }} for braces. A sweep is submitted whole or not at all. Submitted again, it continues with the trials that are
@@ -221,7 +223,8 @@ def _say_one(done: Submitted, base: Draft) -> None:
     sizes = most if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {most}"
     if spec.sizes and len(spec.sizes) > 1:
         sizes = f"{', '.join(map(str, spec.sizes[:-1]))} or {counted(spec.sizes[-1], 'node')}"
-    say(f"submitted {spec.name}: {sizes}, launcher {spec.launcher}{guessed}")
+    taken = f" ({done.taken!r} is taken)" if done.taken else ""
+    say(f"submitted {spec.name}{taken}: {sizes}, launcher {spec.launcher}{guessed}")
 
 
 def _rehearse(one: Draft, state: Path) -> None:
@@ -245,10 +248,9 @@ def _sweep(
     rows = () if array is None else read_trials(array)
     combinations = grid_trials(parse_grid(grid), "--grid") if grid else ()
     trials = combined(rows, combinations) if rows and combinations else rows or combinations
-    drafts = drafts_of(base, trials)
     if rehearse_first:
-        _rehearse(drafts[0], state)
-    _, done = submit_sweep(state, drafts, note)
+        _rehearse(drafts_of(base, trials)[0], state)
+    _, done = submit_sweep(state, base, trials, note)
     if as_json:
         show_json(_rows(done))
         return done
@@ -256,7 +258,8 @@ def _sweep(
     before = f"; {len(done) - len(fresh):,} were submitted before" if len(fresh) < len(done) else ""
     names = f": {fresh[0].spec.name}" + (f" to {fresh[-1].spec.name}" if len(fresh) > 1 else "") if fresh else ""
     group = f" of group {done[0].spec.group}" if done[0].spec.group else ""
-    say(f"submitted {counted(len(fresh), 'trainer')}{group}{names}{before}")
+    taken = f" ({done[0].taken!r} is taken)" if done[0].taken else ""
+    say(f"submitted {counted(len(fresh), 'trainer')}{group}{taken}{names}{before}")
     return done
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from bftrainer.cli.logs import wait_for_pilot
-from bftrainer.cli.output import clock_time, counted, hours, json_option, length, number, say, show_json
+from bftrainer.cli.output import clock_time, hours, json_option, length, number, say, show_json
 from bftrainer.cli.state import state_option
 from bftrainer.cli.tables import hanging, name_column, number_column, remark_column, show_facts, show_table, wide_option
 from bftrainer.client.remarks import remark_of
@@ -20,6 +20,7 @@ from bftrainer.client.state_dir import (
     pilot_has_ended,
     registered_trainers,
 )
+from bftrainer.domain.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

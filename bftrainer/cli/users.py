@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.output import counted, json_option, say, show_json
+from bftrainer.cli.output import json_option, say, show_json
 from bftrainer.cli.state import state_option
 from bftrainer.cli.tables import name_column, number_column, show_table
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 
 

@@ -18,7 +18,8 @@ from bftrainer.client.results import Goal, ResultRow, best_first, result_rows
 from bftrainer.client.state_dir import default_state
 from bftrainer.client.statuses import look
 from bftrainer.client.submission import submit_one, submit_sweep
-from bftrainer.client.sweep import combined, drafts_of, given_trials, grid_trials
+from bftrainer.client.sweep import combined, given_trials, grid_trials
+from bftrainer.domain.counted import counted
 from bftrainer.domain.stopping import ASHA
 from bftrainer.errors import InvalidValueError, UserError, WaitTimeoutError
 from bftrainer.persistence.spool import open_state_dir
@@ -119,7 +120,7 @@ def sweep(
     every = combined(listed, chosen) if listed and chosen else listed or chosen
     if not every:
         raise InvalidValueError("a sweep without trials: expected a grid with values, or trials")
-    folder, done = submit_sweep(_state(state), drafts_of(base, every), _note)
+    folder, done = submit_sweep(_state(state), base, every, _note)
     return tuple(TrainerHandle(folder, one.spec.name, one.spool_name) for one in done)
 
 
@@ -196,7 +197,8 @@ def _ended(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
 def _check_time(waiting: Sequence[TrainerHandle], began_s: float, timeout_s: float | None) -> None:
     if waiting and timeout_s is not None and time.monotonic() - began_s >= timeout_s:
         raise WaitTimeoutError(
-            f"{len(waiting):,} trainers have not ended after {timeout_s:g} s, such as {waiting[0].name!r}"
+            f"{counted(len(waiting), 'trainer has', 'trainers have')} not ended after {timeout_s:g} s, "
+            f"such as {waiting[0].name!r}"
         )
 
 

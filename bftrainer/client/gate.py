@@ -15,7 +15,7 @@ from bftrainer.client.secret_names import secrets_in_command, secrets_in_lines
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.script import clue, doubt, saves, script_of, text_of
-from bftrainer.config.trainer_file import TrainerSpec, fill, find_command, own_launcher, settle
+from bftrainer.config.trainer_file import MOST_NAME, TrainerSpec, fill, find_command, own_launcher, settle
 from bftrainer.config.validation import check_table, load_toml, parse_toml
 from bftrainer.errors import CommandError, InputFileError, UserError
 from bftrainer.plugins import driver_module
@@ -37,6 +37,17 @@ class Draft:
     home: Path
     guessed: str = ""
     """Why its launcher was chosen; empty where it was given."""
+    has_default_name: bool = False
+    """Whether its name was made from the script's: where that is taken, the name is numbered."""
+
+    @property
+    def name(self) -> str:
+        """Its name as it was given; empty where there is none yet."""
+        return str(self.table.get("name", ""))
+
+    def renamed(self, name: str) -> Draft:
+        """The same submission under another name."""
+        return replace(self, table={**self.table, "name": name})
 
 
 def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str] = ()) -> Draft:
@@ -58,10 +69,13 @@ def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any
     """The submission of a Python script: it is named after its file, and the launcher is guessed from its text."""
     if (text := text_of(Path(given.get("cwd") or "", script))) is None:
         raise UserError(f"{script} does not exist, or cannot be read; expected a Python script or a trainer file")
-    table = {"name": re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")[:64] or "script"}
+    default_name = re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")[:MOST_NAME] or "script"
     found = clue(text)
-    table["launcher"] = "restart" if found is None else found.launcher
-    made = draft(None, {**table, **given, "command": [_python(), str(script), *arguments]}, assignments)
+    command = [_python(), str(script), *arguments]
+    inferred = {"launcher": "restart" if found is None else found.launcher}
+    made = draft(None, {**inferred, **given, "command": command}, assignments)
+    if not made.name:
+        made = replace(made.renamed(default_name), has_default_name=True)
     if not {"max_nodes", "max_gpus"} & made.table.keys():
         raise UserError(
             f"submit: --max-nodes is missing; expected for example: bftrainer submit {script} --max-nodes 4"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from bftrainer.config.script import script_of
+from bftrainer.domain.counted import counted
 from bftrainer.persistence.registry import TrainerRecord
 
 REPEATED_SHARE = 0.01
@@ -14,7 +15,9 @@ REPEATED_SHARE = 0.01
 def remark_of(record: TrainerRecord) -> str:
     """Why it waits or failed, what is wrong with its training or its script, and how much of its work was repeated."""
     share = record.repeated_samples / max(record.samples_done + record.repeated_samples, 1e-9)
-    repeated = f"{100 * share:.0f} % of its work was repeated: {record.repeated_samples:,.0f} samples since checkpoints"
+    repeated = (
+        f"{100 * share:.0f} % of its work was repeated: {counted(record.repeated_samples, 'sample')} since checkpoints"
+    )
     return "; ".join(filter(None, [record.reason, repeated if share >= REPEATED_SHARE else "", _edited(record)]))
 
 

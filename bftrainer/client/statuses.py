@@ -13,7 +13,7 @@ from bftrainer.persistence.spool import Spool
 
 
 class SubmissionStatus(Enum):
-    """submitted (on disk, not read by a pilot) -> queued -> waiting or running, or paused -> done, failed or cancelled.
+    """submitted (on disk, not read by a pilot) -> queued -> waiting or running, or paused -> done, failed or canceled.
 
     ``rejected``: the pilot could not accept the submission.
     """
@@ -26,12 +26,12 @@ class SubmissionStatus(Enum):
     PAUSED = "paused"
     DONE = "done"
     FAILED = "failed"
-    CANCELLED = "cancelled"
+    CANCELED = "canceled"
 
     @property
     def is_final(self) -> bool:
         """Whether the trainer has ended for good."""
-        return self in (self.REJECTED, self.DONE, self.FAILED, self.CANCELLED)
+        return self in (self.REJECTED, self.DONE, self.FAILED, self.CANCELED)
 
 
 @dataclass(frozen=True, slots=True)

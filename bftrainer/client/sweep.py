@@ -15,6 +15,7 @@ from bftrainer.client.gate import Draft
 from bftrainer.config.parameters import PARAMETER, as_text, filled, problem_with
 from bftrainer.config.trainer_file import NAME
 from bftrainer.config.validation import read_text
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError, InvalidValueError
 
 MOST_TRIALS = 20_000
@@ -60,7 +61,7 @@ def _values(part: str, where: str) -> Iterator[str]:
 def grid_trials(grid: Mapping[str, Sequence[object]], where: str = "grid") -> tuple[TrialParameters, ...]:
     """Every combination; the last parameter changes fastest."""
     if (count := prod(len(values) for values in grid.values())) > MOST_TRIALS:
-        raise InputFileError(where, f"gives {count:,} trials, expected at most {MOST_TRIALS:,}")
+        raise InputFileError(where, f"gives {counted(count, 'trial')}, expected at most {MOST_TRIALS:,}")
     texts = {key: tuple(_text(value, key) for value in values) for key, values in grid.items()}
     return tuple(dict(zip(texts, values, strict=True)) for values in product(*texts.values()))
 
@@ -91,7 +92,9 @@ def read_trials(path: Path) -> tuple[TrialParameters, ...]:
             raise InputFileError(f"{path}:1", "expected the names of parameters, each once, as in lr,seed")
         for row in filter(None, rows):
             if len(row) != len(heads):
-                raise InputFileError(f"{path}:{rows.line_num}", f"has {len(row)} values, expected {len(heads)}")
+                raise InputFileError(
+                    f"{path}:{rows.line_num}", f"has {counted(len(row), 'value')}, expected {len(heads)}"
+                )
             trials.append(dict(zip(heads, row, strict=True)))
             if len(trials) > MOST_TRIALS:
                 raise InputFileError(str(path), f"has more than {MOST_TRIALS:,} trials")
@@ -108,7 +111,7 @@ def combined(first: Sequence[TrialParameters], second: Sequence[TrialParameters]
         raise InvalidValueError(f"parameter {min(both)!r} is given twice: in --array and --grid")
     if len(first) * len(second) > MOST_TRIALS:
         raise InvalidValueError(
-            f"--array and --grid give {len(first) * len(second):,} trials, expected at most {MOST_TRIALS:,}"
+            f"--array and --grid give {counted(len(first) * len(second), 'trial')}, expected at most {MOST_TRIALS:,}"
         )
     return tuple({**one, **other} for one, other in product(first, second))
 

@@ -151,7 +151,7 @@ class TraceConfig(ConfigTable):
     """Random seed of the generated log. With the default, some nodes are idle at its start."""
     start_h: NotNegative = 0.0
     """Skip this many hours at the start of the log."""
-    speedup: Positive = 10.0
+    speedup: Positive = 1.0
     """Playback speed: seconds of the log per second of real time."""
 
 
@@ -165,7 +165,7 @@ class WorkersConfig(ConfigTable):
     hang_s: Positive = 120.0
     """Seconds without output after which a worker counts as hung."""
     notice_s: Annotated[float, Field(ge=0, le=60)] = 0.0
-    """Seconds that workers on a preempted node may take to save. A main job waits that long at most. 0: killed at once."""
+    """Seconds that workers on a preempted node may take to save; main jobs wait that long. Unset: 0, or 5 for "trace"."""
     warm: bool = True
     """Start the worker on a joining node before the running workers are notified of the node."""
     log_bytes: Count = 1_000_000

@@ -22,7 +22,9 @@ from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.protocol.messages import StartedPer
 from bftrainer.scaling import Scaling
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+MOST_NAME = 64
+"""Characters of a name."""
+NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
 # Bounds, so that no product or quotient of them overflows: decisions multiply rates, priorities and times.
 MOST_RATE = 1e15
 """Samples per second, on any number of nodes."""

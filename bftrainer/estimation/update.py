@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.events import LengthSeen, Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.measurements import Measurements, middle
 from bftrainer.domain.model import Curve, Trainer
@@ -278,7 +279,7 @@ def _is_exploring(a: Active) -> bool:
 
 def lessons(state: State) -> frozenset[str]:
     """What has been learned so far, in a few words each: with more of them, trainers may use nodes that they did not use."""
-    sizes = (f"{key}, {len(measured.points)} sizes" for key, measured in state.measurements)
+    sizes = (f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements)
     return frozenset((*sizes, *(f"{a.trainer.id} on trial" for a in state.active if _is_exploring(a))))
 
 

@@ -15,6 +15,7 @@ from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
 from bftrainer.core.coordinator import decide
 from bftrainer.core.fair_share import ALONE, EQUAL_PART, PART
 from bftrainer.core.node_classes import parts
+from bftrainer.domain.counted import counted
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.domain.state import ClassMemories, State
@@ -147,7 +148,8 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
                 f"finished; see `bftrainer show {trainer}`"
             )
         why = (
-            f"it is number {places[trainer]} in the queue: {len(shares)} trainers were admitted before it, and at most "
+            f"it is number {places[trainer]} in the queue: "
+            f"{counted(len(shares), 'trainer was', 'trainers were')} admitted before it, and at most "
             f"{state.max_parallel} are admitted at once (max_parallel)"
         )
         return replace(found, place=places[trainer], why=why)
@@ -161,7 +163,8 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
     if state.active[j].trainer.fill:
         trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
         why = (
-            f"it takes what no training gains from: of {pool} nodes, trainings have {trained}, and pools that fill share the "
+            f"it takes what no training gains from: of {counted(pool, 'node')}, trainings have {trained}, "
+            f"and pools that fill share the "
             f"other {pool - trained}, up to max_nodes (fill)"
         )
         return replace(found, why=why, told=state.active[j].trainer)
@@ -193,7 +196,10 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
     wanted = decide(replace(state, window_ends=()), policy, entry.event).decision.counts[j]
     if wanted <= entry.plan.decision.counts[j]:
         return ""
-    return f"{wanted} nodes would not pay off: the scheduler needs some of them before the gain outweighs the rescale's stall"
+    return (
+        f"{counted(wanted, 'node')} would not pay off: the scheduler needs some of them before the "
+        f"gain outweighs the rescale's stall"
+    )
 
 
 def _in_line(state: State, j: int) -> str:
@@ -202,7 +208,7 @@ def _in_line(state: State, j: int) -> str:
     before = sum(key_s(a) < key for a in state.active if not a.trainer.fill)
     if not state.pool or state.max_parallel is not None or not before:
         return ""
-    return f"it waits: with these nodes, {before} trainer{'s' * (before > 1)} before it would finish sooner"
+    return f"it waits: with these nodes, {counted(before, 'trainer')} before it would finish sooner"
 
 
 def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
@@ -249,8 +255,8 @@ def _why(
         has_all = pool <= mine.after < most
         return "it has all nodes of the pool" if has_all else "it has as many nodes as it can use (max_nodes)"
     if stake.larger > pool:
-        return f"its next larger size is {stake.larger} nodes, but the pool has {pool}"
-    amount = f"{stake.larger} nodes would bring it {quantity(stake.alone or 0.0, signed=True)} {stake.unit}"
+        return f"its next larger size is {counted(stake.larger, 'node')}, but the pool has {pool}"
+    amount = f"{counted(stake.larger, 'node')} would bring it {quantity(stake.alone or 0.0, signed=True)} {stake.unit}"
     if stake.alone is not None and stake.alone <= 0:
         within = "the forward-looking time"
         if find_objective(entry.settings.objective).kappa is not None:

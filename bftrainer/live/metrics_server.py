@@ -11,6 +11,7 @@ from pathlib import Path
 from bftrainer.config.pilot import MetricsConfig
 from bftrainer.errors import UserError
 from bftrainer.live.metrics import Metrics, without_client
+from bftrainer.system.files import remove_file
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
 from bftrainer.system.listening_ports import Port, PortServer
 from bftrainer.system.network import tcp_listener, unix_listener
@@ -85,7 +86,7 @@ class MetricsServer:
     def end(self) -> None:
         self._server.stop()
         if self._socket is not None:
-            self._socket.unlink(missing_ok=True)
+            remove_file(self._socket)
 
 
 def is_served(config: MetricsConfig) -> bool:

@@ -29,6 +29,7 @@ from bftrainer.plugins import SITE_GROUP, installed_names, load_site
 class Site:
     """The scheduler and the nodes of a pilot. ``driver``: keys of driver.json, such as the prefix that starts a worker.
 
+    ``notice_s`` is the value of ``workers.notice_s`` where the configuration does not set it.
     ``reconfigure`` applies what can change while a pilot runs; the keys (``slurm.partition``) that wait for the next start.
     ``permit`` is called in every tick: whether nodes may be held at all, by the site's latest answer.
     """
@@ -40,6 +41,7 @@ class Site:
     peers: PeerPilots | None = None
     reconfigure: Callable[[PilotConfig], tuple[str, ...]] = lambda _: ()
     permit: Callable[[], HoldingPermit] = HoldingPermit
+    notice_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
     """The site that ``nodes.holder`` names, with the settings of every driver."""
     site = find_site(config.nodes.holder).build(config, state_dir, clock)
     _check_shared_cap(site, config)
-    site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
+    _configure_drivers(site, config)
     return site
 
 
@@ -132,8 +134,15 @@ def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
     """
     _check_shared_cap(site, config)
     kept = site.reconfigure(config)
-    site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
+    _configure_drivers(site, config)
     return kept
+
+
+def _configure_drivers(site: Site, config: PilotConfig) -> None:
+    """The settings of drivers that start from now on."""
+    site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
+    if "notice_s" not in config.workers.model_fields_set:
+        site.driver["notice_s"] = site.notice_s
 
 
 def observed_site(

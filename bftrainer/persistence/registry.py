@@ -22,7 +22,7 @@ from bftrainer.protocol.metrics import Metric
 
 
 class TrainerStatus(Enum):
-    """queued -> admitted (waiting or running, or paused) -> done, failed or cancelled."""
+    """queued -> admitted (waiting or running, or paused) -> done, failed or canceled."""
 
     QUEUED = "queued"
     WAITING = "waiting"
@@ -30,12 +30,17 @@ class TrainerStatus(Enum):
     PAUSED = "paused"
     DONE = "done"
     FAILED = "failed"
-    CANCELLED = "cancelled"
+    CANCELED = "canceled"
 
     @property
     def is_final(self) -> bool:
         """Whether the trainer has ended for good."""
-        return self in (TrainerStatus.DONE, TrainerStatus.FAILED, TrainerStatus.CANCELLED)
+        return self in (TrainerStatus.DONE, TrainerStatus.FAILED, TrainerStatus.CANCELED)
+
+    @classmethod
+    def _missing_(cls, value: object) -> TrainerStatus | None:
+        """Databases of earlier versions have the other spelling."""
+        return cls.CANCELED if value == "cancelled" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Spool:
     def __init__(self, state_dir: Path, uid: int | None = None) -> None:
         self.path = state_dir / "spool"
         self._uid = os.getuid() if uid is None else uid
-        self._stuck: set[str] = set()  # rejected, and could not be moved away
+        self._stuck: set[str] = set()  # rejected or carried out, and cannot be removed
         self._listed: deque[str] = deque()
 
     def put(self, request: Request) -> str:
@@ -175,13 +175,16 @@ class Spool:
         return [name for name in _names(folder) if name not in self._stuck]
 
     def take_away(self, *names: str) -> None:
-        """Remove the files of requests that have been carried out."""
+        """Remove the files of requests that have been carried out. One that cannot be removed is not pending any more.
+
+        The registry has what was carried out, and the next pilot refuses it or does it again without harm.
+        """
         if not names:
             return
-        with _opened(self.path) as folder:
+        with suppress(OSError), _opened(self.path) as folder:
             for name in names:
-                with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=folder)
+                if not _is_removed(name, folder):
+                    self._stuck.add(name)
             os.fsync(folder)
 
     def put_aside(self, name: str) -> None:
@@ -194,9 +197,7 @@ class Spool:
                 with suppress(OSError):
                     os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
                     return
-            try:
-                os.unlink(name, dir_fd=folder)
-            except OSError:
+            if not _is_removed(name, folder):
                 self._stuck.add(name)
 
     def _receive(self, folder: int, name: str) -> Received:
@@ -267,6 +268,17 @@ def _sync(name: str, folder: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _is_removed(name: str, folder: int) -> bool:
+    """Delete a request's file; False where the file system does not allow it."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from bftrainer.persistence.database_checks import (
     missing_tables,
     schema_sql,
 )
+from bftrainer.system.files import remove_file
 from bftrainer.system.processes import ProcessId, is_alive
 
 DB_NAME = "pilot.db"
@@ -182,7 +183,7 @@ def _make_whole(path: Path) -> None:
         _make_tables(connection)
     with suppress(OSError):  # another pilot was first; or the file system has no links, and it is created in place
         os.link(part, path)
-    part.unlink()
+    remove_file(part)
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:

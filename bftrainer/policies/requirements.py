@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bftrainer.allocation.two_costs import is_limited
+from bftrainer.domain.counted import counted
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
@@ -52,7 +53,7 @@ def check_needs_of_all(policy: Policy, trainers: Iterable[Trainer]) -> None:
     """Raise :class:`InvalidValueError` with the first trainer that the policy cannot serve, and how many more there are."""
     reasons = [reason for trainer in trainers if (reason := refusal(policy, trainer)) is not None]
     if reasons:
-        more = f" (and {len(reasons) - 1} more trainers)" if len(reasons) > 1 else ""
+        more = f" (and {counted(len(reasons) - 1, 'more trainer')})" if len(reasons) > 1 else ""
         raise InvalidValueError(
             f"decisions: {reasons[0]}{more}; choose another decisions.policy or decisions.objective, or cancel the trainer"
         )

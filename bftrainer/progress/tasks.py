@@ -22,6 +22,7 @@ from bftrainer.protocol.replicas import Meeting
 from bftrainer.protocol.task_board import TaskBoard
 from bftrainer.protocol.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
 from bftrainer.protocol.typed_json import read_json
+from bftrainer.system.files import remove_file
 
 _TOO_DEEP = "[" * (MOST_LEVELS + 1)
 PATIENCE_S = 60.0
@@ -121,7 +122,7 @@ def _write_once(items: Iterable[Any], path: Path) -> None:
     except FileExistsError:
         return
     finally:
-        part.unlink()
+        remove_file(part)
 
 
 class _Alone:

@@ -1,10 +1,17 @@
-"""Files are written by atomic rename: a crash leaves the old file or the new one, never a part."""
+"""Files are written by atomic rename: a crash leaves the old file or the new one, never a part.
+
+Folders are removed by atomic rename as well: another process sees all of a folder or nothing.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
+from contextlib import suppress
 from pathlib import Path
+
+_REMOVED = ".removed-"
 
 
 def make_anew(path: Path) -> None:
@@ -32,3 +39,34 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def remove_folder(folder: Path) -> bool:
+    """The folder is no longer at its path when this returns; False where the file system does not allow that.
+
+    It is renamed first. A process that looks at the folder's files one by one would otherwise meet half a folder, and a
+    process that still writes there would make the removal fail ("Directory not empty"). Files that cannot be deleted stay
+    under the hidden name: :func:`remove_leftovers` tries again. Raises nothing: what is only tidied up must end no program.
+    """
+    hidden = folder.with_name(f"{_REMOVED}{secrets.token_hex(6)}")
+    try:
+        folder.rename(hidden)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    shutil.rmtree(hidden, ignore_errors=True)
+    return True
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Delete what earlier calls of :func:`remove_folder` below ``parent`` could not. Raises nothing."""
+    with suppress(OSError):
+        for hidden in parent.glob(f"{_REMOVED}*"):
+            shutil.rmtree(hidden, ignore_errors=True)
+
+
+def remove_file(path: Path) -> None:
+    """Delete a file that nobody needs any more. Raises nothing: what is only tidied up must end no program."""
+    with suppress(OSError):
+        path.unlink()

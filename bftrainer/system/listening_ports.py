@@ -63,7 +63,7 @@ class Connection:
         self._is_client = False
         self._deadline: asyncio.TimerHandle | None = None
         self.task = self._loop.create_task(self._run())
-        self.task.add_done_callback(self._ended)  # a task that is cancelled before it begins runs no line of its own
+        self.task.add_done_callback(self._ended)  # a task that is canceled before it begins runs no line of its own
         self.due(port.limits.request_s)
 
     async def read(self) -> bytes:
@@ -131,7 +131,7 @@ class Port:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def accept(self) -> None:
-        """Serve until this is cancelled; all connections have ended then."""
+        """Serve until this is canceled; all connections have ended then."""
         self.listener.setblocking(False)
         try:
             while True:
@@ -176,7 +176,7 @@ class Port:
         await asyncio.sleep(0)
 
     async def _knock(self) -> None:
-        """Wait for a connection. (``sock_accept`` loses the one that it has just accepted if it is cancelled.)"""
+        """Wait for a connection. (``sock_accept`` loses the one that it has just accepted if it is canceled.)"""
         loop = asyncio.get_running_loop()
         known = loop.create_future()
         loop.add_reader(self.listener, lambda: None if known.done() else known.set_result(None))

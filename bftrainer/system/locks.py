@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.errors import UserError
+from bftrainer.system.files import remove_file
 from bftrainer.system.regular import open_regular
 
 _TRIES = 100
@@ -102,4 +103,4 @@ def require_locks(folder: Path) -> None:
         try_lock(handle, folder)
     finally:
         os.close(handle)
-        probe.unlink()
+        remove_file(probe)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 PATIENCE_S = 1.0
-_FIELD_STATE, _FIELD_START = 0, 19  # of /proc/PID/stat, counted after the command's closing bracket
+_FIELD_STATE, _FIELD_PARENT, _FIELD_START = 0, 1, 19  # of /proc/PID/stat, counted after the command's closing bracket
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,22 @@ def with_variable(name: str, value: str) -> Iterator[ProcessId]:
             continue
         if wanted in environ.split(b"\0") and (found := identify(int(entry.name))) is not None:
             yield found
+
+
+def environment_of(process: ProcessId) -> dict[str, str]:
+    """The environment that the process was started with; empty if it is gone or belongs to another user."""
+    try:
+        data = Path(f"/proc/{process.pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (item.partition("=")[::2] for item in data.decode(errors="surrogateescape").split("\0"))
+    return dict(pairs) if is_alive(process) else {}
+
+
+def parent_of(process: ProcessId) -> int:
+    """The pid of the process's parent; 0 if it is gone."""
+    fields = _stat(process.pid)
+    return 0 if fields is None else int(fields[_FIELD_PARENT])
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import IO, Protocol
 
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError
 
 MOST_BYTES = 4 * 1024**3
@@ -104,7 +105,8 @@ class LimitedFile(io.RawIOBase):
         if self._came > self._most:
             unpacked = " when decompressed" if self._inner else ""
             raise InputFileError(
-                str(self._path), f"has more than {self._most:,} bytes{unpacked}; --max-bytes sets another limit"
+                str(self._path),
+                f"has more than {counted(self._most, 'byte')}{unpacked}; --max-bytes sets another limit",
             )
         if self._inner and not self._may_grow and self._came > max(FREE_BYTES, MOST_GROWTH * self._took):
             raise InputFileError(

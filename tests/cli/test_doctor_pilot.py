@@ -199,7 +199,7 @@ def test_the_file_system_its_locks_and_whether_nodes_see_it(home: Path) -> None:
     assert "not tried" in checks["nodes"]["detail"], "the mark is empty before the payload starts"
     (folder / "ready").write_text("1.0\n")
     _, checks = doctor(home, on_slurm)
-    assert "1 nodes, such as n7, see the directory" in checks["nodes"]["detail"]
+    assert "1 node, such as n7, see the directory" in checks["nodes"]["detail"]
 
 
 @pytest.mark.parametrize(

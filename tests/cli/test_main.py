@@ -11,6 +11,7 @@ from command_line import bftrainer, complaint
 from bftrainer import __version__
 from bftrainer.cli.main import bftrainer as group
 from bftrainer.cli.output import say_paragraphs
+from bftrainer.cli.synonyms import SYNONYMS
 from bftrainer.cli.tables import name_column, show_table
 
 
@@ -57,6 +58,17 @@ def test_version() -> None:
         (("replay", "advise", "x.csv"), "Did you mean `bftrainer advise`?"),
         (("policy", "nwe"), "No such command 'nwe'"),
         (("xyzzy",), "No such command 'xyzzy'. See `bftrainer --help`."),
+        (("status",), "No such command 'status'. Did you mean `bftrainer list`?"),
+        (("stauts",), "Did you mean `bftrainer list`?"),
+        (("ls", "-l"), "Did you mean `bftrainer list`?"),
+        (("SQUEUE",), "Did you mean `bftrainer list`?"),
+        (("kill", "a"), "Did you mean `bftrainer cancel`?"),
+        (("stop",), "Did you mean `bftrainer cancel`?"),
+        (("run", "train.py"), "Did you mean `bftrainer submit` or `bftrainer replay run`?"),
+        (("tail", "a"), "Did you mean `bftrainer logs -f`?"),
+        (("replay", "qdel"), "Did you mean `bftrainer cancel`?"),
+        (("policy", "ls"), "Did you mean `bftrainer policy list`?"),
+        (("version",), "Did you mean `bftrainer --version`?"),
         (("explain",), "expected the NAME of a trainer, or --user"),
         (("explain", "x", "--att", "14:05"), "No such option"),
         (("replay", "run", "--out", "y"), "Missing option '--log'"),
@@ -65,6 +77,16 @@ def test_version() -> None:
 )
 def test_misuse_is_one_line(arguments: tuple[str, ...], text: str) -> None:
     assert text in complaint(bftrainer(*arguments))
+
+
+@pytest.mark.parametrize("target", sorted({*SYNONYMS.values()}))
+def test_what_is_suggested_for_the_words_of_other_systems_works(target: str) -> None:
+    command, *options = target.partition(" -")[0], target.partition(" ")[2]
+    shown = bftrainer(*command.split(), *([] if command.startswith("-") else ["--help"]))
+    assert shown.status == 0
+    assert all(option in shown.out for option in options if option.startswith("-"))
+    for word in [word for word, its in SYNONYMS.items() if its == target]:
+        assert f"No such command {word!r}. Did you mean `bftrainer {target}`" in bftrainer(word).err
 
 
 def test_a_table_shows_brackets_unchanged(capsys: pytest.CaptureFixture[str]) -> None:

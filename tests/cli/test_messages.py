@@ -138,7 +138,7 @@ def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) ->
         assert row["repeated_node_h"] / (row["trained_node_h"] + row["repeated_node_h"]) == pytest.approx(60 / 160)
         parts = row["trained_node_h"] + row["repeated_node_h"] + row["stalled_node_h"]
         assert row["held_node_h"] == pytest.approx(parts)
-    assert "lost 2 nodes: 60 samples since the last checkpoint are repeated" in bftrainer("events", *state).out
+    assert "lost 2 nodes: 60 samples are repeated, since the last checkpoint" in bftrainer("events", *state).out
     for command in (["list"], ["results"]):
         assert "38 % of its work was repeated: 60 samples since checkpoints" in bftrainer(*command, *state).out
     home.at(60, lambda: home.launcher.progress("a", 0.0))

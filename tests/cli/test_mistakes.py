@@ -96,7 +96,8 @@ MISTAKES = {
     "early": _in_list(21, f"{REPORTS}report.step(step=0, samples=0)\n", "ended with status 0 after 0 of 100,000 samples",
         "samples_total = 100000.0\n"),
     "no nodes": Mistake(23, "submit", "--max-nodes is missing; expected for example: ", said="submit {}/alone.py"),
-    "a name twice": Mistake(24, "submit", "'alone' is taken; expected a name", said="submit {}/alone.py --max-nodes 1"),
+    "a name twice": Mistake(24, "submit", "'alone' is taken; expected a name",
+        said="submit {}/alone.py --max-nodes 1 --name alone"),
     "an unknown name": Mistake(25, "show", "no trainer named 'nope'; see `bftrainer list --all`", said="show nope"),
     "broken-horovod": _in_list(26, "import time; time.sleep(60)\n", "libtorch.so: cannot open shared object file",
         'launcher = "horovod"\n'),
@@ -169,7 +170,14 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     assert said.startswith("submitted x: 1 node, launcher horovod (hvd.py uses horovod)\n")
     assert waits in bftrainer("list", "--state", "state").out
     assert submit("nope.py", "--max-nodes", "4")[0] == 2
-    assert "'ddp' is taken" in submit("ddp.py", "--max-nodes", "4")[1]
+    assert submit("ddp.py", "--max-nodes", "4")[1].startswith(
+        "submitted ddp-2 ('ddp' is taken): 1 to 4 nodes, launcher "
+    )
+    status, said = submit("ddp.py", "--max-nodes", "4", "--name", "ddp")
+    assert status == 2
+    assert said.endswith(
+        "'ddp' is taken; expected a name that no trainer of this state directory has had, such as 'ddp-3'\n"
+    )
     (request,) = (
         r for r in map(json.loads, (p.read_text() for p in Path("state/spool").iterdir())) if r["trainer"] == "ddp"
     )

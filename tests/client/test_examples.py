@@ -61,7 +61,7 @@ def test_halving_cancels_the_worse_ones(pilot: Machine) -> None:
     assert 0.03 < float(best[1]) < 2, "neither the smallest rates nor one that diverges"
     assert int(best[3]) < 5
     statuses = {row["status"] for row in pilot.rows("results", "--group", "halving")}
-    assert statuses == {"done", "cancelled"}
+    assert statuses == {"done", "canceled"}
 
 
 @pytest.mark.slow

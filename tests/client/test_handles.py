@@ -110,7 +110,7 @@ def test_one_that_is_canceled_fails_or_is_rejected(home: House) -> None:
     second = submitted(home, "a")
     home.at(5, first.cancel)
     home.pilot(50)
-    with pytest.raises(TrainerFailedError, match="trainer 'a' is cancelled: canceled by its user"):
+    with pytest.raises(TrainerFailedError, match="trainer 'a' is canceled: canceled by its user"):
         first.result(timeout_s=0)
     assert first.result(check=False).exit_status is None
     with pytest.raises(TrainerFailedError, match="trainer 'b' is failed: status 1: boom"):

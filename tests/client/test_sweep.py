@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 import bftrainer as api
 from bftrainer.client.gate import Draft
+from bftrainer.client.submission import LOCK
 from bftrainer.client.sweep import combined, drafts_of, grid_trials, parse_grid, read_trials
 from bftrainer.config.parameters import filled
 from bftrainer.config.trainer_file import TrainerSpec, fill
@@ -76,7 +80,7 @@ def test_rows_of_a_file_with_names_and_a_grid(tmp_path: Path) -> None:
         ("", ":1: expected the names of parameters"),
         ("lr,lr\n1,2\n", ":1: expected the names of parameters, each once"),
         ("lr,s p\n1,2\n", ":1: 's p' cannot be the name of a parameter"),
-        ("lr,seed\n1\n", ":2: has 1 values, expected 2"),
+        ("lr,seed\n1\n", ":2: has 1 value, expected 2"),
         ('lr\n"1\n', ":2: is not CSV"),
         ("lr\n", "has no trials"),
     ],
@@ -198,6 +202,78 @@ def test_a_sweep_that_is_submitted_again_continues(file: Path, state: Path) -> N
     text = complaint(bftrainer("submit", file, *grid, "seed=0..9", "--max-nodes", "5", "--state", state))
     assert "'t-lr0.1-seed0' is taken by a trainer with another max_nodes" in text
     assert len(spooled(state)) == 5
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    return "train.py"
+
+
+def submitted(*arguments: object) -> list[str]:
+    """Submits with these arguments; the names of all trainers."""
+    assert bftrainer("submit", *arguments).status == 0
+    state = Path(str(arguments[arguments.index("--state") + 1]))
+    return sorted(str(one["trainer"]) for one in spooled(state))
+
+
+def test_a_script_that_is_submitted_again_is_numbered(script: str, state: Path) -> None:
+    submit = [script, "--max-nodes", "1", "--state", state]
+    assert submitted(*submit) == ["train"]
+    assert submitted(*submit) == ["train", "train-2"]
+    assert submitted(*submit, "--name", "train-3") == ["train", "train-2", "train-3"]
+    assert bftrainer("submit", *submit).out.startswith("submitted train-4 ('train' is taken): 1 node, launcher restart")
+    for explicit in (["--name", "train"], ["--set", "name = 'train'"]):
+        refused = bftrainer("submit", *submit, *explicit)
+        assert (refused.status, "'train' is taken; expected a name" in refused.err) == (2, True)
+
+
+def test_a_sweep_of_a_script_that_was_changed_is_numbered_as_a_whole(script: str, state: Path) -> None:
+    submit = [script, "--grid", "seed=0..1", "--state", state, "--max-nodes"]
+    first, again = ["train-seed0", "train-seed1"], ["train-2-seed0", "train-2-seed1"]
+    assert submitted(*submit, "1", "--", "{seed}") == first
+    assert submitted(*submit, "1", "--", "{seed}") == first, "the same sweep goes on"
+    other = bftrainer("submit", *submit, "2", "--", "{seed}").out
+    assert other == "submitted 2 trainers of group train-2 ('train' is taken): train-2-seed0 to train-2-seed1\n"
+    assert submitted(*submit, "2", "--", "{seed}") == sorted(first + again), "and the second sweep goes on as well"
+    assert bftrainer("submit", *submit, "3", "--name", "train", "--", "{seed}").status == 2
+
+
+def test_names_of_a_table_are_explicit_and_a_long_name_has_room_for_its_number(script: str, state: Path) -> None:
+    Path("table.csv").write_text("name,seed\na,1\n")
+    submit = [script, "--array", "table.csv", "--state", state, "--max-nodes"]
+    assert submitted(*submit, "1", "--", "{seed}") == ["a"]
+    refused = bftrainer("submit", *submit, "2", "--", "{seed}")
+    assert (refused.status, "'a' is taken by a trainer with another max_nodes" in refused.err) == (2, True)
+    long = f"{'x' * 80}.py"
+    Path(long).write_text("")
+    assert submitted(long, "--max-nodes", "1", "--state", state) == ["a", "x" * 64]
+    assert submitted(long, "--max-nodes", "1", "--state", state) == ["a", "x" * 62 + "-2", "x" * 64]
+    sweep = [long, "--grid", "seed=1", "--state", state, "--max-nodes"]
+    assert len(submitted(*sweep, "1", "--", "{seed}")) == 4
+    assert len(submitted(*sweep, "2", "--", "{seed}")) == 5
+
+
+def test_submissions_at_once_get_a_name_each(script: str, state: Path) -> None:
+    argv = [sys.executable, "-m", "bftrainer", "submit", script, "--max-nodes", "1", "--state", state]
+    together = [subprocess.Popen([str(word) for word in argv], stderr=subprocess.DEVNULL) for _ in range(4)]
+    assert [process.wait() for process in together] == [0] * 4
+    assert sorted(str(one["trainer"]) for one in spooled(state)) == ["train", "train-2", "train-3", "train-4"]
+
+
+def test_a_submission_waits_for_another_one(script: str, state: Path) -> None:
+    """The name is looked up and taken under one lock."""
+    state.joinpath(LOCK).touch()
+    with state.joinpath(LOCK).open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        argv = [sys.executable, "-m", "bftrainer", "submit", script, "--max-nodes", "1", "--state", str(state)]
+        waiting = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(2.0)
+        assert spooled(state) == []
+    assert waiting.wait() == 0
+    assert len(spooled(state)) == 1
 
 
 def test_more_submissions_than_a_listing_has_are_all_known(file: Path, state: Path) -> None:

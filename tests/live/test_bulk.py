@@ -88,7 +88,7 @@ def test_requests_keep_their_order_and_a_rejected_one_rejects_no_other(home: Hou
     home.spool.put(Request(kind=RequestKind.SUBMIT, trainer="c", spec=spec("c"), owner="you"))
     home.submit(spec("d"))
     home.pilot(10)
-    assert home.status("c") == "cancelled"
+    assert home.status("c") == "canceled"
     assert home.status("d") in ("queued", "waiting", "running")
     assert any(note.endswith(" c submission of 'c' rejected: the name is taken") for note in home.notes())
 

@@ -77,7 +77,7 @@ def test_a_trainer_with_which_no_decision_can_be_made_is_paused_and_the_others_g
     assert any(note.startswith("quarantine poison paused") and "ZeroDivisionError" in note for note in notes(home))
     home.ask(RequestKind.CANCEL, "poison")
     assert sizes(home.pilot(10)) == {"a": 2, "b": 1}
-    assert home.status("poison") == "cancelled"
+    assert home.status("poison") == "canceled"
 
 
 def test_a_policy_that_fails_keeps_the_sizes_until_it_works_again(tmp_path: Path) -> None:

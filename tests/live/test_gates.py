@@ -14,7 +14,7 @@ import pytest
 from command_line import bftrainer, complaint
 from patience import PATIENCE
 
-from bftrainer.config.pilot import PilotConfig, TimesConfig, commented_default, is_quiet, read_config
+from bftrainer.config.pilot import PilotConfig, TimesConfig, WorkersConfig, commented_default, is_quiet, read_config
 from bftrainer.config.trainer_file import read_trainer_file
 from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError
@@ -162,14 +162,13 @@ def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
     state = tmp_path / "s"
     assert bftrainer("init", "--holder", "trace", "--state", state).status == 0
     text = (state / "bftrainer.toml").read_text()
-    assert read_config(state / "bftrainer.toml") == PilotConfig(times=TimesConfig(poll_s=1.0))
+    expected = PilotConfig(times=TimesConfig(poll_s=1.0), workers=WorkersConfig(notice_s=5.0))
+    assert read_config(state / "bftrainer.toml") == expected
     lines = [line for line in text.splitlines() if not line.startswith("# ") and not line.endswith("...")]
     shown = "\n".join(line.removeprefix("#") for line in lines)
-    assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == PilotConfig(times=TimesConfig(poll_s=1.0)), (
-        "what is commented out is the default"
-    )
+    assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == expected, "what is commented out is the default"
     assert "already exists" in complaint(bftrainer("init", "--state", state))
-    assert text == commented_default(nodes_holder="trace", times_poll_s=1.0)
+    assert text == commented_default(nodes_holder="trace", times_poll_s=1.0, workers_notice_s=5.0)
 
 
 def test_quiet_hours() -> None:

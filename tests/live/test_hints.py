@@ -213,7 +213,7 @@ def test_doctor_tells_whether_hints_arrive(tmp_path: Path) -> None:
         eventually(lambda: (counts := HintCounts.read(tmp_path)) is not None and counts.received == 1)
         found = examine_hints(tmp_path, config)
         assert found.state is CheckStatus.OK
-        assert "1 hints since the pilot began to listen" in found.detail
+        assert "1 hint since the pilot began to listen" in found.detail
     finally:
         over.set()
         thread.join()

@@ -131,7 +131,7 @@ def test_what_is_no_file_fails_its_trainer_only(on: Machine, name: str) -> None:
     trains_on(on, "good", pilot, 1.0)
     assert str(path) in remark(on, "bad")
     on.bftrainer("cancel", "bad")
-    eventually(lambda: on.status("bad") == "cancelled" and "bad.steps" not in commands(on), 60)
+    eventually(lambda: on.status("bad") == "canceled" and "bad.steps" not in commands(on), 60)
     on.end(pilot)
 
 

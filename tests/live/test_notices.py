@@ -78,11 +78,11 @@ def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Pat
     assert sorted(desk.notes()) == ["a done: sent", "b failed: sent"]
 
 
-def test_nobody_is_told_of_a_cancelled_or_running_one(store: Store, tmp_path: Path) -> None:
+def test_nobody_is_told_of_a_canceled_or_running_one(store: Store, tmp_path: Path) -> None:
     desk = Desk(store, tmp_path)
     desk.add("a")
     desk.change("a", TrainerStatus.RUNNING)
-    desk.change("a", TrainerStatus.CANCELLED)
+    desk.change("a", TrainerStatus.CANCELED)
     desk.look()
     assert not desk.notices._due
     assert not desk.notices._running

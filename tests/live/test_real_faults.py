@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def on(tmp_path: Path) -> Iterator[Machine]:
-    with machine(tmp_path, "n1 n2 n3", CONFIG + "[workers]\nhang_s = 8\n") as it:
+    with machine(tmp_path, "n1 n2 n3", CONFIG + "hang_s = 8\n") as it:
         yield it
 
 
@@ -83,7 +83,7 @@ def test_a_worker_that_ignores_everything_is_ended_with_its_children(on: Machine
     on.pilot()
     eventually(up.exists, 40)
     on.bftrainer("cancel", "deaf")
-    eventually(lambda: on.status("deaf") == "cancelled", 40)
+    eventually(lambda: on.status("deaf") == "canceled", 40)
     eventually(lambda: identify(int(up.read_text())) is None, 40)
     on.end(on.children[-1])
     on.assert_in_order()

@@ -120,7 +120,7 @@ def test_kill_minus_9_at_every_step_of_the_journal(on: Machine) -> None:
     names = [f"t{i}" for i, step in enumerate(STEPS) if step.startswith(submitted)]
     eventually(lambda: all(on.status(name) == "done" for name in names), 60)
     on.bftrainer("cancel", "long")
-    eventually(lambda: on.status("long") == "cancelled")
+    eventually(lambda: on.status("long") == "canceled")
     on.end(last)
     for when in ("written", "committed"):
         dies = on.pilot(DIES, f"lease dropped: {when}")

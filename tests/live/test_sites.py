@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -259,6 +260,16 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Local | 
         child.wait()
 
 
+@pytest.fixture
+def cluster_is_over() -> Iterator[None]:
+    """The machines of a test end with it."""
+    yield
+    for machine in trace_machine._started:
+        if machine.poll() is None:
+            os.killpg(machine.pid, signal.SIGKILL)
+        machine.wait()
+
+
 def test_a_successor_finds_the_fragments(cluster: Local | Faked) -> None:
     before = hold(cluster, 2)  # type: ignore[arg-type]
     successor = cluster.holder()
@@ -270,6 +281,133 @@ def test_a_successor_finds_the_fragments(cluster: Local | Faked) -> None:
     fresh = successor.acquire((NodeRequest(cluster.nodes[5]),)).fragments[0]
     assert fresh.name not in before.latest
     successor.release(frozenset({fresh.name, *before.latest}))
+
+
+def test_workers_of_the_trace_site_may_save_unless_the_configuration_says_otherwise(tmp_path: Path) -> None:
+    def notice_s(holder: str, **workers: float) -> object:
+        config = check_table({"nodes": {"holder": holder}, "workers": workers}, PilotConfig, "test")
+        site = build_site(config, tmp_path, SystemClock())
+        sites.reconfigure(site, config)
+        return site.driver["notice_s"]
+
+    assert notice_s("trace") == 5.0
+    assert notice_s("trace", notice_s=0.0) == 0.0
+    assert notice_s("trace", notice_s=2.5) == 2.5
+    assert notice_s("allocation") == 0.0
+    assert TraceConfig().speedup == 1.0
+
+
+@pytest.mark.parametrize(
+    ("notice_s", "script", "status"),
+    [
+        ("60", 'while [ ! -s "$BFTRAINER_TRAINER_DIR/preempted.jsonl" ]; do sleep 0.02; done; exit 83', 83),
+        ("0.3", "sleep 1000", -signal.SIGKILL),
+        ("nan", "sleep 1000", -signal.SIGKILL),
+        ("", "sleep 1000", -signal.SIGKILL),
+    ],
+    ids=["saves", "does not end", "no number", "no notice"],
+)
+def test_a_preempted_worker_of_the_trace_site_may_save(
+    notice_s: str, script: str, status: int, tmp_path: Path, cluster_is_over: None
+) -> None:
+    cluster, trainer = trace_cluster(tmp_path), tmp_path / "trainer"
+    trainer.mkdir()
+    (trainer / "preempted.jsonl").touch()
+    folder = trace_fragment(tmp_path / "holders", "n1#t-1")
+    env = {"BFTRAINER_FRAGMENT": "t-1", "BFTRAINER_TRAINER_DIR": str(trainer), "PATH": "/usr/bin:/bin"}
+    if notice_s:
+        env["BFTRAINER_NOTICE_S"] = notice_s
+    worker = subprocess.Popen(["sh", "-c", script], env=env)
+    try:
+        write_atomically(folder / "fragment.json", json.dumps({"ends_s": time.time()}).encode())
+        end_s = time.monotonic() + 30 * PATIENCE
+        while FragmentPhase.GONE not in [fragment.phase for fragment in cluster.poll()]:
+            assert time.monotonic() < end_s, "waited in vain for the fragment's end"
+            time.sleep(0.02)
+        assert worker.wait() == status
+    finally:
+        worker.kill()
+    lines = (trainer / "preempted.jsonl").read_text().splitlines()
+    is_told = notice_s in ("60", "0.3")
+    assert [json.loads(line) for line in lines] == [{"fragment": "t-1"}] * is_told
+
+
+def trace_fragment(holders: Path, name: str, *marks: str, files: int = 0) -> Path:
+    """A fragment's folder, as the pilot and the machine of the site ``trace`` write it."""
+    folder = holders / name
+    folder.mkdir()
+    (folder / "lease").touch()
+    (folder / "fragment.json").write_text(json.dumps({"ends_s": time.time() + 3600}))
+    for number in range(files):
+        (folder / str(number)).touch()
+    for mark in marks:
+        (folder / mark).touch()
+    return folder
+
+
+def trace_cluster(state: Path) -> TraceCluster:
+    return TraceCluster(state, Timeline(dict.fromkeys(NODES, ((0.0, 3600.0),)), 3600.0), 60.0, SystemClock())
+
+
+def test_a_fragment_whose_files_cannot_be_deleted_ends_no_pilot(tmp_path: Path, cluster_is_over: None) -> None:
+    """A worker's child may still write there when the pilot tidies up."""
+    cluster = trace_cluster(tmp_path)
+    folder = trace_fragment(tmp_path / "holders", "n1#t-1", "ready", "gone")
+    (folder / "work").mkdir()
+    (folder / "work" / "out").touch()
+    (folder / "work").chmod(0o500)
+    try:
+        assert [(f.name, f.phase) for f in cluster.poll()] == [("n1#t-1", FragmentPhase.GONE)]
+        assert cluster.poll() == ()
+    finally:
+        for path in (tmp_path / "holders").rglob("work"):
+            path.chmod(0o700)
+
+
+def test_a_fragments_folder_that_cannot_be_removed_is_told_once(tmp_path: Path, cluster_is_over: None) -> None:
+    cluster = trace_cluster(tmp_path)
+    trace_fragment(tmp_path / "holders", "n1#t-1", "gone")
+    trace_machine.ensure_running(tmp_path / "holders", 60.0)
+    (tmp_path / "holders").chmod(0o500)
+    try:
+        assert [f.phase for f in cluster.poll()] == [FragmentPhase.GONE]
+        assert cluster.poll() == ()
+    finally:
+        (tmp_path / "holders").chmod(0o700)
+
+
+def test_the_machine_sees_all_of_a_folder_or_nothing_while_the_pilot_removes_it(
+    tmp_path: Path, cluster_is_over: None
+) -> None:
+    """The mark ``gone`` may be the first file to be deleted: the machine took the rest for a new fragment and marked it.
+
+    The many other files make the removal last.
+    """
+    cluster = trace_cluster(tmp_path)
+    names = [f"n1#t-{number}" for number in range(20)]
+    folders = [trace_fragment(tmp_path / "holders", name, "ready", "gone", files=300) for name in names]
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            for folder in trace_machine.fragment_folders(tmp_path / "holders")[:2]:
+                if not (folder / "gone").exists():
+                    trace_machine.play(folder, 60.0, trace_machine._Watched())
+
+    machine = threading.Thread(target=look)
+    machine.start()
+    try:
+        assert len(cluster.poll()) == len(folders)
+    finally:
+        over.set()
+        machine.join()
+    assert cluster.poll() == ()
+    assert not [path.name for path in (tmp_path / "holders").iterdir() if "#" in path.name]
+
+
+def test_a_fragment_that_was_removed_gets_no_mark(tmp_path: Path) -> None:
+    trace_machine.make_mark(tmp_path / "n1#t-1", "gone", "preempted")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_timeline_follows_its_log_and_begins_anew(tmp_path: Path) -> None:

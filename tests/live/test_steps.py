@@ -139,7 +139,7 @@ def test_it_trains_once_rank_0_has_reported_since_the_change() -> None:
 # --- The status of a trainer as a fold over what its driver says: one table
 
 QUEUED, WAITING, RUNNING = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
-CANCELLED, DONE, FAILED = TrainerStatus.CANCELLED, TrainerStatus.DONE, TrainerStatus.FAILED
+CANCELED, DONE, FAILED = TrainerStatus.CANCELED, TrainerStatus.DONE, TrainerStatus.FAILED
 RUN, STOP = TargetState.RUN, TargetState.STOP
 STARTED = DriverView(alive=True, incarnation=1, heard_s=9.0)
 ON = replace(STARTED, on=frozenset({"7"}))
@@ -162,9 +162,9 @@ def ended(how: Ending) -> DriverView:
         (record(WAITING), STARTED, ON, RUN, "", RUNNING, False),
         (record(RUNNING), ON, ON, RUN, "", None, False),
         (record(RUNNING), ON, ended(Ending.DONE), RUN, "", DONE, True),
-        (record(CANCELLED), ON, ended(Ending.DONE), STOP, "", DONE, True),
-        (record(CANCELLED), ON, ended(Ending.STOPPED), STOP, "", None, True),
-        (record(CANCELLED), SILENT, SILENT, STOP, "", None, True),
+        (record(CANCELED), ON, ended(Ending.DONE), STOP, "", DONE, True),
+        (record(CANCELED), ON, ended(Ending.STOPPED), STOP, "", None, True),
+        (record(CANCELED), SILENT, SILENT, STOP, "", None, True),
         (record(RUNNING), ON, ended(Ending.FAILED), RUN, "", QUEUED, False),
         (record(RUNNING), ON, ended(Ending.KILLED), RUN, "", QUEUED, False),
         (record(RUNNING), SILENT, ended(Ending.KILLED), RUN, "", WAITING, False),

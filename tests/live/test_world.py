@@ -66,7 +66,7 @@ def test_cancel_asks_for_a_checkpoint_and_is_final(home: House) -> None:
     home.at(9, lambda: home.ask(RequestKind.RESUME, "a"))
     state = home.pilot(15)
     assert state.active == ()
-    assert home.status("a") == "cancelled"
+    assert home.status("a") == "canceled"
     assert ("stop", "a", frozenset()) in home.launcher.orders
     assert any("no such trainer" in n for n in home.notes())
 

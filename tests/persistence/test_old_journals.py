@@ -17,6 +17,7 @@ from bftrainer.live.explain import explain
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence import codec
 from bftrainer.persistence.journal import entries, last_state
+from bftrainer.persistence.registry import TrainerStatus
 from bftrainer.persistence.store import DB_NAME, Store, open_store
 from bftrainer.policies.guard import StarvationClock
 from bftrainer_papers.policies.flowcon import Lists
@@ -160,3 +161,9 @@ def test_no_module_is_imported_because_a_row_names_it(tmp_path: Path, column: st
         explain(store, "a")
     replayed(state, tmp_path, "--import", "evil:f")
     assert mark.exists(), "what the user allows is imported"
+
+
+def test_the_other_spelling_of_a_status_is_read() -> None:
+    assert TrainerStatus("cancelled") is TrainerStatus.CANCELED
+    with pytest.raises(ValueError, match="lost"):
+        TrainerStatus("lost")

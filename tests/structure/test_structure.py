@@ -90,6 +90,80 @@ def test_no_checkpoint_is_loaded_that_could_run_code() -> None:
     assert {call for call in calls if "weights_only=True" not in call} == set()
 
 
+# --- Tidying up ends no program that runs for days: files and folders go by bftrainer/system/files.py, which raises nothing
+
+NOT_TIDYING = {
+    "bftrainer/system/files.py": "the functions themselves",
+    "bftrainer/system/network.py": "a socket cannot be bound where another file lies",
+    "bftrainer/persistence/store.py": "a database is made in a file that must be empty",
+    "bftrainer/live/trainers/launcher.py": "a driver must not be taken for the one before it",
+    "adapters/bftrainer_adapters/drivers/pool/main.py": "workers would leave at once",
+}
+"""Files that delete what must not be there: an error is an error of what comes next."""
+
+
+def bare_removals(path: Path) -> list[int]:
+    """The lines where an error of a removal would come out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    suppressed = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.With) and "suppress(OSError)" in ast.unparse(block.items[0])
+        for node in ast.walk(block)
+    }
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    lines = []
+    for call in calls:
+        assert isinstance(call.func, ast.Attribute)
+        quiet = id(call) in suppressed or any(word.arg == "ignore_errors" for word in call.keywords)
+        if call.func.attr in {"rmtree", "unlink", "rmdir", "remove"} and not quiet:
+            is_of_a_list = call.func.attr == "remove" and ast.unparse(call.func.value) != "os"
+            lines += [] if is_of_a_list else [call.lineno]
+    return lines
+
+
+def test_tidying_up_raises_nothing() -> None:
+    folders = ["bftrainer/live", "bftrainer/persistence", "bftrainer/progress", "bftrainer/system", "adapters"]
+    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    paths += sorted((ROOT / "replay/bftrainer_replay/playback").glob("*.py"))
+    bare = {str(path.relative_to(ROOT)): bare_removals(path) for path in paths}
+    assert {name for name, lines in bare.items() if lines} == {*NOT_TIDYING, "bftrainer/persistence/spool.py"}
+    assert len(bare["bftrainer/persistence/spool.py"]) == 1, "_is_removed, which says so instead of raising"
+
+
+# --- One spelling: what users read says "canceled", as Slurm's manual does
+
+OTHER_SPELLING = re.compile(r"cancelled|cancelling|canceller", re.IGNORECASE)
+SPELT_OTHERWISE = {
+    "bftrainer/persistence/registry.py": "databases of earlier versions",
+    "bftrainer/protocol/driver_events.py": "an event of the protocol, which drivers of earlier versions write",
+    "docs/trainer-directory.md": "the same event",
+    "adapters/bftrainer_adapters/slurm/jobs.py": "Slurm's state",
+    "adapters/bftrainer_adapters/slurm/pilot_job.py": "Slurm's state",
+    "adapters/bftrainer_adapters/holding/holder_fragment.py": "Slurm's state",
+    "replay/bftrainer_replay/logs/slurm_state.py": "Slurm's state",
+    "docs/decisions": "Slurm's state",
+}
+
+
+def test_canceled_has_one_spelling() -> None:
+    texts = {}
+    for folder in PACKAGES.values():
+        for path in sorted(folder.rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            texts[path] = "\n".join(string for string in strings if isinstance(string, str))
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "packaging").rglob("*.1"),
+    ]
+    texts |= {path: path.read_text(encoding="utf-8") for path in pages}
+    names = {path.relative_to(ROOT).as_posix() for path, text in texts.items() if OTHER_SPELLING.search(text)}
+    assert not [name for name in names if not name.startswith(tuple(SPELT_OTHERWISE))]
+
+
 # --- The type checker refuses a time of one clock where a time of another is expected
 
 SNIPPET = """

@@ -13,7 +13,7 @@ from ran import python
 from bftrainer.cli.doctor.shared_files import judge_mount
 from bftrainer.domain.checks import CheckStatus
 from bftrainer.errors import InvalidValueError
-from bftrainer.system.files import write_atomically
+from bftrainer.system.files import remove_file, remove_folder, remove_leftovers, write_atomically
 from bftrainer.system.mounts import Mount, find_mount, mount_of
 from bftrainer.system.regular import stamp_of
 
@@ -29,6 +29,35 @@ def test_a_file_is_written_without_touching_the_umask(tmp_path: Path, monkeypatc
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "new" / "file").stat().st_mode) == 0o640
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
+
+
+def test_removing_a_folder_raises_nothing_and_leaves_nothing_at_its_path(tmp_path: Path) -> None:
+    """A folder with a file that cannot be deleted, as one in which another process still writes ("Directory not empty")."""
+    folder, locked = tmp_path / "holder", tmp_path / "holder" / "work"
+    locked.mkdir(parents=True)
+    (locked / "out").touch()
+    locked.chmod(0o500)
+    assert remove_folder(folder)
+    assert not folder.exists()
+    assert remove_folder(folder), "it has been removed"
+    (hidden,) = tmp_path.iterdir()
+    (hidden / "work").chmod(0o700)
+    remove_leftovers(tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_cannot_be_removed_is_said_and_ends_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "holder"
+    folder.mkdir()
+    tmp_path.chmod(0o500)
+    try:
+        assert not remove_folder(folder)
+        remove_file(folder)
+        remove_file(tmp_path / "none")
+        remove_leftovers(tmp_path / "none")
+    finally:
+        tmp_path.chmod(0o700)
+    assert [*tmp_path.iterdir()] == [folder]
 
 
 WITHOUT_LOCKS = """

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import threading
 from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.domain.fragment_names import is_fragment_name, is_one_of_several, job_of, node_of
+from bftrainer.system.files import remove_file, remove_folder, remove_leftovers
 from bftrainer.system.shared_files import ensure_exists
 from bftrainer_adapters.on_node.payload import RELEASED
 
@@ -45,6 +45,7 @@ class HolderFiles:
         self._pilot = secrets.token_hex(_NAME_BYTES).encode()
         self._lock = threading.RLock()  # leases are renewed by a thread of their own
         holders.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remove_leftovers(holders)
         with suppress(OSError):  # a pilot without a disk does not renew: see below
             ensure_exists(holders / "renewed")  # before a payload looks for it
 
@@ -94,11 +95,11 @@ class HolderFiles:
         """Delete what belongs to a fragment that is gone."""
         with self._lock:
             self._made.discard(name)
-            shutil.rmtree(self.root / name, ignore_errors=True)
+            remove_folder(self.root / name)
             self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
             is_last = not is_one_of_several(name) or job_of(name) not in map(job_of, self._held)
         if is_last:
-            self._log_of(name).unlink(missing_ok=True)
+            remove_file(self._log_of(name))
 
     def _log_of(self, name: str) -> Path:
         return self.log(SEVERAL if is_one_of_several(name) else node_of(name), job_of(name))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import NodeRequest, Refusal
+from bftrainer.domain.counted import counted
 from bftrainer_adapters.holding.holder_jobs import HolderRules, HolderSettings
 from bftrainer_adapters.holding.node_times import NodeTimes
 
@@ -130,7 +131,9 @@ class SubmissionHistory:
         """Why no further holder is submitted, whatever the node, with ``pending`` holders and ``more`` about to be."""
         settings, table = rules.settings, rules.traits.table
         if pending + more >= settings.max_pending:
-            return Refusal(node, f"{pending + more} holders are already pending ({table}.max_pending)")
+            return Refusal(
+                node, f"{counted(pending + more, 'holder is', 'holders are')} already pending ({table}.max_pending)"
+            )
         if self.limit and (pending + more or self.limit_wait.wait_s(now_s)):
             return Refusal(node, f"a limit on the pilot's jobs: {self.limit}", self.limit_wait.wait_s(now_s))
         if wait_s := self.cap_wait_s(settings.submissions_per_hour, more, now_s):

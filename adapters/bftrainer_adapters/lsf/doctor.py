@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import Availability, NodeView
+from bftrainer.domain.counted import counted
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
@@ -41,7 +42,7 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
         (
             "brsvs",
             lsf_observe.reservations_argv(),
-            lambda t: f"{len(lsf_windows.parse_reservations(t, now_s))} reservations",
+            lambda t: f"{counted(len(lsf_windows.parse_reservations(t, now_s)), 'reservation')}",
             "" if brsvs else "lsf.reservations",
         ),
         ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), ""),
@@ -106,17 +107,20 @@ def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
 def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
     odd = [node.name for node in views if node.cpus not in (0, slots)]
     odd_hosts = (
-        f", {len(odd)} do not have {slots} slots, such as {odd[0]} (lsf.slots_per_node, lsf.select)" if odd else ""
+        f", {len(odd)} do not have {counted(slots, 'slot')}, such as {odd[0]} (lsf.slots_per_node, lsf.select)"
+        if odd
+        else ""
     )
-    return f"{len(views)} hosts, {sum(node.availability is Availability.FREE for node in views)} idle{odd_hosts}"
+    return f"{counted(len(views), 'host')}, {sum(node.availability is Availability.FREE for node in views)} idle{odd_hosts}"
 
 
 def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:
-    return f"{len(windows)} windows, {len(lsf_windows.longest_by_host(windows, lambda host: slots))} whole nodes"
+    whole = lsf_windows.longest_by_host(windows, lambda host: slots)
+    return f"{counted(len(windows), 'window')}, {counted(len(whole), 'whole node')}"
 
 
 def _jobs(text: str, slots: int) -> str:
-    return f"{0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots))} jobs pending"
+    return f"{counted(0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots)), 'job')} pending"
 
 
 def _params(params: lsf_queue.ParamFacts) -> str:

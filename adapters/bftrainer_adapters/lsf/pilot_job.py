@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.system import command
@@ -49,7 +50,7 @@ def parse_job(text: str) -> LsfJobFacts | None:
         return None
     found = records(text, "the pilot's job")
     if len(found) != 1:
-        raise SchedulerError(f"bjobs listed {len(found)} jobs, expected one")
+        raise SchedulerError(f"bjobs listed {counted(len(found), 'job')}, expected one")
     keys = ("STAT", "USER", "QUEUE", "PROJ_NAME", "JOB_NAME")
     state, user, queue, project, name = (value_of(found[0], key) for key in keys)
     if state not in PHASES:

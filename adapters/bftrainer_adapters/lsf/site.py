@@ -11,6 +11,7 @@ from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check
+from bftrainer.domain.counted import counted
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer.live.job_chaining import OwnJob
@@ -117,7 +118,8 @@ def _to_observe(
         raise SchedulerError("bhosts does not show the number of slots (MAX) of any host; specify --slots-per-node")
     slots, count = max(sizes.items(), key=lambda size: (size[1], size[0]))
     remark = (
-        f"assuming {slots} slots per node, as on {count:,} of {len(hosts):,} hosts (override with --slots-per-node)"
+        f"assuming {counted(slots, 'slot')} per node, as on {count:,} of "
+        f"{counted(len(hosts), 'host')} (override with --slots-per-node)"
     )
     return _bare(slots), (remark,)
 

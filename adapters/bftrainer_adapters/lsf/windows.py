@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bftrainer.domain.cluster import Reservation
+from bftrainer.domain.counted import counted
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.lsf.text import says_nothing
 
@@ -66,7 +67,9 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
             hosts[found[2]] = hosts.get(found[2], 0) + int(found[1])
         # Only the sum shows whether the end is missing.
         if sum(hosts.values()) != int(whole[1]):
-            raise SchedulerError(f"bslots announces {whole[1]} slots and lists {sum(hosts.values())}: output truncated")
+            raise SchedulerError(
+                f"bslots announces {counted(int(whole[1]), 'slot')} and lists {sum(hosts.values())}: output truncated"
+            )
         windows.append(BackfillWindow(parse_length(whole[2]), hosts))
     if not windows:
         raise SchedulerError(f"bslots -l printed no backfill windows: {text[:60]!r}")

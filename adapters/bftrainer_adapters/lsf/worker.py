@@ -36,7 +36,9 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
     holder = holders / fragment_name(node, job)
     order = holder / "work" / f"{time.time_ns()}-{os.getpid()}"
     try:
-        order.mkdir(mode=0o700, parents=True)
+        # Not with all parents: a holder that is gone must not get a folder again.
+        order.parent.mkdir(mode=0o700, exist_ok=True)
+        order.mkdir(mode=0o700)
         _pass_signals_to(order)
         _write_alive(order)
         worker = {"argv": command, "environment": dict(os.environ), "cwd": str(Path.cwd()), "umask": users_umask()}

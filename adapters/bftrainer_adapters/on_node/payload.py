@@ -179,6 +179,8 @@ class Sweep:
         self.foreign = set()  # type: set[tuple[int, bytes]]
         # Pids that a pass has ruled out: the next pass, milliseconds later, skips them.
         self.others = set()  # type: set[int]
+        # What this program itself has started, as of the last pass: no worker, but it would keep the step.
+        self.own = set()  # type: set[int]
 
     def belongs(self, pid, start):  # type: (int, bytes) -> bool
         """Whether a process belongs to a step of the job, by its environment or its cgroup."""
@@ -204,11 +206,19 @@ class Sweep:
         return title.startswith(wanted) and not title.startswith(wanted + b"batch") and pid != os.getppid()
 
     def find(self):  # type: () -> set[int]
-        """The processes to kill, by the job's cgroup if it has one; if these may not be all, by searching all processes."""
+        """The workers to kill, by the job's cgroup if it has one; if these may not be all, by searching all processes.
+
+        The question that this program asks Slurm (see was_preempted) has the job's environment and cgroup as well.
+        """
         found, is_all = self.steps.find() if self.by_cgroup else (set(), False)
         if not is_all:
             found |= {pid for pid in self.find_anywhere() if not self.node or self.is_here(pid)}
-        return found
+        self.own = {pid for pid in found if self.has_started(pid)}
+        return found - self.own
+
+    def has_started(self, pid):  # type: (int) -> bool
+        """Whether this program has started the process, or the first process of its session."""
+        return self.me != 0 and self.me in (parent_of(pid), parent_of(session_of(pid)))
 
     def is_here(self, pid):  # type: (int) -> bool
         """Whether a process of the job belongs to this node."""
@@ -240,6 +250,8 @@ class Sweep:
     def run(self, found=None):  # type: (set[int] | None) -> int
         """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when it comes out).
 
+        Returns the number of workers that were killed.
+
         ``found``: what :meth:`find` has just returned, for the first pass.
 
         The first processes of steps, which Slurm has started and waits for, are killed last: with cgroups, slurmstepd (22.05.8)
@@ -252,7 +264,9 @@ class Sweep:
         at_rest = False
         while True:
             found, waited_s = self.find() if found is None else found, time.monotonic() - begun_s
-            if not found or waited_s > SWEEP_S:
+            if self.own:
+                send(self.own, signal.SIGKILL)
+            if not (found or self.own) or waited_s > SWEEP_S:
                 return len(killed)
             others = {pid for pid in found if not is_task(pid)} if self.has_cgroups else set()
             if others and waited_s < ORDERLY_S:
@@ -284,6 +298,12 @@ def parent_of(pid):  # type: (int) -> int
     """The pid of a process's parent; 0 if the process is gone."""
     fields = read(pid, "stat").rpartition(b")")[2].split(None, 2)
     return int(fields[1]) if fields else 0
+
+
+def session_of(pid):  # type: (int) -> int
+    """The session of a process, by the pid of its first process; 0 if the process is gone."""
+    fields = read(pid, "stat").rpartition(b")")[2].split(None, 4)
+    return int(fields[3]) if fields else 0
 
 
 def is_alive(pid):  # type: (int) -> bool
@@ -430,12 +450,17 @@ def gpus():  # type: () -> str
 
 
 def was_preempted(job):  # type: (str) -> bool
-    """Whether Slurm is preempting the job. It tells the steps that there are at that moment."""
+    """Whether Slurm is preempting the job. It tells the steps that there are at that moment.
+
+    The question has a session of its own, by which a sweep tells it and what it starts from workers.
+    """
     import subprocess  # takes 10 ms; the payload is ready by now
 
     argv, no = ["scontrol", "-o", "show", "job", job], subprocess.DEVNULL
     try:
-        text = subprocess.check_output(argv, stdin=no, stderr=no, timeout=60.0)  # noqa: S603  # Slurm's own command
+        text = subprocess.check_output(  # noqa: S603  # Slurm's own command
+            argv, stdin=no, stderr=no, timeout=60.0, start_new_session=True
+        )
     except (OSError, subprocess.SubprocessError):
         return False
     return b" PreemptTime=" in text and b" PreemptTime=None" not in text

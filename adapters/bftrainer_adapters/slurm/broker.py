@@ -20,6 +20,7 @@ import click
 from bftrainer.cli.choices import DIR
 from bftrainer.core.fair_share import LONGEST_S, ShareMemory, Sharer, has_too_few, parts_of, split
 from bftrainer.domain.cluster import Availability, NodeView
+from bftrainer.domain.counted import counted
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.live.nodes.sharing import rivals
 from bftrainer.system import command
@@ -112,7 +113,7 @@ class Guard:
             options = [f"--user={user}", f"--account={self.account}", f"--name={HOLDER_NAME}"]
             self.calls.run(["scancel", *options, *chosen], CallKind.RELEASE, _TIMEOUT_S)
             self._ended |= {*chosen}
-            self.tell(f"ended {len(chosen)} holders of {user}, whose part is {part}: {', '.join(chosen)}")
+            self.tell(f"ended {counted(len(chosen), 'holder')} of {user}, whose part is {part}: {', '.join(chosen)}")
 
 
 @dataclass

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import Availability, NodeRequest, Observation
+from bftrainer.domain.counted import counted
 from bftrainer.errors import BFTrainerError, CommandError, UserError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
@@ -99,8 +100,8 @@ def _look(settings: SlurmSettings | None, timeout_s: float, cluster: str, by_gpu
         return
     took_ms = 1e3 * (time.monotonic() - began)
     planned = "never" if seen.planned_s is None else f"{max(seen.at_s - seen.planned_s, 0):.0f} s ago"
-    queue = f"{len(seen.pending)} jobs pending, last planned: {planned}"
-    yield Check.ok("look", f"{len(seen.nodes)} nodes, {len(idle)} idle, {queue} ({took_ms:.0f} ms)")
+    queue = f"{counted(len(seen.pending), 'job')} pending, last planned: {planned}"
+    yield Check.ok("look", f"{counted(len(seen.nodes), 'node')}, {len(idle)} idle, {queue} ({took_ms:.0f} ms)")
     if settings is not None:
         if by_gpu:
             yield from left_alone(seen.nodes)

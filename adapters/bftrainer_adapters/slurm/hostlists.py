@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from bftrainer.config.host_lists import MOST_NODES, expand
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InvalidValueError, SchedulerError
 
 NOTHING = ("", "(null)", "N/A", "None", "none", "n/a")
@@ -51,12 +52,12 @@ class HostLists:
         self._listed += len(names)
         if self._listed > self.most_listed:
             raise SchedulerError(
-                f"Slurm's answer lists more than {self.most_listed:,} nodes in sum, at {text[:80]!r}: not one cluster"
+                f"Slurm's answer lists more than {counted(self.most_listed, 'node')} in sum, at {text[:80]!r}: not one cluster"
             )
         found = frozenset(self._names.setdefault(name, name) for name in names)
         if len(self._names) > self.most_nodes:
             raise SchedulerError(
-                f"Slurm's answer names more than {self.most_nodes:,} nodes, at {text[:80]!r}: not one cluster"
+                f"Slurm's answer names more than {counted(self.most_nodes, 'node')}, at {text[:80]!r}: not one cluster"
             )
         return found
 

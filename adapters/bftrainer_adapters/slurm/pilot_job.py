@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
+from bftrainer.system.files import remove_file
 from bftrainer_adapters.slurm.clusters import HOST_CLUSTER
 from bftrainer_adapters.slurm.hostlists import NOTHING
 from bftrainer_adapters.slurm.jobs import exists_argv, is_unknown_job, parse_submitted
@@ -90,7 +91,7 @@ class SlurmPilotJob:
         name = job.name.removesuffix(suffix) + suffix
         if waiting := self._run(waiting_argv(job.user, name)).split():
             return waiting[0]
-        self.script.unlink(missing_ok=True)
+        remove_file(self.script)
         self._run(["scontrol", "write", "batch_script", self.job, str(self.script)])
         submission = parse_submitted(self._run(successor_argv(job, self.job, name, self.script)))
         here = os.environ.get(HOST_CLUSTER, "")

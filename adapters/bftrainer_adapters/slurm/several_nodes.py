@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bftrainer.domain.checks import Check
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import parse_version
@@ -53,5 +54,8 @@ def several_nodes(settings: SlurmSettings, config: Mapping[str, str]) -> Iterato
     if why := why_not_several(settings, config):
         yield Check.broken("nodes per holder", why, "set slurm.nodes_per_holder = 1")
     elif settings.nodes_per_holder > 1:
-        told = f"up to {settings.nodes_per_holder} nodes share a holder job; a main job that takes one of them preempts all"
+        told = (
+            f"up to {counted(settings.nodes_per_holder, 'node')} share a holder job; a main job that "
+            f"takes one of them preempts all"
+        )
         yield Check.ok("nodes per holder", told)

@@ -15,6 +15,7 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.domain.counted import counted
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.job_chaining import OwnJob
@@ -123,7 +124,9 @@ def published(settings: SlurmSettings) -> Published | None:
 def _check_broker(settings: SlurmSettings) -> list[Check]:
     it = published(settings)
     try:
-        return [] if it is None else [Check.ok("broker", f"{it.head().size:,} bytes about jobs in {it.folder}")]
+        return (
+            [] if it is None else [Check.ok("broker", f"{counted(it.head().size, 'byte')} about jobs in {it.folder}")]
+        )
     except NotPublishedError as error:
         remedy = "start `bftrainer broker` as that user; pilots ask Slurm themselves meanwhile"
         return [Check("broker", CheckStatus.MISSING, str(error), remedy, required=False)]

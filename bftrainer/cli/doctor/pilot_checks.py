@@ -14,6 +14,7 @@ from bftrainer.cli.doctor.shared_files import examine_files
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import HintsConfig, PilotConfig, WorkersConfig
 from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.domain.counted import counted
 from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError, UserError
 from bftrainer.live.hints import HintCounts, send_test
 from bftrainer.live.metrics import without_client
@@ -236,7 +237,7 @@ def _told(counts: HintCounts) -> str:
     since = f"since the pilot began to listen {_ago(now_s - counts.since_s)}"
     if not counts.received:
         return f"but no hint {since}"
-    return f"{counts.received} hints {since}, the last {_ago(now_s - counts.last_s)}"
+    return f"{counted(counts.received, 'hint')} {since}, the last {_ago(now_s - counts.last_s)}"
 
 
 def _ago(seconds: float) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.domain.counted import counted
 from bftrainer.domain.fragment_names import is_fragment_name
 from bftrainer.errors import CommandError, InvalidValueError
 from bftrainer.system.command import outcome
@@ -128,7 +129,8 @@ def _visible(folder: Path, holder: str) -> Check:
         nodes = []
     if nodes:
         return Check.ok(
-            "nodes", f"{len(nodes)} nodes, such as {nodes[0]}, see the directory: their holders have written there"
+            "nodes",
+            f"{counted(len(nodes), 'node')}, such as {nodes[0]}, see the directory: their holders have written there",
         )
     how = _TRY.get(holder, "ls -d {} on a node").format(folder)
     return Check.ok("nodes", f"not tried whether nodes see the directory, since no holder runs; to try it: `{how}`")

@@ -13,6 +13,7 @@ from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.fair_share import Sharer
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.domain.cluster import UNKNOWN_PILOT, Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
+from bftrainer.domain.counted import counted
 from bftrainer.domain.fragment_names import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.times import ElapsedS, PilotS
@@ -266,7 +267,7 @@ def first_seen(
 def notes(before: ClusterView, after: ClusterView) -> Iterator[tuple[str, str]]:
     """(kind, text) for the event log: what has changed in how polls go, once and not at every poll of a long outage."""
     if before.failures and not after.failures:
-        yield "poll", f"the scheduler responds again after {before.failures} failed polls"
+        yield "poll", f"the scheduler responds again after {counted(before.failures, 'failed poll')}"
     if after.complaint and after.complaint != before.complaint:
         yield "hosts", after.complaint
     if after.is_blind and not before.is_blind:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.times import PilotS
 from bftrainer.live.memo import Table
 
@@ -90,4 +91,4 @@ class RequestProgress:
         return replace(total, told_s=now_s), total._words(rest, ready)
 
     def _words(self, rest: int, ready: int) -> str:
-        return f"holding {self.requested + rest} nodes: {self.requested} requested, {ready} held"
+        return f"holding {counted(self.requested + rest, 'node')}: {self.requested} requested, {ready} held"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer.live.trainers.driver_process import DriverProcess
 from bftrainer.live.trainers.trainer_message import trainer_message
@@ -190,7 +191,9 @@ class DirectoryLauncher:
         if said or is_due or not view.trains:
             if (skipped := driver.progress.backlog_bytes()) > _BACKLOG_BYTES:
                 driver.progress.skip(_PROGRESS_TAIL_BYTES)
-                view = after_refused(view, "progress", f"{skipped:,} bytes came at once; only the last are read")
+                view = after_refused(
+                    view, "progress", f"{counted(skipped, 'byte')} came at once; only the last are read"
+                )
             for lines in _pieces(driver.progress, _BACKLOG_BYTES):
                 view = after_progress(view, lines, now_s)
         return view

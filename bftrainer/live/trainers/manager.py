@@ -223,7 +223,7 @@ class TrainerManager:
             self._recorder.note("repeat", it.name, repeat_text(samples, len(state.lost), loaded=not view.unloaded[0]))
         if not it.record.status.is_final and (why := self._early_stops.hear(it.record, view)):
             self._recorder.note("stop", it.name, why)
-            self.change(it.name, TrainerChange(status=TrainerStatus.CANCELLED, reason=why))
+            self.change(it.name, TrainerChange(status=TrainerStatus.CANCELED, reason=why))
         if view.trains and view.on:
             it.ran |= {len(view.on)}
         if view.trains and not was.trains:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import Nodes
@@ -129,7 +130,7 @@ def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
         return ""
     named = _NODE.search(reason)
     node = named[1] if named else node_of(min(nodes)) if len(nodes) == 1 else "a node"
-    return f"{which} out of memory on {node} at {len(nodes)} node{'s' * (len(nodes) != 1)}"
+    return f"{which} out of memory on {node} at {counted(len(nodes), 'node')}"
 
 
 def unfit_sizes(failed: int, ran: Collection[int], trainer: Trainer) -> tuple[int, int]:
@@ -166,10 +167,10 @@ def after_failure(
         if below := [n for n in ran if n != len(nodes)]:
             memory += f"; ran at {max(below)}"
         none_fits = not fits(trainer, (*record.unfit, unfit))
-        notes += (("memory", f"{memory}; {unfit[0]} to {unfit[1]} nodes are not tried again"),)
+        notes += (("memory", f"{memory}; {unfit[0]} to {counted(unfit[1], 'node is', 'nodes are')} not tried again"),)
     text = cause(": ".join(filter(None, [memory, reason, last_words(tail)])), record.spec.cwd)
     if none_fits or failures >= MAX_FAILURES:
         return Outcome(replace(change, status=TrainerStatus.FAILED, reason=text, finished=True), notes, is_over=True)
-    text = f"failed {failures} time{'s' * (failures != 1)}, will be retried: {text}"
+    text = f"failed {counted(failures, 'time')}, will be retried: {text}"
     retry_s = RETRY_S * 2 ** (failures - 1)
     return Outcome(replace(change, status=TrainerStatus.QUEUED, reason=text, retry_s=retry_s), notes)

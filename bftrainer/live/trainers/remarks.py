@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.times import HostS
 from bftrainer.protocol.progress_line import DIVERGED
 from bftrainer.protocol.reports import DriverView, Ending
@@ -66,10 +67,13 @@ def refused_text(key: str, problem: str) -> str:
 
 def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
     """Work that was not in the checkpoint from which a trainer resumes, in samples."""
-    cause = f"lost {lost_nodes} node{'s' * (lost_nodes != 1)}" if lost_nodes else "restarted"
+    cause = f"lost {counted(lost_nodes, 'node')}" if lost_nodes else "restarted"
     if not loaded:
-        return f"{cause}: all {samples:,.0f} samples are repeated; it has loaded no checkpoint (docs/recipes.md)"
-    return f"{cause}: {samples:,.0f} samples since the last checkpoint are repeated"
+        return (
+            f"{cause}: all {counted(samples, 'sample is', 'samples are')} repeated; it has loaded no "
+            f"checkpoint (docs/recipes.md)"
+        )
+    return f"{cause}: {counted(samples, 'sample is', 'samples are')} repeated, since the last checkpoint"
 
 
 def last_words(tail: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ def carry_out(
         raise UserError(f"{request.kind.value} {request.trainer!r}: no such trainer, or it has already ended")
     match request.kind:
         case RequestKind.CANCEL:
-            trainers.change(record.name, TrainerChange(status=TrainerStatus.CANCELLED, reason="canceled by its user"))
+            trainers.change(record.name, TrainerChange(status=TrainerStatus.CANCELED, reason="canceled by its user"))
         case RequestKind.PAUSE:
             trainers.change(record.name, TrainerChange(status=TrainerStatus.PAUSED, reason="paused by its user"))
         case RequestKind.RESUME if record.status is TrainerStatus.PAUSED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.stopping import ASHA, parse_rule
 from bftrainer.live.recorder import Recorder
 from bftrainer.persistence.registry import Rung, TrainerRecord
@@ -33,5 +34,5 @@ class EarlyStops:
                 there[record.name] = value
                 self._recorder.rung(Rung(group, text, rung, record.name, value))
                 if ends:
-                    return f"stopped early by {text}: {rule.metric} {value:.6g} at {samples:,.0f} samples"
+                    return f"stopped early by {text}: {rule.metric} {value:.6g} at {counted(samples, 'sample')}"
         return ""

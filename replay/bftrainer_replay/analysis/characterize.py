@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.analysis.idle_causes import IdleCauses, idle_causes
 from bftrainer_replay.analysis.window_fragments import PoolSizes, fragments_of, pool_sizes_of
@@ -99,7 +100,7 @@ def characterize(window: LogWindow) -> Characteristics:
         )
     if window.machine_nodes < 1:
         raise InvalidValueError(
-            f"{window.source}: nothing to characterize: the cluster has {window.machine_nodes} nodes"
+            f"{window.source}: nothing to characterize: the cluster has {counted(window.machine_nodes, 'node')}"
         )
     sizes = pool_sizes_of(window)
     edges = {at_s for gap in window.gaps for at_s in gap}

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.domain.counted import counted
 from bftrainer_replay.analysis.fitting import LEVELS, Fitting
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
@@ -111,7 +112,7 @@ def explained(found: IdleCauses, debounce_s: float) -> tuple[str, ...]:
         if found.not_judged
         else ""
     )
-    sample = f"Looked at {found.moments:,} moments." if found.moments else ""
+    sample = f"Looked at {counted(found.moments, 'moment')}." if found.moments else ""
     waits = f"Waits under {debounce_s:g} s do not count."
     return tuple(text for text in (judged, missing, sample, waits) if text)
 

@@ -8,6 +8,7 @@ import click
 
 from bftrainer.cli.choices import FILE, with_options
 from bftrainer.cli.ending import ended_by_signals
+from bftrainer.domain.counted import counted
 from bftrainer_replay.cli.choices import folder_beside, new_file, written
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.cli.log_options import LogChoice, read_log, readable
@@ -49,5 +50,6 @@ def convert(log: Path, out: Path | None, machine_nodes: int | None, **given: obj
         write_event_log(out, events)
     nodes = len(events.nodes())
     click.echo(
-        f"{out}: {len(events.events):,} events, {nodes:,} {'nodes' if events.gpus is None else 'GPUs'} idle at some time"
+        f"{out}: {counted(len(events.events), 'event')}, {nodes:,} "
+        f"{'nodes' if events.gpus is None else 'GPUs'} idle at some time"
     )

@@ -16,6 +16,7 @@ from bftrainer.cli.ending import ended_by_signals
 from bftrainer.cli.output import clock_time, json_option, say, show_json
 from bftrainer.cli.state import state_option
 from bftrainer.cli.tables import name_column, remark_column, show_table
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def forecast(
     chance = [] if by_s is None else [name_column("by the deadline")]
     heads = (name_column("trainer"), name_column("done by"), name_column("80 %"), *chance, remark_column("remark"))
     show_table(heads, [_cells(row, by_s) for row in rows])
-    say(f"{len(starts_s)} replays of the queue on {past.span_s / 86_400:.1f} days of {past.source}")
+    say(f"{counted(len(starts_s), 'replay')} of the queue on {past.span_s / 86_400:.1f} days of {past.source}")
 
 
 def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:

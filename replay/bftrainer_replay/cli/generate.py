@@ -8,6 +8,7 @@ import click
 
 from bftrainer.cli.choices import FILE
 from bftrainer.cli.ending import ended_by_signals
+from bftrainer.domain.counted import counted
 from bftrainer_replay.cli.choices import new_file, written
 from bftrainer_replay.logs.event_log import write_event_log
 from bftrainer_replay.logs.model import cut
@@ -50,6 +51,6 @@ def generate(nodes: int, days: float, seed: int, out: Path | None) -> None:
             f"of the node-time"
         )
     click.echo(
-        f"wrote {out}: {nodes:,} nodes, {days:g} days, {found.events:,} events "
+        f"wrote {out}: {counted(nodes, 'node')}, {days:g} days, {counted(found.events, 'event')} "
         f"({found.per_hour(found.events):.1f}/h), {found.idle_share:.1%} idle{short}"
     )

@@ -11,6 +11,7 @@ import click
 from bftrainer.cli.choices import DIR
 from bftrainer.cli.ending import ended_by_signals
 from bftrainer.client.state_dir import opened_registry
+from bftrainer.domain.counted import counted
 from bftrainer.errors import BFTrainerError
 
 
@@ -51,6 +52,6 @@ def journal(state: Path, may_import: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps({"decisions": len(verdicts), "by_solver": by_solver, "differing": differing}))
     else:
         solvers = ", ".join(f"{n} by {name}" for name, n in sorted(by_solver.items()))
-        click.echo(f"{len(verdicts)} decisions ({solvers}): {len(bad)} differ")
+        click.echo(f"{counted(len(verdicts), 'decision')} ({solvers}): {len(bad)} differ")
     if bad:
         raise JournalDiffersError(f"decision {bad[0].number} differs: {bad[0].differs}")

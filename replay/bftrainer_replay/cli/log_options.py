@@ -29,6 +29,7 @@ import click
 from bftrainer.cli.choices import FILE, with_options
 from bftrainer.cli.ending import ended_by_signals
 from bftrainer.cli.output import note
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.limited_file import MOST_BYTES
@@ -166,7 +167,7 @@ def _on_disk(log: Path, most: int | None) -> Path:
     """The file; for ``-`` a copy of standard input, which is read more than once, until the program ends."""
     if str(log) != "-":
         return log
-    folder = tempfile.TemporaryDirectory(prefix="bftrainer-")
+    folder = tempfile.TemporaryDirectory(prefix="bftrainer-", ignore_cleanup_errors=True)
     click.get_current_context().call_on_close(folder.cleanup)
     copy, left = Path(folder.name) / "stdin", most or MOST_BYTES
     with copy.open("wb") as file:
@@ -283,12 +284,12 @@ def _nodes(choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog) -> 
     wanted = len(names) if choice.nodes is None else choice.nodes
     if wanted > len(names):
         where = choice.log if listed is None else choice.node_list
-        raise UserError(f"--nodes {wanted}: {where} has only {len(names)} nodes")
+        raise UserError(f"--nodes {wanted}: {where} has only {counted(len(names), 'node')}")
     if listed is None:
         return spread(seen, wanted)
     if set(seen).isdisjoint(listed[:wanted]):
         raise UserError(
-            f"none of the {wanted} nodes of {choice.node_list} is in {choice.log}; "
+            f"none of the {counted(wanted, 'node')} of {choice.node_list} is in {choice.log}; "
             f"its nodes have names like {seen[0] if seen else '(none)'}, the list has names like {listed[0]}"
         )
     return listed[:wanted]

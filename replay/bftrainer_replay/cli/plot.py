@@ -9,6 +9,7 @@ import click
 from bftrainer.cli.choices import DIR
 from bftrainer.cli.output import say
 from bftrainer.cli.state import state_option
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UnknownNameError, UserError
 
 
@@ -41,7 +42,7 @@ def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> Non
         raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from error
     if len(history.points) < 2:
         raise UserError(
-            f"trainer {trainer!r} has reported its samples {len(history.points)} times; a picture needs 2 reports"
+            f"trainer {trainer!r} has reported its samples {counted(len(history.points), 'time')}; a picture needs 2 reports"
         )
     names = history.metric_names
     if metric is not None and metric not in names:

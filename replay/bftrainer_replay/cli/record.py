@@ -16,6 +16,7 @@ import click
 
 from bftrainer.cli.choices import DIR, FILE, SCHEDULER
 from bftrainer.cli.output import note
+from bftrainer.domain.counted import counted
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
 from bftrainer.system.printable import printable
 
@@ -128,7 +129,7 @@ def record(
         note(f"polling every {every:g} s; for long recordings, use 10 s or more to reduce the load on the scheduler")
     with closing(RecordFile(out, by_gpu)) as file, Signals().caught() as signals, _status(out, unit) as show:
         if file.truncated_bytes:
-            note(f"{out}: removed an incomplete last line of {file.truncated_bytes} bytes")
+            note(f"{out}: removed an incomplete last line of {counted(file.truncated_bytes, 'byte')}")
         recorder = ClusterRecorder(
             site.scheduler, lambda seen: sample_of(seen, site.ours, site.chosen(seen.nodes), by_gpu), file, clock, every,
             unknown_after_s=max(60.0, 6 * every), on_error=kept.report,
@@ -182,14 +183,18 @@ def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals],
 def _summary(totals: RecordingTotals, unit: str | None) -> str:
     at = "never" if totals.at_s is None else datetime.fromtimestamp(totals.at_s, timezone.utc).strftime("%F %T UTC")
     idle = f"{totals.idle:,} of {totals.machine_nodes:,} {'GPUs' if unit == 'gpu' else 'nodes'} idle at the last poll ({at})"
-    return f"{totals.looks:,} polls, {totals.failed:,} failed, {totals.rows:,} rows, {totals.gaps:,} gaps; {idle}"
+    return (
+        f"{counted(totals.looks, 'poll')}, {totals.failed:,} failed, {counted(totals.rows, 'row')}, "
+        f"{counted(totals.gaps, 'gap')}; {idle}"
+    )
 
 
 def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float, unit: str | None) -> None:
     # Slurm's times are whole seconds: two polls may have the same one.
     if totals.stale and every_s >= _WHOLE_SECONDS:
         note(
-            f"{totals.stale:,} polls were ignored because the scheduler's time had not advanced since the previous poll"
+            f"{counted(totals.stale, 'poll was', 'polls were')} ignored because the scheduler's time had "
+            f"not advanced since the previous poll"
         )
     if totals.hidden:
         note("the site hides other users' jobs (PrivateData): the recorded log has no waiting jobs")
@@ -202,5 +207,7 @@ def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float, u
         click.echo(f"{out}: {_summary(totals, unit)}")
     if totals.looks == totals.failed:
         raise SchedulerError(
-            f"{out}: all {totals.looks:,} polls failed" if totals.looks else f"{out}: stopped before the first poll"
+            f"{out}: all {counted(totals.looks, 'poll')} failed"
+            if totals.looks
+            else f"{out}: stopped before the first poll"
         )

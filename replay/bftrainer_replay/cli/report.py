@@ -19,6 +19,7 @@ import click
 from bftrainer import __version__
 from bftrainer.cli.choices import FILE
 from bftrainer.cli.output import say_paragraphs
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
@@ -148,7 +149,7 @@ def report(
         return
     say_paragraphs(page.lead)
     took = span(time.perf_counter() - began)
-    click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(tasks):,} replays, {took}")
+    click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {counted(len(tasks), 'replay')}, {took}")
 
 
 def _sha256(*files: Path) -> str:

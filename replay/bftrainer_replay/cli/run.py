@@ -12,6 +12,7 @@ import click
 from bftrainer.cli.choices import FILE, POLICY, SOLVER
 from bftrainer.cli.output import note, say
 from bftrainer.cli.tables import name_column, number_column, show_table
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import DECIDE_ON, SHARED_BY, cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
@@ -166,7 +167,7 @@ def run(
         heads = ("user", "one-node hours", "on own nodes", "relative")
         show_table((name_column(heads[0]), *map(number_column, heads[1:])), cells)
         moved = "" if given_up is None else f"; {given_up:,.1f} nodes given up for other users per hour"
-        say(f"own nodes: one of {len(by_user)} nodes, as the user's alone{moved}")
+        say(f"own nodes: one of {counted(len(by_user), 'node')}, as the user's alone{moved}")
     if summary.work_ran_out_at is not None:
         say(
             f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed idle, which "

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import counted, note
+from bftrainer.cli.output import note
+from bftrainer.domain.counted import counted
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
 from bftrainer_replay.cli.workload_options import tell_remarks
 
@@ -78,7 +79,7 @@ def replayed(
         note(f"replaying {sample.text}; --full replays all of it")
     if left:
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
-        click.echo(f"{len(tasks):,} replays{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)
+        click.echo(f"{counted(len(tasks), 'replay')}{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)
 
     costs: dict[tuple[object, ...], float] = {}
 

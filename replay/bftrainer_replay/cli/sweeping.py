@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.output import note
+from bftrainer.domain.counted import counted
 from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:
@@ -132,6 +133,6 @@ def complain_of(failures: Sequence[FailedTask], of: int) -> None:
     for reason in sorted({failure.reason for failure in failures}):
         note(reason)
     raise SweepFailedError(
-        f"{len(failures)} of {of} replays failed; the other results are kept, and the same command retries only the "
+        f"{len(failures)} of {counted(of, 'replay')} failed; the other results are kept, and the same command retries only the "
         "failed ones"
     )

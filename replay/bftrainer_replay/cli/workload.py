@@ -9,6 +9,7 @@ import click
 
 from bftrainer.cli.choices import FILE
 from bftrainer.cli.ending import ended_by_signals
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import new_file, written
 
@@ -103,4 +104,6 @@ def write_table(out: Path, arrivals: Sequence[Arrival], kind: str) -> None:
 
     with written(out):
         write_workload(out, arrivals)
-    click.echo(f"{out}: {len(arrivals)} trainers ({kind}), first submission at {format_time(arrivals[0].at_s)}")
+    click.echo(
+        f"{out}: {counted(len(arrivals), 'trainer')} ({kind}), first submission at {format_time(arrivals[0].at_s)}"
+    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.check_decision import check_decision
 from bftrainer.core.loop import run
+from bftrainer.domain.counted import counted
 from bftrainer.domain.events import Event, PoolChanged, TimerDue
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Policy
@@ -153,7 +154,9 @@ class Watching:
         for active, nodes in zip(state.active, plan.nodes, strict=True):
             assert nodes <= state.pool, f"{active.trainer.id} got a node outside the pool"
             assert given.isdisjoint(nodes), "a node was allocated to two trainers"
-            assert active.trainer.is_legal(len(nodes)), f"{active.trainer.id} got {len(nodes)} nodes, not a legal size"
+            assert active.trainer.is_legal(len(nodes)), (
+                f"{active.trainer.id} got {counted(len(nodes), 'node')}, not a legal size"
+            )
             assert nodes <= active.nodes or nodes >= active.nodes, "a rescale is not nested"
             given |= nodes
         self.plans.append((plan.decision.counts, plan.decision.wake_at_s))

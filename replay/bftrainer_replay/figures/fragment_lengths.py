@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
+from bftrainer.domain.counted import counted
 from bftrainer_replay.analysis.characterize import SHORT_FRAGMENT_S
 from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, sheet
@@ -41,7 +42,8 @@ def fragments_figure(window: LogWindow) -> Figure:
     short, short_time = (float(share[below - 1]) if below else 0.0 for share in (count, node_time))
     figure, (axes,) = sheet(
         title,
-        f"Read: {short:.0%} of the {len(length_s):,} fragments are shorter than 10 minutes; they contain "
+        f"Read: {short:.0%} of the {counted(len(length_s), 'fragment is', 'fragments are')} shorter than "
+        f"10 minutes; they contain "
         f"{short_time:.0%} of the idle node-time.",
     )
     axes.set_xscale("log")

@@ -7,6 +7,7 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.node_stages import SUMMARIES, TO_TRAINING, NodeStage, p95, stage_seconds, whole_seconds
 from bftrainer.persistence.time_lines import TimeLine
 from bftrainer_replay.figures.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SHADE, SKY, YELLOW, sheet
@@ -82,7 +83,11 @@ def _caption(known: Sequence[Known]) -> str:
     took = ""
     if wholes:
         took = f" {median(wholes):.1f} s in the median, and 95 % of them at most {p95(wholes):.1f} s,"
-    first = f"{len(known)} nodes took{took} from idle to the first step." if took else f"{len(known)} nodes."
+    first = (
+        f"{counted(len(known), 'node')} took{took} from idle to the first step."
+        if took
+        else f"{counted(len(known), 'node')}."
+    )
     return (
         f'Read: {first} The longest stage ends with "{_COLORS[longest][1]}" ({medians[longest]:.1f} s). The two '
         "upper bars stack medians and 95th percentiles of the single stages; these do not add up to those of the whole."

@@ -12,6 +12,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from bftrainer.client.history import History, HistoryPoint
+from bftrainer.domain.counted import counted
 from bftrainer_replay.figures.style import BLUE, DAY_S, FAINT, GREEN, ORANGE, PURPLE, date_axis, sheet
 
 _BINS = 240
@@ -47,7 +48,8 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
     ratios = (2, *_METRIC_RATIO[metric is not None], 1, 1.2)
     figure, panels = sheet(
         f"{name}: over time",
-        f"Read: {_loss_sentence(points)} The trainer had up to {most} nodes and {len(changes)} changes of size (thin lines); "
+        f"Read: {_loss_sentence(points)} The trainer had up to {counted(most, 'node')} and {len(changes)} "
+        f"changes of size (thin lines); "
         f"its mean speed was {_mean_speed(points):,.3g} samples/s. A stall is where the speed drops at a change.",
         height_ratios=ratios,
     )
@@ -145,7 +147,7 @@ def _mean_speed(points: Sequence[HistoryPoint]) -> float:
 def _loss_sentence(points: Sequence[HistoryPoint]) -> str:
     losses = [(p.loss, p.samples) for p in points if p.loss is not None]
     if not losses:
-        return f"no loss was reported over {points[-1].samples:,.0f} samples."
+        return f"no loss was reported over {counted(points[-1].samples, 'sample')}."
     least, at = min(losses)
     ends = f"the loss went from {losses[0][0]:.3g} to {losses[-1][0]:.3g}"
-    return f"{ends}; its smallest report, {least:.3g}, came at {at:,.0f} samples."
+    return f"{ends}; its smallest report, {least:.3g}, came at {counted(at, 'sample')}."

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.generation.drawn_fragments import (
@@ -78,13 +79,15 @@ def generate(nodes: int, days: float, seed: int) -> EventLog:
     Raises :class:`~bftrainer.errors.InvalidValueError` for fewer than one node, less than an hour, or a negative seed.
     """
     if nodes < 1:
-        raise InvalidValueError(f"{nodes} nodes: expected 1 or more")
+        raise InvalidValueError(f"{counted(nodes, 'node')}: expected 1 or more")
     if not 1 / 24 <= days < math.inf:
         raise InvalidValueError(f"{days:g} days: expected one hour (0.042 days) or more")
     if seed < 0:
         raise InvalidValueError(f"seed {seed}: expected 0 or more")
     span = round(days * 24 * SLOTS_PER_H)
-    return _as_log(_calibrated(nodes, span, seed), nodes, span, f"generated: {nodes} nodes, {days:g} days, seed {seed}")
+    return _as_log(
+        _calibrated(nodes, span, seed), nodes, span, f"generated: {counted(nodes, 'node')}, {days:g} days, seed {seed}"
+    )
 
 
 def _calibrated(nodes: int, span: int, seed: int) -> Draw:

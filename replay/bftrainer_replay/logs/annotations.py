@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.model import Queue
@@ -65,7 +66,7 @@ def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
     if not gaps:
         return ""
     hours = sum(end_s - start_s for start_s, end_s in gaps) / 3600
-    what = "1 gap" if len(gaps) == 1 else f"{len(gaps):,} gaps"
+    what = counted(len(gaps), "gap")
     return f"{what} in the record, {hours:,.2f} h in all: no data for that time, and no node counts as idle in it"
 
 

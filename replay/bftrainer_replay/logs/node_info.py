@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.job_needs import JobUse
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
@@ -39,7 +40,8 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
         )
     if missing:
         source.remarks.append(
-            f"{len(missing):,} nodes, such as {missing[0]}, are not in --node-info: what they have is the most that was in use"
+            f"{counted(len(missing), 'node is', 'nodes are')} not in --node-info, such as {missing[0]}: "
+            f"assuming the most that was in use"
         )
     known = np.array([name in has for name in facts.names])
     uses = [has.get(name, JobUse()) for name in facts.names]

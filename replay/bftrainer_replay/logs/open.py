@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError, UnknownNameError, UserError
 from bftrainer_replay.logs import (
     alcf_csv,
@@ -89,7 +90,8 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
     tally = source.tally
     if tally.used and tally.skipped > LISTED and tally.bad_share > options.most_bad:
         raise UserError(
-            f"{path}: {tally.skipped:,} of {tally.skipped + tally.used:,} jobs cannot be read ({tally.bad_share:.1%}), so the "
+            f"{path}: {tally.skipped:,} of {counted(tally.skipped + tally.used, 'job')} cannot be read "
+            f"({tally.bad_share:.1%}), so the "
             f"idle share would be wrong; expected at most {options.most_bad:.0%}, or --most-bad {tally.bad_share + 0.01:.2f}. "
             f"{tally.examples[0]}"
         )
@@ -101,7 +103,7 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
 def _events(path: Path, log: EventLog) -> OpenedLog:
     """The prefix of the node names tells whether the nodes were simulated."""
     rows = len(log.events)
-    totals = f"{path} is an event log: {rows:,} rows read, {rows:,} used, 0 skipped"
+    totals = f"{path} is an event log: {counted(rows, 'row')} read, {rows:,} used, 0 skipped"
     if any(name.startswith(PREFIX) for event in log.events[:10] for name in event.change.joined):
         source, note = f"{log.source} ({NOTE.partition(':')[0]})", "; ".join(filter(None, (NOTE, log.note)))
         return OpenedLog(replace(log, source=source, note=note), (totals,), (note,), True)

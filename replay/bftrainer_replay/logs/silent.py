@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.domain.counted import counted
 from bftrainer_replay.logs.idle import NodePeriods, length_of
 from bftrainer_replay.logs.model import SilentNodes
 from bftrainer_replay.logs.node_events import EVENTS_COMMAND
@@ -38,7 +39,7 @@ def remark_on_silence(
     output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
     known = "" if source.options.node_events else f" (--node-events FILE{output} tells)"
     source.remarks.append(
-        f"{len(nodes):,} nodes ran no job for {LEAST_H:g} h or more and for a quarter of the log or to its end "
+        f"{counted(len(nodes), 'node')} ran no job for {LEAST_H:g} h or more and for a quarter of the log or to its end "
         f"({first}{', ...' if len(nodes) > _NAMED else ''}; {len(to_end):,} of them to its end): they may have been down or "
         f"removed{known}; without these periods {after:.1%} of the node-time is idle, not {before:.1%}"
     )

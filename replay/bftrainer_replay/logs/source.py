@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import LogClock, zone_of
@@ -117,7 +118,7 @@ class Source:
         if len(self.clusters) > 1:
             found = ", ".join(f"{name} ({jobs:,})" for name, jobs in self.clusters.most_common(5))
             raise UserError(
-                f"{self.path}: has jobs of {len(self.clusters)} clusters: {found}; choose one with --cluster"
+                f"{self.path}: has jobs of {counted(len(self.clusters), 'cluster')}: {found}; choose one with --cluster"
             )
         user = min(self.users, default="")
         if user and len(self.users) == 1 and len(self.rows) >= _FEW_JOBS:

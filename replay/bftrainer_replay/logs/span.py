@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.event_log import format_time
@@ -59,7 +60,8 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
         first = ", ".join(f"{format_time(start)}/{format_time(end)}" for start, end in outages[:3])
         guess = "guessed: no job runs for an hour or more although one waits; --outage none counts such time as idle"
         source.remarks.append(
-            f"{len(outages)} outages excluded, {hours:,.1f} h in all ({guess if 'auto' in asked else 'as specified'}): "
+            f"{counted(len(outages), 'outage')} excluded, {hours:,.1f} h in all "
+            f"({guess if 'auto' in asked else 'as specified'}): "
             f"{first}{', ...' if len(outages) > 3 else ''}"
         )
     return TrustedSpan(start_s, end_s, tuple(outages))

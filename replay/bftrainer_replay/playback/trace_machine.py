@@ -1,8 +1,9 @@
 """The machine behind ``holder = "trace"``: one process that stands in for the payloads of a state directory.
 
 It marks a fragment ready. When the node's idle time in the log is over, the lease lapses or the pilot releases the fragment, it
-acts like a payload on SIGTERM: mark ``leaving``, SIGKILL every process of the fragment until none is left, mark ``gone``. It is
-a process of its own, so a pilot that is stopped or dead delays nothing. It ends when no fragment is left.
+acts like a payload on SIGTERM: let the workers of a preempted fragment save if they may, mark ``leaving``, SIGKILL every
+process of the fragment until none is left, mark ``gone``. It is a process of its own, so a pilot that is stopped or dead delays
+nothing. It ends when no fragment is left.
 
 Run as ``python -m bftrainer_replay.playback.trace_machine HOLDERS_DIR LEASE_S``.
 """
@@ -15,21 +16,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.domain.fragment_names import id_of, is_fragment_name
 from bftrainer.live.heartbeat import RENEWALS
-from bftrainer.protocol.environment import FRAGMENT
-from bftrainer.system.files import write_atomically
+from bftrainer.protocol.environment import FRAGMENT, NOTICE_S, TRAINER_DIR
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.locks import try_lock
 from bftrainer.system.own_programs import module_command
-from bftrainer.system.processes import send, with_variable
+from bftrainer.system.processes import ProcessId, environment_of, is_alive, parent_of, send, with_variable
 
 EVERY_S = 0.05
 SWEEP_EVERY_S = 1.0
 ENDS_AFTER_S = 5.0
+MOST_NOTICE_S = 60.0
 LOCK = "machine.lock"
 _GRACE_S = 5.0
 _started: list[
@@ -53,16 +56,37 @@ class _TraceLease:
         return self.silent_s
 
 
+@dataclass
+class _Notice:
+    """The time that workers of one preempted fragment have to save, as of when they were told."""
+
+    workers: list[ProcessId]
+    until_s: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether they have ended, or must."""
+        return time.monotonic() >= self.until_s or not any(map(is_alive, self.workers))
+
+
+@dataclass
+class _Watched:
+    """What the machine remembers of a fragment."""
+
+    lease: _TraceLease = field(default_factory=_TraceLease)
+    notice: _Notice | None = None
+
+
 def watch(holders: Path, lease_s: float) -> None:
     """Run until there has been no fragment for ``ENDS_AFTER_S``."""
     last_seen = last_swept = time.monotonic()
-    leases: dict[str, _TraceLease] = {}
+    watched: dict[str, _Watched] = {}
     while time.monotonic() - last_seen < ENDS_AFTER_S:
-        for folder in sorted(p for p in holders.iterdir() if is_fragment_name(p.name)):
+        for folder in fragment_folders(holders):
             # A driver may have started a worker just as its fragment went: gone ones are swept while they have folders.
             if not (folder / "gone").exists():
                 last_seen = time.monotonic()
-                play(folder, lease_s, leases.setdefault(folder.name, _TraceLease()))
+                play(folder, lease_s, watched.setdefault(folder.name, _Watched()))
             elif time.monotonic() - last_swept > SWEEP_EVERY_S and sweep(id_of(folder.name)):
                 last_seen = time.monotonic()
         if time.monotonic() - last_swept > SWEEP_EVERY_S:
@@ -70,15 +94,28 @@ def watch(holders: Path, lease_s: float) -> None:
         time.sleep(EVERY_S)
 
 
-def play(folder: Path, lease_s: float, lease: _TraceLease) -> None:
+def fragment_folders(holders: Path) -> list[Path]:
+    """The folders of all fragments. One with a hidden name is being made or removed by the pilot."""
+    return sorted(p for p in holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith("."))
+
+
+def make_mark(folder: Path, name: str, text: str = "") -> None:
+    """Write a mark into a fragment's folder, by rename. A folder that has been removed stays away: it gets no new mark."""
+    part = folder / f".{name}.{os.getpid()}"
+    with suppress(FileNotFoundError):
+        part.write_text(text, encoding="utf-8")
+        part.replace(folder / name)
+
+
+def play(folder: Path, lease_s: float, watched: _Watched) -> None:
     """The next step of one fragment."""
     try:
         ends_s = float(json.loads((folder / "fragment.json").read_bytes())["ends_s"])
-        silent_s = lease.look((folder / "lease").stat().st_mtime_ns)
+        silent_s = watched.lease.look((folder / "lease").stat().st_mtime_ns)
     except (OSError, ValueError, KeyError):
         return  # being created or deleted
     if not (folder / "ready").exists() and not (folder / "leaving").exists():
-        write_atomically(folder / "ready", b"")
+        make_mark(folder, "ready")
     reasons = {
         "preempted": time.time() >= ends_s,
         "the pilot's lease lapsed": silent_s > lease_s + lease_s / RENEWALS + _GRACE_S,
@@ -87,11 +124,52 @@ def play(folder: Path, lease_s: float, lease: _TraceLease) -> None:
     why = next((reason for reason, holds in reasons.items() if holds), None)
     if why is None:
         return
-    write_atomically(folder / "leaving", why.encode())
+    if why == "preempted":
+        watched.notice = watched.notice or let_save(id_of(folder.name))
+        if not watched.notice.is_over:
+            return
+    make_mark(folder, "leaving", why)
     while sweep(id_of(folder.name)):
         time.sleep(0.01)
-    with suppress(FileNotFoundError):
-        write_atomically(folder / "gone", why.encode())
+    make_mark(folder, "gone", why)
+
+
+def let_save(fragment_id: str) -> _Notice:
+    """Tell the drivers of the workers that may save that their node is preempted, as the payload of a batch job does."""
+    seconds: dict[ProcessId, float] = {}
+    folders: set[str] = set()
+    for process in with_variable(FRAGMENT, fragment_id):
+        variables = environment_of(process)
+        notice_s = _notice_of(variables)
+        if notice_s > 0:
+            seconds[process] = notice_s
+            folders.add(variables.get(TRAINER_DIR, ""))
+    for folder in sorted(folders):
+        _tell(TrainerDirectory(Path(folder)), fragment_id)
+    pids = {process.pid for process in seconds}
+    workers = [
+        process for process in seconds if parent_of(process) not in pids
+    ]  # what they have started dies with them
+    return _Notice(workers, time.monotonic() + max(seconds.values(), default=0.0))
+
+
+def _notice_of(variables: Mapping[str, str]) -> float:
+    """The seconds that a worker may take to save; 0 if it may not."""
+    try:
+        notice_s = float(variables.get(NOTICE_S, "0"))
+    except ValueError:
+        return 0.0
+    return min(notice_s, MOST_NOTICE_S) if notice_s > 0 else 0.0
+
+
+def _tell(directory: TrainerDirectory, fragment_id: str) -> None:
+    line = json.dumps({"fragment": fragment_id}).encode() + b"\n"
+    with suppress(OSError):  # a trainer that cannot be told repeats work
+        handle = os.open(directory.preempted, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(handle, line)
+        finally:
+            os.close(handle)
 
 
 def sweep(fragment_id: str) -> int:

@@ -1,7 +1,7 @@
 """``holder = "trace"``: a recorded or generated log says which nodes are idle; workers are processes on this host.
 
-This is the default, for a laptop and for trying out a configuration: nodes come and go as on the recorded cluster, only faster,
-and with as little notice.
+This is the default, for a laptop and for trying out a configuration: nodes come and go as on the recorded cluster, and workers
+may save before they are killed, as at a site that sets ``workers.notice_s``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import math
 import os
 import secrets
-import shutil
 import time
 from bisect import bisect_right
 from collections import defaultdict
@@ -31,12 +30,15 @@ from bftrainer.domain.cluster import (
     Observation,
     Refusal,
 )
-from bftrainer.domain.fragment_names import fragment_name, id_of, is_fragment_name, node_of
+from bftrainer.domain.fragment_names import fragment_name, id_of, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import StateDirError
 from bftrainer.live.site_plugin import Site, SitePlugin
-from bftrainer.system.files import write_atomically
-from bftrainer_replay.playback.trace_machine import ensure_running, sweep
+from bftrainer.system.files import remove_folder, remove_leftovers, write_atomically
+from bftrainer_replay.playback.trace_machine import ensure_running, fragment_folders, make_mark, sweep
+
+NOTICE_S = 5.0
+"""For a first training: a step of most scripts, and a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ class TraceCluster:
             found = json.loads(beginning.read_bytes())
         except OSError as error:
             raise StateDirError(f"{beginning}: cannot be used: {error.strerror}") from error
+        remove_leftovers(self._holders)
+        self._ended: set[str] = set()  # fragments that are gone, but whose folders cannot be removed
         self._begun_s, self._tag = float(found["at_s"]), str(found["tag"])
         numbers = [int(p.name.rpartition("-")[2]) for p in self._folders()]
         self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1
@@ -136,7 +140,7 @@ class TraceCluster:
 
     def poll(self) -> tuple[Fragment, ...]:
         """Read the marks that the machine has left."""
-        found = []
+        fragments = []
         for folder in self._folders():
             phase, why = FragmentPhase.PENDING, ""
             for mark, means in (
@@ -146,19 +150,18 @@ class TraceCluster:
             ):
                 if (folder / mark).exists():
                     phase, why = means, (folder / mark).read_text(encoding="utf-8")
-            found.append(Fragment(folder.name, phase, why=why))
-            if phase is FragmentPhase.GONE:
-                shutil.rmtree(folder)
-        if found:
+            fragments.append(Fragment(folder.name, phase, why=why))
+            if phase is FragmentPhase.GONE and not remove_folder(folder):
+                self._ended.add(folder.name)
+        if fragments:
             ensure_running(self._holders, self._lease_s)
-        return tuple(found)
+        return tuple(fragments)
 
     def observed(self, without_a_job: frozenset[str]) -> None: ...
 
     def release(self, names: frozenset[str]) -> None:
         for name in sorted(names):
-            if (self._holders / name).is_dir():
-                write_atomically(self._holders / name / "release", b"")
+            make_mark(self._holders / name, "release")
 
     def clear(self, names: frozenset[str]) -> None:
         for name in sorted(names):
@@ -171,7 +174,7 @@ class TraceCluster:
                 os.utime(folder / "lease", (now, now))
 
     def _folders(self) -> list[Path]:
-        return sorted(p for p in self._holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith("."))
+        return [folder for folder in fragment_folders(self._holders) if folder.name not in self._ended]
 
 
 class TraceSite:
@@ -180,12 +183,12 @@ class TraceSite:
     table = None
     batch = None
     # A log at 60 times its speed is observed more often than a cluster.
-    init_values: Mapping[str, object] = {"times_poll_s": 1.0}
+    init_values: Mapping[str, object] = {"times_poll_s": 1.0, "workers_notice_s": NOTICE_S}
     runs_here = True
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         cluster = TraceCluster(state_dir, read_timeline(config.trace), config.times.lease_s, clock)
-        return Site(cluster, cluster)
+        return Site(cluster, cluster, notice_s=NOTICE_S)
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return []

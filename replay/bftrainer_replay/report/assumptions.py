@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from bftrainer.domain.counted import counted
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan
@@ -53,7 +54,8 @@ def assumptions_chapter(
         ),
         (
             "Concurrent trainers",
-            f"at most {plan.base.max_parallel}; on average, {enough:.1f} trainers of {largest} nodes could use the idle nodes",
+            f"at most {plan.base.max_parallel}; on average, {enough:.1f} trainers of "
+            f"{counted(largest, 'node')} could use the idle nodes",
             "--max-parallel",
             _moves(base, [rows[c] for c in plan.parallel], lambda cell: f"{cell.max_parallel}"),
         ),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from bftrainer.domain.counted import counted
 from bftrainer_replay.comparison.compare import RankedPolicy, columns, lost_share
 from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, sheet
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
@@ -41,7 +42,7 @@ def compare_page(
 
 def _settings(scenario: Scenario) -> str:
     return (
-        f"{len(scenario.arrivals):,} trainers, {_at_once(scenario)}, cost model "
+        f"{counted(len(scenario.arrivals), 'trainer')}, {_at_once(scenario)}, cost model "
         f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table does not contain are generated; "
         "they are the same for all policies."
     )

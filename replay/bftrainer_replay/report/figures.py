@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from bftrainer.domain.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.doubts import IdleDoubts
@@ -78,7 +79,11 @@ class ReportFigures:
             ("by as many plain jobs", last.plain_alike.share, self.plain_alike.share),
         ]
         told = "; ".join(f"{name} {before:.1%} then, {now:.1%} now" for name, before, now in pairs)
-        other = "" if last.trainings == self.trainings else f" (then {last.trainings} trainings, now {self.trainings})"
+        other = (
+            ""
+            if last.trainings == self.trainings
+            else f" (then {counted(last.trainings, 'training')}, now {self.trainings})"
+        )
         return f"{last.dates}: {told}{other}."
 
 

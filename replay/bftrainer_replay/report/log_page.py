@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bftrainer.domain.counted import counted
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.doubts import doubts_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve
@@ -93,7 +94,7 @@ def log_page(
         f"SHA-256 of {origin.log}: {origin.sha256}",
     )
     appendix = "Appendix: why nodes were idle, settings tried, assumptions, how this page was made"
-    name = title or f"Idle nodes of a cluster of {window.machine_nodes:,} nodes, {figures.dates}"
+    name = title or f"Idle nodes of a cluster of {counted(window.machine_nodes, 'node')}, {figures.dates}"
     return Page(name, as_text(top), (), (), chapters, commands, top, appendix), figures
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.plain_jobs import PlainJobs
@@ -77,7 +78,7 @@ def top_of(
     last: ReportFigures | None = None,
 ) -> PageTop:
     """The top; ``last`` are the figures of an earlier report."""
-    name = title or f"A cluster of {found.machine_nodes:,} nodes"
+    name = title or f"A cluster of {counted(found.machine_nodes, 'node')}"
     origin = figures.origin
     rows = [
         ("Measured", _measured(figures, window, found)),
@@ -119,13 +120,14 @@ def sentence(figures: ReportFigures) -> str:
     plain = ""
     alike = next((some for some in figures.plain if some.share >= work - _ALIKE), figures.plain[-1])
     if alike.share >= work - _ALIKE and alike.jobs <= 10 * many:
-        plain, work = f", or {alike.jobs:,} plain one-node jobs,", min(work, alike.share)
+        plain, work = f", or {counted(alike.jobs, 'plain one-node job')},", min(work, alike.share)
     least, most, _ = DELAYS_S
     more = figures.pool_share or 0.0
     pool = f", a pool of one-node tasks beside them another {precise(more)}," if more >= _WORTH_SAYING else ""
     return (
-        f"{_idle_text(figures)} of the node-hours of this cluster lie idle{left_out}: {many:,} elastic "
-        f"training{'s' * (many > 1)} of up to {each:,} nodes each{plain} would turn {precise(work)} of these into work{pool} "
+        f"{_idle_text(figures)} of the node-hours of this cluster lie idle{left_out}: "
+        f"{counted(many, 'elastic training')} of up to {counted(each, 'node')} each{plain} would turn "
+        f"{precise(work)} of these into work{pool} "
         f"and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by {least:g} to {most:.1f} seconds."
     )
 
@@ -156,7 +158,7 @@ def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
     lost = figures.held_share - figures.work_share
     rest = "; spreading over many nodes and interruptions cost the rest" if lost > 0.01 else ""
     return Box(
-        "training", f"{figures.trainings:,} elastic training{'s' * (figures.trainings > 1)}", precise(figures.work_share),
+        "training", f"{counted(figures.trainings, 'elastic training')}", precise(figures.work_share),
         f"of the idle node-hours become work: {about(work_h)} a month",
         f"Trainings hold {precise(figures.held_share)}{rest}",
         "simulated", hours,
@@ -200,7 +202,7 @@ def without_silent(window: LogWindow) -> str:
     silent = window.site.silent
     if silent is None:
         return ""
-    nodes = f"{silent.nodes:,} node{'s' if silent.nodes > 1 else ''}"
+    nodes = f"{counted(silent.nodes, 'node')}"
     return f"{silent.idle_share_without:.1%} if the {nodes} that ran no job for {LEAST_H:g} hours or more were down"
 
 
@@ -217,7 +219,7 @@ def without_empty(window: LogWindow, found: Characteristics) -> str:
 
 
 def _measured(figures: ReportFigures, window: LogWindow, found: Characteristics) -> str:
-    jobs = "" if window.queue is None else f", {len(window.queue.nodes):,} jobs"
+    jobs = "" if window.queue is None else f", {counted(len(window.queue.nodes), 'job')}"
     unknown = (
         ""
         if figures.left_out or window.site.silent
@@ -251,7 +253,7 @@ def _has_blocks(window: LogWindow) -> bool:
 
 def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) -> str:
     points = max(round(100 * figures.spread), 1)
-    error = f" (error of this choice: ±{points} point{'s' * (points > 1)})"
+    error = f" (error of this choice: ±{counted(points, 'point')})"
     part = "the whole log" if sample.is_whole else f"{sample.text}{error}"
     seconds = range_text([trainer.scale_down_s for trainer in trainings.trainers])
     models = ", ".join(f"{precise(share)} with {model} alone" for model, share in figures.by_model)
@@ -271,10 +273,11 @@ def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) ->
     elif together >= most:
         cap = "together, these trainings could take every idle node here"
     else:
-        cap = f"this caps what {figures.trainings} can use at {together:,} nodes"
+        cap = f"this caps what {figures.trainings} can use at {counted(together, 'node')}"
     placed = f" {window.note[:1].upper()}{window.note[1:]}." if window.note else ""
     return (
-        f"**Each training may spread over up to {each:,} nodes: {cap}.** Rates: {trainings.rates}.{placed} How many trainings "
+        f"**Each training may spread over up to {counted(each, 'node')}: {cap}.** Rates: "
+        f"{trainings.rates}.{placed} How many trainings "
         f"your users have is for you to say (--max-parallel); {figures.trainings} is only a default."
     )
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bftrainer.domain.counted import counted
 from bftrainer_replay.analysis.window_fragments import PoolSizes, pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.charts import Chart, ticks
@@ -42,7 +43,7 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     )
     found = course(window, idle, used)
     most = float(np.nanmax(found.idle, initial=0.0))
-    many = f"{figures.trainings:,} training{'s' * (figures.trainings > 1)}"
+    many = f"{counted(figures.trainings, 'training')}"
     caps = cap < most
     words = "of these in training" if detail is not None else "of these, as many as can be in training"
     span = f"Mean week, {window.clock_name}" if found.is_week else f"Means of an hour, {window.clock_name}"
@@ -52,7 +53,7 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
         ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(found)}"),
     )
     title = (
-        f"{many} × {figures.nodes_each:,} nodes = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
+        f"{many} × {counted(figures.nodes_each, 'node')} = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
         if caps
         else f"{many} could fill nearly every idle node"
     )
@@ -174,18 +175,18 @@ def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Cal
     _name_points(
         chart,
         [(at(n), dict(work)[n], words, _BLUE) for n, words in _of_trainings(work, figures.trainings)]
-        + [(at(n), jobs[n], f"{n:,} plain job{'s' * (n > 1)}: {precise(jobs[n])}", _ORANGE) for n in named],
+        + [(at(n), jobs[n], f"{counted(n, 'plain job')}: {precise(jobs[n])}", _ORANGE) for n in named],
         lines,
     )
     _number_axis(chart, least, most, at)
     title = _title(figures, is_capped)
-    dotted = f" Dotted: the most that trainings of {figures.nodes_each:,} nodes can hold." if is_capped else ""
+    dotted = f" Dotted: the most that trainings of {counted(figures.nodes_each, 'node')} can hold." if is_capped else ""
     legend = (("", f"Share of the idle node-hours turned into work. Marks are replays.{dotted}"),)
     label = (
         f"{title}. "
-        + "; ".join(f"{n:,} trainings {share:.0%}" for n, share in work)
+        + "; ".join(f"{counted(n, 'training')} {share:.0%}" for n, share in work)
         + "; "
-        + "; ".join(f"{n:,} plain jobs {share:.0%}" for n, share in plain)
+        + "; ".join(f"{counted(n, 'plain job')} {share:.0%}" for n, share in plain)
     )
     return TopPicture(title, legend, (("", chart.svg(label)),), _number_table(dict(work), dict(plain)))
 
@@ -199,7 +200,7 @@ def _title(figures: ReportFigures, is_capped: bool) -> str:
     enough = next((plain.jobs for plain in figures.plain if plain.share >= figures.work_share), None)
     if enough is None:
         return "Trainings turn more into work than any number of plain jobs"
-    return f"{figures.trainings:,} trainings do the work of {enough:,} plain jobs"
+    return f"{counted(figures.trainings, 'training does', 'trainings do')} the work of {counted(enough, 'plain job')}"
 
 
 def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
@@ -216,9 +217,9 @@ def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
 def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tuple[int, str]]:
     """The numbers that the picture names: that of the sentence, and the one that is farthest from it, with their words."""
     shares, first, last = dict(work), work[0], work[-1]
-    told = [(trainings, f"{trainings:,} training{'s' * (trainings > 1)}: {precise(shares[trainings])}")]
+    told = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
     if first[1] > _NEARLY_ALL - 0.1 and first[0] != trainings:
-        return [(first[0], f"{first[0]:,} training{'s' * (first[0] > 1)}: {precise(first[1])}"), *told]
+        return [(first[0], f"{counted(first[0], 'training')}: {precise(first[1])}"), *told]
     if last[1] - shares[trainings] > 2 * _CLOSE:
         told.append((last[0], f"{last[0]:,}: {precise(last[1])}"))
     return told

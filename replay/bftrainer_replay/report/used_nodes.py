@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bftrainer.domain.counted import counted
 from bftrainer_replay.report.words import share_text
 from bftrainer_replay.sweep.results import SweepRow
 
@@ -88,9 +89,9 @@ def spread_text(row: SweepRow) -> str:
     points = max(math.ceil(100 * used_spread(row)), 1)
     shares = sorted(usable_shares(row))
     if len(shares) < 2:
-        return f"±{points} percentage point{'s' * (points > 1)}"
+        return f"±{counted(points, 'percentage point')}"
     told = " to ".join(dict.fromkeys((share_text(shares[0]), share_text(shares[-1]))))
     return (
-        f"the choice of pieces makes this uncertain by ±{points} percentage point{'s' * (points > 1)} (twice the standard "
+        f"the choice of pieces makes this uncertain by ±{counted(points, 'percentage point')} (twice the standard "
         f"error): in each, training uses {told} of what so many trainings can use at most"
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from enum import Enum
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import Nodes, Rescale, State
@@ -128,7 +129,9 @@ class ReplayWorld:
             if not step.forced:
                 run.rescale(step.after, self.now_s)
                 self._done[step.trainer_id] = run.samples_at(self.now_s)
-            assert run.nodes == len(step.after), f"{step.trainer_id}: {run.nodes} nodes, {len(step.after)} planned"
+            assert run.nodes == len(step.after), (
+                f"{step.trainer_id}: {counted(run.nodes, 'node')}, {len(step.after)} planned"
+            )
             self._held[step.trainer_id] = step.after
 
     def totals(self) -> ReplayTotals:

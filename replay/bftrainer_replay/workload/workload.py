@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bftrainer.domain.counted import counted
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
 from bftrainer.system.files import write_atomically
@@ -52,7 +53,7 @@ def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = N
         seen[name] = row.where
         if falls := arrival.trainer.curve.falls_at():
             falling[arrival.trainer.model] = (
-                f"the throughput of {arrival.trainer.model} falls at {falls[0]} nodes; the curve is used as it is"
+                f"the throughput of {arrival.trainer.model} falls at {counted(falls[0], 'node')}; the curve is used as it is"
             )
         arrivals.append(arrival)
     if not arrivals:

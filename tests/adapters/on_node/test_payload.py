@@ -36,6 +36,16 @@ def started() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
+@pytest.fixture
+def slow_scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is first in PATH, with an executable ``scontrol`` to be written."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "scontrol").touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
 def start_payload(
     holders: Path, started: list[subprocess.Popen[bytes]], lease_s: float = 60.0, **constants: float
 ) -> subprocess.Popen[bytes]:
@@ -230,6 +240,23 @@ def test_a_notice_or_its_release_ends_it(why: str, tmp_path: Path, started: list
     holder.send_signal(payload.NOTICE) if why == "notice" else files.mark_released(NAME)
     assert holder.wait(PATIENCE_S) == 0
     assert f" {why} killed=0" in str(files.leaving(NAME))
+
+
+@pytest.mark.parametrize("answer", ["exec sleep 1000", "sleep 1000"], ids=["a program", "a script of the site"])
+@pytest.mark.parametrize("has_worker", [False, True], ids=["no worker", "a worker"])
+def test_its_own_question_to_slurm_ends_with_it_and_counts_as_no_worker(
+    answer: str, has_worker: bool, tmp_path: Path, started: list[subprocess.Popen[bytes]], slow_scontrol: Path
+) -> None:
+    """scontrol inherits the step's environment from the payload; on a busy controller it runs for seconds."""
+    (slow_scontrol / "scontrol").write_text(f"#!/bin/sh\n: >{tmp_path}/asked\n{answer}\n")
+    holder = start_payload(tmp_path / "holders", started, MARK_S=PATIENCE_S)
+    wait_until((tmp_path / "asked").exists, "the question")
+    if has_worker:
+        start_worker(started, "UP; exec sleep 1000", tmp_path / "1")
+    holder.send_signal(payload.NOTICE)
+    assert holder.wait(PATIENCE_S) == 0
+    assert f" notice killed={int(has_worker)} " in str(HolderFiles(tmp_path / "holders").leaving(NAME))
+    assert payload.Sweep(JOB, 0).find() == set(), "a process that is left would keep the step"
 
 
 @pytest.mark.parametrize("hangs", [f"{NAME}/lease", "renewed"], ids=["its lease", "renewals"])

@@ -69,7 +69,7 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
     down_h = 11 * 24
     assert idle_share(before) == pytest.approx((3 * 14 * 6 + 3 * 6 + down_h) / (4 * 318))
     assert idle_share(after) == pytest.approx((3 * 14 * 6 + 3 * 6) / (4 * 318 - down_h))
-    silent = remark(before, "1 nodes ran no job for 48 h or more")
+    silent = remark(before, "1 node ran no job for 48 h or more")
     assert "(n4; 1 of them to its end)" in silent
     assert "--node-events FILE" in silent
     assert silent.endswith(

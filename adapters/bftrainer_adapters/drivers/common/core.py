@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from bftrainer.domain.counted import counted
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.driver_events import AnyDriverEvent, Hung, Running, Warm, WarmingCanceled, Withheld
 from bftrainer.protocol.hosts_file import HostSlots
@@ -309,7 +310,7 @@ def _begin(it: RunState, now_s: float) -> list[DriverStep]:
     """The next incarnation: what was heard of the last one is over."""
     hosts, least = it.membership.usable(), it.terms.min_nodes
     if len(hosts) < least:
-        it.outcome = DriverOutcome(Ending.STOPPED, f"{len(hosts)} nodes, but min_nodes is {least}")
+        it.outcome = DriverOutcome(Ending.STOPPED, f"{counted(len(hosts), 'node')}, but min_nodes is {least}")
         return []
     drops: list[DriverStep] = [drop for drop in it.membership.begin() if isinstance(drop, Drop)]
     it.exits.clear()

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from bftrainer.domain.counted import counted
 from bftrainer.protocol.hosts_file import HostSlots
 
 
@@ -94,7 +95,7 @@ class Membership:
             return []
         wanted = self.usable()
         if len(wanted) < self.min_nodes and (self.restarts or self.min_nodes > 1 or not self.group):
-            return self._leave(f"{len(wanted)} nodes, but min_nodes is {self.min_nodes}")
+            return self._leave(f"{counted(len(wanted), 'node')}, but min_nodes is {self.min_nodes}")
         if self.restarts:
             if {host.fragment for host in wanted} == {member.host.fragment for member in self.group}:
                 wanted = []
