@@ -28,6 +28,7 @@ from bftrainer.domain.cluster import Device as Device
 from bftrainer.domain.cluster import Fragment as Fragment
 from bftrainer.domain.cluster import FragmentPhase as FragmentPhase
 from bftrainer.domain.cluster import Hidden as Hidden
+from bftrainer.domain.cluster import HoldingPermit as HoldingPermit
 from bftrainer.domain.cluster import NodeRequest as NodeRequest
 from bftrainer.domain.cluster import NodeView as NodeView
 from bftrainer.domain.cluster import Observation as Observation
