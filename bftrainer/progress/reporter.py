@@ -66,7 +66,7 @@ def _group_size() -> int:
 
 
 def _end_group() -> None:
-    """End torch's process group at the exit of a worker that leaves, while Python still runs.
+    """End torch's process group at the exit of a worker that leaves or is done, while Python still runs.
 
     A thread of gloo that completes a message later, and calls Python for it, finds no interpreter: "terminate called without
     an active exception", SIGABRT instead of the script's exit status (torch 2.13).
@@ -272,6 +272,7 @@ class Reporter:
 
     def done(self) -> None:
         """Report that training is complete."""
+        atexit.register(_end_group)
         self._write(self._last._replace(at_s=self.clock(), phase=Phase.DONE))
 
     def leave(self) -> NoReturn:
