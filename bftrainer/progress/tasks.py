@@ -153,6 +153,8 @@ class _OfDriver:
     def __init__(self, source: Path, results: Path, reporter: Reporter, environment: Mapping[str, str]) -> None:
         self.reporter = reporter
         self._meeting = TrainerDirectory(Path(environment[TRAINER_DIR])).meeting
+        self._connection: http.client.HTTPConnection | None = None
+        self._key = ""
         self._always = {"worker": environment[WORKER], "source": str(source), "results": str(results)}
 
     def take(self) -> PoolTask | float:
@@ -167,7 +169,8 @@ class _OfDriver:
         self._ask(verb="back", task=task)
 
     def close(self) -> None:
-        """Its lease ends with the process."""
+        """The connection ends; the lease of a task ends with the process."""
+        self._hang_up()
 
     def _ask(self, **said: Any) -> dict[str, Any]:
         """Said again if the answer is lost: who takes twice gets the same task, and of two results the first one is kept."""
@@ -190,11 +193,20 @@ class _OfDriver:
             time.sleep(0.2)
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
-        meeting = read_json(Meeting, self._meeting)
-        connection = http.client.HTTPConnection(meeting.host, meeting.port, timeout=PATIENCE_S)
+        """Status and body of the answer, over the connection that this worker keeps: it waits behind no crowd at the port."""
+        if self._connection is None:
+            meeting = read_json(Meeting, self._meeting)
+            self._key = meeting.key
+            self._connection = http.client.HTTPConnection(meeting.host, meeting.port, timeout=PATIENCE_S)
         try:
-            connection.request("POST", "/tasks", body, {"Authorization": f"Bearer {meeting.key}"})
-            answer = connection.getresponse()
+            self._connection.request("POST", "/tasks", body, {"Authorization": f"Bearer {self._key}"})
+            answer = self._connection.getresponse()
             return answer.status, answer.read()
-        finally:
-            connection.close()
+        except (OSError, http.client.HTTPException):
+            self._hang_up()
+            raise
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

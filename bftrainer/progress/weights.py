@@ -20,7 +20,8 @@ from bftrainer.system.sealed import SealedClient, SealedServer, SealError
 MOST_BYTES = 1 << 30
 """Of a description; a tensor may be of any size."""
 _CHUNK_BYTES = 4 << 20
-_LIMITS = Limits(strangers=64, clients=64, request_s=10.0)
+_BACKLOG = 16_384
+_LIMITS = Limits(strangers=2048, clients=64, request_s=10.0)
 _DTYPES = (
     "float64", "float32", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8", "bool",
 )  # fmt: skip
@@ -123,7 +124,7 @@ class WeightsServer:
         self._key = key
         self._state: tuple[int, bytes, list[Any]] | None = None
         self._passed = threading.Semaphore(0)
-        listener = tcp_listener(address, 0, 64)
+        listener = tcp_listener(address, 0, _BACKLOG)
         self.port = int(listener.getsockname()[1])
         self._server = PortServer("weights", [Port(listener, welcomes, self._serve, _LIMITS)])
         self._server.start()

@@ -1,8 +1,8 @@
 """HTTP at a port of a pilot or driver. h11 parses and writes it.
 
 Of strangers nothing is kept but the head of their request, ``Limits.head_bytes`` at most. A request counts as a client's once
-it has passed ``HttpService.refusal``, which compares the token. ``Limits.request_s`` runs from accept to close, and stands
-still while the process itself is busy with a request (``HttpService.blocks``).
+it has passed ``HttpService.refusal``, which compares the token. ``Limits.request_s`` runs from accept to close, or for each
+request of a client that is kept, and stands still while the process itself is busy with a request (``HttpService.blocks``).
 """
 
 from __future__ import annotations
@@ -65,15 +65,32 @@ def is_same_token(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode(errors="surrogateescape"), expected.encode())
 
 
-def http_port(listener: socket.socket, service: HttpService, limits: Limits | None = None) -> Port:
-    """A port that serves HTTP."""
+def http_port(
+    listener: socket.socket, service: HttpService, limits: Limits | None = None, *, keeps_clients: bool = False
+) -> Port:
+    """A port that serves HTTP. ``keeps_clients``: a client's connection stays for its next request."""
     limits = limits or Limits()
-    return Port(listener, service.welcomes, lambda connection: _serve(connection, service, limits), limits)
+    return Port(
+        listener, service.welcomes, lambda connection: _serve(connection, service, limits, keeps_clients), limits
+    )
 
 
-async def _serve(connection: Connection, service: HttpService, limits: Limits) -> None:
-    """One request."""
+async def _serve(connection: Connection, service: HttpService, limits: Limits, keeps_clients: bool) -> None:
+    """The requests of one connection: one, or those of a client that is kept."""
     http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
+    await _serve_request(connection, http, service, limits, keeps_clients)
+    while keeps_clients and connection.is_client and http.our_state is h11.DONE and http.their_state is h11.DONE:
+        http.start_next_cycle()
+        connection.due(None)
+        if http.trailing_data[0] == b"" and not await connection.speaks():
+            return
+        connection.due(limits.request_s)
+        await _serve_request(connection, http, service, limits, keeps_clients)
+
+
+async def _serve_request(
+    connection: Connection, http: h11.Connection, service: HttpService, limits: Limits, keeps_clients: bool
+) -> None:
     try:
         head = await _head(connection, http)
         refusal = service.refusal(head)
@@ -81,7 +98,7 @@ async def _serve(connection: Connection, service: HttpService, limits: Limits) -
             await _send(connection, http, refusal)
             await _linger(connection)
             return
-        if not connection.admit():
+        if not (connection.is_client or connection.admit()):
             await _send(connection, http, HttpAnswer(503))
             return
         request = await _whole(connection, http, head, limits.body_bytes)
@@ -92,9 +109,9 @@ async def _serve(connection: Connection, service: HttpService, limits: Limits) -
             connection.due(None)
             answer = await _in_a_thread(lambda: service.answer(request))
             connection.due(limits.request_s)
-            await _send(connection, http, answer)
+            await _send(connection, http, answer, keeps_clients)
         else:
-            await _send(connection, http, _guarded(lambda: service.answer(request)))
+            await _send(connection, http, _guarded(lambda: service.answer(request)), keeps_clients)
     except h11.RemoteProtocolError as error:
         await _reject(connection, http, error)
 
@@ -142,8 +159,8 @@ async def _in_a_thread(look: Callable[[], HttpAnswer]) -> HttpAnswer:
     return await done
 
 
-async def _send(connection: Connection, http: h11.Connection, answer: HttpAnswer) -> None:
-    fixed = [("Content-Length", str(len(answer.body))), ("Connection", "close")]
+async def _send(connection: Connection, http: h11.Connection, answer: HttpAnswer, keeps: bool = False) -> None:
+    fixed = [("Content-Length", str(len(answer.body))), *([] if keeps else [("Connection", "close")])]
     head = h11.Response(status_code=answer.status, headers=[*answer.headers, *fixed])
     parts = (http.send(head), http.send(h11.Data(data=answer.body)), http.send(h11.EndOfMessage()))
     await connection.send(b"".join(part or b"" for part in parts))

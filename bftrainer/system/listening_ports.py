@@ -5,8 +5,11 @@
   protocol needs for that.
 - Connections from hosts that the port does not welcome are closed before a byte is read. A packet filter would stop them
   earlier, but since Linux 6.18 only root may attach one to a TCP socket.
-- ``Limits.strangers`` strangers are connected at a time. One more ends the oldest of them, once it has had ``Limits.least_s``:
-  clients send their first message at once, so strangers who wait, or who connect again and again, do not keep them out.
+- Connections are accepted as fast as they come, so that the kernel's queue has room for clients; one that has said nothing yet
+  costs a descriptor and no more.
+- ``Limits.strangers`` strangers are connected at a time, and are counted by the host that they come from. One more from another
+  host ends the oldest of the host that has most of them: a crowd on one host keeps nobody on another host out. One more from
+  that host itself waits until the oldest has had ``Limits.least_s``, the time for a client's first message, and ends it then.
 - ``Limits.request_s`` is the time from accept to ``Connection.due``. Bytes that trickle in do not extend it.
 - Descriptors: the last ``RESERVE`` of the process are not used for connections, and accepting stops for a while where there
   are none (EMFILE).
@@ -19,18 +22,26 @@ import resource
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
+from itertools import islice
 from typing import Any, TypeVar
 
 RESERVE = 32
 """Descriptors that the process keeps for itself."""
+_FEW = 64
+"""Strangers that are there at a time, however few files the process may open."""
+_BATCH = 64
+"""Connections that are accepted before others get their turn."""
+MOST_DESCRIPTORS = 65_536
 _PAUSE_S = 0.5
 """Pause in accepting while the system has no descriptor, or no memory, for another connection."""
-_LOOK_S = 0.002
-"""Between two looks at whether a stranger has made room."""
+_LOOK_S = 0.02
+"""Between two looks at whose time is over."""
 _CHUNK = 1 << 16
 T = TypeVar("T")
 
@@ -39,9 +50,8 @@ T = TypeVar("T")
 class Limits:
     """``clients``: most connections at a time that were admitted.
 
-    ``least_s``: time for a client's first message, even in a crowd. A crowd is accepted no faster than ``strangers`` in
-    this time, and clients behind it in the kernel's queue wait longer. ``head_bytes``: of a stranger's first message;
-    ``body_bytes``: of a client's.
+    ``strangers`` is less where the process may open few files: a quarter of them. ``least_s``: time for a client's first
+    message, even in a crowd on its own host. ``head_bytes``: of a stranger's first message; ``body_bytes``: of a client's.
     """
 
     strangers: int = 12
@@ -55,16 +65,17 @@ class Limits:
 class Connection:
     """One connection, from accept to close."""
 
-    def __init__(self, port: Port, raw: socket.socket, host: str) -> None:
-        self.raw = raw
-        self.host = host
+    def __init__(self, port: Port, stranger: Stranger) -> None:
+        self.raw = stranger.raw
+        self.host = stranger.host
         self._port = port
+        self._stranger = stranger
         self._loop = asyncio.get_running_loop()
-        self._is_client = False
+        self.is_client = False
         self._deadline: asyncio.TimerHandle | None = None
         self.task = self._loop.create_task(self._run())
         self.task.add_done_callback(self._ended)  # a task that is canceled before it begins runs no line of its own
-        self.due(port.limits.request_s)
+        self.due(port.limits.request_s - (time.monotonic() - stranger.since_s))
 
     async def read(self) -> bytes:
         """What has arrived. Raises ``EOFError`` at the end."""
@@ -72,6 +83,17 @@ class Connection:
         if not data:
             raise EOFError
         return data
+
+    async def speaks(self) -> bool:
+        """Wait until the other side says something; False if it goes instead."""
+        loop = asyncio.get_running_loop()
+        readable = loop.create_future()
+        loop.add_reader(self.raw.fileno(), lambda: None if readable.done() else readable.set_result(None))
+        try:
+            await readable
+        finally:
+            loop.remove_reader(self.raw.fileno())
+        return not _has_gone(self.raw)
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
         await self._loop.sock_sendall(self.raw, data)
@@ -93,9 +115,10 @@ class Connection:
         """It is a client's; False if there are too many."""
         if self._port.clients >= self._port.limits.clients:
             return False
-        self._is_client = True
+        self.is_client = True
         self._port.clients += 1
-        self._port.strangers.pop(self.task, None)
+        self._port.forget(self._stranger)
+        self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a node may be lost without a word
         return True
 
     def due(self, seconds: float | None) -> None:
@@ -113,67 +136,155 @@ class Connection:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self.due(None)
         self.raw.close()
-        self._port.clients -= self._is_client
-        self._port.strangers.pop(task, None)
+        self._port.clients -= self.is_client
+        self._port.forget(self._stranger)
         self._port.tasks.discard(task)
+
+
+@dataclass(eq=False, slots=True)
+class Stranger:
+    """Somebody who has connected, from ``host``; ``connection`` is made at the first byte."""
+
+    raw: socket.socket
+    host: str
+    since_s: float
+    connection: Connection | None = None
 
 
 @dataclass(eq=False)
 class Port:
-    """A listening socket, who may connect to it, and the protocol. ``strangers``: since when each is here, oldest first."""
+    """A listening socket, who may connect to it, and the protocol. ``strangers``: those who are connected, oldest first."""
 
     listener: socket.socket
     welcomes: Callable[[str], bool]
     serve: Callable[[Connection], Coroutine[Any, Any, None]]
     limits: Limits
-    strangers: dict[asyncio.Task[None], float] = field(default_factory=dict)
+    strangers: dict[Stranger, None] = field(default_factory=dict)
     clients: int = 0
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _of_host: dict[str, dict[Stranger, None]] = field(default_factory=dict)
+    _late: deque[Stranger] = field(default_factory=deque)
+    """For whom there is no room yet."""
 
     async def accept(self) -> None:
         """Serve until this is canceled; all connections have ended then."""
         self.listener.setblocking(False)
+        keeping = asyncio.get_running_loop().create_task(self._keep_times())
         try:
             while True:
-                await self._next()
+                await self._knock()
+                await self._accept_batch()
         finally:
+            keeping.cancel()
             self.listener.close()
+            for stranger in [*self.strangers, *self._late]:
+                self._end(stranger)
             tasks = set(self.tasks)
             for task in tasks:
                 task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
+            await asyncio.wait({*tasks, keeping})
 
-    async def _next(self) -> None:
-        await self._knock()
-        try:
-            raw, peer = self.listener.accept()
-        except BlockingIOError:  # the client has gone
-            return
-        except OSError:  # EMFILE, ENFILE, ENOBUFS, ENOMEM: others have used up what there is
-            await asyncio.sleep(_PAUSE_S)
-            return
-        if not _leaves_reserve(raw):
-            raw.close()
-            await asyncio.sleep(_PAUSE_S)
-            return
-        raw.setblocking(False)
-        host = str(peer[0]) if isinstance(peer, tuple) else ""
-        if not self.welcomes(host):
-            raw.close()
-            await asyncio.sleep(0)
-            return
-        while len(self.strangers) >= self.limits.strangers:
-            oldest, since_s = next(iter(self.strangers.items()))
-            if time.monotonic() - since_s >= self.limits.least_s:
-                oldest.cancel()
-                await asyncio.sleep(0)
-            else:
-                await asyncio.sleep(_LOOK_S)
-        connection = Connection(self, raw, host)
-        self.strangers[connection.task] = time.monotonic()
-        self.tasks.add(connection.task)
+    def forget(self, stranger: Stranger) -> None:
+        """This one is a client, or has gone: another may come in."""
+        if self.strangers.pop(stranger, stranger) is None:
+            of_host = self._of_host[stranger.host]
+            del of_host[stranger]
+            if not of_host:
+                del self._of_host[stranger.host]
+            self._let_late_in()
+
+    async def _accept_batch(self) -> None:
+        for _ in range(_BATCH):
+            try:
+                raw, peer = self.listener.accept()
+            except BlockingIOError:  # nobody is left
+                return
+            except OSError:  # EMFILE, ENFILE, ENOBUFS, ENOMEM: others have used up what there is
+                await asyncio.sleep(_PAUSE_S)
+                return
+            if not _leaves_reserve(raw):
+                if not self._late:
+                    raw.close()
+                    await asyncio.sleep(_PAUSE_S)
+                    return
+                self._end(self._late.popleft())
+            raw.setblocking(False)
+            host = str(peer[0]) if isinstance(peer, tuple) else ""
+            if not self.welcomes(host):
+                raw.close()
+                continue
+            if _has_gone(raw):
+                raw.close()
+                continue
+            stranger = Stranger(raw, host, time.monotonic())
+            if self._makes_room_for(stranger):
+                self._let_in(stranger)
+                continue
+            self._late.append(stranger)
+            if len(self._late) > self._most_strangers():
+                self._end(self._late.popleft())
         await asyncio.sleep(0)
+
+    def _most_strangers(self) -> int:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return min(self.limits.strangers, max(soft // 4, _FEW))
+
+    def _let_late_in(self) -> None:
+        """Those who wait, all of them from hosts with many strangers, get the room that there is, one after the other."""
+        while self._late and self._makes_room_for(self._late[0]):
+            self._let_in(self._late.popleft())
+
+    def _let_in(self, stranger: Stranger) -> None:
+        self.strangers[stranger] = None
+        self._of_host.setdefault(stranger.host, {})[stranger] = None
+        asyncio.get_running_loop().add_reader(stranger.raw.fileno(), self._first_bytes, stranger)
+
+    def _makes_room_for(self, stranger: Stranger) -> bool:
+        """Whether there is room, after the oldest stranger of the host with most of them has been ended if need be."""
+        if len(self.strangers) < self._most_strangers():
+            return True
+        most = max(self._of_host.values(), key=len)
+        oldest = next(iter(most))
+        is_of_that_host = len(self._of_host.get(stranger.host, ())) + 1 >= len(most)
+        if is_of_that_host and time.monotonic() - oldest.since_s < self.limits.least_s:
+            return False
+        self._end(oldest)
+        return True
+
+    def _end(self, stranger: Stranger) -> None:
+        """Hang up on a stranger, who may have said nothing yet."""
+        if self.strangers.pop(stranger, stranger) is None:
+            of_host = self._of_host[stranger.host]
+            del of_host[stranger]
+            if not of_host:
+                del self._of_host[stranger.host]
+        if stranger.connection is not None:
+            stranger.connection.task.cancel()
+            return
+        asyncio.get_running_loop().remove_reader(stranger.raw.fileno())
+        stranger.raw.close()
+
+    def _first_bytes(self, stranger: Stranger) -> None:
+        """Somebody has said something, or has gone."""
+        asyncio.get_running_loop().remove_reader(stranger.raw.fileno())
+        if _has_gone(stranger.raw):
+            stranger.raw.close()
+            self.forget(stranger)
+            return
+        of_host = self._of_host[stranger.host]  # it is the last to be ended now: those who only connect say nothing
+        of_host[stranger] = of_host.pop(stranger)
+        stranger.connection = Connection(self, stranger)
+        self.tasks.add(stranger.connection.task)
+
+    async def _keep_times(self) -> None:
+        """End strangers who say nothing for ``Limits.request_s``, and let others in once those before have had their time."""
+        while True:
+            await asyncio.sleep(min(self.limits.least_s, self.limits.request_s, _LOOK_S))
+            until_s = time.monotonic() - self.limits.request_s
+            silent = [one for one in islice(self.strangers, _BATCH) if one.connection is None and one.since_s < until_s]
+            for stranger in silent:
+                self._end(stranger)
+            self._let_late_in()
 
     async def _knock(self) -> None:
         """Wait for a connection. (``sock_accept`` loses the one that it has just accepted if it is canceled.)"""
@@ -220,8 +331,32 @@ class PortServer:
 
 def hosts_in(networks: Iterable[str]) -> Callable[[str], bool]:
     """Whether an IP address is in one of these networks."""
-    known = [ip_network(network) for network in networks]
-    return lambda host: any(ip_address(host) in network for network in known)
+    allowed = [ip_network(network) for network in networks]
+
+    @lru_cache(maxsize=1024)  # a crowd asks thousands of times a second
+    def is_in_one(host: str) -> bool:
+        address = ip_address(host)
+        return any(address in network for network in allowed)
+
+    return is_in_one
+
+
+def raise_descriptor_limit() -> int:
+    """Let this process open as many files as it may: each client keeps a connection. Returns the new limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = min(hard, MOST_DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most
+
+
+def _has_gone(raw: socket.socket) -> bool:
+    """Whether the other side has closed the connection, and has sent nothing before."""
+    try:
+        return not raw.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _leaves_reserve(connection: socket.socket) -> bool:

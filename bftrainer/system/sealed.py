@@ -13,12 +13,14 @@ import hmac
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Awaitable, Callable
 
 from bftrainer.errors import BFTrainerError
 
 KEY_BYTES = NONCE_BYTES = TAG_BYTES = 32
 HEAD = struct.Struct("!I")
+_AGAIN_S = 0.05
 Bytes = bytes | bytearray | memoryview
 
 
@@ -61,9 +63,23 @@ def _code(key: bytes, *parts: Bytes) -> bytes:
 
 
 class SealedClient:
-    """A connection to a server that knows the key. Blocks, for ``timeout_s`` at most at a time. Raises ``OSError``."""
+    """A connection to a server that knows the key. Blocks, for ``timeout_s`` at most at a time. Raises ``OSError``.
+
+    A server in a crowd of strangers may hang up before it has heard who this is: then it is asked again.
+    """
 
     def __init__(self, address: tuple[str, int], key: bytes, timeout_s: float) -> None:
+        give_up_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                self._connect(address, key, timeout_s)
+                return
+            except (ConnectionResetError, BrokenPipeError):
+                if time.monotonic() >= give_up_s:
+                    raise
+            time.sleep(_AGAIN_S)
+
+    def _connect(self, address: tuple[str, int], key: bytes, timeout_s: float) -> None:
         self._socket = socket.create_connection(address, timeout_s)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -54,6 +54,13 @@ class Echo:
         return HttpAnswer(200, request.body, (("X-Method", request.method),))
 
 
+class Anyone(Echo):
+    """Every host is welcome."""
+
+    def welcomes(self, host: str) -> bool:
+        return True
+
+
 def ask(number: int, target: str = "/", body: bytes | None = None, token: str = "secret") -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", number, timeout=60 * PATIENCE)
     try:
@@ -78,9 +85,9 @@ class Served:
 
 
 @contextmanager
-def served_by(limits: Limits, echo: Echo) -> Iterator[Served]:
+def served_by(limits: Limits, echo: Echo, *, keeps_clients: bool = False) -> Iterator[Served]:
     listener = tcp_listener("127.0.0.1", 0, 1024)
-    port = http_port(listener, echo, limits)
+    port = http_port(listener, echo, limits, keeps_clients=keeps_clients)
     server = PortServer("test", [port])
     server.start()
     try:
@@ -163,6 +170,33 @@ def test_one_who_follows_ends_no_stranger_before_the_time_for_a_first_message() 
         for one in (*waiting, late):  # the late one has its turn once there is room
             one.sendall(b"GET / HTTP/1.1\r\nHost: h\r\nToken: secret\r\n\r\n")
             assert one.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def test_a_crowd_on_one_host_keeps_nobody_on_another_host_out() -> None:
+    """However long each of the crowd may wait for its first message, and however many of them wait behind."""
+    with served_by(Limits(strangers=20, least_s=60.0), Anyone()) as found, ExitStack() as held:
+        crowd_of_one_host = [held.enter_context(found.connect()) for _ in range(50)]
+        until(lambda: len(found.port.strangers) == 20)
+        for _ in range(30):
+            with socket.create_connection(("127.0.0.1", found.number), 60, source_address=("127.0.0.9", 0)) as other:
+                other.sendall(b"GET / HTTP/1.1\r\nHost: h\r\nToken: secret\r\n\r\n")
+                assert other.recv(1000).startswith(b"HTTP/1.1 200")
+        assert len(crowd_of_one_host) == 50
+
+
+def test_a_client_that_is_kept_asks_again_over_its_connection_and_waits_behind_no_crowd() -> None:
+    limits = Limits(strangers=3, least_s=60.0)
+    with served_by(limits, Echo(), keeps_clients=True) as found, ExitStack() as held:
+        client = http.client.HTTPConnection("127.0.0.1", found.number, timeout=60)
+        for place in range(5):
+            client.request("GET", f"/{place}", headers={"Token": "secret"})
+            assert client.getresponse().read() == b""
+            if place == 0:
+                own = client.sock
+                for _ in range(20):
+                    held.enter_context(found.connect())
+        assert client.sock is own
+        client.close()
 
 
 def test_a_client_is_no_stranger_and_there_is_a_limit_for_clients_too(served: Served) -> None:

@@ -20,11 +20,11 @@ from bftrainer.protocol.task_board import TaskBoard, TaskCounts
 from bftrainer.protocol.task_source import MOST_BYTES, TaskId, TaskSource
 from bftrainer.protocol.typed_json import read_json, write_json
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
-from bftrainer.system.listening_ports import Limits, PortServer, hosts_in
+from bftrainer.system.listening_ports import Limits, PortServer, hosts_in, raise_descriptor_limit
 from bftrainer.system.network import interface_address, tcp_listener
 
-LIMITS = Limits(strangers=256, clients=8192, request_s=60.0, body_bytes=2 * MOST_BYTES)
-_BACKLOG = 1024
+LIMITS = Limits(strangers=2048, clients=8192, request_s=60.0, body_bytes=2 * MOST_BYTES)
+_BACKLOG = 16_384
 _ASK_AGAIN_S = 0.5
 """With up to 100 workers; with more they ask less often."""
 
@@ -49,9 +49,10 @@ class TaskServer:
     def open(self, interface: str, networks: Sequence[str]) -> None:
         """Listen on a new port. Raises ``OSError``."""
         address = interface_address(interface)
+        raise_descriptor_limit()  # each worker keeps a connection
         listener = tcp_listener(address, 0, _BACKLOG)
         self._welcomes = hosts_in([*networks, address])
-        self._server = PortServer("tasks", [http_port(listener, self, LIMITS)])
+        self._server = PortServer("tasks", [http_port(listener, self, LIMITS, keeps_clients=True)])
         self._server.start()
         meeting = Meeting(address, int(listener.getsockname()[1]), self._token)
         write_json(self._directory.meeting, meeting, 0o600)

@@ -17,9 +17,9 @@ from bftrainer.system.network import interface_address, tcp_listener
 from bftrainer.system.sealed import SealedServer, SealError
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
 
-LIMITS = Limits(strangers=64, clients=8192, request_s=10.0)
+LIMITS = Limits(strangers=2048, clients=8192, request_s=10.0)
 _MOST_KEYS = 65_536
-_BACKLOG = 1024
+_BACKLOG = 16_384
 
 
 class Lighthouse:
