@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bftrainer.core.fair_share import ShareMemory, Sharer, split
+from bftrainer.sharing.fair_share import ShareMemory, Sharer, split
 
 LEAVES_S = 3.0
 

@@ -66,10 +66,10 @@ def users(state: Path, as_json: bool) -> None:
 def shares_now(state: Path) -> list[UserShare]:
     """By user, as pilots compute it. Raises ``UserError`` where the scheduler does not show other users' pilots."""
     from bftrainer.client.state_dir import CONFIG_NAME, read
-    from bftrainer.core.fair_share import Sharer, parts_of
     from bftrainer.domain.cluster import Availability, Hidden
-    from bftrainer.live.nodes.sharing import rivals
     from bftrainer.live.site_plugin import observed_site
+    from bftrainer.sharing.fair_share import Sharer, parts_of
+    from bftrainer.sharing.peers import rivals
     from bftrainer.system.clock import SystemClock
 
     path = state / CONFIG_NAME
@@ -100,7 +100,7 @@ def shares_now(state: Path) -> list[UserShare]:
 
 def why(found: list[UserShare], user: str) -> str:
     """Why this user holds so many nodes."""
-    from bftrainer.core.fair_share import LATER_S, TURN_S
+    from bftrainer.sharing.fair_share import LATER_S, TURN_S
 
     it = next((it for it in found if it.user == user), None)
     if it is None:

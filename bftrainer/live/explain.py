@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.gains import gain, rescale_cost
+from bftrainer.allocation.recording import RecordingAllocator
 from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
 from bftrainer.core.coordinator import decide
-from bftrainer.core.fair_share import ALONE, EQUAL_PART, PART
 from bftrainer.core.node_classes import parts
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
@@ -21,12 +21,13 @@ from bftrainer.domain.state import ClassMemories, State
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import policy_of
 from bftrainer.live.rerun import SENSELESS, Recorded, damaged, observed
-from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
+from bftrainer.persistence.journal import JournalEntry
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective
 from bftrainer.policies.gather import GatheringArrivals
 from bftrainer.policies.line import key_s
+from bftrainer.sharing.fair_share import ALONE, EQUAL_PART, PART
 
 _NOTES = 1000
 """Number of notes that are searched."""

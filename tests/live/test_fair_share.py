@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 from shared_cluster import Pilot, SharedCluster
 
-from bftrainer.core.fair_share import (
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest, PeerPilot
+from bftrainer.domain.times import PilotS
+from bftrainer.live.nodes.classifier import PoolDemand
+from bftrainer.live.nodes.held_fragments import HeldFragment
+from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts
+from bftrainer.live.nodes.node_requests import NodeBackoff
+from bftrainer.live.nodes.sharing import own_split
+from bftrainer.sharing.fair_share import (
     LATER_S,
     TOLD_S,
     TOLERATED,
@@ -30,13 +37,7 @@ from bftrainer.core.fair_share import (
     split,
     whole_parts,
 )
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest, PeerPilot
-from bftrainer.domain.times import PilotS
-from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.held_fragments import HeldFragment
-from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts
-from bftrainer.live.nodes.node_requests import NodeBackoff
-from bftrainer.live.nodes.sharing import own_split, rivals
+from bftrainer.sharing.peers import rivals
 from bftrainer.system.users import own_name
 
 CLAIMS = st.lists(

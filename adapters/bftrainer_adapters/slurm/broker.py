@@ -18,10 +18,10 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import DIR
-from bftrainer.core.fair_share import LONGEST_S, ShareMemory, Sharer, has_too_few, parts_of, split
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.errors import CommandError, SchedulerError, UserError
-from bftrainer.live.nodes.sharing import rivals
+from bftrainer.sharing.fair_share import LONGEST_S, ShareMemory, Sharer, has_too_few, parts_of, split
+from bftrainer.sharing.peers import rivals
 from bftrainer.system import command
 from bftrainer.system.command import Parsed
 from bftrainer.system.files import write_atomically

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.domain.fragment_names import id_of, is_fragment_name
-from bftrainer.live.heartbeat import RENEWALS
 from bftrainer.protocol.environment import FRAGMENT
+from bftrainer.protocol.leases import RENEWALS
 from bftrainer.system.files import write_atomically
 from bftrainer.system.locks import try_lock
 from bftrainer.system.processes import send, with_variable

@@ -32,9 +32,9 @@ from bftrainer.domain.cluster import (
     Refusal,
 )
 from bftrainer.domain.fragment_names import fragment_name, id_of, is_fragment_name, node_of
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import StateDirError
 from bftrainer.live.site_plugin import Site, SitePlugin
+from bftrainer.system.clock import Clock
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.playback.trace_machine import ensure_running, sweep
 

@@ -10,11 +10,11 @@ from enum import Enum
 
 from bftrainer.allocation.objectives import one_node_rate
 from bftrainer.core.demand_cap import DemandCap
-from bftrainer.core.fair_share import ShareMemory, Sharer, split, whole_parts
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.wrapped import Wrapped
+from bftrainer.sharing.fair_share import ShareMemory, Sharer, split, whole_parts
 from bftrainer_replay.logs.model import of_nodes
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
 from bftrainer_replay.simulation.replay_world import Arrival
