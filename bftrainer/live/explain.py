@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from bftrainer.allocation.gains import gain, rescale_cost
 from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
 from bftrainer.core.coordinator import decide
-from bftrainer.core.fair_share import ALONE, EQUAL_PART, PART
+from bftrainer.core.fair_share import ALONE, EQUAL_PART, WEIGHTED_PART
 from bftrainer.core.node_classes import parts
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
@@ -120,7 +120,7 @@ def explain(store: Store, trainer: str, at_s: float = math.inf, may_import: Coll
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
     shares = (note for note in reversed(Registry(store).notes(_NOTES)) if note.kind == "share" and note.at_s <= at_s)
-    latest = next((note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, PART))), ALONE)
+    latest = next((note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))), ALONE)
     return explained if latest == ALONE else replace(explained, why=f"{explained.why}; {latest} (nodes.share)")
 
 
