@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from bftrainer.cli.logs import wait_for_pilot
-from bftrainer.cli.output import clock_time, counted, hours, json_option, length, say, show_json, show_rows
+from bftrainer.cli.output import (
+    clock_time,
+    counted,
+    hours,
+    json_option,
+    length,
+    say,
+    show_json,
+    show_rows,
+)
 from bftrainer.cli.state import state_option
 from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import (
@@ -23,18 +32,32 @@ from bftrainer.client.state_dir import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bftrainer.persistence.registry import TrainerRecord
+    from bftrainer.config.trainer_file import TrainerSpec
+    from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
+    from bftrainer.persistence.spool import Request
 
 PENDING = "submitted"
 """The status of a submission that no pilot has read yet."""
 STARTING = "starting"
 PENDING_REMARK = "not read by a pilot yet"
 NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
-_COLUMNS = ("name", "status", "nodes", "min-max", "samples", "left", "node-hours", "submitted", "remark")
+_COLUMNS = (
+    "name",
+    "status",
+    "nodes",
+    "min-max",
+    "samples",
+    "left",
+    "node-hours",
+    "submitted",
+    "remark",
+)
 
 
 @click.command("list")
-@click.option("--all", "everything", is_flag=True, help="Include trainers that are done, failed or canceled.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Include trainers that are done, failed or canceled."
+)
 @click.option("--group", metavar="NAME", help="Only the trainers of a group.")
 @state_option
 @json_option
@@ -49,57 +72,103 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     from bftrainer.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
-    now = allocation(folder)
-    nodes = now.nodes
-    unread = PENDING_REMARK if now.runs else NO_PILOT
-    pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
-    found = [t for t in registered_trainers(folder) if group in (None, t.spec.group)]
-    records = [t for t in found if everything or not t.status.is_final]
-    known = {t.name for t in found}
-    pending = [
-        it for it in pending if it.trainer not in known and (group is None or (it.spec and it.spec.group == group))
+    present = allocation(folder)
+    # First: a pilot registers a submission before it takes its file away.
+    submissions = pending_submissions(folder)
+    registered = [
+        record for record in registered_trainers(folder) if group in (None, record.spec.group)
     ]
+    names = {record.name for record in registered}
+    submissions = [
+        submission
+        for submission in submissions
+        if submission.trainer not in names and _is_of_group(submission, group)
+    ]
+    records = [record for record in registered if everything or not record.status.is_final]
+    pending_remark = PENDING_REMARK if present.runs else NO_PILOT
     if as_json:
-        show_json(
-            [
-                as_dict(t, nodes.get(t.name, ())) | {"left_h": now.left_h(t), "remark": _remark(t, now.pool)}
-                for t in records
-            ]
-        )
-        show_json([{"name": request.trainer, "status": PENDING, "remark": unread} for request in pending])
+        show_json([_json_row(record, present) for record in records])
+        show_json([_pending_json_row(submission, pending_remark) for submission in submissions])
         return
-    rows = [
-        (
-            t.name, status_text(t, held := len(nodes.get(t.name, ()))), str(held), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
-            _progress(t), "" if (left_h := now.left_h(t)) is None else length(3600 * left_h), hours(t.held_node_s),
-            clock_time(t.submitted_s), _remark(t, now.pool),
-        )
-        for t in records
-    ]  # fmt: skip
-    rows += [
-        (request.trainer, PENDING, "0", f"{spec.min_nodes}-{spec.max_nodes}", "", "", "", "", unread)
-        for request in pending
-        if (spec := request.spec) is not None
-    ]
+    rows = [_row(record, present) for record in records]
+    for submission in submissions:
+        if submission.spec is not None:
+            row = _pending_row(submission.trainer, submission.spec, pending_remark)
+            rows.append(row)
     show_rows(_COLUMNS, rows, right=("nodes", "samples", "left", "node-hours"))
-    if not everything and (ended := [t for t in found if t.status.is_final]):
+    ended = [record for record in registered if record.status.is_final]
+    if ended and not everything:
         say(_ended(ended))
 
 
-def _ended(records: Sequence[TrainerRecord]) -> str:
-    """How many trainers have ended, and the names of those that failed last."""
-    from bftrainer.persistence.registry import TrainerStatus
+def _is_of_group(submission: Request, group: str | None) -> bool:
+    """Whether a submission belongs to the group that is asked for; all do if none is."""
+    if group is None:
+        return True
+    return submission.spec is not None and submission.spec.group == group
 
-    latest = sorted(records, key=lambda t: t.finished_s or 0.0, reverse=True)
+
+def _row(record: TrainerRecord, present: PresentAllocation) -> tuple[str, ...]:
+    """The row of a trainer in the table."""
+    nodes = len(present.nodes.get(record.name, ()))
+    left_h = present.left_h(record)
+    return (
+        record.name,
+        status_text(record, nodes),
+        str(nodes),
+        _size_range(record.spec),
+        _progress(record),
+        "" if left_h is None else length(3600 * left_h),
+        hours(record.held_node_s),
+        clock_time(record.submitted_s),
+        _remark(record, present.pool),
+    )
+
+
+def _pending_row(name: str, spec: TrainerSpec, remark: str) -> tuple[str, ...]:
+    """The row of a submission that no pilot has read yet."""
+    return (name, PENDING, "0", _size_range(spec), "", "", "", "", remark)
+
+
+def _json_row(record: TrainerRecord, present: PresentAllocation) -> dict[str, object]:
+    """The JSON object of a trainer in the list."""
+    row = as_dict(record, present.nodes.get(record.name, ()))
+    return row | {"left_h": present.left_h(record), "remark": _remark(record, present.pool)}
+
+
+def _pending_json_row(submission: Request, remark: str) -> dict[str, object]:
+    """The JSON object of a submission that no pilot has read yet."""
+    return {"name": submission.trainer, "status": PENDING, "remark": remark}
+
+
+def _size_range(spec: TrainerSpec) -> str:
+    """The smallest and the largest number of nodes."""
+    return f"{spec.min_nodes}-{spec.max_nodes}"
+
+
+def _ended(records: Sequence[TrainerRecord]) -> str:
+    """Say how many trainers have ended, and which ones failed last."""
+    latest_first = sorted(records, key=lambda record: record.finished_s or 0.0, reverse=True)
     names: dict[TrainerStatus, list[str]] = {}
-    for record in latest:
+    for record in latest_first:
         names.setdefault(record.status, []).append(record.name)
     counts = [
-        f"{len(of)} {status.value}"
-        + (f" ({', '.join([*of[:3], *(['...'] if len(of) > 3 else [])])})" if status is TrainerStatus.FAILED else "")
-        for status, of in sorted(names.items(), key=lambda it: it[0].value)
+        _ended_count(status, names[status]) for status in sorted(names, key=lambda s: s.value)
     ]
     return f"ended: {', '.join(counts)}; `bftrainer list --all` shows them"
+
+
+def _ended_count(status: TrainerStatus, names: list[str]) -> str:
+    """Count the trainers with a final status; name up to three that failed."""
+    from bftrainer.persistence.registry import TrainerStatus
+
+    count = f"{len(names)} {status.value}"
+    if status is not TrainerStatus.FAILED:
+        return count
+    examples = names[:3]
+    if len(names) > 3:
+        examples.append("...")
+    return f"{count} ({', '.join(examples)})"
 
 
 @click.command()
@@ -107,7 +176,8 @@ def _ended(records: Sequence[TrainerRecord]) -> str:
 @state_option
 @json_option
 def show(trainer: str, state: Path, as_json: bool) -> None:
-    """Show one trainer in detail, with the estimates of its speed and the node counts at which it was measured.
+    """Show one trainer in detail, with the estimates of its speed and the node counts at which it
+    was measured.
 
     \b
     Example:
@@ -123,7 +193,13 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
         estimated = estimates(record, last_state(registry.store))
     facts = _facts(record, state)
     if as_json:
-        show_json([facts | estimated | {"notes": [{"time": n.at_s, "kind": n.kind, "text": n.text} for n in notes]}])
+        show_json(
+            [
+                facts
+                | estimated
+                | {"notes": [{"time": n.at_s, "kind": n.kind, "text": n.text} for n in notes]}
+            ]
+        )
         return
     rows = [(key, _cell(key, value)) for key, value in facts.items()]
     rows += estimate_rows(estimated)
@@ -140,9 +216,10 @@ def facts_of(state: Path, trainer: str) -> dict[str, str]:
 
 
 def _facts(record: TrainerRecord, state: Path) -> dict[str, object]:
-    now = allocation(state)
-    known = as_dict(record, now.nodes.get(record.name, ())) | {"left_h": now.left_h(record)}
-    return known | _reported(state, record.name)
+    """All that is known of a trainer: the registry's facts, then the last reports."""
+    present = allocation(state)
+    facts = as_dict(record, present.nodes.get(record.name, ()))
+    return facts | {"left_h": present.left_h(record)} | _reported(state, record.name)
 
 
 def _reported(state: Path, trainer: str) -> dict[str, object]:
@@ -157,42 +234,73 @@ def _reported(state: Path, trainer: str) -> dict[str, object]:
     directory = TrainerDirectory.of(open_state_dir(state), trainer)
     tasks: dict[str, object] = {}
     if directory.tasks.exists():
-        it = read_json(TaskCounts, directory.tasks)
-        tasks = {"tasks": it.tasks, "tasks_done": it.done, "tasks_running": it.running, "tasks_failed": it.failed,
-                 "tasks_per_hour": it.per_hour, "left_h": None if it.left_s is None else it.left_s / 3600,
-                 "results": it.results, "failures_log": it.failures}  # fmt: skip
-    latest, logs = latest_progress(directory), directory.latest_logs()
+        counts = read_json(TaskCounts, directory.tasks)
+        tasks = {
+            "tasks": counts.tasks,
+            "tasks_done": counts.done,
+            "tasks_running": counts.running,
+            "tasks_failed": counts.failed,
+            "tasks_per_hour": counts.per_hour,
+            "left_h": None if counts.left_s is None else counts.left_s / 3600,
+            "results": counts.results,
+            "failures_log": counts.failures,
+        }
+    latest = latest_progress(directory)
+    logs = directory.latest_logs()
     gpus: dict[str, object] = {}
-    if found := gpu_uses(directory, time.time()):
-        gpus["gpu_memory_gb"] = {name: use.used_bytes / 1e9 for name, use in found.items()}
-        gpus["gpu_percent"] = {name: use.percent for name, use in found.items()}
+    uses = gpu_uses(directory, time.time())
+    if uses:
+        gpus["gpu_memory_gb"] = {name: use.used_bytes / 1e9 for name, use in uses.items()}
+        gpus["gpu_percent"] = {name: use.percent for name, use in uses.items()}
     return {
-        "step": latest and latest.step, "loss": latest and latest.loss, "metrics": {} if latest is None else latest.metrics,
-        "samples_per_s": latest and latest.samples_per_s, "reported_s": latest and latest.at_s,
-        "checkpoint": latest and latest.checkpoint, "log": str(logs[0]) if logs else None,
-        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None, **gpus, **tasks,
-    }  # fmt: skip
+        "step": latest and latest.step,
+        "loss": latest and latest.loss,
+        "metrics": {} if latest is None else latest.metrics,
+        "samples_per_s": latest and latest.samples_per_s,
+        "reported_s": latest and latest.at_s,
+        "checkpoint": latest and latest.checkpoint,
+        "log": str(logs[0]) if logs else None,
+        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None,
+        **gpus,
+        **tasks,
+    }
 
 
 def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
     """The JSON object of a trainer."""
     spec = record.spec
     return {
-        "name": record.name, "status": record.status.value, "reason": record.reason, "owner": record.owner,
-        "launcher": spec.launcher, "command": list(spec.command), "cwd": str(spec.cwd), "nodes": list(nodes),
-        "group": spec.group, "parameters": spec.parameters,
-        "model": spec.model, "min_nodes": spec.min_nodes, "max_nodes": spec.max_nodes, "samples_done": record.samples_done,
-        "samples_total": spec.samples_total, "priority": spec.priority, "failures": record.failures,
-        "submitted_s": record.submitted_s, "admitted_s": record.admitted_s, "started_s": record.started_s,
-        "finished_s": record.finished_s, "held_node_h": record.held_node_s / 3600,
+        "name": record.name,
+        "status": record.status.value,
+        "reason": record.reason,
+        "owner": record.owner,
+        "launcher": spec.launcher,
+        "command": list(spec.command),
+        "cwd": str(spec.cwd),
+        "nodes": list(nodes),
+        "group": spec.group,
+        "parameters": spec.parameters,
+        "model": spec.model,
+        "min_nodes": spec.min_nodes,
+        "max_nodes": spec.max_nodes,
+        "samples_done": record.samples_done,
+        "samples_total": spec.samples_total,
+        "priority": spec.priority,
+        "failures": record.failures,
+        "submitted_s": record.submitted_s,
+        "admitted_s": record.admitted_s,
+        "started_s": record.started_s,
+        "finished_s": record.finished_s,
+        "held_node_h": record.held_node_s / 3600,
         "trained_node_h": (record.trained_node_s - record.repeated_node_s) / 3600,
-        "repeated_node_h": record.repeated_node_s / 3600, "stalled_node_h": record.stalled_node_s / 3600,
+        "repeated_node_h": record.repeated_node_s / 3600,
+        "stalled_node_h": record.stalled_node_s / 3600,
         "repeated_samples": record.repeated_samples,
-    }  # fmt: skip
+    }
 
 
 class PresentAllocation(NamedTuple):
-    """The fragments of each trainer and its samples per second there, as far as it is measured, and the size of the pool."""
+    """Which fragments each trainer has, its measured speed there, and the size of the pool."""
 
     nodes: Mapping[str, tuple[str, ...]] = {}
     speeds: Mapping[str, float] = {}
@@ -201,9 +309,12 @@ class PresentAllocation(NamedTuple):
     """Whether a pilot does."""
 
     def left_h(self, record: TrainerRecord) -> float | None:
-        """Hours until a trainer has its ``samples_total``, at its present speed; None: not known."""
-        total, speed = record.spec.samples_total, self.speeds.get(record.name)
-        return max(total - record.samples_done, 0.0) / speed / 3600 if total and speed else None
+        """Hours until a trainer is done at its present speed; None if that is not known."""
+        total = record.spec.samples_total
+        speed = self.speeds.get(record.name)
+        if not total or not speed:
+            return None
+        return max(total - record.samples_done, 0.0) / speed / 3600
 
 
 def allocation(state: Path) -> PresentAllocation:
@@ -216,39 +327,56 @@ def allocation(state: Path) -> PresentAllocation:
         return PresentAllocation()
     with opened_registry(state) as registry:
         runs = not pilot_has_ended(registry.store, time.time())
-        found = last_state(registry.store) if runs else None
-    if found is None:
+        state_now = last_state(registry.store) if runs else None
+    if state_now is None:
         return PresentAllocation(runs=runs)
-    nodes = {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}
-    return PresentAllocation(nodes, known_rates(found), len(found.pool), runs)
+    nodes = {a.trainer.id: tuple(in_name_order(a.nodes)) for a in state_now.active}
+    return PresentAllocation(nodes, known_rates(state_now), len(state_now.pool), runs)
 
 
 def status_text(record: TrainerRecord, nodes: int) -> str:
-    """A trainer that has nodes waits for its workers to start, or for another trainer to leave these nodes."""
-    starts = record.status.value == "waiting" and nodes
-    return STARTING if starts else record.status.value
+    """The status, but "starting" for a trainer that waits although it has nodes.
+
+    Its workers start, or another trainer still has to leave these nodes.
+    """
+    if record.status.value == "waiting" and nodes:
+        return STARTING
+    return record.status.value
 
 
 def _remark(record: TrainerRecord, pool: int | None) -> str:
+    """The remark on a trainer, or why a trainer that waits cannot start."""
+    remark = remark_of(record)
     least = record.spec.min_nodes
-    if (text := remark_of(record)) or record.status.value != "waiting" or pool is None or least <= pool:
-        return text
+    if remark or record.status.value != "waiting" or pool is None or least <= pool:
+        return remark
     return f"needs {counted(least, 'node')}; the pilot has {pool} (bftrainer explain {record.name})"
 
 
 def _progress(record: TrainerRecord) -> str:
+    """The samples that are done, and the total if it is known."""
     total = record.spec.samples_total
-    return f"{record.samples_done:,.0f}" + (f" of {total:,.0f}" if total is not None else "")
+    if total is None:
+        return f"{record.samples_done:,.0f}"
+    return f"{record.samples_done:,.0f} of {total:,.0f}"
 
 
 def _cell(key: str, value: object) -> str:
-    if key.endswith("_s") and not key.endswith("per_s") and (value is None or isinstance(value, float)):
+    """The text of a value in the table of one trainer; "-" if there is none."""
+    is_time = key.endswith("_s") and not key.endswith("per_s")
+    if is_time and (value is None or isinstance(value, float)):
         return clock_time(value)
+    if value in (None, ""):
+        return "-"
     if isinstance(value, list):
         return " ".join(map(str, value)) or "-"
     if isinstance(value, dict):
-        return (
-            " ".join(f"{name}={one:g}" if isinstance(one, float) else f"{name}={one}" for name, one in value.items())
-            or "-"
-        )
-    return "-" if value in (None, "") else f"{value:,.3f}" if isinstance(value, float) else str(value)
+        return " ".join(f"{name}={_short(item)}" for name, item in value.items()) or "-"
+    if isinstance(value, float):
+        return f"{value:,.3f}"
+    return str(value)
+
+
+def _short(value: object) -> str:
+    """A number without trailing digits, or any other value as text."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

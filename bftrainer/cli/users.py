@@ -100,7 +100,7 @@ def shares_now(state: Path) -> list[UserShare]:
 
 def why(found: list[UserShare], user: str) -> str:
     """Why this user holds so many nodes."""
-    from bftrainer.sharing.fair_share import LATER_S, TURN_S
+    from bftrainer.sharing.fair_share import RELEASE_PATIENCE_S, TURN_S
 
     it = next((it for it in found if it.user == user), None)
     if it is None:
@@ -116,7 +116,7 @@ def why(found: list[UserShare], user: str) -> str:
     if it.holds > it.part:
         return said + (
             f"Others lack nodes: {lacking}. Its pilot releases what is above the part: at once for a user who is new or has "
-            f"none, else after {LATER_S / 60:g} minutes."
+            f"none, else after {RELEASE_PATIENCE_S / 60:g} minutes."
             if lacking
             else "It has more because no other user lacks nodes."
         )

@@ -27,7 +27,7 @@ from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective
 from bftrainer.policies.gather import GatheringArrivals
 from bftrainer.policies.line import key_s
-from bftrainer.sharing.fair_share import ALONE, EQUAL_PART, PART
+from bftrainer.sharing.fair_share import ALONE, EQUAL_PART, WEIGHTED_PART
 
 _NOTES = 1000
 """Number of notes that are searched."""
@@ -121,7 +121,7 @@ def explain(store: Store, trainer: str, at_s: float = math.inf, may_import: Coll
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
     shares = (note for note in reversed(Registry(store).notes(_NOTES)) if note.kind == "share" and note.at_s <= at_s)
-    latest = next((note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, PART))), ALONE)
+    latest = next((note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))), ALONE)
     return explained if latest == ALONE else replace(explained, why=f"{explained.why}; {latest} (nodes.share)")
 
 

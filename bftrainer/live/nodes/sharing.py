@@ -43,10 +43,10 @@ def own_split(
 
 def cheapest(kept: Iterable[HeldFragment], used: Nodes, found: Split) -> list[HeldFragment]:
     """Which fragments to give up: those that the others can use, of these parts first, unused ones, then the latest."""
-    fits = found.fits
+    fits = found.preferred_nodes
 
     def cost(h: HeldFragment) -> tuple[bool, bool, bool, float, str]:
         return fits is not None and h.node not in fits, not h.fragment.is_part, h.name in used, -h.asked_s, h.name
 
     order = sorted(kept, key=cost)
-    return order[: found.gives]
+    return order[: found.release_count]

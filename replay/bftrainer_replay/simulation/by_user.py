@@ -152,8 +152,8 @@ class ByUser(Wrapped):
                 others = [c for name, c in claims.items() if name != u]
                 found = split(own, 0, others, idle, math.inf, before.get(u, ShareMemory()), state.at_s)
                 shares[u], most[u] = found.memory, min(found.part, wants[u])
-                has[u] -= found.gives
-                again_s = min(again_s, found.again_s)
+                has[u] -= found.release_count
+                again_s = min(again_s, found.next_change_s)
             self.given_up.append(sum(held.values()) - sum(has.values()))
         for u in self._order(state, has):
             more = max(min(pool - sum(has.values()), int(most[u]) - has[u]), 0)
