@@ -15,6 +15,9 @@ The entry points for plug-ins are the groups ``bftrainer.policies``, ``bftrainer
 
 from bftrainer.allocation.objectives import Objective as Objective
 from bftrainer.cli.command_table import CommandEntry as CommandEntry
+from bftrainer.cluster.ports import NodeHolder as NodeHolder
+from bftrainer.cluster.ports import PeerPilots as PeerPilots
+from bftrainer.cluster.ports import Scheduler as Scheduler
 from bftrainer.config.pilot import PilotConfig as PilotConfig
 from bftrainer.config.trainer_file import TrainerSpec as TrainerSpec
 from bftrainer.config.trainer_file import read_trainer_file as read_trainer_file
@@ -47,11 +50,7 @@ from bftrainer.domain.model import Curve as Curve
 from bftrainer.domain.model import Trainer as Trainer
 from bftrainer.domain.needs import Need as Need
 from bftrainer.domain.ports import Allocator as Allocator
-from bftrainer.domain.ports import Clock as Clock
-from bftrainer.domain.ports import NodeHolder as NodeHolder
-from bftrainer.domain.ports import PeerPilots as PeerPilots
 from bftrainer.domain.ports import Policy as Policy
-from bftrainer.domain.ports import Scheduler as Scheduler
 from bftrainer.domain.problem import Answer as Answer
 from bftrainer.domain.problem import Problem as Problem
 from bftrainer.domain.problem import Status as Status
@@ -72,10 +71,10 @@ from bftrainer.errors import UnknownNameError as UnknownNameError
 from bftrainer.errors import UnknownStateError as UnknownStateError
 from bftrainer.errors import UserError as UserError
 from bftrainer.errors import WindowsUnknownError as WindowsUnknownError
-from bftrainer.live.job_chaining import OwnJob as OwnJob
 from bftrainer.live.observed import ObservedSite as ObservedSite
 from bftrainer.live.site_plugin import BatchSystem as BatchSystem
 from bftrainer.live.site_plugin import JobNodes as JobNodes
+from bftrainer.live.site_plugin import OwnJob as OwnJob
 from bftrainer.live.site_plugin import Site as Site
 from bftrainer.live.site_plugin import SitePlugin as SitePlugin
 from bftrainer.plugins import build_policy as build_policy
@@ -84,3 +83,4 @@ from bftrainer.policies.settings import PolicySettings as PolicySettings
 from bftrainer.policies.shares import equal_shares as equal_shares
 from bftrainer.protocol.messages import StartedPer as StartedPer
 from bftrainer.scaling import Scaling as Scaling
+from bftrainer.system.clock import Clock as Clock

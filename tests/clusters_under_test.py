@@ -12,9 +12,9 @@ from typing import Protocol
 
 from slurm_lab import Lab, wait_until
 
+from bftrainer.cluster.ports import NodeHolder, Scheduler
 from bftrainer.domain.cluster import Fragment
 from bftrainer.domain.fragment_names import job_of
-from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.processes import send, with_variable
 from bftrainer_adapters.drivers.common.command_line import inside_step

@@ -14,8 +14,8 @@ from pathlib import Path
 from lsf_lab import Lab, wait_until
 from patience import PATIENCE
 
+from bftrainer.cluster.ports import Scheduler
 from bftrainer.domain.cluster import Fragment
-from bftrainer.domain.ports import Scheduler
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.command import scrubbed
 from bftrainer.system.processes import with_variable

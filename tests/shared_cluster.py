@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bftrainer.core.fair_share import ShareMemory, Sharer, split
+from bftrainer.sharing.fair_share import ShareMemory, Sharer, split
 
 LEAVES_S = 3.0
 
@@ -92,11 +92,11 @@ class SharedCluster:
             Sharer(me.user, me.name, me.wants, len(mine)), leaves, claims, idle, float("inf"), me.memory, self.now_s, me.poll_s
         )  # fmt: skip
         me.memory, me.is_short = found.memory, found.is_short
-        me.told += found.tells
-        if found.gives and not me.stubborn:
-            first = sorted(mine, key=lambda n: (found.fits is not None and n not in found.fits, n))
-            me.given += found.gives
-            self.leaving |= dict.fromkeys(first[: found.gives], self.now_s + LEAVES_S)
+        me.told += found.messages
+        if found.release_count and not me.stubborn:
+            first = sorted(mine, key=lambda n: (found.preferred_nodes is not None and n not in found.preferred_nodes, n))
+            me.given += found.release_count
+            self.leaving |= dict.fromkeys(first[: found.release_count], self.now_s + LEAVES_S)
         if not me.idles:
             part = me.wants if me.stubborn or not me.says else min(me.wants, found.part)
             for node in sorted(idle)[: max(int(part) - len(mine), 0)]:

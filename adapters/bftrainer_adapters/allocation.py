@@ -24,10 +24,10 @@ from bftrainer.domain.cluster import (
     Refusal,
 )
 from bftrainer.domain.fragment_names import fragment_name, id_of, is_fragment_name
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
 from bftrainer.live.site_plugin import JobNodes, Site, SitePlugin, batch_systems
 from bftrainer.protocol.environment import FRAGMENT
+from bftrainer.system.clock import Clock
 from bftrainer.system.files import remove_folder, remove_leftovers
 from bftrainer.system.processes import end_all, with_variable
 

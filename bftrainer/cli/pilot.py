@@ -48,10 +48,10 @@ def pilot(state: Path, config: Path | None) -> None:
 def _pilot_of(state: Path, config: Path | None) -> None:
     """Run the pilot of a state directory until it is asked to end."""
     from bftrainer.cli.pilot_log import print_fact
+    from bftrainer.live.own_site import batch_job, build_site
     from bftrainer.live.pilot_process import run_pilot
     from bftrainer.live.runtime import PilotDependencies
     from bftrainer.live.signals import Signals
-    from bftrainer.live.site_plugin import batch_job, build_site
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.background import InThread
     from bftrainer.system.clock import SystemClock

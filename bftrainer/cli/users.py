@@ -68,10 +68,10 @@ def users(state: Path, as_json: bool) -> None:
 def shares_now(state: Path) -> list[UserShare]:
     """By user, as pilots compute it. Raises ``UserError`` where the scheduler does not show other users' pilots."""
     from bftrainer.client.state_dir import CONFIG_NAME, read
-    from bftrainer.core.fair_share import Sharer, parts_of
     from bftrainer.domain.cluster import Availability, Hidden
-    from bftrainer.live.nodes.sharing import rivals
     from bftrainer.live.site_plugin import observed_site
+    from bftrainer.sharing.fair_share import Sharer, parts_of
+    from bftrainer.sharing.peers import rivals
     from bftrainer.system.clock import SystemClock
 
     path = state / CONFIG_NAME
@@ -102,7 +102,7 @@ def shares_now(state: Path) -> list[UserShare]:
 
 def why(found: list[UserShare], user: str) -> str:
     """Why this user holds so many nodes."""
-    from bftrainer.core.fair_share import LATER_S, TURN_S
+    from bftrainer.sharing.fair_share import RELEASE_PATIENCE_S, TURN_S
 
     it = next((it for it in found if it.user == user), None)
     if it is None:
@@ -118,7 +118,7 @@ def why(found: list[UserShare], user: str) -> str:
     if it.holds > it.part:
         return said + (
             f"Others lack nodes: {lacking}. Its pilot releases what is above the part: at once for a user who is new or has "
-            f"none, else after {LATER_S / 60:g} minutes."
+            f"none, else after {RELEASE_PATIENCE_S / 60:g} minutes."
             if lacking
             else "It has more because no other user lacks nodes."
         )

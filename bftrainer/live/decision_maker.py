@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from bftrainer.allocation.chain import build_allocator
 from bftrainer.allocation.objectives import usual_objective
+from bftrainer.allocation.recording import RecordingAllocator
 from bftrainer.allocation.two_costs import MOST, is_limited
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.events import Event
@@ -16,11 +18,12 @@ from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Plan, State
 from bftrainer.live.recorder import Recorder
 from bftrainer.persistence import codec
-from bftrainer.persistence.journal import RecordingAllocator, Settings, TimedPolicy
+from bftrainer.persistence.journal import Settings
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.keeping import Keeping
 from bftrainer.policies.requirements import check_needs_of_all, refusal
 from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.timed import TimedPolicy
 from bftrainer.policies.wrapped import innermost
 
 PLACES = 10
@@ -66,7 +69,7 @@ class DecisionMaker:
         self._settings = settings_of(config)
         self._allocator = RecordingAllocator(build_allocator(self._settings.solver, config.decisions.solve_s))
         self._chosen = policy_of(self._settings, self._allocator)
-        self.policy = TimedPolicy(_keeping(self._chosen))
+        self.policy = TimedPolicy(_keeping(self._chosen), time.perf_counter)
         self._kept = ""
         self._limited: set[str] = set()  # trainers of which it was told that decisions do not look far enough ahead
         recorder.settings(self._settings)

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.gains import gain, rescale_cost
+from bftrainer.allocation.recording import RecordingAllocator
 from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
 from bftrainer.core.coordinator import decide
-from bftrainer.core.fair_share import ALONE, EQUAL_PART, PART
 from bftrainer.core.node_classes import parts
 from bftrainer.domain.counted import counted
 from bftrainer.domain.model import Trainer
@@ -23,12 +23,13 @@ from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import policy_of
 from bftrainer.live.nodes.holding_permission import ALLOWED, REFUSED
 from bftrainer.live.rerun import SENSELESS, Recorded, damaged, observed
-from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
+from bftrainer.persistence.journal import JournalEntry
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective
 from bftrainer.policies.gather import GatheringArrivals
 from bftrainer.policies.line import key_s
+from bftrainer.sharing.fair_share import ALONE, EQUAL_PART, WEIGHTED_PART
 
 _NOTES = 1000
 """Number of notes that are searched."""
@@ -122,7 +123,7 @@ def explain(store: Store, trainer: str, at_s: float = math.inf, may_import: Coll
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
     shares = (note for note in reversed(Registry(store).notes(_NOTES)) if note.kind == "share" and note.at_s <= at_s)
-    latest = next((note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, PART))), ALONE)
+    latest = next((note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))), ALONE)
     return explained if latest == ALONE else replace(explained, why=f"{explained.why}; {latest} (nodes.share)")
 
 

@@ -7,11 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from bftrainer.domain.ports import Clock
+from bftrainer.protocol.leases import RENEWALS
+from bftrainer.system.clock import Clock
 
 BEAT_S = 5.0
-RENEWALS = 6.0
-"""Renewals per lease; holders' payloads count on as many."""
 
 
 class Heartbeat:

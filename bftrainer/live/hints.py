@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Protocol
 
 from bftrainer.config.pilot import HintsConfig, WorkersConfig
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import InvalidValueError, UserError
+from bftrainer.system.clock import Clock
 from bftrainer.system.files import write_atomically
 from bftrainer.system.network import datagram_listener, interface_address
 from bftrainer.system.regular import read_regular

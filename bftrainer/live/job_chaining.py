@@ -5,29 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.reload import ConfigCell
+from bftrainer.live.site_plugin import OwnJob
+from bftrainer.system.clock import Clock
 
 AGAIN_S = 30.0
 RARELY_S, MOST_S = 300.0, 3600.0
 """While the end is far: each question is two calls to slurmctld, and sites may allow a user four a minute."""
 SPARE_S = 10.0
-
-
-class OwnJob(Protocol):
-    """The batch job that the pilot runs in."""
-
-    def ends_s(self) -> float | None:
-        """End of its time limit, if that is known."""
-
-    def submit_successor(self) -> str:
-        """Submit the same job, to start when this one is over. Returns its id."""
-
-    def withdraw(self, successor: str) -> None:
-        """Cancel a pending successor."""
 
 
 @dataclass(slots=True)

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import IO
 
 from bftrainer.config.pilot import NoticesConfig
-from bftrainer.domain.ports import Clock
 from bftrainer.domain.times import ElapsedS, HostS
 from bftrainer.live.facts import PilotFact, TrainerChanged
 from bftrainer.live.reload import ConfigCell
 from bftrainer.persistence.registry import Registry, TrainerRecord, TrainerStatus
+from bftrainer.system.clock import Clock
 from bftrainer.system.umask import users_umask
 
 AT_ONCE = 4

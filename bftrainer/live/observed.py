@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from bftrainer.cluster.classes import class_of
+from bftrainer.cluster.ports import Scheduler
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import NodeView, PeerPilot
-from bftrainer.domain.ports import Scheduler
-from bftrainer.live.nodes.classifier import class_of
 from bftrainer.live.nodes.selection import may_be_held
 
 

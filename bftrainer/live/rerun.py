@@ -16,6 +16,7 @@ from bftrainer.allocation.check import VALUE_TOLERANCE, checked
 from bftrainer.allocation.check_decision import check_counts
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.placement import check_placement
+from bftrainer.allocation.recording import RecordingAllocator
 from bftrainer.core.coordinator import adopt, decide, observe
 from bftrainer.core.fill import trainings
 from bftrainer.core.node_classes import parts
@@ -24,7 +25,7 @@ from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import State
 from bftrainer.errors import BFTrainerError, InvalidValueError, RejectedAnswerError
 from bftrainer.live.decision_maker import policy_of
-from bftrainer.persistence.journal import JournalEntry, RecordingAllocator, Settings, entries, state_before
+from bftrainer.persistence.journal import JournalEntry, Settings, entries, state_before
 from bftrainer.persistence.store import Store
 from bftrainer.policies.keeping import present_counts
 from bftrainer.system.printable import printable

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.domain.ports import Clock
 from bftrainer.domain.state import State
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import DecisionMaker
@@ -18,18 +17,20 @@ from bftrainer.live.job_chaining import JobChain
 from bftrainer.live.live_world import LiveWorld
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
-from bftrainer.live.nodes.sharing import claim_hosts
 from bftrainer.live.notices import NOTE, Notices
+from bftrainer.live.own_site import BatchJob, reconfigure
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell, changed, described, merged
 from bftrainer.live.signals import Signals
-from bftrainer.live.site_plugin import BatchJob, Site, reconfigure
+from bftrainer.live.site_plugin import Site
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.launcher import Launcher
 from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.spool import Spool
+from bftrainer.sharing.peers import claim_hosts
 from bftrainer.system.background import AtOnce, Background
+from bftrainer.system.clock import Clock
 from bftrainer.system.users import own_name
 
 _STEP_S = 2.0

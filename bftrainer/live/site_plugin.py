@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
+from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import HoldingPermit
-from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
-from bftrainer.errors import InvalidValueError, UnknownNameError
-from bftrainer.live.job_chaining import OwnJob
+from bftrainer.errors import UnknownNameError
 from bftrainer.live.observed import ObservedSite
-from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.plugins import SITE_GROUP, installed_names, load_site
+from bftrainer.system.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,19 @@ class JobNodes:
     prefix: tuple[str, ...] = ()
     ends_by: int = int(signal.SIGKILL)
     """As :attr:`~bftrainer.protocol.messages.DriverSettings.ends_by`."""
+
+
+class OwnJob(Protocol):
+    """The batch job that the pilot runs in."""
+
+    def ends_s(self) -> float | None:
+        """End of its time limit, if that is known."""
+
+    def submit_successor(self) -> str:
+        """Submit the same job, to start when this one is over. Returns its id."""
+
+    def withdraw(self, successor: str) -> None:
+        """Cancel a pending successor."""
 
 
 class BatchSystem(Protocol):
@@ -119,32 +131,6 @@ def batch_systems() -> Iterator[tuple[str, BatchSystem]]:
             yield name, batch
 
 
-def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
-    """The site that ``nodes.holder`` names, with the settings of every driver."""
-    site = find_site(config.nodes.holder).build(config, state_dir, clock)
-    _check_shared_cap(site, config)
-    _configure_drivers(site, config)
-    return site
-
-
-def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
-    """Apply a configuration that was read again; the keys of the site's table that wait for the next start.
-
-    The settings of drivers change for trainers that start from now on.
-    """
-    _check_shared_cap(site, config)
-    kept = site.reconfigure(config)
-    _configure_drivers(site, config)
-    return kept
-
-
-def _configure_drivers(site: Site, config: PilotConfig) -> None:
-    """The settings of drivers that start from now on."""
-    site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
-    if "notice_s" not in config.workers.model_fields_set:
-        site.driver["notice_s"] = site.notice_s
-
-
 def observed_site(
     scheduler: str,
     config: PilotConfig | None,
@@ -157,40 +143,3 @@ def observed_site(
     if batch is None:
         raise UnknownNameError("scheduler", scheduler, dict(batch_systems()))
     return batch.observe(config, where, clock, slots_per_node)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchJob:
-    """The batch job that the pilot runs in. ``id`` is empty outside of any.
-
-    ``is_gone`` tells whether another pilot's job is over (None: the scheduler does not say).
-    """
-
-    id: str = ""
-    own: OwnJob | None = None
-    is_gone: Callable[[str], bool | None] = lambda _: None
-
-
-def batch_job(environment: Mapping[str, str], holder: str, state_dir: Path, clock: Clock) -> BatchJob:
-    """The job around a pilot. Where the holder has a scheduler, that one's; else that of any scheduler with a job here."""
-    batch = find_site(holder).batch
-    if batch is None:
-        batch = next((found for _, found in batch_systems() if found.job_id(environment)), None)
-    if batch is None:
-        return BatchJob(is_gone=_is_gone_everywhere)
-    job = batch.job_id(environment)
-    return BatchJob(job, batch.own_job(job, state_dir, clock) if job else None, batch.job_is_gone)
-
-
-def _is_gone_everywhere(job: str) -> bool | None:
-    """Outside of a job it is unknown which scheduler has the other pilot's job: one that lists it decides."""
-    answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
-    return False if False in answers else True if True in answers else None
-
-
-def _check_shared_cap(site: Site, config: PilotConfig) -> None:
-    if config.nodes.site_max_nodes is not None and site.peers is None:
-        raise InvalidValueError(
-            f"nodes.site_max_nodes: holder {config.nodes.holder!r} cannot count other pilots' nodes; remove the key "
-            '(holder "slurm" can count them)'
-        )

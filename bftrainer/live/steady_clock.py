@@ -7,8 +7,8 @@ they must not change: an hour forward is no hour of training. What users and oth
 
 from __future__ import annotations
 
-from bftrainer.domain.ports import Clock
 from bftrainer.domain.times import ElapsedS, HostS, PilotS
+from bftrainer.system.clock import Clock
 
 
 class SteadyClock:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from sqlite3 import Row
 
 from bftrainer import __version__
 from bftrainer.core.coordinator import adopt
 from bftrainer.domain.events import Event
-from bftrainer.domain.ports import Allocator, Policy
-from bftrainer.domain.problem import Answer, Problem
-from bftrainer.domain.state import Decision, Plan, State
+from bftrainer.domain.problem import Answer
+from bftrainer.domain.state import Plan, State
 from bftrainer.domain.times import HostS
 from bftrainer.errors import InvalidValueError
 from bftrainer.persistence import codec
@@ -75,46 +73,6 @@ class JournalEntry:
     plan: Plan
     answers: tuple[Answer, ...]
     took_s: float
-
-
-@dataclass(slots=True)
-class RecordingAllocator:
-    """An allocator that records the answers of another one for the journal."""
-
-    allocator: Allocator
-    answers: list[Answer] = field(default_factory=list)
-
-    def taken(self) -> tuple[Answer, ...]:
-        """The answers since the last call."""
-        answers, self.answers = tuple(self.answers), []
-        return answers
-
-    @property
-    def name(self) -> str:
-        return self.allocator.name
-
-    def solve(self, problem: Problem) -> Answer:
-        answer = self.allocator.solve(problem)
-        self.answers.append(answer)
-        return answer
-
-
-@dataclass(slots=True)
-class TimedPolicy:
-    """A policy that can be replaced at a reload, with the duration of its last decision in seconds."""
-
-    policy: Policy
-    took_s: float = 0.0
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
-
-    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        began = time.perf_counter()
-        answer = self.policy.decide(state, event)
-        self.took_s = time.perf_counter() - began
-        return answer
 
 
 class JournalWriter:

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bftrainer.progress.append import append_line
 from bftrainer.progress.sampler import Sampler
+from bftrainer.protocol.append import append_line
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.rank_line import Indices, RankLine, disagreement, format_rank, parse_rank
 from bftrainer.scaling import LearningRate

@@ -12,15 +12,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from bftrainer.errors import InputFileError, UserError
-from bftrainer.progress.append import append_line
 from bftrainer.progress.gpus import GpuWatch
 from bftrainer.progress.ranks import Watch
 from bftrainer.progress.sampler import Sampler
+from bftrainer.protocol.append import append_line
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.environment import FRAGMENT, INCARNATION, REPORT_EVERY_S, TRAINER_DIR, WORKER
 from bftrainer.protocol.messages import StartedPer, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
+from bftrainer.protocol.progress_line import PROGRESS_BYTES, Phase, ProgressLine, format_progress
 from bftrainer.protocol.typed_json import OtherVersionError, read_json
 from bftrainer.scaling import Batches, LearningRate, Scaling
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 1.0
 CONTROL_EVERY_S = 0.2
-PROGRESS_BYTES = 20_000_000
-"""A longer ``progress.jsonl`` is renamed to ``progress.jsonl.1``; both together never exceed twice this size."""
 RANK_VARIABLES = ("HOROVOD_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 

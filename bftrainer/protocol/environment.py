@@ -24,6 +24,8 @@ SLOT = "BFTRAINER_SLOT"
 REPORT_EVERY_S = "BFTRAINER_REPORT_EVERY_S"
 """Set by users: seconds between two lines of ``progress.jsonl``; 0: every step."""
 
+PREEMPTION_SIGNAL = 44
+"""The real-time signal that a scheduler sends to the holder of a preempted node. Workers ignore it."""
 IN_WORKER = "BFTRAINER_IN_WORKER"
 """A Python file of the driver's installation, which runs once inside a Horovod worker, before the script."""
 

@@ -28,6 +28,9 @@ MAX_PATH = 4096
 DIVERGED = ": training has diverged"
 """The end of the problem of a loss that is no number."""
 
+PROGRESS_BYTES = 20_000_000
+"""A longer ``progress.jsonl`` is renamed to ``progress.jsonl.1``; both together never exceed twice this size."""
+
 
 class Phase(str, Enum):
     """The values of ``phase``."""

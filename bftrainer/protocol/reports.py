@@ -1,4 +1,7 @@
-"""A driver's reports on its trainer, as one value: a fold over ``events.jsonl`` and ``progress.jsonl``. Pure."""
+"""A driver's reports on its trainer, as one value.
+
+It is a pure fold over the lines of ``events.jsonl`` and ``progress.jsonl``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from bftrainer.protocol.driver_events import (
     read_event,
 )
 from bftrainer.protocol.metrics import LOSS, MOST_METRICS, Metric, with_metrics
-from bftrainer.protocol.progress_line import Phase, parse_progress
+from bftrainer.protocol.progress_line import Phase, ProgressLine, parse_progress
 from bftrainer.protocol.worker_times import TrainingTimes
 from bftrainer.system.json_tail import BadLine
 
@@ -53,18 +56,26 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DriverView:
-    """A driver as of now. Fragments are named by their ids, the part after ``#`` of their names in the pool.
+    """A driver as of now. Fragments are named by their ids, the part after ``#`` in the pool.
 
-    ``on`` is where the driver last said it trains (empty while it starts or stops), ``said_s`` when it said so;
-    ``with_workers`` are (fragment, pid) of workers that run; ``withheld`` are fragments that it will not use again.
-    ``samples``, ``loss``, ``step`` and ``heard_s`` come from rank 0; ``trains``: rank 0 has reported since the last rescale.
-    ``before`` is (time, samples) of rank 0's last line before ``said_s``, on the nodes before; None without one.
-    ``refused`` says what was not used of the lines: (key, problem), the first problem of each key.
-    ``ranks_disagree``: what rank 0 saw last of weights or learning rates that differ between ranks.
-    ``metrics``: of all lines that were read here. ``times``: when its nodes came to train. ``repeated``: samples that were
-    processed again after a restart, in all. ``unloaded``: (samples, incarnation), where that incarnation began again without
-    these samples and none has resumed since. ``samples_total``: of the whole training, as rank 0 reported it last.
+    What the driver says:
+    ``on``: where it trains; empty while it starts or stops. ``said_s``: when it said so.
+    ``with_workers``: (fragment, pid) of workers that run.
+    ``withheld``: fragments that it will not use again.
+
+    What rank 0 reports, at ``heard_s``:
+    ``samples``, ``loss``, ``step``, and ``metrics`` of all lines that were read here.
+    ``trains``: it has reported since the last rescale.
+    ``before``: (time, samples) of its last line on the nodes before; None without one.
+    ``ranks_disagree``: weights or learning rates that differed between ranks when it last looked.
+    ``times``: when its nodes came to train.
+    ``repeated``: samples that were processed again after a restart, in all.
+    ``samples_total``: of the whole training.
     ``stepped_in``: the latest incarnation that has reported a step.
+    ``unloaded``: (samples, incarnation), where that incarnation began again without these samples
+    and none has resumed since.
+
+    ``refused``: what was not used of the lines, (key, problem), the first problem of each key.
     """
 
     alive: bool = False
@@ -101,22 +112,33 @@ class DriverView:
 def after_start(view: DriverView) -> DriverView:
     """The view when another driver is started: only what rank 0 has counted stays."""
     return DriverView(
-        alive=True, incarnation=view.incarnation, samples=view.samples, loss=view.loss, refused=view.refused,
-        metrics=view.metrics, repeated=view.repeated, unloaded=view.unloaded,
-        samples_total=view.samples_total, stepped_in=view.stepped_in,
-    )  # fmt: skip
+        alive=True,
+        incarnation=view.incarnation,
+        samples=view.samples,
+        loss=view.loss,
+        refused=view.refused,
+        metrics=view.metrics,
+        repeated=view.repeated,
+        unloaded=view.unloaded,
+        samples_total=view.samples_total,
+        stepped_in=view.stepped_in,
+    )
 
 
 def after_end(view: DriverView, exception: str = "") -> DriverView:
-    """The view when the driver's process is gone: without a last event it was killed, or died of an exception."""
+    """The view when the driver's process is gone; without a last event it was killed or crashed."""
     if view.ending is None:
-        view = replace(view, ending=Ending.KILLED, reason=f"the driver died: {exception}" if exception else view.reason)
+        view = replace(
+            view,
+            ending=Ending.KILLED,
+            reason=f"the driver died: {exception}" if exception else view.reason,
+        )
     return replace(view, on=frozenset(), with_workers=frozenset(), trains=False)
 
 
 def after_refused(view: DriverView, key: str, problem: str) -> DriverView:
-    """The view after a value that cannot be used. Each key is kept once: the same line may come for days."""
-    if any(key == known for known, _ in view.refused) or len(view.refused) >= MAX_REFUSED:
+    """The view after a value that cannot be used; kept once a key, for a line may come for days."""
+    if len(view.refused) >= MAX_REFUSED or key in dict(view.refused):
         return view
     return replace(view, refused=(*view.refused, (key, problem)))
 
@@ -128,7 +150,9 @@ def after_events(
     for line in lines:
         parsed = BadEvent("", str(line)) if isinstance(line, BadLine) else read_event(line, now_s)
         if isinstance(parsed, BadEvent):
-            view = after_refused(view, f"event {parsed.word}" if parsed.word else "event", parsed.problem)
+            view = after_refused(
+                view, f"event {parsed.word}" if parsed.word else "event", parsed.problem
+            )
         elif parsed is not None:
             view = after_event(view, parsed)
     return view
@@ -145,25 +169,42 @@ def _after_event(view: DriverView, line: EventLine) -> DriverView:
     match line.event:
         case Started():
             return replace(
-                view, incarnation=line.incarnation, ending=None, reason="", tail=(), on=frozenset(),
-                said_s=line.at_s, with_workers=frozenset(), trains=False, before=None,
-            )  # fmt: skip
+                view,
+                incarnation=line.incarnation,
+                ending=None,
+                reason="",
+                tail=(),
+                on=frozenset(),
+                said_s=line.at_s,
+                with_workers=frozenset(),
+                trains=False,
+                before=None,
+            )
         case WorkerStarted() if len(view.with_workers) >= MAX_WORKERS_KNOWN:
-            return after_refused(view, "event worker_started", f"more than {MAX_WORKERS_KNOWN:,} workers run")
+            return after_refused(
+                view, "event worker_started", f"more than {MAX_WORKERS_KNOWN:,} workers run"
+            )
         case WorkerStarted(fragment=fragment, pid=pid):
             return replace(view, with_workers=view.with_workers | {(fragment, pid)})
         case WorkerExited(fragment=fragment, pid=pid):
             return replace(view, with_workers=view.with_workers - {(fragment, pid)})
         case Withheld() if len(view.withheld) >= MAX_WORKERS_KNOWN:
-            return after_refused(view, "event withheld", f"more than {MAX_WORKERS_KNOWN:,} fragments are withheld")
+            return after_refused(
+                view, "event withheld", f"more than {MAX_WORKERS_KNOWN:,} fragments are withheld"
+            )
         case Withheld(fragment=fragment):
             return replace(view, withheld=view.withheld | {fragment})
         case Running(world_size, fragments):
             before = view.before if view.samples is None else (view.heard_s, view.samples)
             return replace(
-                view, incarnation=line.incarnation, on=frozenset(fragments), said_s=line.at_s, world_size=world_size,
-                trains=False, before=before,
-            )  # fmt: skip
+                view,
+                incarnation=line.incarnation,
+                on=frozenset(fragments),
+                said_s=line.at_s,
+                world_size=world_size,
+                trains=False,
+                before=before,
+            )
         case Stopping():
             return replace(view, trains=False)
         case Stopped(reason=reason):
@@ -179,71 +220,136 @@ def _after_event(view: DriverView, line: EventLine) -> DriverView:
 def _after_last(
     view: DriverView, line: EventLine, ending: Ending, reason: str = "", tail: tuple[str, ...] = ()
 ) -> DriverView:
-    return replace(view, ending=ending, reason=reason, tail=tail, on=frozenset(), said_s=line.at_s, trains=False)
+    return replace(
+        view,
+        ending=ending,
+        reason=reason,
+        tail=tail,
+        on=frozenset(),
+        said_s=line.at_s,
+        trains=False,
+    )
 
 
 def after_progress(
     view: DriverView, lines: Iterable[Mapping[str, Any] | BadLine], now_s: float | None = None
 ) -> DriverView:
     """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
-    samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
-    disagree, times, before = view.ranks_disagree, view.times, view.before
-    repeated, unloaded = view.repeated, view.unloaded
-    samples_total, stepped_in = view.samples_total, view.stepped_in
-    measured: list[tuple[float, Mapping[str, float]]] = []
-    for found in lines:
-        if isinstance(found, BadLine):
-            view = after_refused(view, "progress", str(found))
+    reports = _RankZeroReports(view)
+    for raw_line in lines:
+        if isinstance(raw_line, BadLine):
+            reports.refuse("progress", str(raw_line))
             continue
-        line = parse_progress(found, now_s)
+        line = parse_progress(raw_line, now_s)
         for key, problem in line.refused:
-            view = after_refused(view, f"progress {key}", problem)
-        if line.phase is Phase.CHECKPOINTED and (line.samples or 0.0) < (samples or 0.0):
-            # Written while training went on: of an earlier step.
+            reports.refuse(f"progress {key}", problem)
+        reports.add(line)
+    return reports.result()
+
+
+class _RankZeroReports:
+    """What rank 0 has reported, while its lines are read.
+
+    It is mutable because a backlog has thousands of lines, and a view has twenty fields to copy.
+    """
+
+    def __init__(self, view: DriverView) -> None:
+        self.view = view
+        self.samples = view.samples
+        self.loss = view.loss
+        self.step = view.step
+        self.heard_s = view.heard_s
+        self.trains = view.trains
+        self.before = view.before
+        self.ranks_disagree = view.ranks_disagree
+        self.times = view.times
+        self.repeated = view.repeated
+        self.unloaded = view.unloaded
+        self.samples_total = view.samples_total
+        self.stepped_in = view.stepped_in
+        self.measurements: list[tuple[float, Mapping[str, float]]] = []
+
+    def refuse(self, key: str, problem: str) -> None:
+        """Note a value that cannot be used."""
+        self.view = after_refused(self.view, key, problem)
+
+    def add(self, line: ProgressLine) -> None:
+        """Take up one line; a key without a value keeps its last one."""
+        if self._is_of_earlier_step(line):
             line = line._replace(step=None, samples=None, loss=None)
         if line.samples is not None:
-            if is_too_far(samples, heard_s, line.samples, line.at_s):
-                problem = (
-                    f"expected at most {MAX_SAMPLES_PER_S:g} samples/s, found {samples:g} and then {line.samples:g}"
-                )
-                view = after_refused(view, "progress samples", problem)
-            else:
-                # A fall without a restart is a counter that starts again, as with every epoch: nothing is done twice.
-                incarnation = line.incarnation or 0
-                restarted = not trains or line.formed or incarnation > view.incarnation
-                if samples is not None and restarted and line.samples < samples:
-                    repeated += samples - line.samples
-                    unloaded = (samples, incarnation) if line.samples < NO_CHECKPOINT * samples else (0.0, 0)
-                elif incarnation > unloaded[1]:
-                    unloaded = (0.0, 0)
-                samples = line.samples
-        heard_s = line.at_s or heard_s
-        if samples is not None and heard_s < view.said_s and view.on:
-            before = (heard_s, samples)
-        if line.loss is not None:
-            loss = line.loss
-            measured.append((samples or 0.0, {LOSS: loss}))
-        if line.metrics:
-            measured.append((samples or 0.0, line.metrics))
-        step = step if line.step is None else line.step
-        samples_total = samples_total if line.samples_total is None else line.samples_total
+            self._add_samples(line, line.samples)
+        self.heard_s = line.at_s or self.heard_s
+        if self.samples is not None and self.heard_s < self.view.said_s and self.view.on:
+            self.before = (self.heard_s, self.samples)
+        if self.heard_s >= self.view.said_s and self.view.on:
+            self.trains = True
+        self.times = worker_times.after_progress(self.times, line)
+        if line.step is not None:
+            self.step = line.step
+        if line.samples_total is not None:
+            self.samples_total = line.samples_total
         if line.phase in _STEPS and not line.formed:
-            stepped_in = max(stepped_in, line.incarnation or view.incarnation)
-        disagree = disagree if line.ranks_disagree is None else line.ranks_disagree
-        times = worker_times.after_progress(times, line)
-        trains = trains or (heard_s >= view.said_s and bool(view.on))
-    metrics, left_out = with_metrics(view.metrics, measured)
-    if left_out:
-        view = after_refused(
-            view, "progress metrics", f"expected at most {MOST_METRICS} names; skipped {left_out[0]!r}"
+            self.stepped_in = max(self.stepped_in, line.incarnation or self.view.incarnation)
+        if line.ranks_disagree is not None:
+            self.ranks_disagree = line.ranks_disagree
+        if line.loss is not None:
+            self.loss = line.loss
+            self.measurements.append((self.samples or 0.0, {LOSS: line.loss}))
+        if line.metrics:
+            self.measurements.append((self.samples or 0.0, line.metrics))
+
+    def _is_of_earlier_step(self, line: ProgressLine) -> bool:
+        """Whether a line tells of a checkpoint that was written while training went on."""
+        if line.phase is not Phase.CHECKPOINTED:
+            return False
+        return (line.samples or 0.0) < (self.samples or 0.0)
+
+    def _add_samples(self, line: ProgressLine, samples: float) -> None:
+        """Take up a count of samples; those that are processed again after a restart add up.
+
+        A fall without a restart is a counter that starts again, as with every epoch: nothing is
+        repeated.
+        """
+        if self.samples is not None and is_too_far(self.samples, self.heard_s, samples, line.at_s):
+            limit = f"expected at most {MAX_SAMPLES_PER_S:g} samples/s"
+            problem = f"{limit}, found {self.samples:g} and then {samples:g}"
+            self.refuse("progress samples", problem)
+            return
+        incarnation = line.incarnation or 0
+        is_restarted = not self.trains or line.formed or incarnation > self.view.incarnation
+        if self.samples is not None and is_restarted and samples < self.samples:
+            self.repeated += self.samples - samples
+            has_checkpoint = samples >= NO_CHECKPOINT * self.samples
+            self.unloaded = (0.0, 0) if has_checkpoint else (self.samples, incarnation)
+        elif incarnation > self.unloaded[1]:
+            self.unloaded = (0.0, 0)
+        self.samples = samples
+
+    def result(self) -> DriverView:
+        """The view with all that was reported."""
+        metrics, left_out = with_metrics(self.view.metrics, self.measurements)
+        if left_out:
+            problem = f"expected at most {MOST_METRICS} names; skipped {left_out[0]!r}"
+            self.refuse("progress metrics", problem)
+        return replace(
+            self.view,
+            samples=self.samples,
+            loss=self.loss,
+            step=self.step,
+            heard_s=self.heard_s,
+            trains=self.trains,
+            before=self.before,
+            ranks_disagree=self.ranks_disagree,
+            metrics=metrics,
+            times=self.times,
+            repeated=min(self.repeated, MAX_SAMPLES),
+            unloaded=self.unloaded,
+            samples_total=self.samples_total,
+            stepped_in=self.stepped_in,
         )
-    return replace(
-        view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, before=before,
-        ranks_disagree=disagree, metrics=metrics, times=times, repeated=min(repeated, MAX_SAMPLES), unloaded=unloaded,
-        samples_total=samples_total, stepped_in=stepped_in,
-    )  # fmt: skip
 
 
 def is_too_far(before: float | None, before_s: float, now: float, now_s: float) -> bool:
-    """Whether no trainer can have processed these samples in this time; a fall to an earlier checkpoint is possible."""
+    """Whether no trainer can process so many samples in this time; a fall is always possible."""
     return before is not None and now - before > MAX_SAMPLES_PER_S * max(now_s - before_s, 1.0)

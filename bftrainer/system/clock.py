@@ -1,11 +1,24 @@
-"""The Clock port, on the clocks of this host."""
+"""The port of time, and its implementation by the clocks of this host."""
 
 from __future__ import annotations
 
 import threading
 import time
+from typing import Protocol
 
 from bftrainer.domain.times import ElapsedS, HostS
+
+
+class Clock(Protocol):
+    """The only source of time outside the core."""
+
+    def now_s(self) -> HostS:
+        """Seconds since the epoch, for display and journals. It may jump."""
+
+    def elapsed_s(self) -> ElapsedS:
+        """Monotonic seconds from an arbitrary origin, for timeouts and backoffs."""
+
+    def sleep(self, seconds: float) -> None: ...
 
 
 class SystemClock:

@@ -12,7 +12,7 @@ import pytest
 from lsf_under_test import LsfLab
 from slurm_lab import Lab, wait_until
 
-from bftrainer.live.site_plugin import BatchJob, batch_job
+from bftrainer.live.own_site import BatchJob, batch_job
 from bftrainer.system.clock import SystemClock
 
 NAME = "my pilot"

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import pytest
 from clusters_under_test import HOLDERS, ClusterUnderTest
 
+from bftrainer.cluster.ports import NodeHolder
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragment_names import job_of
-from bftrainer.domain.ports import NodeHolder
 from bftrainer.errors import BFTrainerError
 
 pytestmark = pytest.mark.parametrize("cluster", HOLDERS, indirect=True)

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from bftrainer.client.state_dir import read
+from bftrainer.live.own_site import build_site
 from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
-from bftrainer.live.site_plugin import build_site
 from bftrainer.system.clock import SystemClock
 
 state, die_at = Path(sys.argv[1]), sys.argv[2]

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live_house import House, house, spec
 
+from bftrainer.cluster.classes import class_of
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import InputFileError
-from bftrainer.live.nodes.classifier import PoolDemand, class_of
+from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.decisions import left_idle
 from bftrainer.live.nodes.selection import asleep, offered
 from bftrainer.live.observed import ObservedSite

@@ -18,10 +18,17 @@ from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 from shared_cluster import Pilot, SharedCluster
 
-from bftrainer.core.fair_share import (
-    LATER_S,
-    TOLD_S,
-    TOLERATED,
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest, PeerPilot
+from bftrainer.domain.times import PilotS
+from bftrainer.live.nodes.classifier import PoolDemand
+from bftrainer.live.nodes.held_fragments import HeldFragment
+from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts
+from bftrainer.live.nodes.node_requests import NodeBackoff
+from bftrainer.live.nodes.sharing import own_split
+from bftrainer.sharing.fair_share import (
+    OVERUSE_TIMEOUT_S,
+    RELEASE_PATIENCE_S,
+    SATISFIED_FRACTION,
     TURN_S,
     ShareMemory,
     Sharer,
@@ -30,13 +37,7 @@ from bftrainer.core.fair_share import (
     split,
     whole_parts,
 )
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest, PeerPilot
-from bftrainer.domain.times import PilotS
-from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.held_fragments import HeldFragment
-from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts
-from bftrainer.live.nodes.node_requests import NodeBackoff
-from bftrainer.live.nodes.sharing import own_split, rivals
+from bftrainer.sharing.peers import rivals
 from bftrainer.system.users import own_name
 
 CLAIMS = st.lists(
@@ -105,7 +106,7 @@ def test_all_pilots_compute_the_same_split_and_no_two_come_first(idle: int, clai
     for own in claims:
         found = seen_by(own, claims, idle, now_s)
         if own.wants is not None and any(c.user != own.user for c in claims):
-            assert (found.part, found.before) == (parts[own.key], before)
+            assert (found.part, found.left_to_others) == (parts[own.key], before)
         before += max(parts[own.key] - own.holds, 0)
 
 
@@ -167,7 +168,7 @@ def test_a_user_whose_part_is_too_small_for_its_trainers_takes_turns_for_as_much
     lies = [*claims[:4], Sharer("e", "p", 8, least=9)]
     assert parts_of(8, lies) == parts_of(8, [*claims[:4], Sharer("e", "p", 8)]), "nobody waits for what is not wanted"
     alone = split(claims[0], 0, claims[1:], (), math.inf, ShareMemory(), 100.0)
-    assert alone.again_s <= TURN_S
+    assert alone.next_change_s <= TURN_S
 
 
 def test_more_users_than_nodes_and_a_user_with_several_pilots_take_turns() -> None:
@@ -194,9 +195,9 @@ def test_pilots_that_poll_at_their_own_times_agree_and_then_move_nothing(
     for other in others:
         it.add(other)
         it.run(it.random.choice((0, 5, 40)))
-    it.run(LATER_S + 60)
+    it.run(RELEASE_PATIENCE_S + 60)
     parts = whole_parts(nodes, {p.user: p.wants for p in it.pilots.values()}, it.holds())
-    assert all(it.holds().get(user, 0) >= TOLERATED * part for user, part in parts.items())
+    assert all(it.holds().get(user, 0) >= SATISFIED_FRACTION * part for user, part in parts.items())
     assert sum(it.holds().values()) == sum(parts.values()), "no node is idle that any user wants"
     given_back = sum(p.given for p in it.pilots.values())
     assert given_back <= 2 * nodes
@@ -226,7 +227,7 @@ def test_a_pilot_that_keeps_its_nodes_is_told_and_the_others_divide_the_rest(say
     ann.wants = 6
     it.run(20)
     it.add(Pilot("cal", 8))
-    it.run(TOLD_S + 60)
+    it.run(OVERUSE_TIMEOUT_S + 60)
     assert it.holds() == {"ann": 6, "bea": 1, "cal": 1}
     assert [words for words in bea.told if "has kept" in words] == [
         "a pilot of ann has kept 6 nodes for 120 s or more although its part is 3"
@@ -289,7 +290,7 @@ def test_a_pilot_that_keeps_its_nodes_is_told_whatever_it_calls_itself() -> None
     for at_s in range(0, 130, 10):
         eve = Sharer("eve", f"p{at_s}", 8, 8)
         found = split(Sharer("ann", "p", 8), 0, [eve], (), math.inf, memory, float(at_s))
-        memory, told = found.memory, [*told, *found.tells]
+        memory, told = found.memory, [*told, *found.messages]
     assert "a pilot of eve has kept 8 nodes for 120 s or more although its part is 4" in told
 
 
@@ -321,7 +322,7 @@ def test_a_node_on_its_way_between_users_is_divided_and_one_that_was_counted_twi
     memory, found = ShareMemory(), list[int]()
     for at_s, theirs in ((0, 4), (60, 3), (61, 4), (70, 5), (71, 4), (80, 4), (83, 3), (84, 4), (100, 3), (113, 3)):
         it = split(Sharer("ann", "p", 8, 4), 0, [Sharer("bea", "p", 8, theirs)], (), math.inf, memory, float(at_s))
-        memory, found = it.memory, [*found, it.memory.nodes]
+        memory, found = it.memory, [*found, it.memory.capacity]
     assert found == [8, 8, 8, 9, 9, 9, 8, 8, 8, 7]
 
 
@@ -404,7 +405,7 @@ def test_a_node_that_was_preempted_or_released_is_not_held_although_its_holder_s
             configuration({}), fragments, rivals=(bea,), usable=8, own=PeerPilot("p", "ann"), demand=demand
         )
         kept = [f for f in fragments if f.given_back_s is None]
-        return own_split(facts, Moment(PilotS(0.0), datetime.now(timezone.utc)), kept, ())[1].memory.nodes
+        return own_split(facts, Moment(PilotS(0.0), datetime.now(timezone.utc)), kept, ())[1].memory.capacity
 
     def one(node: str, phase: FragmentPhase, **more: Any) -> HeldFragment:
         return HeldFragment(Fragment(f"{node}#1", phase), node, PilotS(0.0), "", **more)

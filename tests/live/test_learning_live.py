@@ -14,7 +14,7 @@ from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, State
 from bftrainer.live.decision_maker import limited_costs
-from bftrainer.live.trainers.meter import MeterReading, read
+from bftrainer.live.trainers.meter import MeterReading, update
 from bftrainer.persistence.registry import Submission
 from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.persistence.spool import RequestKind
@@ -36,7 +36,7 @@ def running(fragments: str, said_s: float, view: DriverView | None = None) -> Dr
 def fed(views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None) -> list[Measured]:
     it, seen = MeterReading(), []
     for view in views:
-        it, more = read(it, "t", view, window_s, decided_s=decided_s)
+        it, more = update(it, "t", view, window_s, decided_s=decided_s)
         seen += more
     return seen
 

@@ -13,8 +13,8 @@ from live_machine import eventually, machine
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer.live.own_site import build_site, reconfigure
 from bftrainer.live.reload import FIXED, changed, merged
-from bftrainer.live.site_plugin import build_site, reconfigure
 from bftrainer.persistence.journal import Settings
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder

@@ -14,19 +14,18 @@ from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 
 from bftrainer.config.host_lists import matches
-from bftrainer.domain.cluster import Fragment, FragmentPhase, Hidden, Observation, PeerPilot
+from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
 from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.errors import InvalidValueError, UserError
-from bftrainer.live.nodes import claims
-from bftrainer.live.nodes.claims import ClaimComparison, read_claim
-from bftrainer.live.nodes.held_fragments import HeldFragment
-from bftrainer.live.nodes.sharing import claim_hosts, overlap, peer_holders, room_beside, surplus
 from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
 from bftrainer.live.site_plugin import Site
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
+from bftrainer.sharing import claims
+from bftrainer.sharing.claims import ClaimComparison, read_claim
+from bftrainer.sharing.peers import claim_hosts, overlap, peer_holders, room_beside, surplus
 from bftrainer.system.users import own_name
 
 NODES = [f"node{n:02d}" for n in range(1, 9)]
@@ -173,11 +172,7 @@ def test_pilots_that_see_each_other_are_together_at_the_cap(owners: list[int], c
     ids = {str(10 * n): owner for n, owner in enumerate(owners, 1)}
     gone: set[str] = set()
     for me in (1, 2, 3):
-        mine = [
-            HeldFragment(Fragment(fragment_name(f"n{job}", job), FragmentPhase.READY), f"n{job}", 0.0)
-            for job, owner in ids.items()
-            if owner == me
-        ]
+        mine = [fragment_name(f"n{job}", job) for job, owner in ids.items() if owner == me]
         others = tuple(job for job, owner in ids.items() if owner != me)
         gone |= set(surplus(mine, others, cap))
         assert room_beside(others, cap) == max(cap - len(others), 0)

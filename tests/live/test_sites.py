@@ -27,13 +27,14 @@ from contract.test_node_holder import (  # noqa: F401  # collected here with the
 from fakes_live import FakeClock, FakeCluster
 from patience import PATIENCE
 
+from bftrainer.cluster.ports import NodeHolder, Scheduler
 from bftrainer.config.pilot import PilotConfig, TraceConfig, commented_default, read_config
 from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.errors import InputFileError, UnknownNameError
 from bftrainer.live import site_plugin as sites
-from bftrainer.live.site_plugin import batch_systems, build_site, find_site, observed_site
+from bftrainer.live.own_site import build_site
+from bftrainer.live.site_plugin import batch_systems, find_site, observed_site
 from bftrainer.plugins import SITE_GROUP, installed_names
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.files import write_atomically

@@ -8,7 +8,7 @@ import pytest
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import UserError
-from bftrainer.live.site_plugin import build_site, reconfigure
+from bftrainer.live.own_site import build_site, reconfigure
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.lsf.hold import LsfHolder
 

@@ -8,7 +8,7 @@ import pytest
 from lsf_lab import Lab, wait_until
 
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
-from bftrainer.live.site_plugin import batch_job
+from bftrainer.live.own_site import batch_job
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.lsf.pilot_job import LsfPilotJob, job_is_gone, parse_job, successor_argv

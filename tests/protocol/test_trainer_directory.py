@@ -178,7 +178,7 @@ def test_a_zombie_is_not_alive() -> None:
 def test_a_long_file_is_renamed_and_every_line_is_still_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bftrainer.progress.reporter.PROGRESS_BYTES", 400)
+    monkeypatch.setattr("bftrainer.protocol.progress_line.PROGRESS_BYTES", 400)
     report = Reporter({"BFTRAINER_TRAINER_DIR": str(tmp_path)})
     path = tmp_path / "progress.jsonl"
     often, seldom, late = JsonTail(path), JsonTail(path), JsonTail(path)

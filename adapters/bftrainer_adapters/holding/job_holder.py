@@ -19,8 +19,8 @@ from typing import Generic
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, HoldingPermit, NodeRequest, Refusal
 from bftrainer.domain.fragment_names import fragment_name, id_in_job, is_one_of_several
 from bftrainer.domain.node_stages import NodeStage
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
+from bftrainer.system.clock import Clock
 from bftrainer_adapters.holding import decisions
 from bftrainer_adapters.holding.batches import alike_together, limit_of, next_batch, within_window
 from bftrainer_adapters.holding.call_budget import CallKind

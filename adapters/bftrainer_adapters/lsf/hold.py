@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.domain.cluster import NodeRequest
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, UserError
 from bftrainer.system import command
+from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_files import HolderFiles

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import Availability, NodeView, Observation, PendingJob
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import SchedulerError
 from bftrainer.system import command
+from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
 from bftrainer_adapters.lsf import preempt as lsf_preempt
 from bftrainer_adapters.lsf import queue as lsf_queue

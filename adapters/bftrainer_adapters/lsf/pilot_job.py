@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.domain.counted import counted
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.system import command
+from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
 from bftrainer_adapters.holding.holder_jobs import JobPhase, holder_script
 from bftrainer_adapters.lsf.jobs import PHASES, left_s, parse_submitted

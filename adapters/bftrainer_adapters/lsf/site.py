@@ -12,11 +12,10 @@ from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check
 from bftrainer.domain.counted import counted
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import InputFileError, SchedulerError, UserError
-from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
-from bftrainer.live.site_plugin import JobNodes, Site, SitePlugin
+from bftrainer.live.site_plugin import JobNodes, OwnJob, Site, SitePlugin
+from bftrainer.system.clock import Clock
 from bftrainer.system.own_programs import module_command
 from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_adapters.lsf import pilot_job

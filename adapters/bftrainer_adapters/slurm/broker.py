@@ -18,11 +18,11 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import DIR
-from bftrainer.core.fair_share import LONGEST_S, ShareMemory, Sharer, has_too_few, parts_of, split
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.domain.counted import counted
 from bftrainer.errors import CommandError, SchedulerError, UserError
-from bftrainer.live.nodes.sharing import rivals
+from bftrainer.sharing.fair_share import MAX_DISTRUST_S, ShareMemory, Sharer, has_too_few, parts_of, split
+from bftrainer.sharing.peers import rivals
 from bftrainer.system import command
 from bftrainer.system.command import Parsed
 from bftrainer.system.files import write_atomically
@@ -77,12 +77,12 @@ class Guard:
         claims = rivals(pilots, sorted(n.name for n in ours))
         found = split(Sharer("", "", 0), 0, claims, idle, math.inf, self._memory, now_s)
         self._memory = found.memory
-        for text in found.tells:
+        for text in found.messages:
             self.tell(text)
         holders = {(p.user, p.pilot): p.holders for p in pilots}
         by_id = {job["%A"]: job for job in jobs.jobs}
-        above = self._memory.keep | {
-            key for key in self._memory.keeps_since if now_s < self._warned_s.get(key[0], now_s)
+        above = self._memory.overusers | {
+            key for key in self._memory.overuse_since if now_s < self._warned_s.get(key[0], now_s)
         }
         for own in [c for c in claims if self.account and c.key in above]:
             # As its pilot sees it: who cannot use its nodes lacks none of them. Its list counts if it holds no others.
@@ -92,9 +92,9 @@ class Guard:
                 seen = sorted(own.nodes)
             others = [c for c in rivals(pilots, seen) if c.key != own.key]
             there = own.holds + len({*seen} & {*idle}) + sum(c.holds for c in others)
-            parts = parts_of(there, [own, *others], (), now_s, self._memory.owed)
+            parts = parts_of(there, [own, *others], (), now_s, self._memory.deficit_node_s)
             if any(has_too_few(c, parts) and not c.finds(idle) for c in others):
-                self._warned_s[own.user] = now_s + LONGEST_S
+                self._warned_s[own.user] = now_s + MAX_DISTRUST_S
                 self._end(its, parts[own.key])
 
     def _end(self, holders: list[Job], part: int) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import HoldingPermit, NodeRequest
 from bftrainer.domain.fragment_names import is_one_of_several, job_of, node_of
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer.system import command
+from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind

@@ -16,13 +16,12 @@ from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.counted import counted
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError, UserError
-from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.reload import ConfigCell
-from bftrainer.live.site_plugin import JobNodes, Site, SitePlugin
+from bftrainer.live.site_plugin import JobNodes, OwnJob, Site, SitePlugin
+from bftrainer.system.clock import Clock
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget
 from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader

@@ -6,12 +6,12 @@ matches none belongs to the class of all nodes with the same hardware, such as `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bftrainer.config.host_lists import matches
+from bftrainer.cluster.classes import class_of
 from bftrainer.config.pilot import NodeClassConfig
-from bftrainer.domain.cluster import NodeView, Observation
+from bftrainer.domain.cluster import Observation
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.state import Classes, Nodes, State
 from bftrainer.live.reload import ConfigCell
@@ -38,20 +38,6 @@ class PoolDemand:
     def of(self, node_class: str) -> int:
         """Most nodes of one class that trainers could use."""
         return sum(n for n, own in self.wants if own in (None, node_class))
-
-
-def class_of(node: NodeView, classes: Mapping[str, NodeClassConfig], by_gpu: bool = False) -> str:
-    """The first class that the node matches, else its hardware."""
-    hardware = node.gpu_class if by_gpu else node.node_class
-    return next((name for name, it in classes.items() if _matches(node, it)), hardware)
-
-
-def _matches(node: NodeView, it: NodeClassConfig) -> bool:
-    if it.partitions and set(it.partitions).isdisjoint(node.partitions):
-        return False
-    if it.hosts and not matches(node.name, it.hosts):
-        return False
-    return it.gpu is None or it.gpu in {device.kind for device in node.devices}
 
 
 @dataclass(frozen=True, slots=True)

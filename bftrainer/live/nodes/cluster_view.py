@@ -10,7 +10,6 @@ from typing import Protocol
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
-from bftrainer.core.fair_share import Sharer
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.domain.cluster import UNKNOWN_PILOT, Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
 from bftrainer.domain.counted import counted
@@ -32,7 +31,8 @@ from bftrainer.live.nodes.selection import (
     part_of,
     window_ends_here,
 )
-from bftrainer.live.nodes.sharing import overlap, peer_holders, rivals
+from bftrainer.sharing.fair_share import Sharer
+from bftrainer.sharing.peers import overlap, peer_holders, rivals
 
 FirstSeen = Mapping[str, Mapping[NodeStage, PilotS]]
 """By idle node: the instants before a request."""

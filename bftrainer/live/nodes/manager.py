@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
+from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Fragment, HoldingPermit, NodeRequest
 from bftrainer.domain.fragment_names import holder_of, job_of, node_of
-from bftrainer.domain.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import CommandError, SchedulerError

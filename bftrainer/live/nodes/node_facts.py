@@ -8,7 +8,6 @@ from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.demand_cap import DemandCap
-from bftrainer.core.fair_share import ShareMemory, Sharer
 from bftrainer.domain.cluster import UNKNOWN_PILOT, HoldingPermit, LimitWait, NodeRequest, PeerPilot
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
@@ -16,6 +15,7 @@ from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.holding_order import OrderFacts, UnheldNodes
 from bftrainer.live.nodes.node_requests import BackOff
+from bftrainer.sharing.fair_share import ShareMemory, Sharer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,19 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, replace
 
-from bftrainer.core.fair_share import Demand
+from bftrainer.cluster.ports import PeerPilots, Scheduler
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.domain.times import ElapsedS
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
 from bftrainer.live.hints import Hints, NoHints
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
 from bftrainer.live.nodes.poll_schedule import PollSchedule, rules_of
-from bftrainer.live.nodes.sharing import ask_peers
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.sharing.fair_share import Demand
+from bftrainer.sharing.peers import ask_peers
 from bftrainer.system.background import Background
 
 _SHORT_S = 20.0

@@ -1,62 +1,16 @@
-"""Several pilots on one site: host lists that must not overlap, and a cap on the nodes of all pilots together.
-
-No process coordinates pilots. Each shows its claims where all can read them (the ``PeerPilots`` port), and all follow the same
-rules: a host list that overlaps another one is refused, and of the holder jobs above the shared cap the latest ones, by job
-id, are released by their pilots. Any user can make a job that looks like a pilot's. So at its start, a pilot is refused by a
-claim of its own user only; another user's is told, and the nodes are shared, first come, first served.
-"""
+"""This pilot's part of the nodes, and which of its fragments it gives up."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
-from bftrainer.config.host_lists import host_patterns
-from bftrainer.config.pilot import NodesConfig, is_quiet
-from bftrainer.core.fair_share import Demand, Sharer, Split, split
-from bftrainer.domain.cluster import FragmentPhase, Hidden, Observation, PeerPilot
-from bftrainer.domain.fragment_names import job_of
-from bftrainer.domain.ports import PeerPilots, Scheduler
+from bftrainer.config.pilot import is_quiet
+from bftrainer.domain.cluster import FragmentPhase
 from bftrainer.domain.state import Nodes
-from bftrainer.errors import CommandError, SchedulerError, UserError
-from bftrainer.live.nodes.claims import ClaimComparison
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.node_facts import Moment, NodeFacts
-from bftrainer.system.printable import printable
-
-_MOST_CHARACTERS = 60
-"""Of the name that another pilot's comment gives it."""
-
-
-def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable[str]) -> str:
-    """Which ``nodes`` of the cluster are in ``hosts`` and in a peer pilot's list, and whose; empty if there are none.
-
-    A pilot without a list claims nothing: it uses whatever is idle, first come, first served.
-    """
-    own = host_patterns(hosts)
-    comparison = ClaimComparison(sorted(node for node in nodes if node in own))
-    for other in others:
-        if both := comparison.claimed(other.user, other.hosts):
-            more = f" and {len(both) - 3} more" if len(both) > 3 else ""
-            pilot = printable(other.pilot[:_MOST_CHARACTERS])
-            return (
-                f"nodes.hosts: {', '.join(both[:3])}{more} also in the list of pilot {pilot} of {other.user} "
-                f"(job {other.job}); expected lists that do not overlap, or that pilot ended"
-            )
-    return ""
-
-
-def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, ...]:
-    """The peer pilots that may use some of our ``usable`` nodes (sorted), as far as their host lists say."""
-    comparison, found = ClaimComparison(usable), list[Sharer]()
-    for other in others:
-        nodes = frozenset(comparison.claimed(other.user, other.hosts)) if other.hosts else None
-        if nodes is None or nodes:
-            most = len(usable if nodes is None else nodes)
-            wants = None if other.wants is None else min(other.wants, most)
-            claim = other.held, other.is_short, nodes, other.asks, other.least, other.weight
-            found.append(Sharer(other.user, other.pilot, wants, *claim))
-    return tuple(found)
+from bftrainer.sharing.fair_share import Demand, Sharer, Split, split
 
 
 def own_split(
@@ -89,75 +43,10 @@ def own_split(
 
 def cheapest(kept: Iterable[HeldFragment], used: Nodes, found: Split) -> list[HeldFragment]:
     """Which fragments to give up: those that the others can use, of these parts first, unused ones, then the latest."""
-    fits = found.fits
+    fits = found.preferred_nodes
 
     def cost(h: HeldFragment) -> tuple[bool, bool, bool, float, str]:
         return fits is not None and h.node not in fits, not h.fragment.is_part, h.name in used, -h.asked_s, h.name
 
     order = sorted(kept, key=cost)
-    return order[: found.gives]
-
-
-def claim_hosts(
-    peers: PeerPilots | None, scheduler: Scheduler, hosts: tuple[str, ...], refused_by: str | None = None
-) -> str:
-    """Announce our host list, then check that no node of it is in a peer pilot's list. Raises ``UserError``; with
-    ``refused_by``, for pilots of this user only.
-
-    In this order, so that of two pilots that start at once at least one sees the other. A check that cannot be made now is
-    no error: a pilot that comes back while the scheduler is down must reach its trainers. The text returned says so.
-    """
-    if peers is None:
-        return ""
-    try:
-        peers.announce(hosts)
-        if not hosts:
-            return ""
-        others = peers.look()
-        seen = scheduler.observe()
-    except (CommandError, SchedulerError) as error:
-        return f"cannot check whether other pilots claim the same hosts: {error}"
-    nodes = [node.name for node in seen.nodes]
-    if problem := overlap(hosts, [other for other in others if refused_by in (None, other.user)], nodes):
-        raise UserError(problem)
-    return overlap(hosts, others, nodes) or (
-        "cannot check whether other pilots claim the same hosts: the site hides other users' jobs"
-        if Hidden.JOBS in seen.hidden
-        else ""
-    )
-
-
-def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, ...] | None:
-    """Ask for the peer pilots, in the background; None where they do not matter: no split, no shared cap, no host list."""
-    return None if peers is None or not (nodes.share or nodes.site_max_nodes or nodes.hosts) else peers.look()
-
-
-def peer_holders(nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None) -> tuple[str, ...]:
-    """The holder jobs of the peer pilots.
-
-    Raises ``UserError`` where the site hides what has to be counted: hidden is not none.
-    """
-    if others is not None and Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
-        raise UserError(
-            "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other pilots' nodes cannot be "
-            "counted; remove the key, or have an operator run the pilot"
-        )
-    return tuple(job for other in others or () for job in other.holders)
-
-
-def room_beside(peer_holders: Sequence[str], site_max_nodes: int | None) -> float:
-    """How many nodes the peer pilots leave to this one."""
-    return math.inf if site_max_nodes is None else max(site_max_nodes - len(peer_holders), 0)
-
-
-def surplus(kept: Iterable[HeldFragment], peer_holders: Iterable[str], site_max_nodes: int | None) -> tuple[str, ...]:
-    """Our fragments above the shared cap. All pilots count in the same order, so that only one of two that raced gives way."""
-    if site_max_nodes is None:
-        return ()
-    ours = [(_number(job_of(h.name)), h.name) for h in kept]
-    theirs = [(_number(job), "") for job in peer_holders]
-    return tuple(name for _, name in sorted([*ours, *theirs])[site_max_nodes:] if name)
-
-
-def _number(job: str) -> int:
-    return int(job) if job.isdecimal() else 0
+    return order[: found.release_count]

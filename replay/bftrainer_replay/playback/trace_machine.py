@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.domain.fragment_names import id_of, is_fragment_name
-from bftrainer.live.heartbeat import RENEWALS
 from bftrainer.protocol.environment import FRAGMENT, NOTICE_S, TRAINER_DIR
+from bftrainer.protocol.leases import RENEWALS
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.locks import try_lock
 from bftrainer.system.own_programs import module_command

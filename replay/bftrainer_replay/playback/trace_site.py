@@ -31,9 +31,9 @@ from bftrainer.domain.cluster import (
     Refusal,
 )
 from bftrainer.domain.fragment_names import fragment_name, id_of, node_of
-from bftrainer.domain.ports import Clock
 from bftrainer.errors import StateDirError
 from bftrainer.live.site_plugin import Site, SitePlugin
+from bftrainer.system.clock import Clock
 from bftrainer.system.files import remove_folder, remove_leftovers, write_atomically
 from bftrainer_replay.playback.trace_machine import ensure_running, fragment_folders, make_mark, sweep
 

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bftrainer.cluster.ports import Scheduler
 from bftrainer.domain.cluster import Hidden, Observation
-from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError, StoreError
+from bftrainer.system.clock import Clock
 from bftrainer_replay.recording.file import RecordFile
 from bftrainer_replay.recording.samples import ClusterSample, DebouncedSample, debounced
 

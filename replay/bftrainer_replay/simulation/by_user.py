@@ -10,11 +10,11 @@ from enum import Enum
 
 from bftrainer.allocation.objectives import one_node_rate
 from bftrainer.core.demand_cap import DemandCap
-from bftrainer.core.fair_share import ShareMemory, Sharer, split, whole_parts
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.wrapped import Wrapped
+from bftrainer.sharing.fair_share import ShareMemory, Sharer, split, whole_parts
 from bftrainer_replay.logs.model import of_nodes
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
 from bftrainer_replay.simulation.replay_world import Arrival
@@ -152,8 +152,8 @@ class ByUser(Wrapped):
                 others = [c for name, c in claims.items() if name != u]
                 found = split(own, 0, others, idle, math.inf, before.get(u, ShareMemory()), state.at_s)
                 shares[u], most[u] = found.memory, min(found.part, wants[u])
-                has[u] -= found.gives
-                again_s = min(again_s, found.again_s)
+                has[u] -= found.release_count
+                again_s = min(again_s, found.next_change_s)
             self.given_up.append(sum(held.values()) - sum(has.values()))
         for u in self._order(state, has):
             more = max(min(pool - sum(has.values()), int(most[u]) - has[u]), 0)

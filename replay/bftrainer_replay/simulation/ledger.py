@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bftrainer.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.problem import Answer
 from bftrainer.domain.state import Active, Plan, State
-from bftrainer.persistence.journal import TimedPolicy
+from bftrainer.policies.timed import TimedPolicy
 from bftrainer_replay.simulation.replay_world import ReplayTotals, ReplayWorld
 
 

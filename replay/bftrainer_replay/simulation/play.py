@@ -16,9 +16,9 @@ from bftrainer.core.loop import run
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
-from bftrainer.persistence.journal import TimedPolicy
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.requirements import check_needs, has_line, is_rigid, is_unlimited
+from bftrainer.policies.timed import TimedPolicy
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow
@@ -98,7 +98,7 @@ def play(
         is_rigid(policy),
         scenario.until_done,
     )
-    timed = TimedPolicy(policy)
+    timed = TimedPolicy(policy, time.perf_counter)
     ledger = Ledger(world, timed, on_time, keep_entries)
     with _rarely_collected():
         run(world, State(max_parallel), timed, ledger)

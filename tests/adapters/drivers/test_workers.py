@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from live_machine import eventually
 from ran import ran
 
+from bftrainer.protocol.environment import PREEMPTION_SIGNAL
 from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.log_tail import last_lines
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
@@ -153,6 +154,7 @@ def test_setup_begins_with_the_environment_of_the_trainer_whatever_profiles_do(
 
 def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:
     """The payload decides in which order the node's processes die."""
+    assert PREEMPTION_SIGNAL == NOTICE, "the payload, a file of its own on the node, has the number as well"
     argv = inside_step(["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
     assert ran(*argv).stdout == "alive\n"
 

@@ -12,7 +12,8 @@ from bftrainer.domain.checks import CheckStatus
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.errors import InputFileError
-from bftrainer.live.site_plugin import build_site, find_site
+from bftrainer.live.own_site import build_site
+from bftrainer.live.site_plugin import find_site
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.holding.holder_fragment import HolderFragment, OwnSubmission, left_at, ready_since
 from bftrainer_adapters.holding.holder_jobs import JobPhase

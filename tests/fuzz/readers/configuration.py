@@ -45,7 +45,7 @@ def _trainer_file(path: Path) -> None:
 
 def _host_list(data: bytes, folder: Path) -> None:
     from bftrainer.config.host_lists import expand, host_patterns, matches
-    from bftrainer.live.nodes.claims import MOST_STEPS, ClaimComparison
+    from bftrainer.sharing.claims import MOST_STEPS, ClaimComparison
 
     text = data.decode("utf-8", "surrogateescape")
     patterns = tuple(text.split(" "))

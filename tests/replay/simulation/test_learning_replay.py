@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -21,8 +22,8 @@ from bftrainer.core.loop import run
 from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.domain.state import State
-from bftrainer.persistence.journal import TimedPolicy
 from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer.policies.timed import TimedPolicy
 from bftrainer_replay.comparison.compare import enriched
 from bftrainer_replay.conformance.checks import plans
 from bftrainer_replay.conformance.policy_contract import builder_of
@@ -114,7 +115,7 @@ def test_without_noise_what_was_measured_is_believed_at_the_end() -> None:
     plain = scenario()
     said = replace(plain, arrivals=without_curves(plain.arrivals))
     world = ReplayWorld(said.window, said.arrivals, meter=Meter())
-    timed = TimedPolicy(POLICY)
+    timed = TimedPolicy(POLICY, time.perf_counter)
     state = run(world, State(6), timed, Ledger(world, timed))
     assert state.measurements
     for a in state.active:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import bftrainer
 from bftrainer.domain.fragment_names import job_of
+from bftrainer.protocol.environment import PREEMPTION_SIGNAL
 from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
-from bftrainer_adapters.on_node.payload import NOTICE
 
 
 def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
@@ -79,7 +79,7 @@ def inside_step(command: Sequence[str], gpus: str = "", runtime: str = "", *, ha
     visible = [f"export {VISIBLE}={shlex.quote(gpus)}"] if gpus else []
     lines = [
         "ulimit -c 0",
-        f"trap '' {NOTICE}",
+        f"trap '' {PREEMPTION_SIGNAL}",
         *([f'eval "${GIVEN}"', f"unset {GIVEN}"] if has_setup else []),
         *visible,
         *([f'eval "${SETUP}" || exit'] if has_setup else []),

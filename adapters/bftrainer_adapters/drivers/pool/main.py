@@ -12,14 +12,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bftrainer.progress.append import append_line
-from bftrainer.progress.reporter import PROGRESS_BYTES
+from bftrainer.protocol.append import append_line
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.driver_events import Warming
 from bftrainer.protocol.environment import SLOT, WORKER
 from bftrainer.protocol.log_tail import last_lines
 from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
+from bftrainer.protocol.progress_line import PROGRESS_BYTES, Phase, ProgressLine, format_progress
 from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.task_board import PUT_ASIDE, TaskCounts
 from bftrainer.protocol.task_source import TaskId

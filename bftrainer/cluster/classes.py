@@ -1,0 +1,26 @@
+"""The class of a node, by the tables of the configuration or by its hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bftrainer.config.host_lists import matches
+from bftrainer.config.pilot import NodeClassConfig
+from bftrainer.domain.cluster import NodeView
+
+
+def class_of(node: NodeView, classes: Mapping[str, NodeClassConfig], by_gpu: bool = False) -> str:
+    """The first class that the node matches; else its hardware, such as ``4 a100``."""
+    for name, node_class in classes.items():
+        if _matches(node, node_class):
+            return name
+    return node.gpu_class if by_gpu else node.node_class
+
+
+def _matches(node: NodeView, node_class: NodeClassConfig) -> bool:
+    """Whether a node has the partition, the name and the GPU type that a class asks for."""
+    if node_class.partitions and set(node_class.partitions).isdisjoint(node.partitions):
+        return False
+    if node_class.hosts and not matches(node.name, node_class.hosts):
+        return False
+    return node_class.gpu is None or node_class.gpu in {device.kind for device in node.devices}
