@@ -30,7 +30,7 @@ from bftrainer_adapters.slurm.clusters import (
     why_no_cluster,
 )
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.jobs import HolderJob, Submission
+from bftrainer_adapters.slurm.jobs import HolderJob, SubmittedJob
 from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_adapters.slurm.records import MarkedQuery
 from bftrainer_adapters.slurm.setup import config_argv, has_slurmdbd, next_turn_s, parse_config
@@ -205,7 +205,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
             self.limit.noted(str(error))
             raise
 
-    def _check_cluster(self, submission: Submission) -> None:
+    def _check_cluster(self, submission: SubmittedJob) -> None:
         """Cancel a job on another cluster, where the list of holders does not show it, and raise ``SchedulerError``."""
         if not self.cluster or submission.cluster in ("", self.cluster):
             return
