@@ -31,7 +31,7 @@ from bftrainer_adapters.slurm.clusters import (
     why_no_cluster,
 )
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.jobs import HolderJob, Submission
+from bftrainer_adapters.slurm.jobs import HolderJob, SubmittedJob
 from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_adapters.slurm.main_waits import MainJobWait, WaitingMainJobs
 from bftrainer_adapters.slurm.records import MarkedQuery
@@ -242,7 +242,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
             self.site.reason_is(str(error))
             raise
 
-    def _check_cluster(self, submission: Submission) -> None:
+    def _check_cluster(self, submission: SubmittedJob) -> None:
         """Cancel a job on another cluster, where the list of holders does not show it, and raise ``SchedulerError``."""
         if not self.cluster or submission.cluster in ("", self.cluster):
             return

@@ -135,14 +135,14 @@ def _memory_of_node(settings: SlurmSettings) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class SubmittedJob:
     """A job that sbatch has submitted. ``cluster`` is empty where sbatch does not name it: the one that was asked."""
 
     job: str
     cluster: str = ""
 
 
-def parse_submitted(text: str) -> Submission:
+def parse_submitted(text: str) -> SubmittedJob:
     """``sbatch --parsable``: the last line that is not empty is ``12`` or ``12;cluster``.
 
     Filters of a site print lines of their own before it.
@@ -152,7 +152,7 @@ def parse_submitted(text: str) -> Submission:
     words = re.fullmatch(r"([0-9]{1,19})(?:;(\S+))?", last)
     if words is None or not text.endswith("\n"):
         raise SchedulerError(f"the last line that sbatch printed is {last[:80]!r}, expected a job ID")
-    return Submission(words[1], words[2] or "")
+    return SubmittedJob(words[1], words[2] or "")
 
 
 def list_query(user: str) -> MarkedQuery:

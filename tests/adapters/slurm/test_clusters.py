@@ -27,7 +27,7 @@ from bftrainer_adapters.slurm.clusters import (
 )
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import _Slurm
-from bftrainer_adapters.slurm.jobs import Submission, parse_submitted
+from bftrainer_adapters.slurm.jobs import SubmittedJob, parse_submitted
 from bftrainer_adapters.slurm.observe import NODES_ARGV, SlurmScheduler
 from bftrainer_adapters.slurm.pilot_job import SlurmPilotJob
 from bftrainer_adapters.slurm.site import SlurmSite, _job_there, worker_settings
@@ -43,7 +43,7 @@ def test_the_recorded_answers_of_another_cluster(version: str) -> None:
     text = recorded("clusters.jobs.txt", version)
     assert text.startswith("CLUSTER: b\nJOBID|")
     (job,) = job_list.parse_jobs(without_heading(SQUEUE, text, "b"), MARK).jobs
-    assert parse_submitted(recorded("clusters.sbatch.txt", version)) == Submission(job["%A"], "b")
+    assert parse_submitted(recorded("clusters.sbatch.txt", version)) == SubmittedJob(job["%A"], "b")
     assert without_heading(["squeue", "-h"], recorded("clusters.no-heading.txt", version), "b") == "RUNNING\n"
     assert "No cluster 'nosuch' known by database" in recorded("clusters.unknown.txt", version)
     with pytest.raises(SchedulerError, match="begins with 'CLUSTER: b', expected 'CLUSTER: a'"):

@@ -10,7 +10,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.jobs import Submission, parse_submitted, submit_argv
+from bftrainer_adapters.slurm.jobs import SubmittedJob, parse_submitted, submit_argv
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ No reservation for this job
 
 
 @pytest.mark.parametrize(
-    ("last", "submission"), [("5000\n", Submission("5000")), ("5000;b\n\n \n", Submission("5000", "b"))]
+    ("last", "submission"), [("5000\n", SubmittedJob("5000")), ("5000;b\n\n \n", SubmittedJob("5000", "b"))]
 )
-def test_the_last_line_of_sbatch_is_the_job(last: str, submission: Submission) -> None:
+def test_the_last_line_of_sbatch_is_the_job(last: str, submission: SubmittedJob) -> None:
     """Filters of some sites print checks before it."""
     assert parse_submitted(BANNER + last) == parse_submitted(last) == submission
 
