@@ -35,7 +35,7 @@ RESERVE = 32
 """Descriptors that the process keeps for itself."""
 _FEW = 64
 """Strangers that are there at a time, however few files the process may open."""
-_BATCH = 64
+_BATCH = 16
 """Connections that are accepted before others get their turn."""
 MOST_DESCRIPTORS = 65_536
 _PAUSE_S = 0.5
