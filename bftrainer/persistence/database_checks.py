@@ -32,7 +32,7 @@ so ours never does."""
 _STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 50_000_000, 20, 1_000_000
 _TYPES: Mapping[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,)}
 _OWN_OF_SQLITE = "sqlite_"
-_ADDED = frozenset({"metrics", "repeated", "rungs", "stages", "unfit"})
+_ADDED = frozenset({"lengths", "metrics", "repeated", "rungs", "stages", "unfit"})
 """The tables of added.sql."""
 
 
