@@ -12,12 +12,12 @@ from needs import need_package
 from strangers import as_stranger
 
 from bftrainer_adapters.drivers.common import vouching
-from bftrainer_adapters.drivers.common.vouching import VOUCH, Connection, made, place, strangers
+from bftrainer_adapters.drivers.common.vouching import VOUCH, Link, made, place, strangers
 
 
 def test_a_connection_that_no_worker_has_made_is_a_stranger_s() -> None:
     by_peer, by_stranger, outward = (
-        Connection("LISTENER", "PEER", 1), Connection("LISTENER", "STRANGER", 2), Connection("OWN", "PEER-LISTENER", 3),
+        Link("LISTENER", "PEER", 1), Link("LISTENER", "STRANGER", 2), Link("OWN", "PEER-LISTENER", 3),
     )  # fmt: skip
     connected = [by_peer, by_stranger, outward]
     assert made(["LISTENER"], connected) == [["OWN", "PEER-LISTENER"]]

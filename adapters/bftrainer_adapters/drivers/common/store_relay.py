@@ -34,7 +34,7 @@ _LOOK_S = 1.0
 _ESTABLISHED = "01"
 
 
-class Seal:
+class StoreSeal:
     """The client's side of a sealed connection. Pure but for its count of messages."""
 
     def __init__(self, key: bytes, client: bytes, server: bytes) -> None:
@@ -115,18 +115,18 @@ class Relay:
             if upward is not None:
                 upward.close()
 
-    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Seal:
+    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> StoreSeal:
         """The handshake. Raises ``ConnectionError`` if the other side does not know the key."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         writer.write(nonce)
-        seal = Seal(self._key, nonce, await reader.readexactly(_NONCE_BYTES))
+        seal = StoreSeal(self._key, nonce, await reader.readexactly(_NONCE_BYTES))
         if not seal.accepts(await reader.readexactly(_TAG_BYTES)):
             raise ConnectionError("the store does not know the trainer's key")
         writer.write(seal.proof)
         return seal
 
 
-async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: Seal) -> None:
+async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal) -> None:
     while True:
         data = await reader.read(CHUNK_BYTES)
         if not data:
@@ -135,7 +135,7 @@ async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal
         await writer.drain()
 
 
-async def _receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: Seal) -> None:
+async def _receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal) -> None:
     while True:
         (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
         if length > _MOST_BYTES:

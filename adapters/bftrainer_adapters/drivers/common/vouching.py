@@ -29,7 +29,7 @@ _noted: set[str] = set()
 """Listening ends of the groups before: a group may share one of them."""
 
 
-class Connection(NamedTuple):
+class Link(NamedTuple):
     """A TCP socket of this process; ends as in /proc/net/tcp (``0100007F:1F90``)."""
 
     own: str
@@ -37,7 +37,7 @@ class Connection(NamedTuple):
     descriptor: int
 
 
-def sockets() -> tuple[set[str], list[Connection]]:
+def sockets() -> tuple[set[str], list[Link]]:
     """The ends at which this process listens, and its connections, in whatever state."""
     inodes = {}
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
@@ -55,19 +55,17 @@ def sockets() -> tuple[set[str], list[Connection]]:
                     if words[3] == _LISTENING:
                         listening.add(own)
                     else:
-                        connected.append(Connection(own, peer, inodes[words[9]]))
+                        connected.append(Link(own, peer, inodes[words[9]]))
     return listening, connected
 
 
-def made(listening: Iterable[str], connected: Iterable[Connection]) -> list[list[str]]:
+def made(listening: Iterable[str], connected: Iterable[Link]) -> list[list[str]]:
     """The connections that this process has made: it does not listen at their own end."""
     ends = set(listening)
     return [[one.own, one.peer] for one in connected if one.own not in ends]
 
 
-def strangers(
-    group: Iterable[str], connected: Iterable[Connection], vouched: Iterable[Iterable[list[str]]]
-) -> list[Connection]:
+def strangers(group: Iterable[str], connected: Iterable[Link], vouched: Iterable[Iterable[list[str]]]) -> list[Link]:
     """Connections at the group's listening ends that no worker says it has made."""
     ends = set(group)
     known = {(peer, own) for of_worker in vouched for own, peer in of_worker}
