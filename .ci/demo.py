@@ -1,6 +1,8 @@
-"""The last part of ``make demo``: a pilot on this host trains an example to its end, on the idle nodes of a generated log.
+"""The last part of ``make demo``: a pilot on this host trains an example to its end, on the idle
+nodes of a generated log.
 
-``.venv/bin/python .ci/demo.py FOLDER``: the state directory is FOLDER/pilot, as ``bftrainer init`` has made it.
+``.venv/bin/python .ci/demo.py FOLDER``: the state directory is FOLDER/pilot, as ``bftrainer init``
+has made it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ from pathlib import Path
 import bftrainer
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "numpy_parallel.py"
-COMMAND = ("python", EXAMPLE.name, "--steps", "400", "--pace-s", "0.05", "--checkpoint", "digits.npz")
+COMMAND = (
+    "python",
+    EXAMPLE.name,
+    "--steps",
+    "400",
+    "--pace-s",
+    "0.05",
+    "--checkpoint",
+    "digits.npz",
+)
 """20 s on any number of nodes: less than a minute with all that a pilot does before and after."""
 MOST_S = 120.0
 SPEEDUP = 60.0
@@ -31,9 +42,13 @@ def main(folder: Path) -> int:
         shutil.copy(path, folder)
     configuration = state / "bftrainer.toml"
     text = configuration.read_text(encoding="utf-8")
-    configuration.write_text(text.replace("#speedup = 1.0", f"speedup = {SPEEDUP}"), encoding="utf-8")
+    configuration.write_text(
+        text.replace("#speedup = 1.0", f"speedup = {SPEEDUP}"), encoding="utf-8"
+    )
     began_s = time.monotonic()
-    handle = bftrainer.submit(folder / EXAMPLE.with_suffix(".toml").name, state=state, command=COMMAND)
+    handle = bftrainer.submit(
+        folder / EXAMPLE.with_suffix(".toml").name, state=state, command=COMMAND
+    )
     command = [sys.executable, "-m", "bftrainer", "pilot", "--state", str(state)]
     pilot = subprocess.Popen(command, env={**os.environ, "PYTHONUNBUFFERED": "1"})  # noqa: S603  # our own program
     try:

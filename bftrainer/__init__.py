@@ -1,16 +1,37 @@
-"""bftrainer: neural network training on the nodes that a batch scheduler cannot fill (Liu et al. 2021).
+"""bftrainer: neural network training on the nodes that a batch scheduler cannot fill (Liu et al.
+2021).
 
-``bftrainer.submit`` and the other names of ``bftrainer.client.public`` are imported when they are first used: training scripts
-import this package as well, and need none of them. ``__init__.pyi`` tells type checkers what they are.
+``bftrainer.submit`` and the other names of ``bftrainer.client.public`` are imported when they are
+first used: training scripts import this package as well, and need none of them. ``__init__.pyi``
+tells type checkers what they are.
 """
 
 __version__ = "0.1.0"
 
 _PUBLIC = (
-    "ASHA", "History", "HistoryPoint", "Metric", "NodesPoint", "Progress", "ResultRow", "SubmissionStatus", "SubmissionView",
-    "TrainerFailedError", "TrainerHandle", "TrainerKeys", "TrainerResult", "UserError", "WaitTimeoutError", "as_completed",
-    "as_completed_async", "results", "submit", "sweep", "trainer", "trainers",
-)  # fmt: skip
+    "ASHA",
+    "History",
+    "HistoryPoint",
+    "Metric",
+    "NodesPoint",
+    "Progress",
+    "ResultRow",
+    "SubmissionStatus",
+    "SubmissionView",
+    "TrainerFailedError",
+    "TrainerHandle",
+    "TrainerKeys",
+    "TrainerResult",
+    "UserError",
+    "WaitTimeoutError",
+    "as_completed",
+    "as_completed_async",
+    "results",
+    "submit",
+    "sweep",
+    "trainer",
+    "trainers",
+)
 
 
 def __getattr__(name: str) -> object:

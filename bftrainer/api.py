@@ -1,11 +1,15 @@
-"""The public API: the names for a policy, a launcher, a site, an importer, a notebook or a command of your own.
+"""The public API: the names for a policy, a launcher, a site, an importer, a notebook or a command
+of your own.
 
-These names stay compatible within a major version; a change is announced in CHANGELOG.md one minor version ahead. All other
-modules are internal, except :mod:`bftrainer.progress` and :mod:`bftrainer.scaling`, which training scripts import, and
-:mod:`bftrainer_replay.api`, which has the names for importers and notebooks: logs, replays, conformance checks. A driver of a
-launcher of your own imports :mod:`bftrainer.protocol`, which docs/trainer-directory.md describes and whose version it checks.
+These names stay compatible within a major version; a change is announced in CHANGELOG.md one minor
+version ahead. All other modules are internal, except :mod:`bftrainer.progress` and
+:mod:`bftrainer.scaling`, which training scripts import, and :mod:`bftrainer_replay.api`, which has
+the names for importers and notebooks: logs, replays, conformance checks. A driver of a launcher of
+your own imports :mod:`bftrainer.protocol`, which docs/trainer-directory.md describes and whose
+version it checks.
 
-A policy is a value with a ``name`` and a ``decide``, and a function that builds it from the settings::
+A policy is a value with a ``name`` and a ``decide``, and a function that builds it from the
+settings::
 
     from bftrainer.api import Decision, Event, Policy, PolicySettings, State
 

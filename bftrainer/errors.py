@@ -34,7 +34,8 @@ _LONGEST_MESSAGE = 2400
 class BFTrainerError(Exception):
     """Root of the tree; ``exit_status`` is the exit status of the command line.
 
-    Messages quote files and scheduler output, which may hold anything: a very long message is shortened.
+    Messages quote files and scheduler output, which may hold anything: a very long message is
+    shortened.
     """
 
     exit_status = 1
@@ -52,7 +53,9 @@ class UserError(BFTrainerError):
 
 
 class InvalidValueError(UserError, ValueError):
-    """A value breaks a rule of the model. Readers of files re-raise it as :class:`InputFileError`, with the location."""
+    """A value breaks a rule of the model. Readers of files re-raise it as :class:`InputFileError`,
+    with the location.
+    """
 
 
 class InputFileError(UserError):
@@ -71,7 +74,9 @@ _SHORT_LIST = 10
 
 
 class UnknownNameError(UserError):
-    """An unknown name; the message suggests the nearest valid name, and lists all of them if they are few or none is near."""
+    """An unknown name; the message suggests the nearest valid name, and lists all of them if they
+    are few or none is near.
+    """
 
     def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = "") -> None:
         known = sorted(valid)
@@ -89,7 +94,9 @@ class NoFeasibleCountsError(UserError):
 
 
 class StateDirError(UserError):
-    """A state directory cannot be used: wrong owner or mode, in use by another pilot, or the schema of a newer version."""
+    """A state directory cannot be used: wrong owner or mode, in use by another pilot, or the schema
+    of a newer version.
+    """
 
 
 class DirectoryInUseError(StateDirError):
@@ -97,11 +104,15 @@ class DirectoryInUseError(StateDirError):
 
 
 class WindowsUnknownError(UserError):
-    """Free nodes and their windows cannot be determined; the message names the hidden facts and the remedy."""
+    """Free nodes and their windows cannot be determined; the message names the hidden facts and the
+    remedy.
+    """
 
 
 class TrainerFailedError(UserError):
-    """The trainer is not done, so it has no result: it has failed, or it was canceled or rejected."""
+    """The trainer is not done, so it has no result: it has failed, or it was canceled or
+    rejected.
+    """
 
 
 class WaitTimeoutError(BFTrainerError, TimeoutError):
@@ -109,7 +120,9 @@ class WaitTimeoutError(BFTrainerError, TimeoutError):
 
 
 class CommandError(BFTrainerError):
-    """A program is missing, timed out or failed. ``status`` is its exit status, or None if it did not exit by itself."""
+    """A program is missing, timed out or failed. ``status`` is its exit status, or None if it did
+    not exit by itself.
+    """
 
     def __init__(self, argv: Iterable[str], problem: str, status: int | None = None) -> None:
         self.argv = tuple(argv)
@@ -119,7 +132,8 @@ class CommandError(BFTrainerError):
 
 
 class SchedulerError(BFTrainerError):
-    """The batch scheduler could not be reached, or its answer is empty, truncated or otherwise invalid.
+    """The batch scheduler could not be reached, or its answer is empty, truncated or otherwise
+    invalid.
 
     ``answer`` is (argv, output) of a command whose output could not be parsed, for a bug report.
     """
@@ -137,7 +151,9 @@ class UnknownStateError(SchedulerError):
 
 
 class PostponedError(SchedulerError):
-    """The scheduler was not asked, or it refused to answer, because calls are limited. It may be asked in ``retry_s``."""
+    """The scheduler was not asked, or it refused to answer, because calls are limited. It may be
+    asked in ``retry_s``.
+    """
 
     def __init__(self, message: str, retry_s: float) -> None:
         super().__init__(message)
@@ -149,7 +165,9 @@ class StoreError(BFTrainerError):
 
 
 class PilotFailedError(BFTrainerError):
-    """A running pilot met what would be a user's error elsewhere; it ends, and its job script starts it again."""
+    """A running pilot met what would be a user's error elsewhere; it ends, and its job script
+    starts it again.
+    """
 
 
 class LeaseLostError(BFTrainerError):
@@ -169,7 +187,9 @@ class Reason(Enum):
 
 
 class SolverError(BFTrainerError):
-    """A solver has no usable answer, for a ``reason``. Exit status 2 if the user can install or license the solver."""
+    """A solver has no usable answer, for a ``reason``. Exit status 2 if the user can install or
+    license the solver.
+    """
 
     def __init__(self, solver: str, reason: Reason, detail: str) -> None:
         super().__init__(f"{solver}: {reason.value}: {detail}")
@@ -181,4 +201,6 @@ class SolverError(BFTrainerError):
 
 
 class RejectedAnswerError(BFTrainerError):
-    """An answer broke a rule of the problem: a bug of the solver or policy. The answer is never used."""
+    """An answer broke a rule of the problem: a bug of the solver or policy. The answer is never
+    used.
+    """

@@ -1,4 +1,6 @@
-"""Plug-ins: policies and launchers by entry point, objectives and policies by ``module:function``."""
+"""Plug-ins: policies and launchers by entry point, objectives and policies by
+``module:function``.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def installed_names(group: str) -> tuple[str, ...]:
 
 @lru_cache  # reads the entry points of all packages: 5 ms
 def driver_module(launcher: str, where: str = "") -> str:
-    """The module of a launcher's driver, run as ``python -P -m MODULE TRAINER_DIR``. Raises ``UnknownNameError``."""
+    """The module of a launcher's driver, run as ``python -P -m MODULE TRAINER_DIR``. Raises
+    ``UnknownNameError``.
+    """
     points = _installed(LAUNCHER_GROUP)
     if launcher not in points:
         raise UnknownNameError("launcher", launcher, points, where)
@@ -40,7 +44,9 @@ def driver_module(launcher: str, where: str = "") -> str:
 
 
 def load_site(name: str) -> object:
-    """The ``bftrainer.live.site_plugin.SitePlugin`` of an installed site. Raises ``UserError`` if it cannot be imported."""
+    """The ``bftrainer.live.site_plugin.SitePlugin`` of an installed site. Raises ``UserError`` if
+    it cannot be imported.
+    """
     points = _installed(SITE_GROUP)
     if name not in points:
         raise UnknownNameError("holder", name, points)
@@ -49,14 +55,17 @@ def load_site(name: str) -> object:
         return point.load()
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-        raise UserError(f"site {name!r} ({point.value}) cannot be loaded: {problem}; reinstall its package") from error
+        raise UserError(
+            f"site {name!r} ({point.value}) cannot be loaded: {problem}; reinstall its package"
+        ) from error
 
 
 def build_policy(name: str, settings: PolicySettings) -> Policy:
     """The policy of an entry point, or of a ``module:function`` that takes :class:`PolicySettings`.
 
-    Parameters of the policy may follow the name: ``modelarts-optimal?cap=64&gap=0.01``. ``guard_hours=6`` wraps the policy
-    in the starvation guard, ``gather_s=1`` gathers arrivals, as ``settings.guard_h`` and ``settings.gather_s`` do.
+    Parameters of the policy may follow the name: ``modelarts-optimal?cap=64&gap=0.01``.
+    ``guard_hours=6`` wraps the policy in the starvation guard, ``gather_s=1`` gathers arrivals, as
+    ``settings.guard_h`` and ``settings.gather_s`` do.
     """
     name, settings = _with_parameters(name, settings)
     builder: Callable[[PolicySettings], Policy]
@@ -84,7 +93,9 @@ def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySe
         except ValueError:
             number = math.nan
         if not key or not math.isfinite(number):
-            raise UserError(f"policy {name!r}: parameter {part!r}, expected NAME=NUMBER, like guard_hours=6")
+            raise UserError(
+                f"policy {name!r}: parameter {part!r}, expected NAME=NUMBER, like guard_hours=6"
+            )
         options[key] = number
     guard_h = options.pop("guard_hours", settings.guard_h)
     if guard_h is not None and guard_h <= 0:
@@ -92,14 +103,21 @@ def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySe
     gather_s = options.pop("gather_s", settings.gather_s)
     if gather_s < 0:
         raise UserError(f"policy {name!r}: gather_s={gather_s:g}, expected seconds, 0 or more")
-    return name, replace(settings, options=tuple(options.items()), guard_h=guard_h, gather_s=gather_s)
+    return name, replace(
+        settings, options=tuple(options.items()), guard_h=guard_h, gather_s=gather_s
+    )
 
 
 def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
-    """Call a builder with the settings; a class whose arguments all have defaults is built without arguments."""
+    """Call a builder with the settings; a class whose arguments all have defaults is built without
+    arguments.
+    """
     if isinstance(builder, type):
         parameters = signature(builder).parameters.values()
-        if all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        if all(
+            p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+            for p in parameters
+        ):
             built: Policy = builder()
             return built
     return builder(settings)
@@ -119,20 +137,27 @@ def _installed(group: str) -> dict[str, EntryPoint]:
 
 
 def _load(kind: str, name: str) -> Callable[..., Any]:
-    """The function of ``module:function``: of an installed module, else of one in the working directory.
+    """The function of ``module:function``: of an installed module, else of one in the working
+    directory.
 
-    The working directory becomes the last place that is searched, and only for a module which is nowhere else. Others may write
-    there: none of its files may take the place of an installed module that is imported later.
+    The working directory becomes the last place that is searched, and only for a module which is
+    nowhere else. Others may write there: none of its files may take the place of an installed
+    module that is imported later.
     """
     module_name, _, function_name = name.partition(":")
     try:
         if find_spec(module_name.partition(".")[0]) is None and "" not in sys.path:
             sys.path.append("")
         module = import_module(module_name)
-    except (ImportError, ValueError) as error:  # ValueError: an empty name, or a module that has no spec
+    except (
+        ImportError,
+        ValueError,
+    ) as error:  # ValueError: an empty name, or a module that has no spec
         raise UserError(f"{kind} {name!r}: cannot import {module_name!r} ({error})") from error
     function = getattr(module, function_name, None)
     if not callable(function):
-        raise UserError(f"{kind} {name!r}: module {module_name!r} has no function {function_name!r}")
+        raise UserError(
+            f"{kind} {name!r}: module {module_name!r} has no function {function_name!r}"
+        )
     loaded: Callable[..., Any] = function
     return loaded

@@ -24,7 +24,8 @@ class Scaling(Enum):
 class Batches:
     """Batch sizes of the workers, which add up to the global batch at every world size.
 
-    ``global_batch`` is in samples: with strong scaling of all workers together, with weak scaling of one worker.
+    ``global_batch`` is in samples: with strong scaling of all workers together, with weak scaling
+    of one worker.
     """
 
     scaling: Scaling
@@ -41,27 +42,33 @@ class Batches:
         return self.global_batch * world_size if self.scaling is Scaling.WEAK else self.global_batch
 
     def of(self, rank: int, world_size: int) -> int:
-        """Samples per step of one worker. Workers differ by at most one sample; lower ranks have more."""
+        """Samples per step of one worker. Workers differ by at most one sample; lower ranks have
+        more.
+        """
         begin, end = self.share(rank, world_size)
         return end - begin
 
     def share(self, rank: int, world_size: int) -> tuple[int, int]:
-        """The part of the global batch that is one worker's: first sample, and the one after its last."""
+        """The part of the global batch that is one worker's: first sample, and the one after its
+        last.
+        """
         if not 0 <= rank < world_size:
             raise InvalidValueError(f"rank {rank} is outside a world of {world_size} workers")
         least, rest = divmod(self.total(world_size), world_size)
         if least == 0:
             raise InvalidValueError(
-                f"a global batch of {self.global_batch} cannot be divided among {world_size} workers"
+                f"a global batch of {self.global_batch} cannot be divided among {world_size} "
+                "workers"
             )
         begin = least * rank + min(rank, rest)
         return begin, begin + least + (rank < rest)
 
     def weight(self, rank: int, world_size: int) -> float:
-        """The factor by which to multiply the worker's mean loss before ``backward``; 1 where all batches are equal.
+        """The factor by which to multiply the worker's mean loss before ``backward``; 1 where all
+        batches are equal.
 
-        Frameworks average gradients over workers as if their batches were equal. With this weight the result is the average
-        over samples.
+        Frameworks average gradients over workers as if their batches were equal. With this weight
+        the result is the average over samples.
         """
         return self.of(rank, world_size) * world_size / self.total(world_size)
 
@@ -76,11 +83,12 @@ class LearningRateRule(Enum):
 
 
 class LearningRate:
-    """A learning rate that follows the global batch; it rises to a new value in ``warmup_steps`` equal steps.
+    """A learning rate that follows the global batch; it rises to a new value in ``warmup_steps``
+    equal steps.
 
-    The rate depends on the global batch, the step, and the arguments of the latest call of :meth:`at` with another batch. This
-    memory must be the same on every worker, and in the checkpoint: pass the object to ``progress.track(keep=...)``, or save its
-    :meth:`state_dict`.
+    The rate depends on the global batch, the step, and the arguments of the latest call of
+    :meth:`at` with another batch. This memory must be the same on every worker, and in the
+    checkpoint: pass the object to ``progress.track(keep=...)``, or save its :meth:`state_dict`.
 
     Args:
         base: Rate for a global batch of ``base_batch``.
@@ -90,10 +98,16 @@ class LearningRate:
     """
 
     def __init__(
-        self, base: float, base_batch: int, rule: LearningRateRule = LearningRateRule.LINEAR, warmup_steps: int = 0
+        self,
+        base: float,
+        base_batch: int,
+        rule: LearningRateRule = LearningRateRule.LINEAR,
+        warmup_steps: int = 0,
     ) -> None:
         if not (base > 0 and base_batch >= 1 and warmup_steps >= 0):
-            raise InvalidValueError("base must be positive, base_batch at least 1, warmup_steps at least 0")
+            raise InvalidValueError(
+                "base must be positive, base_batch at least 1, warmup_steps at least 0"
+            )
         self.base = base
         self.base_batch = base_batch
         self.rule = rule
@@ -108,10 +122,11 @@ class LearningRate:
         return self.base * (ratio if self.rule is LearningRateRule.LINEAR else math.sqrt(ratio))
 
     def at(self, batch: int, step: int) -> float:
-        """The rate of a step with this global batch. A new batch starts a warm-up from the rate of that step.
+        """The rate of a step with this global batch. A new batch starts a warm-up from the rate of
+        that step.
 
-        A lower rate takes effect at once: too high a rate diverges, too low a rate only costs time. Training that starts
-        with a batch above ``base_batch`` warms up from ``base``.
+        A lower rate takes effect at once: too high a rate diverges, too low a rate only costs time.
+        Training that starts with a batch above ``base_batch`` warms up from ``base``.
         """
         if batch < 1:
             raise InvalidValueError(f"the global batch must be at least 1, not {batch}")
@@ -121,7 +136,8 @@ class LearningRate:
         return self.latest
 
     def apply(self, optimizer: Any, batch: int, step: int) -> float:
-        """Set the rate of all parameter groups of a torch optimizer; call it before each ``optimizer.step()``.
+        """Set the rate of all parameter groups of a torch optimizer; call it before each
+        ``optimizer.step()``.
 
         ``optimizer.load_state_dict`` restores the rate of another size; this call replaces it.
         """
@@ -132,7 +148,11 @@ class LearningRate:
 
     def state_dict(self) -> dict[str, Any]:
         """The memory as plain values, for a checkpoint."""
-        return {"batch": self._memory.batch, "start": self._memory.start, "since_step": self._memory.since_step}
+        return {
+            "batch": self._memory.batch,
+            "start": self._memory.start,
+            "since_step": self._memory.since_step,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the memory of a checkpoint."""
@@ -140,7 +160,9 @@ class LearningRate:
             batch = None if state["batch"] is None else int(state["batch"])
             self._memory = RateMemory(batch, float(state["start"]), int(state["since_step"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValueError(f"not the state of a LearningRate: {state!r} ({error!r})") from None
+            raise InvalidValueError(
+                f"not the state of a LearningRate: {state!r} ({error!r})"
+            ) from None
 
     def _in_force(self, step: int) -> float:
         batch, start, since_step = self._memory
@@ -153,7 +175,9 @@ class LearningRate:
 
 
 class RateMemory(NamedTuple):
-    """The global batch that was last seen, and the rate and step at which it was new. No batch: nothing was seen."""
+    """The global batch that was last seen, and the rate and step at which it was new. No batch:
+    nothing was seen.
+    """
 
     batch: int | None
     start: float

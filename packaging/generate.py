@@ -1,11 +1,13 @@
-"""Write the man pages and the shell completion files that the wheel installs. ``--check``: only say what is not current.
+"""Write the man pages and the shell completion files that the wheel installs. ``--check``: only say
+what is not current.
 
     python packaging/generate.py            writes packaging/man/*.1 and packaging/completions/*
 
-The files are checked in, so that a wheel is built without importing bftrainer and its dependencies. They are made from the
-click commands, the completion files by click itself. The library click-man (0.6.0) does not cope with these commands: it
-reads ``Group.commands``, which a group that imports its commands lazily leaves empty; it prints click's ``\\b`` as a
-control character; and it does not escape a line that begins with a period, which roff takes for a request.
+The files are checked in, so that a wheel is built without importing bftrainer and its dependencies.
+They are made from the click commands, the completion files by click itself. The library click-man
+(0.6.0) does not cope with these commands: it reads ``Group.commands``, which a group that imports
+its commands lazily leaves empty; it prints click's ``\\b`` as a control character; and it does not
+escape a line that begins with a period, which roff takes for a request.
 """
 
 from __future__ import annotations
@@ -27,10 +29,16 @@ PROGRAM = "bftrainer"
 COMPLETIONS = {"bash": PROGRAM, "zsh": f"_{PROGRAM}", "fish": f"{PROGRAM}.fish"}
 """The file of each shell, named as the shell looks for it."""
 
-_EXIT_STATUS = (("0", "Success."), ("1", "An error of the program or the system."), ("2", "An error of the user."))
+_EXIT_STATUS = (
+    ("0", "Success."),
+    ("1", "An error of the program or the system."),
+    ("2", "An error of the user."),
+)
 
 
-def commands(command: click.Command = bftrainer, context: click.Context | None = None) -> Iterator[click.Context]:
+def commands(
+    command: click.Command = bftrainer, context: click.Context | None = None
+) -> Iterator[click.Context]:
     """A command and all below it that are not hidden, each as a context with its full name."""
     if context is None:
         context = context_of(command, PROGRAM)
@@ -42,13 +50,17 @@ def commands(command: click.Command = bftrainer, context: click.Context | None =
                 yield from commands(found, context_of(found, name, context))
 
 
-def context_of(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
+def context_of(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> click.Context:
     """The context that the command gets when it is called, with its own settings."""
     return click.Context(command, parent, info_name=name, **command.context_settings)
 
 
 def escape(text: str) -> str:
-    """Text as roff prints it unchanged: a hyphen that can be copied, no line that begins with a request."""
+    """Text as roff prints it unchanged: a hyphen that can be copied, no line that begins with a
+    request.
+    """
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
 
@@ -65,7 +77,9 @@ def summary(command: click.Command) -> str:
 
 
 def description(help_text: str) -> list[str]:
-    """A command's help: paragraphs, and examples (marked with ``\\b``) line by line. ``Example:`` becomes a heading."""
+    """A command's help: paragraphs, and examples (marked with ``\\b``) line by line. ``Example:``
+    becomes a heading.
+    """
     lines = []
     for paragraph in cleandoc(help_text).split("\n\n"):
         if not paragraph.startswith("\b"):
@@ -86,7 +100,11 @@ def options(context: click.Context) -> list[str]:
         record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record is not None:
             names = re.sub(r"(?<!\S)(-[^\s,]*)", r"\\fB\1\\fR", record[0])
-            lines += [".TP", escape(names).replace("\\ef", "\\f"), escape(" ".join(record[1].split()))]
+            lines += [
+                ".TP",
+                escape(names).replace("\\ef", "\\f"),
+                escape(" ".join(record[1].split())),
+            ]
     return lines
 
 
@@ -150,7 +168,9 @@ def generated() -> dict[Path, str]:
 def outdated(files: dict[Path, str]) -> list[Path]:
     """What differs from what is on disk, or is there and should not be."""
     there = {path for folder in ("man", "completions") for path in (HERE / folder).iterdir()}
-    changed = {path for path, text in files.items() if not path.exists() or path.read_text() != text}
+    changed = {
+        path for path, text in files.items() if not path.exists() or path.read_text() != text
+    }
     return sorted(changed | (there - files.keys()))
 
 
@@ -160,7 +180,10 @@ def main(arguments: list[str]) -> int:
     paths = outdated(files)
     for path in paths:
         if arguments == ["--check"]:
-            print(f"{path.relative_to(HERE.parent)} is not current; run: make generated", file=sys.stderr)
+            print(
+                f"{path.relative_to(HERE.parent)} is not current; run: make generated",
+                file=sys.stderr,
+            )
         elif path in files:
             path.write_text(files[path])
         else:

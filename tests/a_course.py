@@ -1,4 +1,6 @@
-"""A trainer's directory as an hour of training with rescales, a loss of workers and a wait leaves it."""
+"""A trainer's directory as an hour of training with rescales, a loss of workers and a wait leaves
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from pathlib import Path
 
 from live_house import House, house, spec
 
-from bftrainer.protocol.driver_events import EventLine, Running, Started, Stopped, Stopping, format_event
+from bftrainer.protocol.driver_events import (
+    EventLine,
+    Running,
+    Started,
+    Stopped,
+    Stopping,
+    format_event,
+)
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
 
@@ -40,10 +49,15 @@ def a_course(path: Path, name: str = "digits") -> House:
             loss = 2.3 * math.exp(-samples / 2.5e5) + 0.05 + 0.05 * abs(rng.gauss(0, 1))
             metrics = {"accuracy": 1 - 0.9 * math.exp(-samples / 2e5)} if second % 300 == 0 else {}
             progress.append(
-                ProgressLine(START_S + second, Phase.RUNNING, 1, nodes, step, samples, loss, metrics=metrics)
+                ProgressLine(
+                    START_S + second, Phase.RUNNING, 1, nodes, step, samples, loss, metrics=metrics
+                )
             )
         if after == 0:
-            events += [EventLine(START_S + end, 1, Stopping()), EventLine(START_S + end + 3, 1, Stopped("", True))]
+            events += [
+                EventLine(START_S + end, 1, Stopping()),
+                EventLine(START_S + end + 3, 1, Stopped("", True)),
+            ]
         elif after < nodes:  # a loss of workers: back to the last commit
             samples -= 900.0
     directory.progress.write_text("".join(f"{format_progress(line)}\n" for line in progress))

@@ -1,6 +1,8 @@
-"""A headless Chromium to look at pages with: its debugging protocol over two pipes, no port and no library.
+"""A headless Chromium to look at pages with: its debugging protocol over two pipes, no port and no
+library.
 
-The protocol: https://chromedevtools.github.io/devtools-protocol/ (NUL-terminated JSON on descriptors 3 and 4).
+The protocol: https://chromedevtools.github.io/devtools-protocol/ (NUL-terminated JSON on
+descriptors 3 and 4).
 """
 
 from __future__ import annotations
@@ -21,16 +23,32 @@ from typing import Any
 from needs import need
 from patience import PATIENCE
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "/snap/bin/chromium")
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "/snap/bin/chromium",
+)
 _OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--disable-dev-shm-usage", "--remote-debugging-pipe",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--disable-dev-shm-usage",
+    "--remote-debugging-pipe",
+)
 
 
 def find_browser() -> str:
-    """The browser's path: the first that starts (Ubuntu's is a stub until its snap is there). Without one the test is
-    skipped, in CI it fails."""
+    """The browser's path: the first that starts (Ubuntu's is a stub until its snap is there).
+    Without one the test is skipped, in CI it fails.
+    """
     for name in NAMES:
         path = shutil.which(name)
         if path is not None and _starts(path):
@@ -42,7 +60,10 @@ def find_browser() -> str:
 def _starts(path: str) -> bool:
     try:
         return (
-            subprocess.run([path, "--version"], capture_output=True, timeout=60 * PATIENCE, check=False).returncode == 0
+            subprocess.run(
+                [path, "--version"], capture_output=True, timeout=60 * PATIENCE, check=False
+            ).returncode
+            == 0
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -60,7 +81,9 @@ class Browser:
         # A snap does not see /tmp: its profile and the page go to the home folder then.
         self._is_snap = _is_snap(binary)
         home = str(Path.home()) if self._is_snap else None
-        self._profile = tempfile.TemporaryDirectory(prefix="bftrainer-browser-", dir=home, ignore_cleanup_errors=True)
+        self._profile = tempfile.TemporaryDirectory(
+            prefix="bftrainer-browser-", dir=home, ignore_cleanup_errors=True
+        )
         self._timeout_s = timeout_s
         self._number = 0
         self._buffer = b""
@@ -86,7 +109,9 @@ class Browser:
         os.set_blocking(self._in, False)
         self._session: str | None = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Network", "Runtime"):
             self.call(f"{domain}.enable")
 
@@ -94,7 +119,10 @@ class Browser:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         os.close(self._in)
         os.close(self._out)
@@ -119,7 +147,11 @@ class Browser:
     def open(self, path: Path, *, width: int = 1280, dark: bool = False) -> None:
         """Show a file that needs no other, at a width in CSS pixels."""
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -130,7 +162,9 @@ class Browser:
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression; an exception in it fails the test."""
-        told = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        told = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 

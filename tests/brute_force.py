@@ -1,4 +1,6 @@
-"""Every vector of legal counts, one by one: slow, and with a reading of Eqns 3, 5, 13 and 16 of its own."""
+"""Every vector of legal counts, one by one: slow, and with a reading of Eqns 3, 5, 13 and 16 of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ from bftrainer.domain.problem import Problem, TrainerDemand
 
 
 def sizes(demand: TrainerDemand, pool_size: int) -> list[int]:
-    legal = demand.sizes if demand.sizes is not None else (0, *range(demand.min_nodes, demand.max_nodes + 1))
+    legal = (
+        demand.sizes
+        if demand.sizes is not None
+        else (0, *range(demand.min_nodes, demand.max_nodes + 1))
+    )
     return [n for n in legal if n <= pool_size]
 
 
@@ -40,7 +46,8 @@ def worth(demand: TrainerDemand, n: int, forward_s: float) -> float:
         return left_s * rate(n) - later
     if n == demand.pending.training:
         return (left_s + switch_s) * rate(n) - later
-    # No switch, and no time before it in which the old nodes train: those that are left stall, then train.
+    # No switch, and no time before it in which the old nodes train: those that are left stall, then
+    # train.
     return (left_s + switch_s + ahead_s - demand.scale_down_s) * rate(n) - later - ahead_s * old
 
 

@@ -1,9 +1,10 @@
 """A network file system for tests: what two hosts see of one folder through NFS's caches, by FUSE.
 
-Each mount is a host. As a Linux NFS client it remembers for a while that a name does not exist (until the host makes it
-itself), what a name leads to, and the attributes of files. ``open`` asks the server (close-to-open consistency): it brings the
-attributes up to date, and fails with ESTALE where the file has been deleted or replaced; the kernel then looks the name up
-again, as it does for NFS. Data and the lists of folders are not cached.
+Each mount is a host. As a Linux NFS client it remembers for a while that a name does not exist
+(until the host makes it itself), what a name leads to, and the attributes of files. ``open`` asks
+the server (close-to-open consistency): it brings the attributes up to date, and fails with ESTALE
+where the file has been deleted or replaced; the kernel then looks the name up again, as it does for
+NFS. Data and the lists of folders are not cached.
 
     python caching_fs.py FOLDER MOUNT_POINT SECONDS      (as root; ends at SIGTERM)
 """
@@ -24,7 +25,9 @@ import trio
 
 
 class CachingFs(pyfuse3.Operations):
-    """A folder, passed through. An inode is known by an O_PATH descriptor, as the server knows one by its file handle."""
+    """A folder, passed through. An inode is known by an O_PATH descriptor, as the server knows one
+    by its file handle.
+    """
 
     supports_dot_lookup = False
 
@@ -45,9 +48,22 @@ class CachingFs(pyfuse3.Operations):
     def _attributes(self, inode: int) -> pyfuse3.EntryAttributes:
         found = os.fstat(self.handles[inode])
         entry = pyfuse3.EntryAttributes()
-        for name in ("st_mode", "st_nlink", "st_uid", "st_gid", "st_rdev", "st_size", "st_atime_ns", "st_mtime_ns"):
+        for name in (
+            "st_mode",
+            "st_nlink",
+            "st_uid",
+            "st_gid",
+            "st_rdev",
+            "st_size",
+            "st_atime_ns",
+            "st_mtime_ns",
+        ):
             setattr(entry, name, getattr(found, name))
-        entry.st_ctime_ns, entry.st_blksize, entry.st_blocks = found.st_ctime_ns, 4096, found.st_blocks
+        entry.st_ctime_ns, entry.st_blksize, entry.st_blocks = (
+            found.st_ctime_ns,
+            4096,
+            found.st_blocks,
+        )
         entry.st_ino = inode
         entry.generation = 0
         entry.entry_timeout = entry.attr_timeout = self.cached_s
@@ -86,7 +102,9 @@ class CachingFs(pyfuse3.Operations):
     async def getattr(self, inode: int, ctx: object) -> pyfuse3.EntryAttributes:
         return self._attributes(inode)
 
-    async def setattr(self, inode: int, attr: Any, fields: Any, fh: int | None, ctx: object) -> pyfuse3.EntryAttributes:
+    async def setattr(
+        self, inode: int, attr: Any, fields: Any, fh: int | None, ctx: object
+    ) -> pyfuse3.EntryAttributes:
         def change() -> pyfuse3.EntryAttributes:
             path = self._path(inode)
             if fields.update_size:
@@ -94,7 +112,11 @@ class CachingFs(pyfuse3.Operations):
             if fields.update_mode:
                 os.chmod(path, stat.S_IMODE(attr.st_mode))
             if fields.update_uid or fields.update_gid:
-                os.chown(path, attr.st_uid if fields.update_uid else -1, attr.st_gid if fields.update_gid else -1)
+                os.chown(
+                    path,
+                    attr.st_uid if fields.update_uid else -1,
+                    attr.st_gid if fields.update_gid else -1,
+                )
             if fields.update_mtime:
                 os.utime(path, ns=(os.stat(path).st_atime_ns, attr.st_mtime_ns))
             return self._attributes(inode)
@@ -104,7 +126,9 @@ class CachingFs(pyfuse3.Operations):
     async def open(self, inode: int, flags: int, ctx: object) -> pyfuse3.FileInfo:
         if os.fstat(self.handles[inode]).st_nlink == 0:
             raise pyfuse3.FUSEError(errno.ESTALE)
-        handle = _tried(lambda: os.open(self._path(inode), flags & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)))
+        handle = _tried(
+            lambda: os.open(self._path(inode), flags & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW))
+        )
         pyfuse3.invalidate_inode(inode, attr_only=True)
         return pyfuse3.FileInfo(fh=handle, direct_io=True)
 
@@ -121,7 +145,9 @@ class CachingFs(pyfuse3.Operations):
         return _tried(lambda: os.pwrite(fh, buf, off))
 
     async def flush(self, fh: int) -> None:
-        raise pyfuse3.FUSEError(errno.ENOSYS)  # as on NFS, a close asks the server only if there is new data
+        raise pyfuse3.FUSEError(
+            errno.ENOSYS
+        )  # as on NFS, a close asks the server only if there is new data
 
     async def fsync(self, fh: int, datasync: bool) -> None: ...
 
@@ -130,11 +156,15 @@ class CachingFs(pyfuse3.Operations):
     async def release(self, fh: int) -> None:
         os.close(fh)
 
-    async def mknod(self, parent: int, name: bytes, mode: int, rdev: int, ctx: object) -> pyfuse3.EntryAttributes:
+    async def mknod(
+        self, parent: int, name: bytes, mode: int, rdev: int, ctx: object
+    ) -> pyfuse3.EntryAttributes:
         _tried(lambda: os.mknod(self._path(parent, name), mode, rdev))
         return self._entry(parent, name)
 
-    async def mkdir(self, parent: int, name: bytes, mode: int, ctx: object) -> pyfuse3.EntryAttributes:
+    async def mkdir(
+        self, parent: int, name: bytes, mode: int, ctx: object
+    ) -> pyfuse3.EntryAttributes:
         _tried(lambda: os.mkdir(self._path(parent, name), mode))
         return self._entry(parent, name)
 
@@ -144,18 +174,24 @@ class CachingFs(pyfuse3.Operations):
     async def rmdir(self, parent: int, name: bytes, ctx: object) -> None:
         _tried(lambda: os.rmdir(self._path(parent, name)))
 
-    async def symlink(self, parent: int, name: bytes, target: bytes, ctx: object) -> pyfuse3.EntryAttributes:
+    async def symlink(
+        self, parent: int, name: bytes, target: bytes, ctx: object
+    ) -> pyfuse3.EntryAttributes:
         _tried(lambda: os.symlink(target, self._path(parent, name)))
         return self._entry(parent, name)
 
     async def readlink(self, inode: int, ctx: object) -> bytes:
         return _tried(lambda: os.readlink(b"", dir_fd=self.handles[inode]))
 
-    async def link(self, inode: int, parent: int, name: bytes, ctx: object) -> pyfuse3.EntryAttributes:
+    async def link(
+        self, inode: int, parent: int, name: bytes, ctx: object
+    ) -> pyfuse3.EntryAttributes:
         _tried(lambda: os.link(self._path(inode), self._path(parent, name), follow_symlinks=True))
         return self._entry(parent, name)
 
-    async def rename(self, parent: int, old: bytes, new_parent: int, new: bytes, flags: int, ctx: object) -> None:
+    async def rename(
+        self, parent: int, old: bytes, new_parent: int, new: bytes, flags: int, ctx: object
+    ) -> None:
         _tried(lambda: os.rename(self._path(parent, old), self._path(new_parent, new)))
 
     async def opendir(self, inode: int, ctx: object) -> int:
@@ -172,7 +208,16 @@ class CachingFs(pyfuse3.Operations):
 
     async def statfs(self, ctx: object) -> pyfuse3.StatvfsData:
         found, reply = os.statvfs(self._path(pyfuse3.ROOT_INODE)), pyfuse3.StatvfsData()
-        for name in ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail"):
+        for name in (
+            "f_bsize",
+            "f_frsize",
+            "f_blocks",
+            "f_bfree",
+            "f_bavail",
+            "f_files",
+            "f_ffree",
+            "f_favail",
+        ):
             setattr(reply, name, getattr(found, name))
         return reply
 
@@ -194,7 +239,11 @@ def _tried(act: Any) -> Any:
 def main(folder: str, mount_point: str, cached_s: float) -> None:
     """Serve until the mount ends."""
     os.umask(0)
-    options = set(pyfuse3.default_options) | {"fsname=caching", "allow_other", "default_permissions"}
+    options = set(pyfuse3.default_options) | {
+        "fsname=caching",
+        "allow_other",
+        "default_permissions",
+    }
     pyfuse3.init(CachingFs(folder, cached_s), mount_point, options)
     try:
         trio.run(pyfuse3.main)

@@ -1,4 +1,6 @@
-"""What the contract suites need of a cluster besides its two ports: jobs, reservations, broken nodes, time."""
+"""What the contract suites need of a cluster besides its two ports: jobs, reservations, broken
+nodes, time.
+"""
 
 from __future__ import annotations
 
@@ -70,18 +72,35 @@ class RealSlurm:
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0, **settings: object) -> SlurmHolder:
         usual = {"partition": "scavenge", "timeout_s": 15.0, "start_within_s": 30.0}
-        chosen = SlurmSettings.model_validate({**usual, "nodes_per_holder": self.nodes_per_holder, **settings})
+        chosen = SlurmSettings.model_validate(
+            {**usual, "nodes_per_holder": self.nodes_per_holder, **settings}
+        )
         folder = self.state / f"holders-{pilot}"
-        return SlurmHolder(chosen, folder, pilot, SystemClock(), lease_s, poll_s=1.0, calls=SlurmCalls(self.lab.env))
+        return SlurmHolder(
+            chosen,
+            folder,
+            pilot,
+            SystemClock(),
+            lease_s,
+            poll_s=1.0,
+            calls=SlurmCalls(self.lab.env),
+        )
 
     def main_job(self, size: int, minutes: int, script: str = "sleep 600") -> str:
         return self.lab.submit(script, "-p", "main", f"-N{size}", "-t", str(minutes))
 
     def reserve(self, node: str, in_minutes: int) -> str:
         self.lab.run(
-            "scontrol", "create", "reservation", "ReservationName=maint", f"StartTime=now+{in_minutes}minutes",
-            "Duration=60", "Users=root", f"Nodes={node}", "Flags=MAINT",
-        )  # fmt: skip
+            "scontrol",
+            "create",
+            "reservation",
+            "ReservationName=maint",
+            f"StartTime=now+{in_minutes}minutes",
+            "Duration=60",
+            "Users=root",
+            f"Nodes={node}",
+            "Flags=MAINT",
+        )
         return "maint"
 
     def drain(self, node: str) -> None:
@@ -100,28 +119,44 @@ class RealSlurm:
 
     def spawn_worker(self, fragment: Fragment, script: str) -> None:
         argv = [
-            "srun", f"--jobid={job_of(fragment.name)}", "--overlap", "-w", fragment.node, "-N1", "-n1", "--mem=0",
-            "--export=ALL", *inside_step(["bash", "-c", script]),
-        ]  # fmt: skip
+            "srun",
+            f"--jobid={job_of(fragment.name)}",
+            "--overlap",
+            "-w",
+            fragment.node,
+            "-N1",
+            "-n1",
+            "--mem=0",
+            "--export=ALL",
+            *inside_step(["bash", "-c", script]),
+        ]
         quiet = subprocess.DEVNULL
         env = {**self.lab.environ(), WORKER_MARK: str(self.lab.root)}
         self.sruns.append(
-            subprocess.Popen(argv, env=env, start_new_session=True, stdin=quiet, stdout=quiet, stderr=quiet)
+            subprocess.Popen(
+                argv, env=env, start_new_session=True, stdin=quiet, stdout=quiet, stderr=quiet
+            )
         )
 
     def workers(self) -> int:
         """Processes of workers on the nodes, not the sruns that started them."""
         ids = {process.pid for process in self.sruns}
         return len(
-            [p for p in with_variable(WORKER_MARK, str(self.lab.root)) if p.pid not in ids and not _is_srun(p.pid)]
+            [
+                p
+                for p in with_variable(WORKER_MARK, str(self.lab.root))
+                if p.pid not in ids and not _is_srun(p.pid)
+            ]
         )
 
     def kill_payload(self, fragment: Fragment) -> None:
         (found,) = (
             process
             for process in with_variable("SLURM_JOB_ID", job_of(fragment.name))
-            if Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[3:4] == [payload.__file__.encode()]
-            and f"SLURMD_NODENAME={fragment.node}\0".encode() in Path(f"/proc/{process.pid}/environ").read_bytes()
+            if Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[3:4]
+            == [payload.__file__.encode()]
+            and f"SLURMD_NODENAME={fragment.node}\0".encode()
+            in Path(f"/proc/{process.pid}/environ").read_bytes()
         )
         send(found, signal.SIGKILL)
 
@@ -131,7 +166,9 @@ class RealSlurm:
         except AssertionError as error:
             queue = self.lab.run("squeue", "-a", "-t", "all", "-o", "%i %P %T %N %M %r")
             states = self.lab.run("sinfo", "-h", "-N", "-o", "%N %T %E")
-            logs = "\n".join(f"{log.name}: {log.read_text()[-500:]}" for log in self.state.rglob("*.log"))
+            logs = "\n".join(
+                f"{log.name}: {log.read_text()[-500:]}" for log in self.state.rglob("*.log")
+            )
             raise AssertionError(f"{error}\n{queue}\n{states}\n{logs}") from error
 
     def close(self) -> None:

@@ -1,4 +1,6 @@
-"""Run the command line as a user does, in this process: arguments in, status and both streams out."""
+"""Run the command line as a user does, in this process: arguments in, status and both streams
+out.
+"""
 
 from __future__ import annotations
 

@@ -67,11 +67,17 @@ def elastic_horovod() -> None:
     need(_without_horovod())
 
 
-settings.register_profile("patient", parent=settings(), deadline=None)  # a slow machine is no counterexample
+settings.register_profile(
+    "patient", parent=settings(), deadline=None
+)  # a slow machine is no counterexample
 settings.load_profile("patient")
 
-# A shell's background job ignores SIGINT, and nohup SIGHUP. Every program that a test starts would inherit that.
-for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+# A shell's background job ignores SIGINT, and nohup SIGHUP. Every program that a test starts would
+# inherit that.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 
@@ -87,23 +93,32 @@ if (
     tempfile.tempdir = None
 
 DAEMONS = frozenset({"slurm_version", "elastic_horovod", "browser"})
-"""Fixtures of real Slurm clusters, groups of workers and browsers: see ``slow`` in pyproject.toml."""
-REAL = frozenset({"contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun"})
+"""Fixtures of real Slurm clusters, groups of workers and browsers: see ``slow`` in
+pyproject.toml.
+"""
+REAL = frozenset(
+    {"contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun"}
+)
 """Folders whose tests run other programs against the clock."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--slurm", choices=[*VERSIONS], help="run every test that needs a Slurm on this one, and only on it"
+        "--slurm",
+        choices=[*VERSIONS],
+        help="run every test that needs a Slurm on this one, and only on it",
     )
 
 
 def pytest_report_header() -> str:
-    return "Slurm: " + ", ".join(f"{name} {version.number or 'missing'}" for name, version in VERSIONS.items())
+    return "Slurm: " + ", ".join(
+        f"{name} {version.number or 'missing'}" for name, version in VERSIONS.items()
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests with the mark ``every_slurm`` run on each version or on those that it names, others on the default.
+    """Tests with the mark ``every_slurm`` run on each version or on those that it names, others on
+    the default.
 
     The default's parameter is None, as for tests without one, so that they share one cluster.
     """
@@ -124,7 +139,9 @@ def _has_daemon(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A story on a real machine is told a second time if it fails, unless a promise was broken: decision 6."""
+    """A story on a real machine is told a second time if it fails, unless a promise was broken:
+    decision 6.
+    """
     for item in items:
         if _has_daemon(item):
             item.add_marker(pytest.mark.slow)

@@ -1,6 +1,8 @@
-"""The real logs and workloads that some tests read: ../shared/data beside the checkout, or $BFTRAINER_DATA.
+"""The real logs and workloads that some tests read: ../shared/data beside the checkout, or
+$BFTRAINER_DATA.
 
-They are not part of the project. Where they are missing such a test is skipped, visibly; in CI that is a failure.
+They are not part of the project. Where they are missing such a test is skipped, visibly; in CI that
+is a failure.
 """
 
 from __future__ import annotations
@@ -21,5 +23,9 @@ def data_folder() -> Path:
 def data_file(name: str) -> Path:
     """One file of the real data, by its path below the data folder."""
     path = data_folder() / name
-    need("" if path.exists() else f"real data is missing: {name}, expected in ../shared/data or $BFTRAINER_DATA")
+    need(
+        ""
+        if path.exists()
+        else f"real data is missing: {name}, expected in ../shared/data or $BFTRAINER_DATA"
+    )
     return path

@@ -1,4 +1,6 @@
-"""Stand-ins for what a test cannot have for real: solvers that fail on demand, packages without a license."""
+"""Stand-ins for what a test cannot have for real: solvers that fail on demand, packages without a
+license.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from bftrainer.errors import BFTrainerError, Reason, SolverError
 
 @dataclass
 class FakeAllocator:
-    """An Allocator that gives the same counts (worth what they are worth) or raises the same error, and counts calls."""
+    """An Allocator that gives the same counts (worth what they are worth) or raises the same error,
+    and counts calls.
+    """
 
     name: str
     counts: tuple[int, ...] = ()
@@ -30,7 +34,13 @@ class FakeAllocator:
         self.calls += 1
         if self.error is not None:
             raise self.error
-        return Answer(self.counts, objective_value(problem, self.counts) + self.overclaim, self.name, self.status, 0.25)
+        return Answer(
+            self.counts,
+            objective_value(problem, self.counts) + self.overclaim,
+            self.name,
+            self.status,
+            0.25,
+        )
 
 
 def failing(name: str, reason: Reason) -> FakeAllocator:
@@ -38,7 +48,9 @@ def failing(name: str, reason: Reason) -> FakeAllocator:
 
 
 def highspy_that_ends_with(status: highspy.HighsModelStatus, *, solved: bool = False) -> Any:
-    """The real highspy, except that every run ends with ``status``, and without a solution unless ``solved``."""
+    """The real highspy, except that every run ends with ``status``, and without a solution unless
+    ``solved``.
+    """
 
     class Ended(highspy.Highs):  # type: ignore[misc]
         def getModelStatus(self) -> highspy.HighsModelStatus:  # noqa: N802
@@ -57,7 +69,9 @@ def highspy_that_ends_with(status: highspy.HighsModelStatus, *, solved: bool = F
 
 @dataclass(eq=False)
 class FakeGurobipy:
-    """A gurobipy whose license or optimize() fails with an error number, or which ends with a status."""
+    """A gurobipy whose license or optimize() fails with an error number, or which ends with a
+    status.
+    """
 
     environment_errno: int | None = None
     optimize_errno: int | None = None
@@ -97,7 +111,12 @@ class _FakeModel:
     def __enter__(self) -> _FakeModel:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         pass
 
     def addVars(self, n: int, **_: object) -> Sequence[object]:  # noqa: N802

@@ -12,7 +12,12 @@ from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragment_names import fragment_name, id_in_job
 from bftrainer.errors import CommandError
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings, JobPhase, SchedulerTraits
+from bftrainer_adapters.holding.holder_jobs import (
+    HolderJobs,
+    HolderSettings,
+    JobPhase,
+    SchedulerTraits,
+)
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.slurm.config import SlurmSettings
 
@@ -51,7 +56,9 @@ class Job:
     def fragments(self) -> tuple[str, ...]:
         if not self.is_for_several:
             return (fragment_name(self.node, self.id),)
-        return tuple(fragment_name(node, id_in_job(self.id, node)) for node in (self.node, *self.beside))
+        return tuple(
+            fragment_name(node, id_in_job(self.id, node)) for node in (self.node, *self.beside)
+        )
 
 
 class NoLimits(HolderJobs[Any]):
@@ -66,7 +73,9 @@ class NoLimits(HolderJobs[Any]):
 
 
 TRAITS = SchedulerTraits("Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2)
-PATIENT = HolderSettings(start_within_s=60.0, ready_within_s=60.0, max_pending=10_000, back_off_s=60.0)
+PATIENT = HolderSettings(
+    start_within_s=60.0, ready_within_s=60.0, max_pending=10_000, back_off_s=60.0
+)
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""A cluster in memory for the pilot: clock, scheduler, holder, drivers. Time moves only when somebody sleeps."""
+"""A cluster in memory for the pilot: clock, scheduler, holder, drivers. Time moves only when
+somebody sleeps.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class FakeClock:
 
 @dataclass
 class FakeCluster:
-    """Scheduler and NodeHolder in one. ``idle`` are nodes that nobody else wants; a holder is ready after ``start_s``."""
+    """Scheduler and NodeHolder in one. ``idle`` are nodes that nobody else wants; a holder is ready
+    after ``start_s``.
+    """
 
     clock: FakeClock
     idle: set[str] = field(default_factory=set)
@@ -93,9 +97,15 @@ class FakeCluster:
         self._next_look_s = self.clock.elapsed_s() + self.looks_every_s
         held = self.held()
         names = sorted(self.idle | self.busy)
-        states = {n: Availability.FREE if n in self.idle and n not in held else Availability.BUSY for n in names}
+        states = {
+            n: Availability.FREE if n in self.idle and n not in held else Availability.BUSY
+            for n in names
+        }
         states |= dict.fromkeys(sorted(self.asleep - held), Availability.ASLEEP)
-        nodes = (replace(self.hardware.get(n, NodeView(n, state)), availability=state) for n, state in states.items())
+        nodes = (
+            replace(self.hardware.get(n, NodeView(n, state)), availability=state)
+            for n, state in states.items()
+        )
         return Observation(self.clock.now_s(), tuple(nodes), tuple(self.pending))
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
@@ -108,7 +118,9 @@ class FakeCluster:
             self.number += 1
             name = fragment_name(claim.node, str(self.number))
             gpus, is_part = tuple(range(claim.gpus)), claim.cpus > 0
-            fragment = Fragment(name, FragmentPhase.PENDING, release_s=self.release_s, gpus=gpus, is_part=is_part)
+            fragment = Fragment(
+                name, FragmentPhase.PENDING, release_s=self.release_s, gpus=gpus, is_part=is_part
+            )
             self.fragments[fragment.name] = fragment
             self.acquired.append(fragment.name)
             self.clock.after(self.start_s, lambda name=fragment.name: self._ready(name))
@@ -157,7 +169,9 @@ class FakeCluster:
     def _ready(self, name: str) -> None:
         self._move(name, FragmentPhase.READY)
         if self.limit_s is not None and name in self.fragments:
-            self.fragments[name] = replace(self.fragments[name], ends_s=self.clock.now_s() + self.limit_s)
+            self.fragments[name] = replace(
+                self.fragments[name], ends_s=self.clock.now_s() + self.limit_s
+            )
             self.clock.after(self.limit_s, lambda: self._move(name, FragmentPhase.GONE, "TIMEOUT"))
 
     def _move(self, name: str, phase: FragmentPhase, why: str = "") -> None:
@@ -180,7 +194,11 @@ class FakeNeighbours:
         return False
 
     def announce(
-        self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False, least: int = 1
+        self,
+        hosts: tuple[str, ...],
+        wants: int | None = None,
+        is_short: bool = False,
+        least: int = 1,
     ) -> None:
         if self.silent:
             raise SchedulerError("made up: no answer")
@@ -208,7 +226,9 @@ class FakeDriver:
 
 @dataclass
 class FakeLauncher:
-    """Drivers that do as they are told after ``takes_s``; every order is kept for the test to see."""
+    """Drivers that do as they are told after ``takes_s``; every order is kept for the test to
+    see.
+    """
 
     clock: FakeClock
     takes_s: float = 0.5
@@ -220,7 +240,9 @@ class FakeLauncher:
     fits: dict[str, int] = field(default_factory=dict)
     """The largest number of nodes on which a trainer's memory suffices."""
 
-    def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
+    def start(
+        self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None
+    ) -> None:
         name, there = spec.name, tuple(hosts)
         if self.behaviour.get(name) == "has no launcher":
             raise UnknownNameError("launcher", spec.launcher, ())
@@ -245,7 +267,9 @@ class FakeLauncher:
     def ask_to_stop(self, name: str) -> None:
         self._note("stop", name, ())
         if self.behaviour.get(name) != "deaf":
-            self.clock.after(self.slow.get(name, self.takes_s), lambda: self._end(name, Ending.STOPPED))
+            self.clock.after(
+                self.slow.get(name, self.takes_s), lambda: self._end(name, Ending.STOPPED)
+            )
 
     def kill(self, name: str) -> None:
         self._note("kill", name, ())
@@ -255,12 +279,24 @@ class FakeLauncher:
         return self.drivers[name].view if name in self.drivers else DriverView()
 
     def progress(
-        self, name: str, samples: float, *, step: int | None = None, loss: float | None = None,
-        samples_total: float | None = None, **metrics: float
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        samples: float,
+        *,
+        step: int | None = None,
+        loss: float | None = None,
+        samples_total: float | None = None,
+        **metrics: float,
+    ) -> None:
         """Rank 0 reports."""
         driver = self.drivers[name]
-        line = {"time": self.clock.now_s(), "samples": samples, "metrics": metrics, "loss": loss, "step": step}
+        line = {
+            "time": self.clock.now_s(),
+            "samples": samples,
+            "metrics": metrics,
+            "loss": loss,
+            "step": step,
+        }
         line["samples_total"] = samples_total
         driver.view = after_progress(driver.view, [line])
 
@@ -277,7 +313,8 @@ class FakeLauncher:
             return
         if len(driver.hosts) > self.fits.get(name, len(driver.hosts)):
             tail = (
-                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of",
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU "
+                "0 has a total capacity of",
             )
             self._end(name, Ending.FAILED, f"status 1, node {driver.hosts[0].node}, slot 0", tail)
             return
@@ -292,7 +329,13 @@ class FakeLauncher:
         if driver.view.alive:
             nothing: frozenset[Any] = frozenset()
             driver.view = replace(
-                driver.view, alive=False, ending=ending, reason=reason, tail=tail, on=nothing, with_workers=nothing
+                driver.view,
+                alive=False,
+                ending=ending,
+                reason=reason,
+                tail=tail,
+                on=nothing,
+                with_workers=nothing,
             )
 
     def _say(self, name: str, event: AnyDriverEvent) -> None:
@@ -301,4 +344,6 @@ class FakeLauncher:
         driver.view = replace(after_event(driver.view, line), alive=True)
 
     def _note(self, what: str, name: str, hosts: tuple[HostSlots, ...]) -> None:
-        self.orders.append((what, name, frozenset(fragment_name(it.node, it.fragment) for it in hosts)))
+        self.orders.append(
+            (what, name, frozenset(fragment_name(it.node, it.fragment) for it in hosts))
+        )

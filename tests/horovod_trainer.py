@@ -1,4 +1,6 @@
-"""A trainer directory as the pilot writes it, its driver as a process, and what driver and script have written."""
+"""A trainer directory as the pilot writes it, its driver as a process, and what driver and script
+have written.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ from bftrainer.system.processes import identify
 CHECKOUT = Path(__file__).parents[1]
 EXAMPLES = {
     "horovod": ("horovod", "horovod_digits.py", "--epochs=100000", "--step-s=0.02"),
-    "torchrun": ("torch", "torch_digits.py", "--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"),
+    "torchrun": (
+        "torch",
+        "torch_digits.py",
+        "--epochs=100000",
+        "--step-s=0.02",
+        "--checkpoint-every=20",
+    ),
     "torchft": ("torchft", "torchft_digits.py", "--epochs=100000", "--step-s=0.02"),
     "restart": ("numpy", "numpy_parallel.py", "--steps=1000000", "--pace-s=0.02"),
     "pool": ("h11", "pool_tasks.py", "--tasks=20000", "--pace-s=0.02"),
@@ -49,7 +57,8 @@ def example(launcher: str, *more: str) -> list[str]:
 class Trainer:
     """Hosts are names only: every worker is a local process.
 
-    Methods return the time before they acted: the driver may react before the test is scheduled again.
+    Methods return the time before they acted: the driver may react before the test is scheduled
+    again.
     """
 
     def __init__(self, folder: Path, command: list[str] | None = None, **driver: Any) -> None:
@@ -92,7 +101,9 @@ class Trainer:
     def hosts(self, text: str) -> float:
         """Replace the hosts file (``a:1:7 b:1:8``); returns the time."""
         at_s = now_s()
-        write_atomically(self.directory.hosts, "".join(f"{line}\n" for line in text.split()).encode())
+        write_atomically(
+            self.directory.hosts, "".join(f"{line}\n" for line in text.split()).encode()
+        )
         return at_s
 
     def start(self, hosts: str | None = None) -> None:
@@ -136,7 +147,11 @@ class Trainer:
 
         def found() -> Line | None:
             for line in self.events:
-                if line["event"] == name and line["time"] >= after_s and fields.items() <= line.items():
+                if (
+                    line["event"] == name
+                    and line["time"] >= after_s
+                    and fields.items() <= line.items()
+                ):
                     return line
             return None
 
@@ -163,7 +178,11 @@ class Trainer:
     def worker(self, fragment: str) -> int:
         """The pid of the last worker that was started in a fragment."""
         self.read()
-        return [e["pid"] for e in self.events if e["event"] == "worker_started" and e["fragment"] == fragment][-1]
+        return [
+            e["pid"]
+            for e in self.events
+            if e["event"] == "worker_started" and e["fragment"] == fragment
+        ][-1]
 
     def kill(self, fragment: str, number: int = signal.SIGKILL) -> float:
         """Send a signal to the worker itself."""
@@ -172,7 +191,9 @@ class Trainer:
         return at_s
 
     def kill_together(self, *fragments: str) -> None:
-        """SIGKILL one worker of each fragment. They are stopped first, so that none sees the end of another."""
+        """SIGKILL one worker of each fragment. They are stopped first, so that none sees the end of
+        another.
+        """
         pids = [self.worker(fragment) for fragment in fragments]
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in pids:
@@ -196,24 +217,35 @@ class Trainer:
     def check_continuity(self, batch: int = 32) -> None:
         """Steps are contiguous: between two lines of one group every step adds its samples.
 
-        A new group starts from the last commit of the old one, with the same weights, on every rank.
+        A new group starts from the last commit of the old one, with the same weights, on every
+        rank.
         """
         self.read()
         lines = [line for line in self.progress if line["phase"] == "running"]
-        for old, new in itertools.pairwise(sorted(lines, key=lambda line: (line["time"], line["step"]))):
+        for old, new in itertools.pairwise(
+            sorted(lines, key=lambda line: (line["time"], line["step"]))
+        ):
             if new.get("formed"):
                 assert new["step"] <= old["step"], (old, new)
                 if new["step"] == old["step"]:
-                    assert (new["samples"], new["checksum"]) == (old["samples"], old["checksum"]), (old, new)
+                    assert (new["samples"], new["checksum"]) == (old["samples"], old["checksum"]), (
+                        old,
+                        new,
+                    )
             elif new["world_size"] == old["world_size"]:
                 steps = new["step"] - old["step"]
                 assert steps >= 0
-                assert new["samples"] - old["samples"] == steps * batch * new["world_size"], (old, new)
+                assert new["samples"] - old["samples"] == steps * batch * new["world_size"], (
+                    old,
+                    new,
+                )
             else:
                 raise AssertionError(f"a size without its 'formed' line: {old} {new}")
         weights: dict[tuple[str, str], set[str]] = {}
         for log in self.path.glob("logs/*/*.log"):
-            for words in (line.split() for line in log.read_text().splitlines() if line.startswith("rank ")):
+            for words in (
+                line.split() for line in log.read_text().splitlines() if line.startswith("rank ")
+            ):
                 weights.setdefault((words[3], words[6]), set()).add(words[-1])
         assert weights
         assert all(len(found) == 1 for found in weights.values()), weights
@@ -221,7 +253,11 @@ class Trainer:
     def left(self) -> list[int]:
         """Workers that are still alive."""
         self.read()
-        return [e["pid"] for e in self.events if e["event"] == "worker_started" and identify(e["pid"]) is not None]
+        return [
+            e["pid"]
+            for e in self.events
+            if e["event"] == "worker_started" and identify(e["pid"]) is not None
+        ]
 
     def end(self) -> None:
         """End the driver and all workers."""
@@ -246,7 +282,8 @@ class Trainer:
 
 
 def on_a_word(folder: Path, command: list[str]) -> tuple[list[str], dict[str, str]]:
-    """``command`` with workers that are warm only once a file ``go`` exists (except in fragment 1), and its environment.
+    """``command`` with workers that are warm only once a file ``go`` exists (except in fragment 1),
+    and its environment.
 
     They are warm within a moment of each other then: the script's own imports come later.
     """

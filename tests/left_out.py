@@ -1,7 +1,7 @@
 """The last lines of a test run: what it skipped, summed by reason, and what it ran twice, by name.
 
-A skip where data or a program is missing must not look like a pass, and a rerun is a defect whose cause is to be found
-(decision 6). Both would be lost among thousands of dots.
+A skip where data or a program is missing must not look like a pass, and a rerun is a defect whose
+cause is to be found (decision 6). Both would be lost among thousands of dots.
 """
 
 from __future__ import annotations
@@ -20,15 +20,22 @@ _MOST = 120
 
 @dataclass
 class LeftOut:
-    """``skips`` counts tests by reason; ``reruns`` has an entry for each first run that failed, with its error."""
+    """``skips`` counts tests by reason; ``reruns`` has an entry for each first run that failed,
+    with its error.
+    """
 
     skips: Counter[str] = field(default_factory=Counter)
     reruns: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, skipped: Iterable[pytest.TestReport], rerun: Iterable[pytest.TestReport]) -> LeftOut:
+    def of(
+        cls, skipped: Iterable[pytest.TestReport], rerun: Iterable[pytest.TestReport]
+    ) -> LeftOut:
         """Of the reports of a run."""
-        return cls(Counter(map(reason_of, skipped)), [f"{report.nodeid}: {error_of(report)}" for report in rerun])
+        return cls(
+            Counter(map(reason_of, skipped)),
+            [f"{report.nodeid}: {error_of(report)}" for report in rerun],
+        )
 
     @classmethod
     def read(cls, path: Path) -> LeftOut:
@@ -56,7 +63,9 @@ class LeftOut:
 
 
 def reason_of(report: pytest.TestReport) -> str:
-    """The reason of a skip, as far as tests share it: without what follows a colon, such as the name of a file."""
+    """The reason of a skip, as far as tests share it: without what follows a colon, such as the
+    name of a file.
+    """
     longrepr = report.longrepr
     text = longrepr[2] if isinstance(longrepr, tuple) else str(longrepr)
     return text.removeprefix("Skipped: ").partition(": ")[0]
@@ -74,11 +83,15 @@ _of_run = pytest.StashKey[LeftOut]()
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Keeps the reports of the run, which pytest forgets before its last line."""
     stats = terminalreporter.stats
-    terminalreporter.config.stash[_of_run] = LeftOut.of(stats.get("skipped", ()), stats.get("rerun", ()))
+    terminalreporter.config.stash[_of_run] = LeftOut.of(
+        stats.get("skipped", ()), stats.get("rerun", ())
+    )
 
 
 def of_run(config: pytest.Config) -> LeftOut:
-    """What the run of this process left out: nothing in a process that does not print (of pytest-xdist)."""
+    """What the run of this process left out: nothing in a process that does not print (of
+    pytest-xdist).
+    """
     return config.stash.get(_of_run, LeftOut())
 
 

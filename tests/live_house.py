@@ -46,7 +46,13 @@ TABLES: dict[str, dict[str, Any]] = {
 
 
 def spec(name: str, max_nodes: int = 4, **keys: Any) -> TrainerSpec:
-    table = {"name": name, "command": ["true"], "max_nodes": max_nodes, "samples_per_s": 10.0, "scale_up_s": 1.0}
+    table = {
+        "name": name,
+        "command": ["true"],
+        "max_nodes": max_nodes,
+        "samples_per_s": 10.0,
+        "scale_up_s": 1.0,
+    }
     return check_table(table | {"scale_down_s": 0.5, "stop_s": 3.0} | keys, TrainerSpec, "test")
 
 
@@ -57,7 +63,9 @@ def configuration(tables: dict[str, dict[str, Any]]) -> PilotConfig:
 
 @dataclass
 class House:
-    """``pilot(seconds)`` runs a pilot for so long, then asks it to end; it may be called again: a pilot that comes back."""
+    """``pilot(seconds)`` runs a pilot for so long, then asks it to end; it may be called again: a
+    pilot that comes back.
+    """
 
     path: Path
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -89,12 +97,19 @@ class House:
     def pilot(self, seconds: float) -> State:
         store = self.store(writes=True)
         listens = self.config.hints.port is not None
-        hints = HintListener(self.config.hints, self.config.workers, self.path, self.clock) if listens else None
+        hints = (
+            HintListener(self.config.hints, self.config.workers, self.path, self.clock)
+            if listens
+            else None
+        )
         try:
             site = Site(
-                self.cluster, self.cluster, peers=self.neighbours, reconfigure=lambda _: self.site_keeps,
+                self.cluster,
+                self.cluster,
+                peers=self.neighbours,
+                reconfigure=lambda _: self.site_keeps,
                 permit=lambda: self.permit,
-            )  # fmt: skip
+            )
             parts = PilotDependencies(self.path, site, self.clock, background=self.background)
             until_s = self.clock.elapsed_s() + seconds
             self.running = it = HousePilot(self, parts, store, until_s, hints)
@@ -106,7 +121,10 @@ class House:
 
     def reload(self, **tables: dict[str, Any]) -> None:
         """SIGHUP, after these keys have changed."""
-        self.fresh = {name: self.tables.get(name, {}) | tables.get(name, {}) for name in {*self.tables, *tables}}
+        self.fresh = {
+            name: self.tables.get(name, {}) | tables.get(name, {})
+            for name in {*self.tables, *tables}
+        }
         self.running.reload()
 
     @property
@@ -173,7 +191,9 @@ class House:
         with closing(self.store()) as store:
             return last_state(store) or State(1)
 
-    def explain(self, name: str, at_s: float = float("inf"), own: tuple[str, ...] = ()) -> Explanation:
+    def explain(
+        self, name: str, at_s: float = float("inf"), own: tuple[str, ...] = ()
+    ) -> Explanation:
         with closing(self.store()) as store:
             return explain(store, name, at_s, own)
 
@@ -196,14 +216,27 @@ class HousePilot(PilotRuntime):
     """The real one, but for its drivers. It ends at a time, and lets the test look on."""
 
     def __init__(
-        self, home: House, parts: PilotDependencies, store: Store, until_s: float, hints: Hints | None = None
+        self,
+        home: House,
+        parts: PilotDependencies,
+        store: Store,
+        until_s: float,
+        hints: Hints | None = None,
     ) -> None:
         self._home, self._until_s = home, until_s
         cell, clock = ConfigCell(home.config), SteadyClock(parts.clock)
         notices = Notices(cell, Registry(store), parts.state_dir, parts.clock)
         recorder = Recorder(store, clock, [notices.hear])
         super().__init__(
-            parts, cell, recorder, clock, notices, home.launcher, Signals(), lambda: configuration(home.fresh), hints
+            parts,
+            cell,
+            recorder,
+            clock,
+            notices,
+            home.launcher,
+            Signals(),
+            lambda: configuration(home.fresh),
+            hints,
         )
 
     @property

@@ -1,4 +1,6 @@
-"""A real pilot on the trace holder: state directory, log, processes; and a look at what is left of them."""
+"""A real pilot on the trace holder: state directory, log, processes; and a look at what is left of
+them.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +61,15 @@ class Machine:
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def bftrainer(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """In this process, in the working directory: a process takes 0.4 s of CPU time. A pilot has one of its own."""
+        """In this process, in the working directory: a process takes 0.4 s of CPU time. A pilot has
+        one of its own.
+        """
         argv = [*map(str, arguments), "--state", str(self.state)]
         if arguments[0] == "pilot":
             argv = [sys.executable, "-m", "bftrainer", *argv]
-            return subprocess.run(argv, capture_output=True, text=True, check=check, cwd=self.work, timeout=COMMAND_S)
+            return subprocess.run(
+                argv, capture_output=True, text=True, check=check, cwd=self.work, timeout=COMMAND_S
+            )
         before = Path.cwd()
         os.chdir(self.work)
         try:
@@ -78,9 +84,27 @@ class Machine:
         assert ended.status == 0, ended
         return ended.out
 
-    def submit(self, name: str, steps: int = 60, pace_s: float = 0.05, max_nodes: int = 2, *more: str) -> None:
-        program = [sys.executable, str(STEPPER), f"{name}.json", f"{name}.steps", str(steps), str(pace_s)]
-        options = ["--name", name, "--max-nodes", max_nodes, "--samples-per-s", 10, "--cwd", self.work]
+    def submit(
+        self, name: str, steps: int = 60, pace_s: float = 0.05, max_nodes: int = 2, *more: str
+    ) -> None:
+        program = [
+            sys.executable,
+            str(STEPPER),
+            f"{name}.json",
+            f"{name}.steps",
+            str(steps),
+            str(pace_s),
+        ]
+        options = [
+            "--name",
+            name,
+            "--max-nodes",
+            max_nodes,
+            "--samples-per-s",
+            10,
+            "--cwd",
+            self.work,
+        ]
         fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--set", "stop_s = 30"]
         ended = bftrainer("submit", *options, *fast, *more, "--state", self.state, "--", *program)
         assert ended.status == 0, ended
@@ -95,18 +119,24 @@ class Machine:
         return child
 
     def end(self, pilot: subprocess.Popen[bytes]) -> None:
-        """Tell it to end, as an administrator does; it lets go of everything before its ``shutdown_s`` are over."""
+        """Tell it to end, as an administrator does; it lets go of everything before its
+        ``shutdown_s`` are over.
+        """
         pilot.send_signal(signal.SIGTERM)
         assert pilot.wait(60 * PATIENCE) == 0, (self.work / "pilot.log").read_text()
 
     def rows(self, *arguments: object) -> list[dict[str, object]]:
-        """What a command prints. In this process: a story asks many times a second, and a process takes 0.4 s of CPU time."""
+        """What a command prints. In this process: a story asks many times a second, and a process
+        takes 0.4 s of CPU time.
+        """
         ended = bftrainer(*arguments, "--json", "--state", self.state)
         assert ended.status == 0, ended
         return [json.loads(line) for line in ended.out.splitlines()]
 
     def state_is_there(self) -> bool:
-        return (self.state / "pilot.db").exists() and bftrainer("events", "--state", self.state).status == 0
+        return (self.state / "pilot.db").exists() and bftrainer(
+            "events", "--state", self.state
+        ).status == 0
 
     def status(self, name: str) -> str:
         found = {str(row["name"]): str(row["status"]) for row in self.rows("list", "--all")}
@@ -118,7 +148,9 @@ class Machine:
         return [(int(line.split()[0]), int(line.split()[1])) for line in lines]
 
     def processes(self) -> list[ProcessId]:
-        """Everything of this state directory that runs, but for pilots: drivers, workers, reapers, the trace machine."""
+        """Everything of this state directory that runs, but for pilots: drivers, workers, reapers,
+        the trace machine.
+        """
         mine = []
         pilots = {child.pid for child in self.children}
         for entry in Path("/proc").iterdir():
@@ -128,7 +160,10 @@ class Machine:
                 known = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if str(self.state).encode() in known and (found := identify(int(entry.name))) is not None:
+            if (
+                str(self.state).encode() in known
+                and (found := identify(int(entry.name))) is not None
+            ):
                 mine.append(found)
         return mine
 
@@ -142,10 +177,16 @@ class Machine:
 
     def of_trainer(self, name: str) -> dict[str, str]:
         """Its fragments, and their nodes."""
-        return {str(row["fragment"]): str(row["node"]) for row in self.rows("nodes") if row["trainer"] == name}
+        return {
+            str(row["fragment"]): str(row["node"])
+            for row in self.rows("nodes")
+            if row["trainer"] == name
+        }
 
     def assert_in_order(self) -> None:
-        """Nothing is held, nothing runs, nothing waits unread, and the journal explains every decision."""
+        """Nothing is held, nothing runs, nothing waits unread, and the journal explains every
+        decision.
+        """
         eventually(lambda: not self.processes())
         assert list((self.state / "spool").glob("*.json")) == []
         assert all(row["released_s"] is not None for row in self.rows("nodes", "--all"))
@@ -167,7 +208,10 @@ class Machine:
 
 
 def machine(
-    path: Path, rows: str | list[tuple[float, str, str]], config: str = CONFIG, state: Path | None = None
+    path: Path,
+    rows: str | list[tuple[float, str, str]],
+    config: str = CONFIG,
+    state: Path | None = None,
 ) -> Machine:
     """``rows``: of the log, or nodes that are idle for an hour."""
     if isinstance(rows, str):
@@ -192,7 +236,9 @@ def eventually(what: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 def assert_contiguous(steps: list[tuple[int, int]], every: int = 10) -> None:
-    """Each incarnation counts by one; the next begins at most ``every`` steps back, after a checkpoint."""
+    """Each incarnation counts by one; the next begins at most ``every`` steps back, after a
+    checkpoint.
+    """
     assert steps, "it never ran"
     with promised():
         for (was_in, before), (now_in, step) in pairwise(steps):

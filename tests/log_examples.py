@@ -1,8 +1,9 @@
-"""One small log of each format, made by hand after real ones: enough to be recognised, read and mutated."""
+"""One small log of each format, made by hand after real ones: enough to be recognised, read and
+mutated.
+"""
 
 from __future__ import annotations
 
-# fmt: off
 # ruff: noqa: E501
 SACCT = (
     b"JobID|Submit|Eligible|Start|End|NNodes|NodeList|State|JobName\n"

@@ -1,4 +1,6 @@
-"""Job logs and their idle node-seconds in a few lines that share no code with importers and replay."""
+"""Job logs and their idle node-seconds in a few lines that share no code with importers and
+replay.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ import numpy as np
 
 
 class Job(NamedTuple):
-    """Seconds since 1970; the limit in seconds, 0 if it is not known. ``names`` only where jobs may share nodes."""
+    """Seconds since 1970; the limit in seconds, 0 if it is not known. ``names`` only where jobs may
+    share nodes.
+    """
 
     nodes: float
     start: float
@@ -34,16 +38,33 @@ def jobs_of(path: Path) -> list[Job]:
     if path.name.startswith("wk"):
         ended = [dict(re.findall(r"(\S+?)=(\S+)", line)) for line in lines if ";E;" in line]
         return [
-            Job(float(j["Resource_List.nodect"]), float(j["start"]), float(j["end"]), float(j["qtime"]), clock_s(j))
+            Job(
+                float(j["Resource_List.nodect"]),
+                float(j["start"]),
+                float(j["end"]),
+                float(j["qtime"]),
+                clock_s(j),
+            )
             for j in ended
         ]
     if path.name.startswith("data_theta"):
         rows = [[float(cell) for cell in line.split(",")[7:12]] for line in lines[1:]]
-        return [Job(n, at + wait, at + wait + run, at, limit) for n, at, wait, run, limit in rows if run > 0]
+        return [
+            Job(n, at + wait, at + wait + run, at, limit)
+            for n, at, wait, run, limit in rows
+            if run > 0
+        ]
     if ".swf" not in path.name:  # sacct: submit, start, end, number of nodes, time limit, names
         cells = [line.split("|") for line in lines]
         return [
-            Job(float(c[17]), seconds(c[12]), seconds(c[13]), seconds(c[10]), limit_s(c[23]), names(c[24]))
+            Job(
+                float(c[17]),
+                seconds(c[12]),
+                seconds(c[13]),
+                seconds(c[10]),
+                limit_s(c[23]),
+                names(c[24]),
+            )
             for c in cells
             if c[12] < c[13] and c[24] != "None assigned"
         ]
@@ -54,7 +75,14 @@ def jobs_of(path: Path) -> list[Job]:
     where = [re.search(r"\{(.*)\}", line) for line in lines if line and line[0] != ";"]
     on = [frozenset(found[1].split(",")) if found else frozenset[str]() for found in where]
     return [
-        Job(len(n) or math.ceil(p / per_node), zero + s + max(w, 0), zero + s + max(w, 0) + r, zero + s, limit, n)
+        Job(
+            len(n) or math.ceil(p / per_node),
+            zero + s + max(w, 0),
+            zero + s + max(w, 0) + r,
+            zero + s,
+            limit,
+            n,
+        )
         for (s, w, r, p, _, _, _, limit), n in zip(swf, on, strict=True)
         if r > 0
     ]
@@ -102,8 +130,12 @@ def clock_s(job: dict[str, str]) -> float:
     return 3600 * hours + 60 * minutes + seconds
 
 
-def idle_node_s(jobs: list[Job], nodes: int, start: float, end: float, outages: bool) -> tuple[float, float]:
-    """Node-seconds without a job, and seconds: with ``outages``, without hours in which nothing runs at all."""
+def idle_node_s(
+    jobs: list[Job], nodes: int, start: float, end: float, outages: bool
+) -> tuple[float, float]:
+    """Node-seconds without a job, and seconds: with ``outages``, without hours in which nothing
+    runs at all.
+    """
     jobs = [job for job in each_node_once(jobs) if job.end > start and job.start < end]
     ends = [(max(job.start, start), job.nodes) for job in jobs]
     ends += [(min(job.end, end), -job.nodes) for job in jobs]

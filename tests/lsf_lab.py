@@ -21,9 +21,22 @@ STANDIN = Path(__file__).parent / "lsf" / "standin"
 sys.path.insert(0, str(STANDIN))
 from state import FINISHED, State, fresh, locked  # noqa: E402
 
-NAMES = ("bhosts", "bjobs", "bslots", "brsvs", "bqueues", "bapp", "bparams", "bsub", "bkill", "lsid")
+NAMES = (
+    "bhosts",
+    "bjobs",
+    "bslots",
+    "brsvs",
+    "bqueues",
+    "bapp",
+    "bparams",
+    "bsub",
+    "bkill",
+    "lsid",
+)
 # What is left of holders when a main job begins: workers, by what their starter has set.
-LEFT = "grep -lz '^BFTRAINER_ORDER=' $(grep -lzE '^LSB_JOBID=({ids})$' /proc/[0-9]*/environ) /dev/null"
+LEFT = (
+    "grep -lz '^BFTRAINER_ORDER=' $(grep -lzE '^LSB_JOBID=({ids})$' /proc/[0-9]*/environ) /dev/null"
+)
 MAIN = """#!/bin/sh
 {left} > {marks}/$LSB_JOBID.left 2> /dev/null
 date +%s.%N > {marks}/$LSB_JOBID.started
@@ -42,7 +55,10 @@ class Lab:
         self.bin.mkdir(parents=True)
         (root / "state.json").write_text(json.dumps(fresh(self.node_names, slots, queue)))
         for name in NAMES:
-            self.program(name, f'LSF_STANDIN_COMMAND={name} exec {sys.executable} -S -E {STANDIN}/main.py "$@"')
+            self.program(
+                name,
+                f'LSF_STANDIN_COMMAND={name} exec {sys.executable} -S -E {STANDIN}/main.py "$@"',
+            )
         # Inside a job these start a command on a node; here every node is this machine.
         self.program("blaunch", 'echo "$1" >> $LSF_ENVDIR/blaunched; shift; exec "$@"')
 
@@ -65,7 +81,11 @@ class Lab:
 
     def bsub(self, *words: str, stdin: str | None = None) -> str:
         """Submit to the main queue; the job's id."""
-        return self.run("bsub", "-q", "normal", *words, stdin=stdin).partition("<")[2].partition(">")[0]
+        return (
+            self.run("bsub", "-q", "normal", *words, stdin=stdin)
+            .partition("<")[2]
+            .partition(">")[0]
+        )
 
     def change(self, **values: Any) -> None:
         with locked(self.root) as state:
@@ -93,13 +113,17 @@ class Lab:
         self.edit(lambda state: state["jobs"].pop(job_id))
 
     def main_job(self, *hosts: str, seconds: int = 600, holders: Sequence[str] = ()) -> str:
-        """A job of the main queue that wants these hosts whole; its id. See :meth:`started_s` and :meth:`left`."""
+        """A job of the main queue that wants these hosts whole; its id. See :meth:`started_s` and
+        :meth:`left`.
+        """
         script = self.root / f"main-{time.monotonic_ns()}.sh"
         left = LEFT.format(ids="|".join(holders) or "none")
         script.write_text(MAIN.format(left=left, marks=self.root, seconds=seconds))
         script.chmod(0o755)
         slots = str(4 * len(hosts))
-        return self.bsub("-nnodes", str(len(hosts)), "-n", slots, "-m", " ".join(hosts), str(script))
+        return self.bsub(
+            "-nnodes", str(len(hosts)), "-n", slots, "-m", " ".join(hosts), str(script)
+        )
 
     def started_s(self, job_id: str) -> float | None:
         path = self.root / f"{job_id}.started"
@@ -119,7 +143,9 @@ class Lab:
         with locked(self.root) as state:
             for job in state["jobs"].values():
                 if job["stat"] not in FINISHED:
-                    job.update(kill="TERM_ADMIN", **({"stat": "EXIT"} if job["stat"] == "PEND" else {}))
+                    job.update(
+                        kill="TERM_ADMIN", **({"stat": "EXIT"} if job["stat"] == "PEND" else {})
+                    )
         for _ in range(3):
             for process in with_variable("LSF_ENVDIR", str(self.root)):
                 send(process, signal.SIGKILL)

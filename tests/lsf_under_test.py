@@ -58,7 +58,9 @@ class StandInLsf:
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0, **settings: object) -> LsfHolder:
         folder = self.state / f"holders-{pilot}"
-        return LsfHolder(self.settings(**settings), folder, pilot, SystemClock(), lease_s, 1.0, self.lab.env)
+        return LsfHolder(
+            self.settings(**settings), folder, pilot, SystemClock(), lease_s, 1.0, self.lab.env
+        )
 
     def main_job(self, size: int, minutes: int) -> str:
         return self.lab.bsub("-nnodes", str(size), "-W", str(minutes), "sleep", "600")
@@ -67,7 +69,9 @@ class StandInLsf:
         begin, end = (time.localtime(time.time() + s * 60) for s in (in_minutes, in_minutes + 60))
         window = "-".join(f"{t.tm_mon}/{t.tm_mday}/{t.tm_hour}/{t.tm_min}" for t in (begin, end))
         head = "RSVID       TYPE    USER   NCPUS      RSV_HOSTS           TIME_WINDOW \n"
-        self.lab.change(reservations=f"{head}maint       sys     system  2   {node}:0/2   {window} \n")
+        self.lab.change(
+            reservations=f"{head}maint       sys     system  2   {node}:0/2   {window} \n"
+        )
         return "maint"
 
     def drain(self, node: str) -> None:
@@ -84,9 +88,18 @@ class StandInLsf:
         self.spawn_worker(fragment, script)
         wait_until(lambda: self.workers() > before, "the worker to start")
 
-    def spawn_worker(self, fragment: Fragment, script: str, pilot: str = "test") -> subprocess.Popen[bytes]:
+    def spawn_worker(
+        self, fragment: Fragment, script: str, pilot: str = "test"
+    ) -> subprocess.Popen[bytes]:
         holders = str((self.state / f"holders-{pilot}").absolute())
-        argv = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", holders, fragment.node, fragment.id]
+        argv = [
+            sys.executable,
+            "-m",
+            "bftrainer_adapters.lsf.worker",
+            holders,
+            fragment.node,
+            fragment.id,
+        ]
         env = {**scrubbed(os.environ), **self.lab.env, WORKER_MARK: str(self.lab.root)}
         process = subprocess.Popen(
             [*argv, "bash", "-c", script],
@@ -108,7 +121,9 @@ class StandInLsf:
 
     def close(self) -> None:
         self.lab.stop()
-        for folder in self.state.glob("holders-*/*/"):  # as the pilot does for a fragment that is gone: prefixes end
+        for folder in self.state.glob(
+            "holders-*/*/"
+        ):  # as the pilot does for a fragment that is gone: prefixes end
             shutil.rmtree(folder, ignore_errors=True)
         for process in self.prefixes:
             process.kill()

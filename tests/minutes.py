@@ -1,7 +1,9 @@
-"""Where the minutes of a test run go: real time and CPU time of its tests, by folder, and of the ten slowest.
+"""Where the minutes of a test run go: real time and CPU time of its tests, by folder, and of the
+ten slowest.
 
-CPU time is that of the test process and of its ended children; daemons of a cluster that outlive a test are not in it. A test
-with much more real than CPU time waits; with `-n` the others use the time meanwhile.
+CPU time is that of the test process and of its ended children; daemons of a cluster that outlive a
+test are not in it. A test with much more real than CPU time waits; with `-n` the others use the
+time meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _last = cpu_s()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the CPU time since the last report to each one: it travels with the report to xdist's controller."""
+    """Adds the CPU time since the last report to each one: it travels with the report to xdist's
+    controller.
+    """
     global _last
     report = yield
     now = cpu_s()
@@ -52,7 +56,11 @@ class Spent:
 
 
 def _of(report: pytest.TestReport) -> float:
-    return sum(value for name, value in report.user_properties if name == CPU_S and isinstance(value, float))
+    return sum(
+        value
+        for name, value in report.user_properties
+        if name == CPU_S and isinstance(value, float)
+    )
 
 
 def table(reports: list[pytest.TestReport]) -> list[str]:
@@ -76,17 +84,27 @@ def table(reports: list[pytest.TestReport]) -> list[str]:
         f"{spent.real_s / 60:9.1f} {spent.cpu_s / 60:8.1f} {count:6,}  {name}"
         for name, spent, count in [
             ("all, over all processes", total, len(tests)),
-            *((name, folders[name], counts[name]) for name in sorted(folders, key=lambda it: -folders[it].real_s)),
+            *(
+                (name, folders[name], counts[name])
+                for name in sorted(folders, key=lambda it: -folders[it].real_s)
+            ),
         ]
     ]
     lines += ["", f"{'real s':>9} {'CPU s':>8}"]
     slowest = sorted(tests, key=lambda it: -tests[it].real_s)[:SLOWEST]
-    return lines + [f"{tests[name].real_s:9.1f} {tests[name].cpu_s:8.1f}         {name}" for name in slowest]
+    return lines + [
+        f"{tests[name].real_s:9.1f} {tests[name].cpu_s:8.1f}         {name}" for name in slowest
+    ]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints them at the end of a long run."""
-    every = [each for found in terminalreporter.stats.values() for each in found if isinstance(each, pytest.TestReport)]
+    every = [
+        each
+        for found in terminalreporter.stats.values()
+        for each in found
+        if isinstance(each, pytest.TestReport)
+    ]
     if lines := table(every):
         terminalreporter.section("where the minutes go")
         terminalreporter.write("".join(f"{line}\n" for line in lines))

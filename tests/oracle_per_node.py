@@ -1,9 +1,10 @@
-"""The paper's model as printed, one binary x_jn per trainer and node (Eqns 1-16), solved with HiGHS: an oracle.
+"""The paper's model as printed, one binary x_jn per trainer and node (Eqns 1-16), solved with
+HiGHS: an oracle.
 
-Corrected where the print is wrong: Eqn 4's ``M(i - y)`` is ``M(1 - y)``; Eqn 14's sum over j is dropped; and the big M of
-Eqn 10 is 2|N| + 2 instead of ``> |N|``. Take a trainer that grows by d nodes: Eqn 10's second row, switched off by
-z_j = 0, still says d <= -d + M, so M = |N| + 1 forbids any change by more than half the pool.
-HiGHS has no SOS2, so adjacency is one binary per segment.
+Corrected where the print is wrong: Eqn 4's ``M(i - y)`` is ``M(1 - y)``; Eqn 14's sum over j is
+dropped; and the big M of Eqn 10 is 2|N| + 2 instead of ``> |N|``. Take a trainer that grows by d
+nodes: Eqn 10's second row, switched off by z_j = 0, still says d <= -d + M, so M = |N| + 1 forbids
+any change by more than half the pool. HiGHS has no SOS2, so adjacency is one binary per segment.
 """
 
 from __future__ import annotations
@@ -71,10 +72,15 @@ def corrected_big_m(problem: Problem) -> float:
 
 
 def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60.0) -> Ending:
-    """Nodes are given to the trainers in order: c_jn is the current map, without trainers below their minimum."""
+    """Nodes are given to the trainers in order: c_jn is the current map, without trainers below
+    their minimum.
+    """
     model, nodes_n = Oracle(), problem.pool_size
     m = corrected_big_m(problem) if big_m is None else big_m
-    scale = 1e3 / sum((problem.forward_s + c.scale_up_s + 1.0) * (max(c.value.per_s) + 1e-9) for c in problem.demands)
+    scale = 1e3 / sum(
+        (problem.forward_s + c.scale_up_s + 1.0) * (max(c.value.per_s) + 1e-9)
+        for c in problem.demands
+    )
     x_all: list[list[int]] = []
     first = 0
     for demand in map(problem.weighted, range(len(problem.demands))):
@@ -105,10 +111,17 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
         model.at_most(big_c + m, [*n_j, *((v, 1.0) for v in u), (z, m)])
 
         points = {0: 0.0, demand.min_nodes: 0.0, demand.max_nodes: 0.0}  # Eqns 11, 12
-        points.update((n, 0.0) for n in demand.value.nodes if demand.min_nodes < n < demand.max_nodes)
-        curve = [(n, float(np.interp(n, (0, *demand.value.nodes), (0.0, *demand.value.per_s)))) for n in sorted(points)]
+        points.update(
+            (n, 0.0) for n in demand.value.nodes if demand.min_nodes < n < demand.max_nodes
+        )
+        curve = [
+            (n, float(np.interp(n, (0, *demand.value.nodes), (0.0, *demand.value.per_s))))
+            for n in sorted(points)
+        ]
         w = [
-            model.add(1.0, integer=False, cost=scale * max(problem.forward_s - demand.stalled_s, 0.0) * s)
+            model.add(
+                1.0, integer=False, cost=scale * max(problem.forward_s - demand.stalled_s, 0.0) * s
+            )
             for _, s in curve
         ]
         model.equal(1.0, [(v, 1.0) for v in w])
@@ -120,13 +133,20 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
 
         running = float(np.interp(big_c, [n for n, _ in curve], [s for _, s in curve]))
         up, down, kept = running * demand.scale_up_s, running * demand.scale_down_s, big_c
-        e = model.add(np.inf, integer=False, cost=-scale * demand.ramp_s)  # two costs: e >= O(N) - O(C)
+        e = model.add(
+            np.inf, integer=False, cost=-scale * demand.ramp_s
+        )  # two costs: e >= O(N) - O(C)
         model.at_most(running, [*((v, s) for v, (_, s) in zip(w, curve, strict=True)), (e, -1.0)])
         if demand.pending is not None:
             kept = demand.pending.training
             before = float(np.interp(kept, [n for n, _ in curve], [s for _, s in curve]))
-            up, down = demand.ramp_s * running - demand.pending.longer_s * before, before * demand.scale_down_s
-            stays = model.add(1.0, integer=True, cost=scale * before * demand.pending.switch_s)  # N <= B
+            up, down = (
+                demand.ramp_s * running - demand.pending.longer_s * before,
+                before * demand.scale_down_s,
+            )
+            stays = model.add(
+                1.0, integer=True, cost=scale * before * demand.pending.switch_s
+            )  # N <= B
             model.at_most(kept + m, [*n_j, (stays, m)])
         z_u = model.add(1.0, integer=True, cost=-scale * up)  # Eqns 13, 14
         z_d = model.add(1.0, integer=True, cost=-scale * down)
@@ -135,16 +155,28 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
         model.at_most(m, [*n_j, (z_d, m - (kept - 1.0))])
         model.at_most(-kept, [*minus_n, (z_d, -float(kept))])
         if demand.has_two_costs:
-            _stall_of_the_rest(model, scale, demand, kept, (z_d, [(v, s) for v, (_, s) in zip(w, curve, strict=True)]))
+            _stall_of_the_rest(
+                model,
+                scale,
+                demand,
+                kept,
+                (z_d, [(v, s) for v, (_, s) in zip(w, curve, strict=True)]),
+            )
     for n in range(nodes_n):  # Eqn 5
         model.at_most(1.0, [(x[n], 1.0) for x in x_all])
     return solved(model, x_all, scale, time_limit_s)
 
 
 def _stall_of_the_rest(
-    model: Oracle, scale: float, demand: TrainerDemand, kept: int, terms: tuple[int, list[tuple[int, float]]]
+    model: Oracle,
+    scale: float,
+    demand: TrainerDemand,
+    kept: int,
+    terms: tuple[int, list[tuple[int, float]]],
 ) -> None:
-    """f = O(kept) - O(N) if z^d is 1, else 0, as the difference of two variables, times what it costs."""
+    """f = O(kept) - O(N) if z^d is 1, else 0, as the difference of two variables, times what it
+    costs.
+    """
     z_d, value = terms
     lost = -demand.scale_down_s
     if demand.pending is not None:
@@ -169,7 +201,9 @@ def solved(model: Oracle, x_all: list[list[int]], scale: float, time_limit_s: fl
         ("time_limit", time_limit_s),
     ):
         highs.setOptionValue(option, value)
-    highs.changeColsCost(model.columns, np.arange(model.columns, dtype=np.int32), np.array(model.costs))
+    highs.changeColsCost(
+        model.columns, np.arange(model.columns, dtype=np.int32), np.array(model.costs)
+    )
     highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
     highs.run()
     values = highs.getSolution().col_value

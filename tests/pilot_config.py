@@ -13,10 +13,15 @@ _TABLES: dict[str, dict[str, object]] = {
 
 
 def pilot_config(**more: dict[str, object]) -> str:
-    """The file's text, with these tables and keys besides; a key of None is left out. The last table is [slurm]."""
+    """The file's text, with these tables and keys besides; a key of None is left out. The last
+    table is [slurm].
+    """
     tables = {**_TABLES, **{name: _TABLES.get(name, {}) | keys for name, keys in more.items()}}
     tables["slurm"] = {"partition": "scavenge"} | tables.pop("slurm", {})
     return "".join(
-        f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items() if value is not None)
+        f"[{name}]\n"
+        + "".join(
+            f"{key} = {json.dumps(value)}\n" for key, value in keys.items() if value is not None
+        )
         for name, keys in tables.items()
     )

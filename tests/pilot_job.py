@@ -1,7 +1,8 @@
-"""The pilot as its user runs it on a cluster: ``bftrainer init``, ``sbatch jobscripts/pilot.slurm``, ``bftrainer submit``.
+"""The pilot as its user runs it on a cluster: ``bftrainer init``, ``sbatch
+jobscripts/pilot.slurm``, ``bftrainer submit``.
 
-On the cluster of slurm_lab, with a node of its own for the pilot's job. And the check of what trainers have written about
-their steps (slurm/horovod_steps.py, slurm/chain_steps.py).
+On the cluster of slurm_lab, with a node of its own for the pilot's job. And the check of what
+trainers have written about their steps (slurm/horovod_steps.py, slurm/chain_steps.py).
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class PilotJob:
     launchers: dict[str, str] = field(default_factory=dict)
 
     def configure(self, **changes: object) -> None:
-        """As a user would: ``bftrainer init``, then an editor. ``times_poll_s=1`` is key ``poll_s`` of table ``times``."""
+        """As a user would: ``bftrainer init``, then an editor. ``times_poll_s=1`` is key ``poll_s``
+        of table ``times``.
+        """
         self.machine.bftrainer("init", "--holder", "slurm")
         changes.setdefault("workers_allow_root", True)  # the lab is whoever runs the tests
         path = self.machine.state / "bftrainer.toml"
@@ -74,7 +77,11 @@ class PilotJob:
 
     def sbatch(self, *options: str, **environment: str) -> str:
         """The shipped job script; its job id."""
-        own = {"BFTRAINER_STATE": str(self.machine.state), "BFTRAINER_VENV": sys.prefix, **environment}
+        own = {
+            "BFTRAINER_STATE": str(self.machine.state),
+            "BFTRAINER_VENV": sys.prefix,
+            **environment,
+        }
         env = {**self.lab.env, **own}
         argv = [
             "sbatch",
@@ -87,17 +94,25 @@ class PilotJob:
         return run(argv, timeout_s=60, env=env).strip()
 
     def submit(self, name: str, launcher: str, max_nodes: int = 2, pace_s: float = 0.1) -> None:
-        """A trainer in a folder of its own. Its curve flattens, so that four of them share the nodes."""
+        """A trainer in a folder of its own. Its curve flattens, so that four of them share the
+        nodes.
+        """
         self.launchers[name] = launcher
         folder = self.folder(name)
         folder.mkdir()
-        script = SCRIPTS / {"restart": "chain_steps.py", "torchrun": "torch_steps.py"}.get(launcher, "horovod_steps.py")
+        script = SCRIPTS / {"restart": "chain_steps.py", "torchrun": "torch_steps.py"}.get(
+            launcher, "horovod_steps.py"
+        )
         sizes = list(range(1, max_nodes + 1))
         settings = {
-            "curve": f"{{ nodes = {sizes}, samples_per_s = {[round(10 * n**0.7, 2) for n in sizes]} }}",
+            "curve": (
+                f"{{ nodes = {sizes}, samples_per_s = {[round(10 * n**0.7, 2) for n in sizes]} }}"
+            ),
             "env": '{ OMP_NUM_THREADS = "1", HOROVOD_GLOO_TIMEOUT_SECONDS = "30" }',
-            "scale_up_s": "1", "scale_down_s": "0.5", "stop_s": "30",
-        }  # fmt: skip
+            "scale_up_s": "1",
+            "scale_down_s": "0.5",
+            "stop_s": "30",
+        }
         sets = [word for key, value in settings.items() for word in ("--set", f"{key} = {value}")]
         sets += ["--set", f"command = {json.dumps([sys.executable, str(script), str(pace_s)])}"]
         words = ["--launcher", launcher, "--max-nodes", max_nodes, "--cwd", folder]
@@ -118,7 +133,11 @@ class PilotJob:
 
     def trains(self, name: str, since_s: float, size: int | None = None, count: int = 3) -> bool:
         """Whether it has made steps since then (at that size)."""
-        found = [s for s in self.lines(name, "steps") if s["at_s"] > since_s and size in (None, s["size"])]
+        found = [
+            s
+            for s in self.lines(name, "steps")
+            if s["at_s"] > since_s and size in (None, s["size"])
+        ]
         return len(found) >= count
 
     def until_training(
@@ -126,8 +145,14 @@ class PilotJob:
     ) -> None:
         """Until these (or so many of them) have made steps from now on, at that size."""
         since_s, enough = time.time(), len(names) if least is None else least
-        wanted = f"{enough} of {', '.join(names)} to train" + ("" if size is None else f" on {size} nodes")
-        self.until(wanted, lambda: sum(self.trains(name, since_s, size) for name in names) >= enough, seconds)
+        wanted = f"{enough} of {', '.join(names)} to train" + (
+            "" if size is None else f" on {size} nodes"
+        )
+        self.until(
+            wanted,
+            lambda: sum(self.trains(name, since_s, size) for name in names) >= enough,
+            seconds,
+        )
 
     def until(self, what: str, holds: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait; the failure tells the story."""
@@ -148,7 +173,11 @@ class PilotJob:
         logs = [*self.machine.work.glob("bftrainer-pilot.*.out")]
         for name in self.launchers:
             home = self.machine.state / "trainers" / name
-            logs += [home / "events.jsonl", home / "logs" / "driver.log", *sorted(home.glob("logs/*/*.log"))[-4:]]
+            logs += [
+                home / "events.jsonl",
+                home / "logs" / "driver.log",
+                *sorted(home.glob("logs/*/*.log"))[-4:],
+            ]
         parts += [f"--- {log}\n" + "\n".join(_last(log)) for log in logs if log.exists()]
         return "\n".join(parts)
 
@@ -156,9 +185,14 @@ class PilotJob:
         return self.lab.run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
 
     def stop(self, *jobs: str) -> None:
-        """The way that the job script names: everybody checkpoints, nodes are released, the job completes."""
+        """The way that the job script names: everybody checkpoints, nodes are released, the job
+        completes.
+        """
         self.lab.run("scancel", "--batch", "--signal=TERM", *jobs)
-        self.until("pilots' jobs to complete", lambda: {self.state_of(job) for job in jobs} == {"COMPLETED"})
+        self.until(
+            "pilots' jobs to complete",
+            lambda: {self.state_of(job) for job in jobs} == {"COMPLETED"},
+        )
 
     def stop_all(self) -> None:
         """The same where one may be handing over to the next just now."""
@@ -180,7 +214,9 @@ class PilotJob:
         return self.lab.run("squeue", "-h", "-p", "service", "-t", "R", "-o", "%i").split()
 
     def main_job(self, size: int) -> tuple[str, frozenset[str], list[ProcessId]]:
-        """A job of the main queue, as soon as it runs: its id, its nodes, and what of ours is on them."""
+        """A job of the main queue, as soon as it runs: its id, its nodes, and what of ours is on
+        them.
+        """
         told = self.machine.work / f"main.{size}.{time.monotonic_ns()}"
         job = self.lab.submit(f"touch {told}; sleep 600", "-p", "main", f"-N{size}", "-t", "30")
         wait_until(told.exists, f"the main job of {size} nodes to start", 60, every_s=0.01)
@@ -197,12 +233,18 @@ class PilotJob:
         return {str(row["fragment"]) for row in self.machine.rows("nodes")}
 
     def until_all_train(self, count: int) -> None:
-        """Until so many nodes are held, and each trainer trains on all of its own: no worker is about to start."""
+        """Until so many nodes are held, and each trainer trains on all of its own: no worker is
+        about to start.
+        """
         since_s = time.time()
 
         def trains() -> bool:
-            sizes = Counter(str(row["trainer"]) for row in self.machine.rows("nodes") if row["trainer"])
-            return sizes.total() == count and all(self.trains(name, since_s, size) for name, size in sizes.items())
+            sizes = Counter(
+                str(row["trainer"]) for row in self.machine.rows("nodes") if row["trainer"]
+            )
+            return sizes.total() == count and all(
+                self.trains(name, since_s, size) for name, size in sizes.items()
+            )
 
         self.until(f"trainers to train on all {count} nodes", trains, 90)
 
@@ -224,13 +266,16 @@ class PilotJob:
         return list(with_variable("SLURM_CONF", str(self.lab.conf)))
 
     def tree_of_the_job(self, job: str) -> list[ProcessId]:
-        """What a cgroup of the pilot's job would hold: its script, pilot, drivers and their sruns, reapers; not the steps."""
+        """What a cgroup of the pilot's job would hold: its script, pilot, drivers and their sruns,
+        reapers; not the steps.
+        """
         found = []
         for process in self.lab_processes():
             variables = _variables(process.pid)
             inside = f"SLURM_JOB_ID={job}".encode() in variables
-            # srun and what is below it do not have the job's variables; steps elsewhere have their node's. The daemons of
-            # the lab inherit the variables of the test run, such as BFTRAINER_CACHE.
+            # srun and what is below it do not have the job's variables; steps elsewhere have their
+            # node's. The daemons of the lab inherit the variables of the test run, such as
+            # BFTRAINER_CACHE.
             names = {v.partition(b"=")[0] for v in variables}
             client = any(name.startswith(b"BFTRAINER_") for name in names - os.environb.keys())
             elsewhere = any(v.startswith(b"SLURMD_NODENAME=node") for v in variables)
@@ -241,7 +286,11 @@ class PilotJob:
     def pilot_process(self) -> ProcessId | None:
         """The pilot itself."""
         rows = self.machine.rows("events")
-        pids = [int(str(row["text"]).rpartition(" ")[2]) for row in rows if "started with pid" in str(row["text"])]
+        pids = [
+            int(str(row["text"]).rpartition(" ")[2])
+            for row in rows
+            if "started with pid" in str(row["text"])
+        ]
         return identify(pids[-1]) if pids else None
 
     def left(self) -> list[str]:
@@ -251,10 +300,19 @@ class PilotJob:
         return there + [job for job in jobs if "bftrainer" in job]
 
     def check_story(self, name: str) -> None:
-        """Steps are contiguous apart from replay since the last commit; weights are what they were. See below."""
-        every = CHECKPOINT_EVERY if self.launchers[name] in ("restart", "torchrun") else COMMIT_EVERY
+        """Steps are contiguous apart from replay since the last commit; weights are what they were.
+        See below.
+        """
+        every = (
+            CHECKPOINT_EVERY if self.launchers[name] in ("restart", "torchrun") else COMMIT_EVERY
+        )
         with promised():
-            check_story(self.lines(name, "steps"), self.lines(name, "begins"), self.lines(name, "saved"), every)
+            check_story(
+                self.lines(name, "steps"),
+                self.lines(name, "begins"),
+                self.lines(name, "saved"),
+                every,
+            )
 
     def check_saved(self, name: str) -> None:
         """It was stopped by the rules: nothing is to be made again."""
@@ -267,19 +325,24 @@ class PilotJob:
             send(process, signal.SIGKILL)
 
 
-def check_story(steps: list[Line], begins: list[Line], saved: list[Line], commit_every: int) -> None:
+def check_story(
+    steps: list[Line], begins: list[Line], saved: list[Line], commit_every: int
+) -> None:
     """What one trainer has lived through, in the order of time.
 
-    Within a group each step follows the one before. A rescale begins at the last commit, so at most ``commit_every`` steps
-    are made again, with exactly the weights that step had. A new incarnation begins where a checkpoint ended (the last; the
-    one before it if the last was being put in place). Every rank begins with the same weights.
+    Within a group each step follows the one before. A rescale begins at the last commit, so at most
+    ``commit_every`` steps are made again, with exactly the weights that step had. A new incarnation
+    begins where a checkpoint ended (the last; the one before it if the last was being put in
+    place). Every rank begins with the same weights.
     """
     assert steps, "it never ran"
     by_group: dict[tuple[int, int], set[str]] = {}
     for line in begins:
         by_group.setdefault((line["incarnation"], line["step"]), set()).add(line["weights"])
     assert all(len(found) == 1 for found in by_group.values()), by_group
-    told = sorted([*steps, *(line for line in begins if line["rank"] == 0)], key=lambda line: line["at_s"])
+    told = sorted(
+        [*steps, *(line for line in begins if line["rank"] == 0)], key=lambda line: line["at_s"]
+    )
     was: Line | None = None
     history: dict[int, Line] = {}
     for line in told:
@@ -290,11 +353,17 @@ def check_story(steps: list[Line], begins: list[Line], saved: list[Line], commit
             else:
                 assert was["step"] - commit_every <= line["step"] <= was["step"], (was, line)
                 before = history.get(line["step"], line)
-                assert (line["weights"], line["samples"]) == (before["weights"], before["samples"]), (before, line)
+                assert (line["weights"], line["samples"]) == (
+                    before["weights"],
+                    before["samples"],
+                ), (before, line)
         else:
             assert was is not None
             assert line["step"] == was["step"] + 1, (was, line)
-            assert (line["incarnation"], line["size"]) == (was["incarnation"], was["size"]), (was, line)
+            assert (line["incarnation"], line["size"]) == (was["incarnation"], was["size"]), (
+                was,
+                line,
+            )
             assert line["samples"] == was["samples"] + 8 * line["size"], (was, line)
             history[line["step"]] = line
         was = line
@@ -321,7 +390,12 @@ def _last(log: Path) -> list[str]:
 
 def _command(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:150]
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")[:150]
+        )
     except OSError:
         return ""
 

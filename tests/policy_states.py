@@ -1,4 +1,6 @@
-"""States for tests of policies: trainers with so many nodes and such a past, on a pool with so many idle nodes."""
+"""States for tests of policies: trainers with so many nodes and such a past, on a pool with so many
+idle nodes.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,15 @@ POWER_LAW = Curve(tuple(range(1, 65)), tuple(n**0.678 for n in range(1, 65)))  #
 
 
 def trainer(
-    name: str, min_nodes: int = 1, max_nodes: int = 16, *, curve: Curve = POWER_LAW, samples: float | None = 1e5,
-    sizes: tuple[int, ...] | None = None, requested: int | None = None,
-) -> Trainer:  # fmt: skip
+    name: str,
+    min_nodes: int = 1,
+    max_nodes: int = 16,
+    *,
+    curve: Curve = POWER_LAW,
+    samples: float | None = 1e5,
+    sizes: tuple[int, ...] | None = None,
+    requested: int | None = None,
+) -> Trainer:
     return Trainer(
         name,
         curve,
@@ -33,17 +41,35 @@ def trainer(
 
 
 def active(
-    name: str, nodes: int = 0, *, run_s: float = 0.0, node_s: float = 0.0, done: float = 0.0,
-    losses: Losses | None = None, min_nodes: int = 1, max_nodes: int = 16, samples: float | None = 1e5,
-    curve: Curve = POWER_LAW, sizes: tuple[int, ...] | None = None, requested: int | None = None,
-) -> Active:  # fmt: skip
-    t = trainer(name, min_nodes, max_nodes, curve=curve, samples=samples, sizes=sizes, requested=requested)
-    return Active(t, frozenset(f"{name}-{i}" for i in range(nodes)), done, 0.0, run_s, node_s, losses)
+    name: str,
+    nodes: int = 0,
+    *,
+    run_s: float = 0.0,
+    node_s: float = 0.0,
+    done: float = 0.0,
+    losses: Losses | None = None,
+    min_nodes: int = 1,
+    max_nodes: int = 16,
+    samples: float | None = 1e5,
+    curve: Curve = POWER_LAW,
+    sizes: tuple[int, ...] | None = None,
+    requested: int | None = None,
+) -> Active:
+    t = trainer(
+        name, min_nodes, max_nodes, curve=curve, samples=samples, sizes=sizes, requested=requested
+    )
+    return Active(
+        t, frozenset(f"{name}-{i}" for i in range(nodes)), done, 0.0, run_s, node_s, losses
+    )
 
 
-def state(trainers: Sequence[Active], idle: int, *, at_s: float = 0.0, memory: object = None) -> State:
+def state(
+    trainers: Sequence[Active], idle: int, *, at_s: float = 0.0, memory: object = None
+) -> State:
     """The pool is what the trainers hold and ``idle`` nodes more."""
-    pool = frozenset().union(*(a.nodes for a in trainers)) | frozenset(f"idle-{i}" for i in range(idle))
+    pool = frozenset().union(*(a.nodes for a in trainers)) | frozenset(
+        f"idle-{i}" for i in range(idle)
+    )
     return State(len(trainers) or 1, at_s, pool, tuple(trainers), memory=memory)
 
 

@@ -1,4 +1,5 @@
-"""What the product promises. A test that sees one broken is not run again, however busy the machine was.
+"""What the product promises. A test that sees one broken is not run again, however busy the machine
+was.
 
 See docs/decisions/0006-stories-on-real-machines.md.
 """

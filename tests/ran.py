@@ -9,10 +9,14 @@ from typing import Any
 from patience import PATIENCE
 
 
-def ran(*argv: object, limit_s: float = 60.0, check: bool = False, **options: Any) -> subprocess.CompletedProcess[str]:
+def ran(
+    *argv: object, limit_s: float = 60.0, check: bool = False, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """``limit_s`` is for two idle cores."""
     words, timeout = [str(word) for word in argv], limit_s * PATIENCE
-    return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=check, **options)
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=timeout, check=check, **options
+    )
 
 
 def python(*argv: object, **options: Any) -> subprocess.CompletedProcess[str]:

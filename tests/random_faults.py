@@ -2,8 +2,9 @@
 
     python tests/random_faults.py [--faults 10000] [--seed 0]
 
-Each night has its own pilot, cluster and users. The table shows how often each kind of fault struck. After each night no
-submission may be lost, nothing may be done twice, and the journal must give the same decisions again.
+Each night has its own pilot, cluster and users. The table shows how often each kind of fault
+struck. After each night no submission may be lost, nothing may be done twice, and the journal must
+give the same decisions again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class KilledError(BaseException):
 
 
 class Broken:
-    """What is to happen at the next calls: (calls until then, what). Every call and every write of the pilot passes here."""
+    """What is to happen at the next calls: (calls until then, what). Every call and every write of
+    the pilot passes here.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, Callable[[str], None]]] = []
@@ -77,7 +80,9 @@ class Cluster(FakeCluster):
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         self.broken.passes("acquire: before")
-        self.doubled += [f"{claim.node} is held twice" for claim in claims if claim.node in self.held()]
+        self.doubled += [
+            f"{claim.node} is held twice" for claim in claims if claim.node in self.held()
+        ]
         acquired = super().acquire(claims)
         self.broken.passes("acquire: after")
         return acquired
@@ -110,7 +115,9 @@ class Launcher(FakeLauncher):
 
 @dataclass
 class Night:
-    """``wanted``: node-seconds of work of each trainer. ``killed``: drivers killed since its last progress."""
+    """``wanted``: node-seconds of work of each trainer. ``killed``: drivers killed since its last
+    progress.
+    """
 
     path: Path
     rng: random.Random
@@ -129,7 +136,11 @@ class Night:
     killed: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        tables = {"solver": "exact"} if self.rng.random() < 0.5 else {"solver": "exact", "max_parallel": 3}
+        tables = (
+            {"solver": "exact"}
+            if self.rng.random() < 0.5
+            else {"solver": "exact", "max_parallel": 3}
+        )
         self.home = house(self.path, decisions=tables)
         self.broken = Broken()
         self.cluster = self.home.cluster = Cluster(self.home.clock, broken=self.broken)
@@ -144,7 +155,10 @@ class Night:
     def second(self) -> None:
         """Trainers train, and jobs of the main queue come and go."""
         self.home.at(1.0, self.second)
-        passed_s, self.second_s = self.home.clock.elapsed_s() - self.second_s, self.home.clock.elapsed_s()
+        passed_s, self.second_s = (
+            self.home.clock.elapsed_s() - self.second_s,
+            self.home.clock.elapsed_s(),
+        )
         held = [it for it in self.cluster.fragments.values() if it.phase is not FragmentPhase.GONE]
         self.held_node_s += len(held) * passed_s
         for name, driver in self.launcher.drivers.items():
@@ -168,8 +182,14 @@ class Night:
         low = self.rng.randint(1, 2)
         self.wanted[name] = self.rng.uniform(10, 300)
         self.launcher.slow[name] = self.rng.uniform(0.2, 2.5)
-        self.ask(Request(kind=RequestKind.SUBMIT, trainer=name, owner="me",
-                 spec=spec(name, min_nodes=low, max_nodes=low + self.rng.randint(0, 3))))  # fmt: skip
+        self.ask(
+            Request(
+                kind=RequestKind.SUBMIT,
+                trainer=name,
+                owner="me",
+                spec=spec(name, min_nodes=low, max_nodes=low + self.rng.randint(0, 3)),
+            )
+        )
         self.home.at(self.rng.expovariate(1 / 40), self.user)
 
     def ask(self, request: Request) -> None:
@@ -185,7 +205,9 @@ class Night:
         self.broken.calls.append((self.rng.randint(0, 40), dies))
 
     def pilot_is_killed_in_a_write(self) -> None:
-        """The database is left with the journal of a transaction that has not ended, cut off anywhere."""
+        """The database is left with the journal of a transaction that has not ended, cut off
+        anywhere.
+        """
 
         def dies(place: str) -> None:
             journal = self.path / f"{DB_NAME}-journal"
@@ -222,19 +244,25 @@ class Night:
         self.home.at(self.rng.uniform(1, 60), lambda: self.cluster.give(node))
 
     def holder_is_lost(self) -> None:
-        for name in self.rng.sample(sorted(self.cluster.fragments), min(1, len(self.cluster.fragments))):
+        for name in self.rng.sample(
+            sorted(self.cluster.fragments), min(1, len(self.cluster.fragments))
+        ):
             self.cluster._move(name, FragmentPhase.GONE, "preempted")
 
     def _scheduler(self, trouble: Exception) -> None:
         self.cluster.trouble = trouble
-        self.home.at(self.rng.choice((1, 5, 15, 60)), lambda: setattr(self.cluster, "trouble", None))
+        self.home.at(
+            self.rng.choice((1, 5, 15, 60)), lambda: setattr(self.cluster, "trouble", None)
+        )
 
     def scheduler_is_silent(self) -> None:
         self._scheduler(CommandError(["scontrol"], "no answer within 10 s"))
 
     def scheduler_answers_garbage(self) -> None:
         self._scheduler(
-            self.rng.choice((UnknownStateError("node", "\x1b[2J"), SchedulerError("the answer is truncated")))
+            self.rng.choice(
+                (UnknownStateError("node", "\x1b[2J"), SchedulerError("the answer is truncated"))
+            )
         )
 
     def scheduler_is_slow(self) -> None:
@@ -274,7 +302,9 @@ class Night:
                 self.home.spool.put(self.rng.choice(self.requests[-10:]))
 
     def request_is_torn(self) -> None:
-        text = (self.requests or [Request(kind=RequestKind.CANCEL, trainer="t0")])[-1].model_dump_json()
+        text = (self.requests or [Request(kind=RequestKind.CANCEL, trainer="t0")])[
+            -1
+        ].model_dump_json()
         path = self.path / "spool" / f"{time.time_ns():020d}-torn.json"
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_text(text[: self.rng.randrange(len(text))])
@@ -342,35 +372,66 @@ class Night:
         """What is promised."""
         self.simulated_s = self.home.clock.elapsed_s()
         self.doubled += [*self.launcher.overlaps, *self.cluster.doubled]
-        self.wrong += [f"{name}: an orphan" for name, it in self.launcher.drivers.items() if it.view.alive]
+        self.wrong += [
+            f"{name}: an orphan" for name, it in self.launcher.drivers.items() if it.view.alive
+        ]
         self.wrong += [f"{received.name} is unread" for received in self.home.spool.pending()]
         with closing(self.home.store()) as store:
             registry = Registry(store)
             found = registry.trainers()
             for name in self.wanted:
-                (status, samples), *more = [(it.status, it.samples_done) for it in found if it.name == name] or [
-                    (None, 0.0)
-                ]
+                (status, samples), *more = [
+                    (it.status, it.samples_done) for it in found if it.name == name
+                ] or [(None, 0.0)]
                 self.doubled += [f"{name} is registered {1 + len(more)} times"] * bool(more)
-                is_done = status is TrainerStatus.DONE and samples == self.launcher.look(name).samples
+                is_done = (
+                    status is TrainerStatus.DONE and samples == self.launcher.look(name).samples
+                )
                 is_canceled = status is TrainerStatus.CANCELED and name in self.canceled
                 if not is_done and not is_canceled:
                     self.lost.append(f"{name}: {status}, {samples:g} samples")
-                if status is not TrainerStatus.DONE and name in self.launcher.done and name not in self.canceled:
+                if (
+                    status is not TrainerStatus.DONE
+                    and name in self.launcher.done
+                    and name not in self.canceled
+                ):
                     self.lost.append(f"{name} is done, and counted as {status}")
-            self.wrong += [f"{it.name} is held for good" for it in registry.fragments() if it.released_s is None]
+            self.wrong += [
+                f"{it.name} is held for good"
+                for it in registry.fragments()
+                if it.released_s is None
+            ]
             used_s = sum(it.held_node_s for it in found)
             if used_s > self.held_node_s + 2.0 * self.cluster.number:
-                self.doubled.append(f"{used_s:.0f} node-seconds are booked, {self.held_node_s:.0f} were held")
+                self.doubled.append(
+                    f"{used_s:.0f} node-seconds are booked, {self.held_node_s:.0f} were held"
+                )
             for verdict in decide_again(store):
                 self.decisions += 1
-                self.wrong += [f"decision {verdict.number}: {verdict.differs}"] * bool(verdict.differs)
+                self.wrong += [f"decision {verdict.number}: {verdict.differs}"] * bool(
+                    verdict.differs
+                )
 
 
 KINDS = tuple(
-    name for name in vars(Night) if name.startswith(("pilot_", "disk_", "driver_", "node_", "holder_", "scheduler_", "clock_",
-    "user_", "request_", "configuration_")) and callable(getattr(Night, name))
-)  # fmt: skip
+    name
+    for name in vars(Night)
+    if name.startswith(
+        (
+            "pilot_",
+            "disk_",
+            "driver_",
+            "node_",
+            "holder_",
+            "scheduler_",
+            "clock_",
+            "user_",
+            "request_",
+            "configuration_",
+        )
+    )
+    and callable(getattr(Night, name))
+)
 
 
 def nights(faults: int, seed: int) -> list[Night]:
@@ -378,9 +439,13 @@ def nights(faults: int, seed: int) -> list[Night]:
     made = []
     for number, begun in enumerate(range(0, faults, FAULTS_A_NIGHT)):
         # In memory where there is such a place: every commit waits for the disk.
-        with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        with tempfile.TemporaryDirectory(
+            dir="/dev/shm" if Path("/dev/shm").is_dir() else None
+        ) as folder:
             rng = random.Random(f"{seed}:{number}")
-            made.append(Night(Path(folder) / "state", rng, min(FAULTS_A_NIGHT, faults - begun)).run())
+            made.append(
+                Night(Path(folder) / "state", rng, min(FAULTS_A_NIGHT, faults - begun)).run()
+            )
             if problems := [*made[-1].lost, *made[-1].doubled, *made[-1].wrong]:
                 print(f"night {number}: {'; '.join(problems[:5])}", flush=True)
     return made
@@ -396,11 +461,18 @@ def main() -> int:
     struck = sum((night.struck for night in made), Counter[str]())
     for kind, count in sorted(struck.items()):
         print(f"{kind.replace('_', ' '):<32} {count:>6,}")
-    of_all = {what: sum(len(getattr(night, what)) for night in made) for what in ("lost", "doubled", "wrong")}
-    totals = {what: sum(getattr(night, what) for night in made) for what in ("pilots", "decisions", "simulated_s")}
+    of_all = {
+        what: sum(len(getattr(night, what)) for night in made)
+        for what in ("lost", "doubled", "wrong")
+    }
+    totals = {
+        what: sum(getattr(night, what) for night in made)
+        for what in ("pilots", "decisions", "simulated_s")
+    }
     trainers = sum(len(night.wanted) for night in made)
     print(
-        f"{struck.total():,} faults of {len(struck)} kinds in {totals['simulated_s'] / 3600:.1f} simulated hours, "
+        f"{struck.total():,} faults of {len(struck)} kinds in "
+        f"{totals['simulated_s'] / 3600:.1f} simulated hours, "
         f"{totals['pilots']:,} pilots, {trainers:,} trainers, {totals['decisions']:,} decisions: "
         f"{of_all['lost']} lost, {of_all['doubled']} doubled, {of_all['wrong']} otherwise wrong"
     )

@@ -21,7 +21,9 @@ def read(folder: Path, text: str | bytes, **options: object) -> OpenedLog:
 def changes(opened: OpenedLog) -> list[tuple[float, list[str], list[str]]]:
     """(seconds since the first event, joined, left) of every event."""
     first = opened.log.events[0].at_s
-    return [(e.at_s - first, sorted(e.change.joined), sorted(e.change.left)) for e in opened.log.events]
+    return [
+        (e.at_s - first, sorted(e.change.joined), sorted(e.change.left)) for e in opened.log.events
+    ]
 
 
 def totals(opened: OpenedLog) -> tuple[int, int, int, int]:

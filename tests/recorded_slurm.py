@@ -22,7 +22,9 @@ def recorded(name: str, version: str = OLDEST) -> str:
 
 
 def foreign(archive: str, ending: str) -> str:
-    """A file of the archives of other sites' outputs (tests marked ``data``), by the end of its path."""
+    """A file of the archives of other sites' outputs (tests marked ``data``), by the end of its
+    path.
+    """
     content = data_file(f"slurm-formats/{archive}.tar.gz").read_bytes()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         (member,) = [m for m in tar.getmembers() if m.isfile() and m.name.endswith(ending)]

@@ -28,11 +28,26 @@ class Recording:
 
     def __post_init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bftrainer", "record", "--every", "1s", "--out", str(self.out), *self.options],
-            env={**os.environ, **self.env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "bftrainer",
+                "record",
+                "--every",
+                "1s",
+                "--out",
+                str(self.out),
+                *self.options,
+            ],
+            env={**os.environ, **self.env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
-    def until(self, condition: Callable[[EventLog], bool], what: str, seconds: float = 60.0) -> EventLog:
+    def until(
+        self, condition: Callable[[EventLog], bool], what: str, seconds: float = 60.0
+    ) -> EventLog:
         """Wait for the log to say so."""
         until = time.monotonic() + seconds * PATIENCE
         while True:
@@ -41,7 +56,9 @@ class Recording:
                 log = read_event_log(self.out)
                 if condition(log):
                     return log
-            assert time.monotonic() < until, f"waited {seconds:g} s for {what}: {self.out.read_text()}"
+            assert time.monotonic() < until, (
+                f"waited {seconds:g} s for {what}: {self.out.read_text()}"
+            )
             time.sleep(0.2)
 
     def end(self, signum: int = signal.SIGTERM) -> tuple[int, str, str]:
@@ -64,7 +81,9 @@ def idle_at_the_end(log: EventLog) -> frozenset[str]:
 
 
 def changes_of(log: EventLog, nodes: frozenset[str]) -> list[tuple[float, bool]]:
-    """When all of ``nodes`` left (False) and joined (True), in order; joins of the first row are no changes."""
+    """When all of ``nodes`` left (False) and joined (True), in order; joins of the first row are no
+    changes.
+    """
     found = []
     for event in log.events[1:]:
         if nodes <= event.change.left:

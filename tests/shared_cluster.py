@@ -1,4 +1,6 @@
-"""A cluster whose idle nodes several users' pilots share: each polls at its own times, and decides by the pilot's own split."""
+"""A cluster whose idle nodes several users' pilots share: each polls at its own times, and decides
+by the pilot's own split.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ LEAVES_S = 3.0
 
 @dataclass
 class Pilot:
-    """``stubborn``: it gives nothing back. ``idles``: it takes nothing. ``only``: nodes that it may use, if not all."""
+    """``stubborn``: it gives nothing back. ``idles``: it takes nothing. ``only``: nodes that it may
+    use, if not all.
+    """
 
     user: str
     wants: int
@@ -81,20 +85,48 @@ class SharedCluster:
             me.next_s = self.now_s + me.poll_s * self.random.uniform(0.9, 1.1)
             counted = Counter(self.owner.values())
             claims = [
-                Sharer(p.user, p.name, p.wants if p.says else None, counted[k], p.is_short, p.only if p.shows_hosts else None)
-                for k, p in self.pilots.items() if k != key
-            ]  # fmt: skip
-            me.view = claims, {n for n, o in self.owner.items() if o is None and (me.only is None or n in me.only)}
+                Sharer(
+                    p.user,
+                    p.name,
+                    p.wants if p.says else None,
+                    counted[k],
+                    p.is_short,
+                    p.only if p.shows_hosts else None,
+                )
+                for k, p in self.pilots.items()
+                if k != key
+            ]
+            me.view = (
+                claims,
+                {
+                    n
+                    for n, o in self.owner.items()
+                    if o is None and (me.only is None or n in me.only)
+                },
+            )
         if me.view is None:
             return
         claims, idle = me.view
         found = split(
-            Sharer(me.user, me.name, me.wants, len(mine)), leaves, claims, idle, float("inf"), me.memory, self.now_s, me.poll_s
-        )  # fmt: skip
+            Sharer(me.user, me.name, me.wants, len(mine)),
+            leaves,
+            claims,
+            idle,
+            float("inf"),
+            me.memory,
+            self.now_s,
+            me.poll_s,
+        )
         me.memory, me.is_short = found.memory, found.is_short
         me.told += found.messages
         if found.release_count and not me.stubborn:
-            first = sorted(mine, key=lambda n: (found.preferred_nodes is not None and n not in found.preferred_nodes, n))
+            first = sorted(
+                mine,
+                key=lambda n: (
+                    found.preferred_nodes is not None and n not in found.preferred_nodes,
+                    n,
+                ),
+            )
             me.given += found.release_count
             self.leaving |= dict.fromkeys(first[: found.release_count], self.now_s + LEAVES_S)
         if not me.idles:

@@ -1,4 +1,6 @@
-"""A cluster that shares nodes, the part of a pilot that holds GPUs there, and main-queue jobs beside it (slurm/parts.py)."""
+"""A cluster that shares nodes, the part of a pilot that holds GPUs there, and main-queue jobs
+beside it (slurm/parts.py).
+"""
 
 from __future__ import annotations
 
@@ -41,41 +43,62 @@ from bftrainer_adapters.slurm.site import _pilot_jobs
 # Slurm preempts by priority then: parts first.
 _OLDEST = Settings().scheduler.replace(",preempt_youngest_first", "")
 PARTITION = Settings(
-    nodes=4, gpus=OF_8, cores=16, memory_mb=64_000, shares_nodes=True, scheduler=_OLDEST,
-    more="PartitionName=parts Nodes=ALL PriorityTier=0 PreemptMode=CANCEL GraceTime=30 DefaultTime=60",
-)  # fmt: skip
+    nodes=4,
+    gpus=OF_8,
+    cores=16,
+    memory_mb=64_000,
+    shares_nodes=True,
+    scheduler=_OLDEST,
+    more=(
+        "PartitionName=parts Nodes=ALL PriorityTier=0 PreemptMode=CANCEL GraceTime=30 "
+        "DefaultTime=60"
+    ),
+)
 QOS = replace(PARTITION, preempt="preempt/qos", accounting="associations,limits,qos", more="")
 WAYS: dict[str, tuple[Settings, dict[str, Any]]] = {
     "partition": (PARTITION, {"partition": "scavenge", "parts_partition": "parts"}),
-    "qos": (QOS, {"qos": "scavenger", "parts_qos": "parts", "account": "pilots", "partition": "main"}),
+    "qos": (
+        QOS,
+        {"qos": "scavenger", "parts_qos": "parts", "account": "pilots", "partition": "main"},
+    ),
 }
 
 BY_GPU = pilot_config(
-    nodes={"unit": "gpu"}, times={"shutdown_s": 60},
+    nodes={"unit": "gpu"},
+    times={"shutdown_s": 60},
     slurm={"parts_partition": "parts", "cpus_per_gpu": 1, "mem_per_gpu": 7000},
-)  # fmt: skip
+)
 """A pilot of this cluster, by partition."""
 
 
 def parts_qos(lab: Lab) -> None:
     """A QOS for parts, below the pilots' other one."""
     for words in (
-        "add qos parts", "modify qos parts set Priority=0 PreemptMode=cancel UsageFactor=0",
-        "modify qos scavenger set Priority=1", "modify qos normal set Preempt=scavenger,parts",
+        "add qos parts",
+        "modify qos parts set Priority=0 PreemptMode=cancel UsageFactor=0",
+        "modify qos scavenger set Priority=1",
+        "modify qos normal set Preempt=scavenger,parts",
         f"modify user {getpass.getuser()} where account=pilots set qos=scavenger,parts",
-    ):  # fmt: skip
+    ):
         sacctmgr(lab, words)
 
 
 class Holding:
-    """A pilot's nodes, in a thread of its own. ``held`` shows (GPUs, whether it is a part) by node."""
+    """A pilot's nodes, in a thread of its own. ``held`` shows (GPUs, whether it is a part) by
+    node.
+    """
 
     def __init__(self, lab: Lab, table: dict[str, Any], demand: int = 99, **nodes: Any) -> None:
         self._lab, self._demand = lab, demand
         self._table = check_table(
-            {"start_within_s": 10.0, "cpus_per_gpu": 1, "mem_per_gpu": 8_000, **table}, SlurmSettings, ""
+            {"start_within_s": 10.0, "cpus_per_gpu": 1, "mem_per_gpu": 8_000, **table},
+            SlurmSettings,
+            "",
         )
-        tables = {"nodes": {"unit": "gpu", "holder": "slurm", "unused_after_s": 9e8, **nodes}, "times": {"poll_s": 1.0}}
+        tables = {
+            "nodes": {"unit": "gpu", "holder": "slurm", "unused_after_s": 9e8, **nodes},
+            "times": {"poll_s": 1.0},
+        }
         self._config = check_table(tables, PilotConfig, "")
         self.held: dict[str, tuple[int, bool]] = {}
         self.jobs: dict[str, str] = {}
@@ -90,11 +113,18 @@ class Holding:
             store = open_store(Path(folder), create=True)
             store.take_lease(this_process(), "", clock.now_s(), 60.0, lambda _: None)
             calls = SlurmCalls(self._lab.env)
-            holder = SlurmHolder(self._table, Path(folder) / "holders", "parts", clock, poll_s=1.0, calls=calls)
+            holder = SlurmHolder(
+                self._table, Path(folder) / "holders", "parts", clock, poll_s=1.0, calls=calls
+            )
             nodes = NodeManager(
-                cell, Recorder(store, SteadyClock(clock)), SlurmScheduler(calls=calls, by_gpu=True), holder, SteadyClock(clock),
-                _pilot_jobs(self._table, None), NodeClassifier(cell, State(None)),
-            )  # fmt: skip
+                cell,
+                Recorder(store, SteadyClock(clock)),
+                SlurmScheduler(calls=calls, by_gpu=True),
+                holder,
+                SteadyClock(clock),
+                _pilot_jobs(self._table, None),
+                NodeClassifier(cell, State(None)),
+            )
             while not (self._ends.is_set() and nodes.empty):
                 nodes.look()
                 nodes.renew()
@@ -102,7 +132,9 @@ class Holding:
                 if self._ends.is_set():
                     nodes.give_back(nodes.ready, "the end")
                 elif nodes.settled:
-                    nodes.take_and_give(frozenset({"t"}), PoolDemand(((self._demand, None),)), nodes.pool)
+                    nodes.take_and_give(
+                        frozenset({"t"}), PoolDemand(((self._demand, None),)), nodes.pool
+                    )
                 nodes.release(frozenset())
                 found = [h for h in nodes._fragments.all() if h.is_ready]
                 self.jobs = {h.node: job_of(h.name) for h in found}
@@ -114,7 +146,9 @@ class Holding:
         """Until these numbers of GPUs are held; seconds."""
         begun_s = time.monotonic()
         wait_until(
-            lambda: {node: gpus for node, (gpus, _) in self.held.items()} == expected, f"{expected}: {self.held}", 20
+            lambda: {node: gpus for node, (gpus, _) in self.held.items()} == expected,
+            f"{expected}: {self.held}",
+            20,
         )
         return time.monotonic() - begun_s
 
@@ -133,7 +167,9 @@ def holding(lab: Lab, table: dict[str, Any], **more: Any) -> Iterator[Holding]:
         it.close()
 
 
-def submit(lab: Lab, gpus: int, cpus: int, mem: int, node: str = "", seconds: int = 600) -> tuple[str, Path, float]:
+def submit(
+    lab: Lab, gpus: int, cpus: int, mem: int, node: str = "", seconds: int = 600
+) -> tuple[str, Path, float]:
     """A main job: its id, the file with the time of its first line, the time of its submission."""
     stamp = lab.root / "log" / f"start-{time.time_ns()}"
     options = [*([f"--gres=gpu:{gpus}"] if gpus else []), *(["-w", node] if node else [])]
@@ -145,7 +181,12 @@ def submit(lab: Lab, gpus: int, cpus: int, mem: int, node: str = "", seconds: in
 
 def started(stamp: Path, begun_s: float, most_s: float = 20.0) -> float:
     """Seconds until the first line."""
-    wait_until(lambda: stamp.exists() and stamp.read_text().strip(), "the main job's first line", most_s, 0.005)
+    wait_until(
+        lambda: stamp.exists() and stamp.read_text().strip(),
+        "the main job's first line",
+        most_s,
+        0.005,
+    )
     return float(stamp.read_text()) - begun_s
 
 
@@ -161,7 +202,9 @@ def node_of_job(lab: Lab, job: str) -> str:
 LATE = "idle node held last"
 
 
-def land(lab: Lab, table: dict[str, Any], mixed: str, idle: str) -> Iterator[tuple[str, str, float, str]]:
+def land(
+    lab: Lab, table: dict[str, Any], mixed: str, idle: str
+) -> Iterator[tuple[str, str, float, str]]:
     """Situation, where a 1-GPU main job goes, its wait, what was held before."""
     ways: dict[str, tuple[dict[str, Any] | None, dict[str, int]]] = {
         "nobody holds": (None, {}),
@@ -197,7 +240,9 @@ def land(lab: Lab, table: dict[str, Any], mixed: str, idle: str) -> Iterator[tup
 
 
 def landing(lab: Lab, table: dict[str, Any], orders: tuple[tuple[str, str], ...]) -> list[str]:
-    """Situations in which a main job took the idle node, although it would have shared a node without a pilot."""
+    """Situations in which a main job took the idle node, although it would have shared a node
+    without a pilot.
+    """
     wrong = []
     for mixed, idle in orders:
         nobody = ""
@@ -206,7 +251,10 @@ def landing(lab: Lab, table: dict[str, Any], orders: tuple[tuple[str, str], ...]
             nobody = nobody or where
             bad = (nobody, where) == ("mixed", "idle")
             wrong += [f"{situation}, mixed {mixed}"] if bad else []
-            words = f"mixed {mixed}, idle {idle}: {situation:<20} {where:<6} {took_s:5.2f} s  held {held}"
+            words = (
+                f"mixed {mixed}, idle {idle}: {situation:<20} {where:<6} {took_s:5.2f} s  "
+                f"held {held}"
+            )
             print(f"  {words}{'  WRONG' * bad}", flush=True)
     return wrong
 
@@ -215,12 +263,14 @@ def workers(lab: Lab, job: str, node: str, count: int) -> list[subprocess.Popen[
     """Steps as drivers start them."""
     options = ["--overlap", "-w", node, "-N1", "-n1", "--mem=0", "--cpu-bind=none"]
     step = ["srun", f"--jobid={job}", *options, "sleep", "1000"]
-    return [subprocess.Popen(step, env=lab.environ(), stderr=subprocess.DEVNULL) for _ in range(count)]
+    return [
+        subprocess.Popen(step, env=lab.environ(), stderr=subprocess.DEVNULL) for _ in range(count)
+    ]
 
 
 def delays(lab: Lab, table: dict[str, Any], runs: int) -> dict[str, list[float]]:
-    """2-GPU jobs on a node with a main job of 1 GPU: nobody holds, a held part of 7; the rest is held again, and after the job
-    all 7.
+    """2-GPU jobs on a node with a main job of 1 GPU: nobody holds, a held part of 7; the rest is
+    held again, and after the job all 7.
     """
     names = ("nobody holds", "part of 7 held", "rest held again", "7 held again")
     found: dict[str, list[float]] = {name: [] for name in names}
@@ -248,7 +298,9 @@ def delays(lab: Lab, table: dict[str, Any], runs: int) -> dict[str, list[float]]
 
 
 def beside(lab: Lab, table: dict[str, Any]) -> tuple[float, bool]:
-    """A CPU-only job of 4 cores beside a held part: its wait, and whether the part is held by the same job as before."""
+    """A CPU-only job of 4 cores beside a held part: its wait, and whether the part is held by the
+    same job as before.
+    """
     lab.cancel_all()
     for node in lab.node_names[1:]:
         main_job(lab, 8, 16, 60_000, node)

@@ -1,4 +1,6 @@
-"""MariaDB and slurmdbd for the cluster of slurm_lab.py: accounts, QOSes and their limits. Up in 8 to 10 s."""
+"""MariaDB and slurmdbd for the cluster of slurm_lab.py: accounts, QOSes and their limits. Up in 8
+to 10 s.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ from slurm_versions import SYSTEM_PATH, SlurmVersion
 _PROGRAMS = ("mariadbd", "mariadb-install-db", "mariadb")
 _SQL = (
     "create database slurm_acct_db; "
-    + "".join(f"create user 'slurm'@'{h}' identified by 'slurm'; " for h in ("127.0.0.1", "localhost"))
-    + "".join(f"grant all on slurm_acct_db.* to 'slurm'@'{h}'; " for h in ("127.0.0.1", "localhost"))
+    + "".join(
+        f"create user 'slurm'@'{h}' identified by 'slurm'; " for h in ("127.0.0.1", "localhost")
+    )
+    + "".join(
+        f"grant all on slurm_acct_db.* to 'slurm'@'{h}'; " for h in ("127.0.0.1", "localhost")
+    )
 )
 _SLURMDBD_CONF = """\
 AuthType=auth/munge
@@ -39,7 +45,11 @@ StorageLoc=slurm_acct_db
 
 def missing_accounting(version: SlurmVersion) -> str:
     """Why there is no slurmdbd here; empty if there is."""
-    absent = [n for n in (*_PROGRAMS, "slurmdbd", "sacctmgr") if shutil.which(n, path=version.path) is None]
+    absent = [
+        n
+        for n in (*_PROGRAMS, "slurmdbd", "sacctmgr")
+        if shutil.which(n, path=version.path) is None
+    ]
     return f"not installed: {', '.join(absent)}; see .ci/system-packages.txt" if absent else ""
 
 
@@ -53,7 +63,9 @@ _ACCOUNTS = Path(__file__).resolve().parents[1] / "docs" / "examples" / "site" /
 
 
 def preemptible_qos(cluster: Cluster) -> None:
-    """The script of the documentation, as it is, for this user, who has an account for jobs already."""
+    """The script of the documentation, as it is, for this user, who has an account for jobs
+    already.
+    """
     sacctmgr(cluster, "add account users")
     sacctmgr(cluster, f"add user {getpass.getuser()} account=users")
     cluster.run("sh", str(_ACCOUNTS), getpass.getuser())
@@ -71,7 +83,9 @@ def with_user(cluster: Cluster) -> None:
 
 
 def account_beside_pilots(cluster: Cluster, user: str) -> None:
-    """This user's account ``physics`` below ``science``, beside the account of the pilots: they share its limits."""
+    """This user's account ``physics`` below ``science``, beside the account of the pilots: they
+    share its limits.
+    """
     sacctmgr(cluster, "add account science")
     sacctmgr(cluster, "add account physics parent=science")
     sacctmgr(cluster, "modify account pilots set parent=science")
@@ -95,10 +109,18 @@ class Database:
     def options(self) -> list[str]:
         d = self.root / "mysql"
         return [
-            "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={d}/data", f"--socket={d}/sock", f"--pid-file={d}/pid",
-            "--bind-address=127.0.0.1", f"--port={self.ports[1]}", "--innodb-buffer-pool-size=128M",
-            "--innodb-lock-wait-timeout=900", "--innodb-flush-log-at-trx-commit=0", f"--log-error={d}/log",
-        ]  # fmt: skip
+            "--no-defaults",
+            f"--user={getpass.getuser()}",
+            f"--datadir={d}/data",
+            f"--socket={d}/sock",
+            f"--pid-file={d}/pid",
+            "--bind-address=127.0.0.1",
+            f"--port={self.ports[1]}",
+            "--innodb-buffer-pool-size=128M",
+            "--innodb-lock-wait-timeout=900",
+            "--innodb-flush-log-at-trx-commit=0",
+            f"--log-error={d}/log",
+        ]
 
     def slurm_conf(self, enforce: str) -> str:
         return (
@@ -112,16 +134,27 @@ class Database:
         folder = self.root / "mysql"
         folder.mkdir(exist_ok=True)
         done = subprocess.run(
-            ["mariadb-install-db", "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={folder}/data",
-             "--auth-root-authentication-method=normal", "--skip-test-db"],
-            check=False, capture_output=True, text=True,
-        )  # fmt: skip
+            [
+                "mariadb-install-db",
+                "--no-defaults",
+                f"--user={getpass.getuser()}",
+                f"--datadir={folder}/data",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         conf = self.root / "etc" / "slurmdbd.conf"
         text = _SLURMDBD_CONF.format(
-            root=self.root, host=socket.gethostname().split(".")[0], port=self.ports[0], user=getpass.getuser(),
+            root=self.root,
+            host=socket.gethostname().split(".")[0],
+            port=self.ports[0],
+            user=getpass.getuser(),
             sql_port=self.ports[1],
-        )  # fmt: skip
+        )
         conf.write_text(text + self.version.settings)
         conf.chmod(0o600)
 
@@ -132,5 +165,13 @@ class Database:
         self._sql(_SQL).check_returncode()
 
     def _sql(self, text: str) -> subprocess.CompletedProcess[bytes]:
-        argv = ["mariadb", "--no-defaults", "-S", str(self.root / "mysql" / "sock"), "-uroot", "-e", text]
+        argv = [
+            "mariadb",
+            "--no-defaults",
+            "-S",
+            str(self.root / "mysql" / "sock"),
+            "-uroot",
+            "-e",
+            text,
+        ]
         return subprocess.run(argv, capture_output=True, check=False, env={"PATH": SYSTEM_PATH})

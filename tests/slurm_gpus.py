@@ -1,4 +1,6 @@
-"""GPUs for the nodes of slurm_lab.py: device files that nobody opens, as Slurm lists them. Making them takes root."""
+"""GPUs for the nodes of slurm_lab.py: device files that nobody opens, as Slurm lists them. Making
+them takes root.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Gpus:
-    """What every node has: its Gres= in slurm.conf, and ``lines`` of gres.conf with {} for the folder of the devices."""
+    """What every node has: its Gres= in slurm.conf, and ``lines`` of gres.conf with {} for the
+    folder of the devices.
+    """
 
     types: str
     gres: str
@@ -21,7 +25,9 @@ class Gpus:
         return f"GresTypes={self.types}\n"
 
     def gres_conf(self, folder: Path) -> str:
-        """gres.conf, once the devices are there. Of regular files, Slurm would set no CUDA_VISIBLE_DEVICES."""
+        """gres.conf, once the devices are there. Of regular files, Slurm would set no
+        CUDA_VISIBLE_DEVICES.
+        """
         folder.mkdir(exist_ok=True)
         for number in range(self.devices):
             if not (path := folder / f"nvidia{number}").exists():
@@ -39,4 +45,9 @@ MIG = Gpus(
     "Name=gpu Type=a100_1g.5gb MultipleFiles={}/nvidia0,{}/nvidia3\n",
     4,
 )
-SHARD = Gpus("gpu,shard", "gpu:a100:2,shard:8", "Name=gpu Type=a100 File={}/nvidia[0-1]\nName=shard Count=8\n", 2)
+SHARD = Gpus(
+    "gpu,shard",
+    "gpu:a100:2,shard:8",
+    "Name=gpu Type=a100 File={}/nvidia[0-1]\nName=shard Count=8\n",
+    2,
+)

@@ -1,8 +1,9 @@
-"""Slurm's own ``--json`` as the witness of the text reader: what the product reads as text, read from the other format.
+"""Slurm's own ``--json`` as the witness of the text reader: what the product reads as text, read
+from the other format.
 
-The layouts differ: 22.05 writes numbers plainly and a node's state as ``"state": "idle", "state_flags": ["DRAIN"]``; since
-23.02 numbers are ``{"set", "infinite", "number"}``, states lists, and features lists or comma-separated. ``scheduled_nodes``
-of jobs exists since 23.11.
+The layouts differ: 22.05 writes numbers plainly and a node's state as ``"state": "idle",
+"state_flags": ["DRAIN"]``; since 23.02 numbers are ``{"set", "infinite", "number"}``, states lists,
+and features lists or comma-separated. ``scheduled_nodes`` of jobs exists since 23.11.
 """
 
 from __future__ import annotations
@@ -36,14 +37,19 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
 def parse_pending(text: str) -> tuple[PendingJob, ...]:
     """``squeue -t PD --json``; jobs in other states are skipped."""
     lists = HostLists()
-    return tuple(_job(item, lists) for item in json.loads(text)["jobs"] if "PENDING" in item["job_state"])
+    return tuple(
+        _job(item, lists) for item in json.loads(text)["jobs"] if "PENDING" in item["job_state"]
+    )
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
     """``scontrol show reservations --json``, 23.02 and later."""
     return tuple(
         Reservation(
-            item["name"], _number(item["start_time"]), _number(item["end_time"]), HostLists().read(item["node_list"])
+            item["name"],
+            _number(item["start_time"]),
+            _number(item["end_time"]),
+            HostLists().read(item["node_list"]),
         )
         for item in json.loads(text)["reservations"]
     )
@@ -53,7 +59,12 @@ def _node(item: dict[str, Any]) -> NodeView:
     state = "+".join([*_words(item.get("state")), *_words(item.get("state_flags"))]).upper()
     partitions, gres = _words(item.get("partitions")), item.get("gres") or ""
     return node_view(
-        item["name"], state, partitions, gres, int(_number(item["cpus"])), _number(item.get("last_busy", 0))
+        item["name"],
+        state,
+        partitions,
+        gres,
+        int(_number(item["cpus"])),
+        _number(item.get("last_busy", 0)),
     )
 
 

@@ -1,8 +1,9 @@
-"""A real Slurm cluster on this machine for as long as a test needs it: munged, slurmctld and a slurmd per node.
+"""A real Slurm cluster on this machine for as long as a test needs it: munged, slurmctld and a
+slurmd per node.
 
-Everything is below one folder, listens on 127.0.0.1 only, on ports that were free, and needs no systemd, no cgroups and no
-root (as an ordinary user that user is SlurmUser). Tried with Debian's 22.05.8, 24.11.5 and 26.05.5 (slurm_versions.py): 8 nodes
-are idle after one to three seconds.
+Everything is below one folder, listens on 127.0.0.1 only, on ports that were free, and needs no
+systemd, no cgroups and no root (as an ordinary user that user is SlurmUser). Tried with Debian's
+22.05.8, 24.11.5 and 26.05.5 (slurm_versions.py): 8 nodes are idle after one to three seconds.
 """
 
 from __future__ import annotations
@@ -45,12 +46,16 @@ BACKUP = "slurmctld backup"
 
 
 def missing_cgroups(kind: str = "v1") -> str:
-    """Why slurmd cannot track processes by cgroup here; empty if it can: root, and a freezer of cgroup v1, or cgroup v2."""
+    """Why slurmd cannot track processes by cgroup here; empty if it can: root, and a freezer of
+    cgroup v1, or cgroup v2.
+    """
     if os.geteuid() != 0:
         return "not root"
     if kind == "v1":
         freezer = CGROUPS / "freezer"
-        return "" if os.access(freezer / "tasks", os.W_OK) else f"no freezer of cgroup v1 in {freezer}"
+        return (
+            "" if os.access(freezer / "tasks", os.W_OK) else f"no freezer of cgroup v1 in {freezer}"
+        )
     if not os.access(cgroup2() / "cgroup.procs", os.W_OK):
         return f"no cgroup v2 in {cgroup2()}"
     return "" if not _is_hybrid() or shutil.which("cc") else "no C compiler for slurm_shim.c"
@@ -81,24 +86,34 @@ class Settings:
     service: int = 0
     """Further nodes, in a partition of that name only: where pilots sit, and no main job."""
     cloud: int = 0
-    """Further nodes of everybody's partitions, in the state CLOUD: powered down, without a slurmd until a test starts it."""
+    """Further nodes of everybody's partitions, in the state CLOUD: powered down, without a slurmd
+    until a test starts it.
+    """
     epilog: str = "/bin/true"
-    """Any. Without one slurmctld (22.05.8) hears of a holder's end in an answer that makes it plan only at its next turn, up
-    to 1 s later; with one, in a message that makes it start jobs at once (0.13 s after the notice instead of 0.53)."""
+    """Any. Without one slurmctld (22.05.8) hears of a holder's end in an answer that makes it plan
+    only at its next turn, up to 1 s later; with one, in a message that makes it start jobs at once
+    (0.13 s after the notice instead of 0.53).
+    """
     prolog: str = ""
     more: str = ""
     """Further lines of slurm.conf."""
     preempt: str = "preempt/partition_prio"
     accounting: str = ""
-    """With slurmdbd and MariaDB, and what of it slurmctld enforces (``associations,limits,qos``): slurm_accounting.py."""
+    """With slurmdbd and MariaDB, and what of it slurmctld enforces (``associations,limits,qos``):
+    slurm_accounting.py.
+    """
     slurmd_debug: str = "info"
     proctrack: str = "linuxproc"
-    """How slurmd finds a step's processes: by /proc, anywhere, or as sites do by ``cgroup`` (:func:`missing_cgroups`)."""
+    """How slurmd finds a step's processes: by /proc, anywhere, or as sites do by ``cgroup``
+    (:func:`missing_cgroups`).
+    """
     cgroups: str = "v1"
     """Or v2, of which slurmd only tracks processes here: no controllers, no systemd."""
     gpus: Gpus | None = None
     exclusive: str = "OverSubscribe=EXCLUSIVE"
-    """How the main queue's partition says that jobs share no node; 26.05 has Exclusive=NODE, too, and TOPO and USER."""
+    """How the main queue's partition says that jobs share no node; 26.05 has Exclusive=NODE, too,
+    and TOPO and USER.
+    """
     topology: str = ""
     """topology.conf."""
     cores: int = 2
@@ -115,7 +130,9 @@ class Settings:
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
-DEFAULTS = Settings(kill_wait_s=30, scheduler="bf_interval=30", controller="enable_configless", epilog="")
+DEFAULTS = Settings(
+    kill_wait_s=30, scheduler="bf_interval=30", controller="enable_configless", epilog=""
+)
 
 _SLURM_CONF = """\
 ClusterName={settings.cluster}
@@ -177,7 +194,8 @@ PartitionName=scavenge Nodes={of_main} PriorityTier=1 PreemptMode=CANCEL GraceTi
 
 @dataclass
 class Lab:
-    """The cluster. ``env`` is what a command needs to reach it; ``bin`` comes first on its PATH, for fakes.
+    """The cluster. ``env`` is what a command needs to reach it; ``bin`` comes first on its PATH,
+    for fakes.
 
     ``sibling``: a cluster that was started before, whose slurmdbd and munge's key this one shares.
     """
@@ -213,14 +231,21 @@ class Lab:
         for name in FOLDERS:
             (self.root / name).mkdir(mode=0o755, parents=True, exist_ok=True)
         key = Path("run") / "munge.key"
-        (self.root / key).write_bytes((self.sibling.root / key).read_bytes() if self.sibling else os.urandom(1024))
+        (self.root / key).write_bytes(
+            (self.sibling.root / key).read_bytes() if self.sibling else os.urandom(1024)
+        )
         (self.root / key).chmod(0o600)
         self._write_configuration()
         self._start(
-            "munged", "--foreground", "--force", f"--key-file={self.root}/run/munge.key",
-            f"--socket={self.root}/munge/socket", f"--pid-file={self.root}/run/munged.pid",
-            f"--seed-file={self.root}/run/munge.seed", f"--log-file={self.root}/log/munged.log",
-        )  # fmt: skip
+            "munged",
+            "--foreground",
+            "--force",
+            f"--key-file={self.root}/run/munge.key",
+            f"--socket={self.root}/munge/socket",
+            f"--pid-file={self.root}/run/munged.pid",
+            f"--seed-file={self.root}/run/munge.seed",
+            f"--log-file={self.root}/log/munged.log",
+        )
         wait_until(lambda: (self.root / "munge" / "socket").exists(), "munged to listen")
         if self.database is not None:
             if self.sibling is None:
@@ -238,7 +263,9 @@ class Lab:
         self._start(name, "-D", "-i", *own, *(["-c"] if clean else []))
 
     def _conf_of_backup(self) -> Path:
-        """With a log and a file for its pid of its own: a slurmctld ends the one whose pid it finds."""
+        """With a log and a file for its pid of its own: a slurmctld ends the one whose pid it
+        finds.
+        """
         path = self.conf.with_name("backup.conf")
         path.write_text(re.sub(r"slurmctld\.(pid|log)", r"backup.\1", self.conf.read_text()))
         return path
@@ -263,7 +290,9 @@ class Lab:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """slurmctld is down; it is back at the end, also that of a test that fails, for a later test shares the cluster."""
+        """slurmctld is down; it is back at the end, also that of a test that fails, for a later
+        test shares the cluster.
+        """
         self.stop_daemon("slurmctld")
         try:
             yield
@@ -272,7 +301,9 @@ class Lab:
             wait_until(lambda: self.answers("squeue", "-h"), "slurmctld to answer")
 
     def stop(self) -> None:
-        """End the jobs, the daemons, and whatever their jobs have left; the latter are found by their SLURM_CONF."""
+        """End the jobs, the daemons, and whatever their jobs have left; the latter are found by
+        their SLURM_CONF.
+        """
         if "slurmctld" in self.daemons:
             with suppress(Exception):
                 self.cancel_all()
@@ -285,7 +316,9 @@ class Lab:
         for process in self.processes():
             send(process, signal.SIGKILL)
         if self.uses_cgroup2:
-            for folder in sorted(cgroup2().glob("system.slice/*slurmstepd.scope/**/"), reverse=True):
+            for folder in sorted(
+                cgroup2().glob("system.slice/*slurmstepd.scope/**/"), reverse=True
+            ):
                 with suppress(OSError):  # another lab's, or a process is still ending
                     folder.rmdir()
 
@@ -295,8 +328,11 @@ class Lab:
 
     def cancel_all(self) -> None:
         """Cancel every job and wait until none is left."""
-        # Of every user, by id: 26.05's scancel refuses the user nobody. Arrays and heterogeneous jobs as a whole.
-        if jobs := {re.split("[_+]", job)[0] for job in self.run("squeue", "-h", "-a", "-o", "%i").split()}:
+        # Of every user, by id: 26.05's scancel refuses the user nobody. Arrays and heterogeneous
+        # jobs as a whole.
+        if jobs := {
+            re.split("[_+]", job)[0] for job in self.run("squeue", "-h", "-a", "-o", "%i").split()
+        }:
             self.run("scancel", *sorted(jobs))
         wait_until(lambda: not self.run("squeue", "-h"), "all jobs to end", seconds=45)
 
@@ -316,7 +352,9 @@ class Lab:
                 self.start_node(name)
         if self._states() != ["idle"] * self.settings.nodes:
             with suppress(Exception):
-                self.run("scontrol", "update", f"NodeName={','.join(self.node_names)}", "State=RESUME")
+                self.run(
+                    "scontrol", "update", f"NodeName={','.join(self.node_names)}", "State=RESUME"
+                )
         self.wait_idle()
 
     @property
@@ -325,14 +363,19 @@ class Lab:
 
     def start_node(self, name: str, *options: str) -> None:
         more = {"LD_PRELOAD": str(self._shim())} if self.uses_cgroup2 and _is_hybrid() else {}
-        self._start(f"slurmd {name}", "-D", "-N", name, *self.version.slurmd_options, *options, **more)
+        self._start(
+            f"slurmd {name}", "-D", "-N", name, *self.version.slurmd_options, *options, **more
+        )
 
     def _shim(self) -> Path:
         """slurm_shim.c, compiled."""
         library = self.root / "run" / "shim.so"
         if not library.exists():
             source = Path(__file__).with_name("slurm_shim.c")
-            run(["cc", "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(source), "-ldl"], timeout_s=60)
+            run(
+                ["cc", "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(source), "-ldl"],
+                timeout_s=60,
+            )
         return library
 
     def real(self, program: str) -> str:
@@ -360,9 +403,12 @@ class Lab:
             wait_until(lambda: self._states() == wanted, "all nodes to be idle")
         except AssertionError as error:
             logs = [
-                f"{log.name}: {log.read_text(errors='replace')[-500:]}" for log in sorted((self.root / "log").glob("*"))
+                f"{log.name}: {log.read_text(errors='replace')[-500:]}"
+                for log in sorted((self.root / "log").glob("*"))
             ]
-            raise AssertionError("\n".join((f"{error}; they are {self._states()}", *logs))) from None
+            raise AssertionError(
+                "\n".join((f"{error}; they are {self._states()}", *logs))
+            ) from None
 
     def run(self, *argv: str, stdin: str | None = None, timeout_s: float = 60.0) -> str:
         return run(argv, timeout_s=timeout_s, env=self.env, stdin=stdin)
@@ -370,7 +416,9 @@ class Lab:
     def submit(self, script: str, *options: str) -> str:
         """``sbatch`` a script; its job id."""
         out = f"--output={self.root}/log/job-%j.out"
-        return self.run("sbatch", "--parsable", out, *options, stdin=f"#!/bin/bash\n{script}\n").strip()
+        return self.run(
+            "sbatch", "--parsable", out, *options, stdin=f"#!/bin/bash\n{script}\n"
+        ).strip()
 
     def enter(self, setenv: Callable[[str, str], None]) -> None:
         """Commands of this process are to find this cluster."""
@@ -383,7 +431,9 @@ class Lab:
 
     def _states(self) -> list[str]:
         with suppress(Exception):
-            return self.run("sinfo", "-h", "-N", "-p", "main", "-n", ",".join(self.node_names), "-o", "%T").split()
+            return self.run(
+                "sinfo", "-h", "-N", "-p", "main", "-n", ",".join(self.node_names), "-o", "%T"
+            ).split()
         return []
 
     def _start(self, name: str, *arguments: str, **variables: str) -> None:
@@ -392,16 +442,21 @@ class Lab:
         below = OWN_HOST if name == BACKUP else []
         with log:
             self.daemons[name] = subprocess.Popen(
-                [*below, program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**self.environ(), **variables}, start_new_session=True,
-            )  # fmt: skip
+                [*below, program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**self.environ(), **variables},
+                start_new_session=True,
+            )
 
     def _service_partition(self) -> str:
         """Pilots share its nodes, a core each."""
         if not self.service_names:
             return ""
         return (
-            f"PartitionName=service Nodes={','.join(self.service_names)} PriorityTier=10 PreemptMode=OFF DefaultTime=60"
+            f"PartitionName=service Nodes={','.join(self.service_names)} PriorityTier=10 "
+            "PreemptMode=OFF DefaultTime=60"
         )
 
     def _write_configuration(self) -> None:
@@ -413,8 +468,10 @@ class Lab:
         gres = f" Gres={gpus.gres}" if gpus else ""
         cores, shares = self.settings.cores, self.settings.shares_nodes
         nodes = "\n".join(
-            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores} Boards=1 SocketsPerBoard=1 "
-            f"CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={self.settings.memory_mb} State={state}{gres}"
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores} "
+            "Boards=1 SocketsPerBoard=1 "
+            f"CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={self.settings.memory_mb} "
+            f"State={state}{gres}"
             for name, port, state in zip(names, ports, states, strict=True)
         )
         chosen = {
@@ -422,7 +479,9 @@ class Lab:
             "Epilog": self.settings.epilog,
             "Prolog": self.settings.prolog,
         }
-        more = self.version.settings + "\n".join(f"{key}={value}" for key, value in chosen.items() if value)
+        more = self.version.settings + "\n".join(
+            f"{key}={value}" for key, value in chosen.items() if value
+        )
         more += "\n" + self.settings.more
         if gpus:
             more += "\n" + gpus.slurm_conf()
@@ -433,14 +492,25 @@ class Lab:
             self.database = shared or Database(self.root, free_ports(2), self.version)
             accounting = self.database.slurm_conf(self.settings.accounting)
         text = _SLURM_CONF.format(
-            host=host, port=controller, backup="SlurmctldHost=backup(127.0.0.2)" if self.settings.backup else "",
-            first_job=controller * 1000, user=getpass.getuser(), root=self.root,
-            settings=self.settings, nodes=nodes, accounting=accounting,
-            select="CR_Core_Memory" if shares else "CR_Core", alone="" if shares else "OverSubscribe=EXCLUSIVE",
+            host=host,
+            port=controller,
+            backup="SlurmctldHost=backup(127.0.0.2)" if self.settings.backup else "",
+            first_job=controller * 1000,
+            user=getpass.getuser(),
+            root=self.root,
+            settings=self.settings,
+            nodes=nodes,
+            accounting=accounting,
+            select="CR_Core_Memory" if shares else "CR_Core",
+            alone="" if shares else "OverSubscribe=EXCLUSIVE",
             exclusive="" if shares else self.settings.exclusive,
-            more=more, of_main=",".join([*self.node_names, *self.cloud_names]), of_service=self._service_partition(),
-        )  # fmt: skip
-        if self.settings.preempt == "preempt/qos":  # as the page on site setup has it: the QOS says who is preempted
+            more=more,
+            of_main=",".join([*self.node_names, *self.cloud_names]),
+            of_service=self._service_partition(),
+        )
+        if (
+            self.settings.preempt == "preempt/qos"
+        ):  # as the page on site setup has it: the QOS says who is preempted
             text = text.replace("PreemptMode=OFF ", "", 1)
         self.conf.write_text(text)
         self.conf.with_name("cgroup.conf").write_text(self._cgroup_conf())
@@ -451,16 +521,21 @@ class Lab:
         if self.uses_cgroup2:
             (cgroup2() / "system.slice").mkdir(exist_ok=True)  # systemd's; 24.11 and later make it
             return f"CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nCgroupMountpoint={cgroup2()}\n"
-        # slurmd starts a cgroup plugin even if nothing uses one; with v1 named it starts on any machine, and makes no cgroup.
+        # slurmd starts a cgroup plugin even if nothing uses one; with v1 named it starts on any
+        # machine, and makes no cgroup.
         mounted = CGROUPS if self.settings.proctrack == "cgroup" else self.root / "cgroup"
-        automount = "CgroupAutomount=no\n" if self.version.release < (24, 5) else ""  # a later one's error
+        automount = (
+            "CgroupAutomount=no\n" if self.version.release < (24, 5) else ""
+        )  # a later one's error
         return f"CgroupPlugin=cgroup/v1\n{automount}CgroupMountpoint={mounted}\n"
 
 
 @contextmanager
 def sibling_of(lab: Lab, cluster: str = "b", prefix: str = "beta") -> Iterator[Lab]:
     """A second cluster under the slurmdbd of a lab."""
-    with tempfile.TemporaryDirectory(prefix="bftrainer-slurm.", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="bftrainer-slurm.", ignore_cleanup_errors=True
+    ) as folder:
         Path(folder).chmod(0o711)
         settings = replace(lab.settings, cluster=cluster, prefix=prefix)
         sibling = Lab(Path(folder), settings, lab.version, sibling=lab)
@@ -472,7 +547,9 @@ def sibling_of(lab: Lab, cluster: str = "b", prefix: str = "beta") -> Iterator[L
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody has now, below those that connections get (32768 and up on Linux)."""
+    """Ports of 127.0.0.1 that nobody has now, below those that connections get (32768 and up on
+    Linux).
+    """
     found: list[int] = []
     for port in random.Random().sample(range(18_000, 32_000), 2_000):
         with socket.socket() as trial, suppress(OSError):
@@ -483,7 +560,9 @@ def free_ports(count: int) -> list[int]:
     raise AssertionError("no free ports")
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0, every_s: float = 0.05) -> None:
+def wait_until(
+    condition: Callable[[], object], what: str, seconds: float = 30.0, every_s: float = 0.05
+) -> None:
     seconds *= PATIENCE
     until = time.monotonic() + seconds
     while not condition():

@@ -1,6 +1,8 @@
-"""A table of live tests by version of Slurm, from pytest's reports: ``tests/slurm_table.py build/slurm-versions/*/*.xml``.
+"""A table of live tests by version of Slurm, from pytest's reports: ``tests/slurm_table.py
+build/slurm-versions/*/*.xml``.
 
-The folder of a report is named after its version (slurm_versions.py). ``make slurm-versions`` ends with this table.
+The folder of a report is named after its version (slurm_versions.py). ``make slurm-versions`` ends
+with this table.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def stories(report: Path) -> dict[tuple[str, str], str]:
         story = name.removeprefix("test_").replace("_", " ")
         site = _VERSION.sub("", case_of.removesuffix("]")).strip("-").replace("|", "\\|")
         kinds = {child.tag for child in case}
-        outcome = "failed" if kinds & {"failure", "error"} else "not run" if "skipped" in kinds else "yes"
+        outcome = (
+            "failed" if kinds & {"failure", "error"} else "not run" if "skipped" in kinds else "yes"
+        )
         if found.get((story, site)) != "failed":
             found[story, site] = outcome
     return found

@@ -1,4 +1,6 @@
-"""An ordinary user of the cluster of slurm_lab.py: an account of this machine, made for the tests and removed after them."""
+"""An ordinary user of the cluster of slurm_lab.py: an account of this machine, made for the tests
+and removed after them.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +47,26 @@ class LabUser:
 
     def run(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.argv(*argv), env=self.env, cwd="/", capture_output=True, text=True, timeout=120, check=check
+            self.argv(*argv),
+            env=self.env,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=check,
         )
 
     def spawn(self, *argv: str, out: Path) -> subprocess.Popen[bytes]:
         with out.open("wb") as file:
             return subprocess.Popen(
-                self.argv(*argv), env=self.env, cwd="/", stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                self.argv(*argv),
+                env=self.env,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
                 start_new_session=True,
-            )  # fmt: skip
+            )
 
     def folder(self, name: str) -> Path:
         """An empty one of the user's."""
@@ -63,13 +76,17 @@ class LabUser:
 
     def job(self, script: str, *options: str) -> str:
         """``sbatch`` a script; its job id."""
-        return self.run("sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", script).stdout.strip()
+        return self.run(
+            "sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", script
+        ).stdout.strip()
 
 
 @contextmanager
 def lab_user(lab: Lab, accounts: Sequence[str] = (), name: str = NAME) -> Iterator[LabUser]:
     """The user, in these accounts of the cluster."""
-    subprocess.run(["useradd", "--no-create-home", "--no-user-group", name], check=True, capture_output=True)
+    subprocess.run(
+        ["useradd", "--no-create-home", "--no-user-group", name], check=True, capture_output=True
+    )
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
     home = lab.root / f"home-{name}"
     home.mkdir(exist_ok=True)
@@ -89,4 +106,8 @@ def python_for_users() -> str:
     """This Python, if other users may run it and read the project; else empty."""
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     argv = [*nobody, sys.executable, "-c", "import bftrainer_adapters.slurm.hold"]
-    return sys.executable if subprocess.run(argv, cwd="/", capture_output=True, check=False).returncode == 0 else ""
+    return (
+        sys.executable
+        if subprocess.run(argv, cwd="/", capture_output=True, check=False).returncode == 0
+        else ""
+    )

@@ -1,4 +1,6 @@
-"""The versions of Slurm that tests can run: the installed one, and those of .ci/slurm-versions.sh in .cache."""
+"""The versions of Slurm that tests can run: the installed one, and those of .ci/slurm-versions.sh
+in .cache.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ class SlurmVersion:
         """Such as "24.11.5"; empty if it is not there."""
         if self.folder is None:
             program = shutil.which("slurmctld", path=SYSTEM_PATH)
-            shown = subprocess.run([program, "-V"], capture_output=True, text=True, check=False) if program else None
+            shown = (
+                subprocess.run([program, "-V"], capture_output=True, text=True, check=False)
+                if program
+                else None
+            )
             found = re.search(r"\d+\.\d+\.\d+", shown.stdout) if shown else None
             return found[0] if found else ""
         try:
@@ -57,12 +63,24 @@ class SlurmVersion:
 
     def missing(self) -> str:
         """Why it cannot run here; empty if it can."""
-        absent = [name for name in ("munged", *PROGRAMS) if shutil.which(name, path=self.path) is None]
+        absent = [
+            name for name in ("munged", *PROGRAMS) if shutil.which(name, path=self.path) is None
+        ]
         if self.folder is not None and not self.number:
-            return f"the Slurm of Debian {self.name} is not in {CACHE}; sh .ci/slurm-versions.sh install fetches it"
-        return f"Slurm is not installed ({', '.join(absent)}); see .ci/system-packages.txt" if absent else ""
+            return (
+                f"the Slurm of Debian {self.name} is not in {CACHE}; sh "
+                ".ci/slurm-versions.sh install fetches it"
+            )
+        return (
+            f"Slurm is not installed ({', '.join(absent)}); see .ci/system-packages.txt"
+            if absent
+            else ""
+        )
 
 
 INSTALLED = SlurmVersion("installed")
-VERSIONS = {v.name: v for v in (INSTALLED, *(SlurmVersion(s, CACHE / f"slurm-{s}") for s in ("trixie", "sid")))}
+VERSIONS = {
+    v.name: v
+    for v in (INSTALLED, *(SlurmVersion(s, CACHE / f"slurm-{s}") for s in ("trixie", "sid")))
+}
 """From the oldest to the newest, where Debian 12's Slurm is the installed one."""

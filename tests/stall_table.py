@@ -1,7 +1,7 @@
 """Stalls of several kinds of trainers in groups of several sizes, as one table.
 
-A group begins with all its nodes. For each size, largest first, one node leaves, a new one joins, and one worker is killed, so
-one trainer gives the figures of all sizes.
+A group begins with all its nodes. For each size, largest first, one node leaves, a new one joins,
+and one worker is killed, so one trainer gives the figures of all sizes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ Kind = Callable[[Path, int], AbstractContextManager[Cluster]]
 
 
 class Hosts:
-    """Nodes of a trainer directory: every worker is a local process. ``stall_s``: after a time, to a world size."""
+    """Nodes of a trainer directory: every worker is a local process. ``stall_s``: after a time, to
+    a world size.
+    """
 
-    def __init__(self, trainer: Trainer, slots: int, stall_s: Callable[[Trainer, int, float], float]) -> None:
+    def __init__(
+        self, trainer: Trainer, slots: int, stall_s: Callable[[Trainer, int, float], float]
+    ) -> None:
         self.trainer = trainer
         self.slots = slots
         self.stall_s = stall_s
@@ -83,7 +87,9 @@ class Hosts:
         return " ".join(f"n{fragment}:{self.slots}:{fragment}" for fragment in self.fragments)
 
 
-def measure(cluster: Cluster, slots: int, sizes: Sequence[int]) -> Iterator[tuple[tuple[str, str], float]]:
+def measure(
+    cluster: Cluster, slots: int, sizes: Sequence[int]
+) -> Iterator[tuple[tuple[str, str], float]]:
     """Groups of these numbers of nodes, which fall."""
     cluster.begin(sizes[0])
     nodes = sizes[0]
@@ -99,17 +105,36 @@ def measure(cluster: Cluster, slots: int, sizes: Sequence[int]) -> Iterator[tupl
 
 
 def print_stalls(description: str | None, kinds: Mapping[str, Kind], once: Sequence[str]) -> None:
-    """The command line of a script that measures. The kinds in ``once`` are measured once, the others ``--repeat`` times."""
-    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--repeat", type=int, default=3, help="trainers of our own kinds (default 3)")
-    options.add_argument(
-        "--kinds", nargs="*", choices=list(kinds), default=list(kinds), help="default all", metavar="KIND"
+    """The command line of a script that measures. The kinds in ``once`` are measured once, the
+    others ``--repeat`` times.
+    """
+    options = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument(
-        "--nodes", nargs="*", type=int, default=[8, 4, 3, 2], help="with one worker each (default 8 4 3 2)"
+        "--repeat", type=int, default=3, help="trainers of our own kinds (default 3)"
     )
     options.add_argument(
-        "--pairs", nargs="*", type=int, default=[4, 2], help="nodes with two workers each (default 4 2)"
+        "--kinds",
+        nargs="*",
+        choices=list(kinds),
+        default=list(kinds),
+        help="default all",
+        metavar="KIND",
+    )
+    options.add_argument(
+        "--nodes",
+        nargs="*",
+        type=int,
+        default=[8, 4, 3, 2],
+        help="with one worker each (default 8 4 3 2)",
+    )
+    options.add_argument(
+        "--pairs",
+        nargs="*",
+        type=int,
+        default=[4, 2],
+        help="nodes with two workers each (default 4 2)",
     )
     chosen = options.parse_args()
     chosen.kinds = chosen.kinds or [kind for kind in kinds if "cold" not in kind]
@@ -120,21 +145,38 @@ def print_stalls(description: str | None, kinds: Mapping[str, Kind], once: Seque
                 for slots, sizes in ((1, chosen.nodes), (2, chosen.pairs)):
                     if not sizes:
                         continue
-                    print(f"{kind}, {slots} workers per node, turn {turn + 1} ...", file=sys.stderr, flush=True)
-                    with kinds[kind](Path(folder) / f"{kind}-{slots}-{turn}".replace(" ", "-"), slots) as cluster:
+                    print(
+                        f"{kind}, {slots} workers per node, turn {turn + 1} ...",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+                    with kinds[kind](
+                        Path(folder) / f"{kind}-{slots}-{turn}".replace(" ", "-"), slots
+                    ) as cluster:
                         for key, seconds in measure(cluster, slots, sorted(sizes, reverse=True)):
                             found.setdefault(kind, {}).setdefault(key, []).append(seconds)
-                            print(f"  {key[0]} {key[1]}: {seconds:.2f} s", file=sys.stderr, flush=True)
-    groups = [*(f"{n} x 1" for n in sorted(chosen.nodes)), *(f"{n} x 2" for n in sorted(chosen.pairs))]
+                            print(
+                                f"  {key[0]} {key[1]}: {seconds:.2f} s", file=sys.stderr, flush=True
+                            )
+    groups = [
+        *(f"{n} x 1" for n in sorted(chosen.nodes)),
+        *(f"{n} x 2" for n in sorted(chosen.pairs)),
+    ]
     print_table(found, groups)
 
 
 def print_table(found: Mapping[str, Found], groups: Sequence[str]) -> None:
-    """As the documentation has it: seconds, median (smallest to largest) where there are several."""
+    """As the documentation has it: seconds, median (smallest to largest) where there are
+    several.
+    """
     print("| nodes x workers | launcher | " + " | ".join(CASES) + " |\n|---|---|---|---|---|")
     for group in groups:
         for kind, seconds in found.items():
-            print(f"| {group} | {kind} | " + " | ".join(cell(seconds[group, case]) for case in CASES) + " |")
+            print(
+                f"| {group} | {kind} | "
+                + " | ".join(cell(seconds[group, case]) for case in CASES)
+                + " |"
+            )
 
 
 def cell(seconds: Sequence[float]) -> str:
@@ -144,7 +186,9 @@ def cell(seconds: Sequence[float]) -> str:
 
 
 @contextmanager
-def hosts_of(trainer: Trainer, slots: int, stall_s: Callable[[Trainer, int, float], float]) -> Iterator[Hosts]:
+def hosts_of(
+    trainer: Trainer, slots: int, stall_s: Callable[[Trainer, int, float], float]
+) -> Iterator[Hosts]:
     """A trainer directory's cluster, ended afterwards."""
     with trainer:
         yield Hosts(trainer, slots, stall_s)

@@ -1,6 +1,8 @@
-"""A crowd at a port: connections of another user, who sends a request one byte at a time and connects again when hung up on.
+"""A crowd at a port: connections of another user, who sends a request one byte at a time and
+connects again when hung up on.
 
-As root the crowd runs as ``nobody``; TCP does not tell the server whose connections they are, so without root it is this user.
+As root the crowd runs as ``nobody``; TCP does not tell the server whose connections they are, so
+without root it is this user.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ def as_stranger(*argv: str) -> list[str]:
     """A command as another user: as ``nobody``, where this is root."""
     if os.geteuid() != 0:
         return list(argv)
-    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", *argv]
+    return [
+        "setpriv",
+        f"--reuid={NOBODY}",
+        f"--regid={NOBODY}",
+        "--clear-groups",
+        "--no-new-privs",
+        *argv,
+    ]
 
 
 _CROWD = """
@@ -78,8 +87,10 @@ def crowd(address: str, port: int, size: int = 600) -> Iterator[Crowd]:
     """A crowd of this size, from now to the end of the block."""
     process = subprocess.Popen(
         as_stranger(sys.executable, "-I", "-S", "-c", _CROWD, address, str(port), str(size)),
-        stdout=subprocess.PIPE, text=True, cwd="/",
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd="/",
+    )
     try:
         yield Crowd(process)
     finally:

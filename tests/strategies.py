@@ -1,4 +1,6 @@
-"""Hypothesis strategies for curves, demands and problems; sizes are small so that brute force can follow."""
+"""Hypothesis strategies for curves, demands and problems; sizes are small so that brute force can
+follow.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,19 @@ def curves(draw: st.DrawFn, first: int = 1, last: int = 8) -> Curve:
     if shape == "irregular":
         rates = draw(st.lists(st.floats(0, 100), min_size=len(nodes), max_size=len(nodes)))
         return Curve(tuple(nodes), tuple(unit * r for r in rates))
-    power = {"concave": draw(st.floats(0.2, 0.99)), "convex": draw(st.floats(1.01, 2.5)), "linear": 1.0}[shape]
+    power = {
+        "concave": draw(st.floats(0.2, 0.99)),
+        "convex": draw(st.floats(1.01, 2.5)),
+        "linear": 1.0,
+    }[shape]
     return Curve(tuple(nodes), tuple(unit * n**power for n in nodes))
 
 
 @st.composite
 def demands(draw: st.DrawFn, id: str = "t", largest: int = 8, free: int = 8) -> TrainerDemand:
-    """With a dead zone where min_nodes > 1; ``current`` at most ``free``, possibly below the minimum, as after a loss."""
+    """With a dead zone where min_nodes > 1; ``current`` at most ``free``, possibly below the
+    minimum, as after a loss.
+    """
     high = draw(st.integers(1, largest))
     low = draw(st.integers(1, high))
     first, beyond = draw(st.integers(1, low)), draw(st.integers(0, 2))
@@ -45,7 +53,9 @@ def demands(draw: st.DrawFn, id: str = "t", largest: int = 8, free: int = 8) -> 
 
 @st.composite
 def problems(draw: st.DrawFn, max_trainers: int = 4, max_pool: int = 12) -> Problem:
-    """Current maps with and without room; with listed sizes that leave out 0 a problem may have no answer."""
+    """Current maps with and without room; with listed sizes that leave out 0 a problem may have no
+    answer.
+    """
     held: list[TrainerDemand] = []
     free = draw(st.integers(0, max_pool))
     for j in range(draw(st.integers(0, max_trainers))):

@@ -44,14 +44,20 @@ def train(h: House, rates: dict[str, float], every_s: float = 1.0) -> Callable[[
         last[0] = h.clock.now_s()
         for name, driver in h.launcher.drivers.items():
             if driver.view.alive and driver.view.on:
-                done[name] = done.get(name, 0.0) + rates[name] * len(driver.view.on) ** 0.9 * passed_s
+                done[name] = (
+                    done.get(name, 0.0) + rates[name] * len(driver.view.on) ** 0.9 * passed_s
+                )
                 h.launcher.progress(name, done[name])
 
     return go
 
 
-def snapshots(h: House, seconds: float, at: Iterable[float], also: Callable[[], None]) -> list[Snapshot]:
-    """Run a pilot and take snapshots of its directory at these seconds, with a fixed host and pid."""
+def snapshots(
+    h: House, seconds: float, at: Iterable[float], also: Callable[[], None]
+) -> list[Snapshot]:
+    """Run a pilot and take snapshots of its directory at these seconds, with a fixed host and
+    pid.
+    """
     due, looks = sorted(at), []
     reader = Reader(h.path, h.clock.now_s)
 
@@ -76,19 +82,30 @@ def same_everywhere(look: Snapshot) -> Snapshot:
 
 
 WORK = {
-    "resnet50": (8, 240.0, 4e6), "bert-base": (6, 60.0, 3e5), "unet3d": (4, 12.0, 2e4), "gpt2-small": (8, 30.0, 5e5),
-    "vit-b16": (4, 150.0, 6e5), "dlrm": (2, 900.0, 9e6), "tacotron": (2, 45.0, None),
-}  # fmt: skip
+    "resnet50": (8, 240.0, 4e6),
+    "bert-base": (6, 60.0, 3e5),
+    "unet3d": (4, 12.0, 2e4),
+    "gpt2-small": (8, 30.0, 5e5),
+    "vit-b16": (4, 150.0, 6e5),
+    "dlrm": (2, 900.0, 9e6),
+    "tacotron": (2, 45.0, None),
+}
 
 
 def a_pilot(path: Path) -> Played:
-    """Seven trainers on up to 28 nodes for ten minutes: nodes join and leave; one trainer is paused, one fails, one waits."""
-    h = house(path, nodes={"unused_after_s": 30.0}, decisions={"max_parallel": 6}, times={"poll_s": 10.0})
+    """Seven trainers on up to 28 nodes for ten minutes: nodes join and leave; one trainer is
+    paused, one fails, one waits.
+    """
+    h = house(
+        path, nodes={"unused_after_s": 30.0}, decisions={"max_parallel": 6}, times={"poll_s": 10.0}
+    )
     h.cluster.give(*(f"node{i:02d}" for i in range(1, 15)))
     h.submit(
-        *(spec(name, most, samples_per_s=rate, **({"samples_total": total} if total else {}))
-          for name, (most, rate, total) in WORK.items())
-    )  # fmt: skip
+        *(
+            spec(name, most, samples_per_s=rate, **({"samples_total": total} if total else {}))
+            for name, (most, rate, total) in WORK.items()
+        )
+    )
     from bftrainer.persistence.spool import RequestKind
 
     h.launcher.behaviour["dlrm"] = "fails"
@@ -99,7 +116,9 @@ def a_pilot(path: Path) -> Played:
     h.at(420, lambda: [h.cluster.take(f"node{i:02d}") for i in (20, 21, 22, 23)])
     h.at(500, lambda: h.cluster.give(*(f"node{i:02d}" for i in range(30, 44))))
     h.at(570, lambda: h.cluster.take("node17"))
-    looks = snapshots(h, 603, range(5, 601, 5), train(h, {name: rate for name, (_, rate, _) in WORK.items()}))
+    looks = snapshots(
+        h, 603, range(5, 601, 5), train(h, {name: rate for name, (_, rate, _) in WORK.items()})
+    )
     statuses = {t.name: t.status for t in looks[-1].trainers}
     assert TrainerStatus.RUNNING in statuses.values(), statuses
     return Played(h.path, looks)

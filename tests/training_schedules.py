@@ -1,11 +1,13 @@
-"""Training under random rescales and kills, against training at a constant size, at equal numbers of samples.
+"""Training under random rescales and kills, against training at a constant size, at equal numbers
+of samples.
 
     python tests/training_schedules.py [--schedules 20] [--launchers horovod torchrun restart lightning]      (make training)
 
-The shipped examples train on their digits with local workers. A schedule changes the size (1 to 3 workers) every 10 to 40
-steps; one change in three is a SIGKILL. Checked at each run: equal weights and learning rates on all ranks at every step, and
-each sample of an epoch once in the steps that count. The loss curve of a run is the mean loss of each eighth of the training;
-the distance of two curves is the mean difference of their logarithms, in percent.
+The shipped examples train on their digits with local workers. A schedule changes the size (1 to 3
+workers) every 10 to 40 steps; one change in three is a SIGKILL. Checked at each run: equal weights
+and learning rates on all ranks at every step, and each sample of an epoch once in the steps that
+count. The loss curve of a run is the mean loss of each eighth of the training; the distance of two
+curves is the mean difference of their logarithms, in percent.
 """
 
 from __future__ import annotations
@@ -53,11 +55,14 @@ KINDS = {
     "torchrun": kind("torchrun", "torch_digits.py", "--step-s=0.01", "--checkpoint-every=20"),
     "torchft": kind("torchft", "torchft_digits.py", "--step-s=0.01", "--checkpoint-every-s=1"),
     "lightning": Kind(
-        "torchrun", ("lightning_digits.py",),
+        "torchrun",
+        ("lightning_digits.py",),
         (("EPOCHS", "{epochs}"), ("SEED", "{seed}"), ("STEP_S", "0.01"), ("SAVE_EVERY", "20")),
     ),
-    "restart": kind("restart", "numpy_parallel.py", "--steps=1000000", "--pace-s=0.01", "--checkpoint-every=20"),
-}  # fmt: skip
+    "restart": kind(
+        "restart", "numpy_parallel.py", "--steps=1000000", "--pace-s=0.01", "--checkpoint-every=20"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,17 @@ class Run:
 
 
 def train(
-    name: str, folder: Path, seed: int, size: int | None, epochs: int, own: Kind | None = None, samples: int = SAMPLES
+    name: str,
+    folder: Path,
+    seed: int,
+    size: int | None,
+    epochs: int,
+    own: Kind | None = None,
+    samples: int = SAMPLES,
 ) -> Run:
-    """One training to its end: at a constant size, or (None) by a random schedule. Raises AssertionError where it is wrong."""
+    """One training to its end: at a constant size, or (None) by a random schedule. Raises
+    AssertionError where it is wrong.
+    """
     kind = own or KINDS[name]
     words = [word.format(epochs=epochs, seed=seed) for word in kind.command]
     environment = {key: value.format(epochs=epochs, seed=seed) for key, value in kind.environment}
@@ -135,7 +148,9 @@ class _Player:
                 self.trainer.start(self._hosts())
                 since_s = time.time()
             made = {
-                x["step"] for x in self.trainer.progress if x["time"] > since_s and x["world_size"] == len(self.nodes)
+                x["step"]
+                for x in self.trainer.progress
+                if x["time"] > since_s and x["world_size"] == len(self.nodes)
             }
             if len(made) > steps and self.constant is None:
                 return False
@@ -169,12 +184,18 @@ class _Player:
 
 def rank_lines(folder: Path) -> list[RankLine]:
     """Of all ranks, by time."""
-    found = [parse_rank(line) for path in (folder / "ranks").glob("*.jsonl") for line in JsonTail(path).read()]
+    found = [
+        parse_rank(line)
+        for path in (folder / "ranks").glob("*.jsonl")
+        for line in JsonTail(path).read()
+    ]
     return sorted((line for line in found if line is not None), key=lambda line: line.at_s)
 
 
 def equal_on_all_ranks(lines: Iterable[RankLine]) -> int:
-    """Weights and rates, at every step of every group; the number of steps that two or more ranks reported."""
+    """Weights and rates, at every step of every group; the number of steps that two or more ranks
+    reported.
+    """
     steps: dict[object, dict[int, RankLine]] = {}
     for line in lines:
         steps.setdefault((line.group, line.step), {})[line.rank] = line
@@ -205,13 +226,18 @@ def each_sample_once(lines: Sequence[RankLine], size: int, epochs: int) -> None:
     twice = {sample: count for sample, count in used.items() if count > 1}
     assert not twice, f"{len(twice)} samples twice, among them {min(twice)}"
     missing = sum(size - sum(1 for other, _ in used if other == epoch) for epoch in range(epochs))
-    # A worker that was killed after its part of a step, which the others have saved, did not report it.
+    # A worker that was killed after its part of a step, which the others have saved, did not report
+    # it.
     unreported = sum(BATCH * (made[0].world_size - len(made)) for made in kept.values())
-    assert missing <= unreported, f"{missing} samples never used; workers that were killed had {unreported}"
+    assert missing <= unreported, (
+        f"{missing} samples never used; workers that were killed had {unreported}"
+    )
 
 
 def curve(lines: Iterable[Line], total: int) -> tuple[float, ...]:
-    """The mean loss of each eighth of the training; a step that was made again counts with its last loss."""
+    """The mean loss of each eighth of the training; a step that was made again counts with its last
+    loss.
+    """
     last: dict[int, Line] = {}
     for line in lines:
         if line["phase"] == "running" and line["step"] is not None and line.get("loss") is not None:
@@ -232,7 +258,9 @@ def distance(one: Sequence[float], other: Sequence[float]) -> float:
 
 def centre(curves: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """The geometric mean of curves."""
-    return tuple(math.exp(statistics.fmean(map(math.log, values))) for values in zip(*curves, strict=True))
+    return tuple(
+        math.exp(statistics.fmean(map(math.log, values))) for values in zip(*curves, strict=True)
+    )
 
 
 def constant_distances(curves: Sequence[Sequence[float]]) -> list[float]:
@@ -242,13 +270,23 @@ def constant_distances(curves: Sequence[Sequence[float]]) -> list[float]:
 
 def main() -> None:
     """Run and print a table."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--schedules", type=int, default=20)
     options.add_argument("--epochs", type=int, default=3)
     options.add_argument("--seeds", type=int, default=3, help="constant-size runs per size")
     options.add_argument("--launchers", nargs="+", choices=KINDS, default=list(KINDS))
     given = options.parse_args()
-    columns = ("launcher", "schedules", "rescales", "kills", "steps compared", "constant size", "random schedules")
+    columns = (
+        "launcher",
+        "schedules",
+        "rescales",
+        "kills",
+        "steps compared",
+        "constant size",
+        "random schedules",
+    )
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     with tempfile.TemporaryDirectory(prefix="bftrainer-training-") as temporary:
 
@@ -260,15 +298,27 @@ def main() -> None:
             return run
 
         for name in given.launchers:
-            constant = [made(name, seed, size) for seed in range(given.seeds) for size in range(1, LARGEST + 1)]
+            constant = [
+                made(name, seed, size)
+                for seed in range(given.seeds)
+                for size in range(1, LARGEST + 1)
+            ]
             random_runs = [made(name, seed, None) for seed in range(100, 100 + given.schedules)]
             curves = [run.curve for run in constant]
             spread = constant_distances(curves)
             found = [distance(run.curve, centre(curves)) for run in random_runs]
-            cells = [f"{statistics.median(x):.0f} % ({min(x):.0f} to {max(x):.0f})" for x in (spread, found)]
-            sums = [sum(getattr(run, key) for run in random_runs) for key in ("rescales", "kills", "compared")]
+            cells = [
+                f"{statistics.median(x):.0f} % ({min(x):.0f} to {max(x):.0f})"
+                for x in (spread, found)
+            ]
+            sums = [
+                sum(getattr(run, key) for run in random_runs)
+                for key in ("rescales", "kills", "compared")
+            ]
             print(
-                f"| {name} | {len(found)} | {sums[0]} | {sums[1]} | {sums[2]:,} | {cells[0]} | {cells[1]} |", flush=True
+                f"| {name} | {len(found)} | {sums[0]} | {sums[1]} | {sums[2]:,} | {cells[0]} | "
+                f"{cells[1]} |",
+                flush=True,
             )
 
 

@@ -1,9 +1,11 @@
-"""Two hosts that share a folder through caches like those of NFS (caching_fs.py). Needs root, /dev/fuse and pyfuse3.
+"""Two hosts that share a folder through caches like those of NFS (caching_fs.py). Needs root,
+/dev/fuse and pyfuse3.
 
-pyfuse3 has no wheels; the distribution's package serves its own Python, which is all that the file system's process needs.
+pyfuse3 has no wheels; the distribution's package serves its own Python, which is all that the file
+system's process needs.
 
-``one`` and ``other`` are the folder as the two hosts see it. What one of them has looked for in vain stays missing for it for
-``CACHED_S``, which is longer than any test waits.
+``one`` and ``other`` are the folder as the two hosts see it. What one of them has looked for in
+vain stays missing for it for ``CACHED_S``, which is longer than any test waits.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class TwoHosts:
     other: Path
 
     def prefix(self) -> list[str]:
-        """Starts a command on the other host: it finds that host's view at the path of this one's."""
+        """Starts a command on the other host: it finds that host's view at the path of this
+        one's.
+        """
         script = f"mount --bind '{self.other}' '{self.one}' && exec \"$@\""
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
 
@@ -41,7 +45,12 @@ def _python() -> str:
     """A Python that has pyfuse3; empty if there is none."""
     for python in (sys.executable, "/usr/bin/python3"):
         with suppress(OSError):
-            if subprocess.run([python, "-c", "import pyfuse3"], capture_output=True, check=False).returncode == 0:
+            if (
+                subprocess.run(
+                    [python, "-c", "import pyfuse3"], capture_output=True, check=False
+                ).returncode
+                == 0
+            ):
                 return python
     return ""
 
@@ -95,7 +104,9 @@ def _mounted(behind: Path, point: Path, cached_s: float) -> Iterator[tuple[Path,
         eventually(lambda: point.is_mount() or server.poll() is not None)
         if server.poll() is not None:
             log_text = (point.parent / f"{point.name}.log").read_text()
-            pytest.skip(f"no file system with caches like NFS: {log_text.strip().splitlines()[-1:]}")
+            pytest.skip(
+                f"no file system with caches like NFS: {log_text.strip().splitlines()[-1:]}"
+            )
         yield point, server.pid
     finally:
         subprocess.run(["umount", "--lazy", str(point)], check=False, capture_output=True)

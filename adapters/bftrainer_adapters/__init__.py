@@ -1,4 +1,6 @@
-"""Adapters: one module per scheduler or launcher, each a pair of "build the command line" and "parse its output".
+"""Adapters: one module per scheduler or launcher, each a pair of "build the command line" and
+"parse its output".
 
-An adapter implements a Protocol of :mod:`bftrainer.domain.ports`; the core never imports this package.
+An adapter implements a Protocol of :mod:`bftrainer.domain.ports`; the core never imports this
+package.
 """

@@ -1,7 +1,9 @@
-"""``holder = "allocation"``: the nodes of the job that the pilot itself runs in. It needs no site setup; nothing is preempted.
+"""``holder = "allocation"``: the nodes of the job that the pilot itself runs in. It needs no site
+setup; nothing is preempted.
 
-Every node of the allocation is idle at first and available until the job ends; "released" means that the pilot no longer uses
-it. Held nodes are recorded as folders, so a restarted pilot finds them.
+Every node of the allocation is idle at first and available until the job ends; "released" means
+that the pilot no longer uses it. Held nodes are recorded as folders, so a restarted pilot finds
+them.
 """
 
 from __future__ import annotations
@@ -36,17 +38,25 @@ class Allocation:
     """Scheduler and NodeHolder over a fixed list of nodes."""
 
     def __init__(
-        self, state_dir: Path, nodes: tuple[str, ...], clock: Clock, ends_by: int = int(signal.SIGKILL)
+        self,
+        state_dir: Path,
+        nodes: tuple[str, ...],
+        clock: Clock,
+        ends_by: int = int(signal.SIGKILL),
     ) -> None:
         if not nodes:
-            raise UserError('holder = "allocation" needs nodes: run the pilot inside a job, or set nodes.hosts')
+            raise UserError(
+                'holder = "allocation" needs nodes: run the pilot inside a job, or set nodes.hosts'
+            )
         self._holders = state_dir / "holders"
         self._holders.mkdir(mode=0o700, exist_ok=True)
         self._nodes = nodes
         self._clock = clock
         self._ends_by = signal.Signals(ends_by)
         self._gone: list[Fragment] = []
-        self._ended: set[str] = set()  # fragments that were released, but whose folders cannot be removed
+        self._ended: set[str] = (
+            set()
+        )  # fragments that were released, but whose folders cannot be removed
         remove_leftovers(self._holders)
 
     def observe(self) -> Observation:
@@ -54,7 +64,11 @@ class Allocation:
         held = {f.node for f in self._held()}
         now_s = self._clock.now_s()
         return Observation(
-            now_s, tuple(NodeView(n, Availability.BUSY if n in held else Availability.FREE) for n in self._nodes)
+            now_s,
+            tuple(
+                NodeView(n, Availability.BUSY if n in held else Availability.FREE)
+                for n in self._nodes
+            ),
         )
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
@@ -72,7 +86,9 @@ class Allocation:
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
-        """All fragments are ready; a node outside of the job (the pilot has moved to another) is gone."""
+        """All fragments are ready; a node outside of the job (the pilot has moved to another) is
+        gone.
+        """
         gone, self._gone = self._gone, []
         held = self._held()
         lost = [f for f in held if f.node not in self._nodes]
@@ -93,7 +109,10 @@ class Allocation:
 
     def clear(self, names: frozenset[str]) -> None:
         """End the workers, or the sruns that started them."""
-        end_all([process for name in sorted(names) for process in with_variable(FRAGMENT, id_of(name))], self._ends_by)
+        end_all(
+            [process for name in sorted(names) for process in with_variable(FRAGMENT, id_of(name))],
+            self._ends_by,
+        )
 
     def renew(self) -> None:
         """Nothing to do: the end of the job ends everything."""
@@ -119,7 +138,9 @@ class AllocationSite:
         around = (batch.job_nodes(os.environ, config) for _, batch in batch_systems())
         found = next((job for job in around if job is not None), JobNodes(("localhost",)))
         allocation = Allocation(state_dir, found.nodes, clock, found.ends_by)
-        return Site(allocation, allocation, driver={"prefix": list(found.prefix), "ends_by": found.ends_by})
+        return Site(
+            allocation, allocation, driver={"prefix": list(found.prefix), "ends_by": found.ends_by}
+        )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return []

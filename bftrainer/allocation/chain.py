@@ -1,4 +1,6 @@
-"""The chain of solvers: every answer is checked, every fallback is recorded with its reason, and a decision always results."""
+"""The chain of solvers: every answer is checked, every fallback is recorded with its reason, and a
+decision always results.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,11 @@ ABSENT = (Reason.NO_PACKAGE, Reason.NO_LICENSE)
 class Chain:
     """Asks ``solvers`` in order until one proves its optimum.
 
-    The chain falls back to the next solver at a time limit (the counts are kept as a candidate), without an answer, and
-    when an answer breaks a rule. If no solver proves an optimum, the best candidate wins, the current map included (paper
-    3.6). Raises ``NoFeasibleCountsError`` for a problem without a solution, and ``SolverError`` if no solver is available,
-    or if all failed and the current map is not legal.
+    The chain falls back to the next solver at a time limit (the counts are kept as a candidate),
+    without an answer, and when an answer breaks a rule. If no solver proves an optimum, the best
+    candidate wins, the current map included (paper 3.6). Raises ``NoFeasibleCountsError`` for a
+    problem without a solution, and ``SolverError`` if no solver is available, or if all failed and
+    the current map is not legal.
     """
 
     solvers: Sequence[Allocator]
@@ -53,10 +56,14 @@ class Chain:
             best = _better(best, answer)
             if answer.status is Status.OPTIMAL:
                 return replace(best, fallbacks=tuple(fallbacks))
-            fallbacks.append(Fallback(solver.name, Reason.TIME_LIMIT, f"relative gap {answer.gap:.3g}"))
+            fallbacks.append(
+                Fallback(solver.name, Reason.TIME_LIMIT, f"relative gap {answer.gap:.3g}")
+            )
         return self._without_optimum(problem, best, tuple(fallbacks))
 
-    def _without_optimum(self, problem: Problem, best: Answer | None, fallbacks: tuple[Fallback, ...]) -> Answer:
+    def _without_optimum(
+        self, problem: Problem, best: Answer | None, fallbacks: tuple[Fallback, ...]
+    ) -> Answer:
         if all(f.reason in ABSENT for f in fallbacks):
             raise self._error(fallbacks)
         kept = current_map(problem)
@@ -73,7 +80,9 @@ class Chain:
             return SolverError(fallbacks[0].solver, fallbacks[0].reason, fallbacks[0].detail)
         tried = "; ".join(f"{f.solver}: {f.reason.value}: {f.detail}" for f in fallbacks)
         return SolverError(
-            self.name, fallbacks[-1].reason, f"no solver found an answer, and the current map is not legal: {tried}"
+            self.name,
+            fallbacks[-1].reason,
+            f"no solver found an answer, and the current map is not legal: {tried}",
         )
 
 
@@ -96,7 +105,8 @@ _SOLVERS: dict[str, Callable[[float], Sequence[Allocator]]] = {
 
 
 def build_allocator(name: str, time_limit_s: float) -> Allocator:
-    """The allocator for ``--solver NAME``. A single solver is a chain of one, so its answer is checked as well.
+    """The allocator for ``--solver NAME``. A single solver is a chain of one, so its answer is
+    checked as well.
 
     Raises :class:`UnknownNameError`.
     """

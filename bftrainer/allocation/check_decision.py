@@ -1,4 +1,6 @@
-"""The check behind every policy: counts, and the nodes that a decision names. No numpy: doctor works without it."""
+"""The check behind every policy: counts, and the nodes that a decision names. No numpy: doctor
+works without it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class Sized(Protocol):
 
 
 def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int]) -> None:
-    """Check that there is one count per trainer, all are legal (Eqn 3), and their sum fits the pool (Eqn 5).
+    """Check that there is one count per trainer, all are legal (Eqn 3), and their sum fits the pool
+    (Eqn 5).
 
     Raises :class:`RejectedAnswerError`.
     """
@@ -27,9 +30,13 @@ def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int
         raise RejectedAnswerError(f"{len(counts)} counts for {len(trainers)} trainers")
     for trainer, n in zip(trainers, counts, strict=True):
         if not trainer.is_legal(n):
-            raise RejectedAnswerError(f"trainer {trainer.id} got {n} nodes, which is not one of its legal sizes")
+            raise RejectedAnswerError(
+                f"trainer {trainer.id} got {n} nodes, which is not one of its legal sizes"
+            )
     if sum(counts) > pool_size:
-        raise RejectedAnswerError(f"{sum(counts)} nodes were allocated, but the pool has {pool_size}")
+        raise RejectedAnswerError(
+            f"{sum(counts)} nodes were allocated, but the pool has {pool_size}"
+        )
 
 
 def check_decision(state: State, decision: Decision) -> None:
@@ -53,24 +60,32 @@ def _check_named(state: State, decision: Decision) -> None:
             _add(taken, active.nodes, active.trainer.id)
             continue
         if len(nodes) != count:
-            raise RejectedAnswerError(f"trainer {active.trainer.id} got {count} nodes, but {len(nodes)} were named")
+            raise RejectedAnswerError(
+                f"trainer {active.trainer.id} got {count} nodes, but {len(nodes)} were named"
+            )
         if not nodes <= state.pool:
             raise RejectedAnswerError(
-                f"trainer {active.trainer.id} got node {min(nodes - state.pool)}, which it cannot have: the node is not in the "
+                f"trainer {active.trainer.id} got node {min(nodes - state.pool)}, which it "
+                "cannot have: the node is not in the "
                 "pool, or not of the trainer's class"
             )
         if not (nodes <= active.nodes or nodes >= active.nodes):
             raise RejectedAnswerError(
-                f"the named nodes move trainer {active.trainer.id} from {min(active.nodes - nodes)} to "
+                f"the named nodes move trainer {active.trainer.id} from "
+                f"{min(active.nodes - nodes)} to "
                 f"{min(nodes - active.nodes)}"
             )
         _add(taken, nodes, active.trainer.id)
     if named:
-        raise RejectedAnswerError(f"nodes were named for {min(named)}, which is no admitted trainer")
+        raise RejectedAnswerError(
+            f"nodes were named for {min(named)}, which is no admitted trainer"
+        )
 
 
 def _add(taken: set[str], nodes: Collection[str], trainer: str) -> None:
-    """Nodes of a trainer that names none count as taken even where it shrinks: which ones it gives up is not decided yet."""
+    """Nodes of a trainer that names none count as taken even where it shrinks: which ones it gives
+    up is not decided yet.
+    """
     if not taken.isdisjoint(nodes):
         raise RejectedAnswerError(
             f"node {min(taken.intersection(nodes))} of trainer {trainer} belongs to another trainer"
@@ -78,8 +93,11 @@ def _add(taken: set[str], nodes: Collection[str], trainer: str) -> None:
     taken.update(nodes)
 
 
-def still_named(state: State, decision: Decision, counts: Sequence[int]) -> tuple[tuple[str, Nodes], ...]:
-    """The named nodes of ``decision`` that are left when something else changes its counts to ``counts``.
+def still_named(
+    state: State, decision: Decision, counts: Sequence[int]
+) -> tuple[tuple[str, Nodes], ...]:
+    """The named nodes of ``decision`` that are left when something else changes its counts to
+    ``counts``.
 
     A trainer keeps its names if its count is unchanged and no other trainer keeps one of the nodes.
     """
@@ -91,5 +109,7 @@ def still_named(state: State, decision: Decision, counts: Sequence[int]) -> tupl
         for a, n, wanted in zip(state.active, counts, decision.counts, strict=True)
         if n == wanted and a.trainer.id in named
     }
-    held: Nodes = frozenset().union(*(a.nodes for a in state.active if a.trainer.id not in unchanged))
+    held: Nodes = frozenset().union(
+        *(a.nodes for a in state.active if a.trainer.id not in unchanged)
+    )
     return tuple((name, nodes) for name, nodes in unchanged.items() if nodes.isdisjoint(held))

@@ -1,18 +1,22 @@
-"""The exact solver: a multiple-choice knapsack by dynamic programming, reduced by a node price first.
+"""The exact solver: a multiple-choice knapsack by dynamic programming, reduced by a node price
+first.
 
-Gains become integers in units of 2^-42 of the largest, so every comparison is exact and the same on every machine. The
-tie rule: larger gain, then fewer rescales, then fewer nodes, then more nodes for the earlier trainer. A rescale must gain
-more than a few units (1e-10 of the largest gain), so rounding never causes one.
+Gains become integers in units of 2^-42 of the largest, so every comparison is exact and the same on
+every machine. The tie rule: larger gain, then fewer rescales, then fewer nodes, then more nodes for
+the earlier trainer. A rescale must gain more than a few units (1e-10 of the largest gain), so
+rounding never causes one.
 
-1. *Price.* With a price per node each trainer chooses its count independently. The price at which the choices add up to
-   about the pool gives an upper bound (the Lagrangian dual of Eqn 5); it is found where tangents of the convex bound cross.
+1. *Price.* With a price per node each trainer chooses its count independently. The price at which
+   the choices add up to about the pool gives an upper bound (the Lagrangian dual of Eqn 5); it is
+   found where tangents of the convex bound cross.
 2. *Primal.* Those choices, topped up greedily, are an allocation: a lower bound.
-3. *Fix.* A count that loses more, against the best choice of its trainer, than the gap between the bounds is in no optimum
-   and is dropped. About 4 % of the counts survive.
-4. *Program.* best[m] over the survivors, for the node totals that they can reach; counts by backtracking.
+3. *Fix.* A count that loses more, against the best choice of its trainer, than the gap between the
+   bounds is in no optimum and is dropped. About 4 % of the counts survive.
+4. *Program.* best[m] over the survivors, for the node totals that they can reach; counts by
+   backtracking.
 
-Cost for J trainers, pool |N|, largest trainer N^max: O(J * N^max) per tangent (about ten), then O(survivors * window);
-at worst, with no survivor dropped, O(J * N^max * |N|).
+Cost for J trainers, pool |N|, largest trainer N^max: O(J * N^max) per tangent (about ten), then
+O(survivors * window); at worst, with no survivor dropped, O(J * N^max * |N|).
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ from bftrainer.domain.problem import Answer, Problem, Status
 Ints = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.int64, np.float64)
 
-# Room in 64 bits: |score| < 2^58 / max(J, width), a price is at most twice that, and _ILLEGAL stays below them all.
+# Room in 64 bits: |score| < 2^58 / max(J, width), a price is at most twice that, and _ILLEGAL stays
+# below them all.
 _BITS = 58
 _RESOLUTION_BITS = 42
 _ILLEGAL = -(1 << 61)
@@ -40,7 +45,9 @@ _ILLEGAL = -(1 << 61)
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Solver ``exact``: needs no license and no time limit; the same problem always gives the same counts."""
+    """Solver ``exact``: needs no license and no time limit; the same problem always gives the same
+    counts.
+    """
 
     name: str = "exact"
 
@@ -55,7 +62,9 @@ class Exact:
 
 @lru_cache(maxsize=64)
 def _solved(problem: Problem) -> tuple[tuple[int, ...], float]:
-    """Counts and their value. Three events in ten leave the problem as it was: a submission, or nothing was rescaled."""
+    """Counts and their value. Three events in ten leave the problem as it was: a submission, or
+    nothing was rescaled.
+    """
     table = gains(problem)[:, : problem.pool_size + 1]
     counts = _optimum(_scores(problem, table), problem.pool_size)
     return tuple(counts.tolist()), math.fsum(_at(table, counts).tolist())
@@ -71,7 +80,9 @@ def _scores(problem: Problem, gained: GainTable) -> Ints:
     # A power of two: gains with few digits stay exact.
     scores: Ints = np.rint(np.ldexp(table, bits - math.frexp(largest)[1])).astype(np.int64)
     standing = np.array([c.standing for c in problem.demands])
-    scores -= (np.arange(width) != standing[:, None]) * (4 * (trainers + 1))  # beyond what J roundings add up to
+    scores -= (np.arange(width) != standing[:, None]) * (
+        4 * (trainers + 1)
+    )  # beyond what J roundings add up to
     scores[~legal] = _ILLEGAL
     return scores
 
@@ -95,7 +106,9 @@ def _optimum(scores: Ints, pool: int) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """Counts that the trainers choose independently at some price, their total score without the price, their nodes."""
+    """Counts that the trainers choose independently at some price, their total score without the
+    price, their nodes.
+    """
 
     counts: Ints
     score: int
@@ -118,10 +131,12 @@ def _of(scores: Ints, counts: Ints) -> _Choices:
 
 
 def _price(scores: Ints, pool: int, wanted: _Choices) -> tuple[int, int, Ints]:
-    """The node price that minimizes the dual bound, the bound there, and good counts that fit the pool.
+    """The node price that minimizes the dual bound, the bound there, and good counts that fit the
+    pool.
 
-    The dual D(p) = sum_j max_n (score - p n) + p * pool is convex and piecewise linear; each choice of counts is a tangent.
-    The next price is where a tangent that needs too many nodes crosses one that fits, until no tangent lies above.
+    The dual D(p) = sum_j max_n (score - p n) + p * pool is convex and piecewise linear; each choice
+    of counts is a tangent. The next price is where a tangent that needs too many nodes crosses one
+    that fits, until no tangent lies above.
     """
     over = wanted
     smallest = (scores > _ILLEGAL).argmax(axis=1)
@@ -139,7 +154,9 @@ def _price(scores: Ints, pool: int, wanted: _Choices) -> tuple[int, int, Ints]:
 
 
 def _primal(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
-    """The better of two allocations: the choices that fit, moved toward those that do not; those, with one trainer on less."""
+    """The better of two allocations: the choices that fit, moved toward those that do not; those,
+    with one trainer on less.
+    """
     moved = _moved(scores, fits, over, pool)
     shrunk = _shrunk(scores, over, pool)
     if shrunk is not None and _at(scores, shrunk).sum() > _at(scores, moved).sum():
@@ -148,7 +165,9 @@ def _primal(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
 
 
 def _moved(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
-    """Counts that fit, moved toward the choices that do not, then topped up by the best single change until none gains."""
+    """Counts that fit, moved toward the choices that do not, then topped up by the best single
+    change until none gains.
+    """
     counts: Ints = fits.copy()
     free = pool - int(counts.sum())
     for j in np.flatnonzero(over != fits).tolist():
@@ -168,7 +187,9 @@ def _moved(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
 
 
 def _shrunk(scores: Ints, over: Ints, pool: int) -> Ints | None:
-    """The choices that do not fit, less what is too much of the one trainer that loses least by it; None if there is none."""
+    """The choices that do not fit, less what is too much of the one trainer that loses least by it;
+    None if there is none.
+    """
     too_many = int(over.sum()) - pool
     change = scores - _at(scores, over)[:, None]
     change[np.arange(scores.shape[1]) > over[:, None] - too_many] = _ILLEGAL
@@ -181,9 +202,11 @@ def _shrunk(scores: Ints, over: Ints, pool: int) -> Ints | None:
 
 
 def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
-    """best[m]: the largest score of the trainers so far on m nodes beyond their smallest surviving counts.
+    """best[m]: the largest score of the trainers so far on m nodes beyond their smallest surviving
+    counts.
 
-    From the last trainer to the first, so that backtracking gives the first trainer as much as any optimum does.
+    From the last trainer to the first, so that backtracking gives the first trainer as much as any
+    optimum does.
     """
     low = keep.argmax(axis=1)
     room = pool - int(low.sum())
@@ -208,7 +231,8 @@ def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
 
 
 def _extended(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, Ints]:
-    """One more trainer: max best[m - extra] + gained over its surviving counts, and the extra of the maximum, for each m.
+    """One more trainer: max best[m - extra] + gained over its surviving counts, and the extra of
+    the maximum, for each m.
 
     ``extras`` fall, so that of equal ones the larger is chosen.
     """

@@ -1,9 +1,12 @@
-"""The gain of every count: T_fwd * O_j(n) - O_j(C_j) * R_j(n), the summand of Eqn 16 with R_j of Eqn 13.
+"""The gain of every count: T_fwd * O_j(n) - O_j(C_j) * R_j(n), the summand of Eqn 16 with R_j of
+Eqn 13.
 
-If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_j(n) - O_j(C_j))^+ - w_j O_j(C_j) for growth and
-(T_fwd - s_j - d_j) O_j(n) for shrinking, with the costs of :mod:`~bftrainer.allocation.two_costs`.
+If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_j(n) - O_j(C_j))^+ -
+w_j O_j(C_j) for growth and (T_fwd - s_j - d_j) O_j(n) for shrinking, with the costs of
+:mod:`~bftrainer.allocation.two_costs`.
 
-Eqn 16 writes f_j for the value of a trainer. It is the O_j of sections 3.1 and 3.4.1, under the chosen objective.
+Eqn 16 writes f_j for the value of a trainer. It is the O_j of sections 3.1 and 3.4.1, under the
+chosen objective.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ GainTable = npt.NDArray[np.float64]
 
 
 def gains(problem: Problem) -> GainTable:
-    """Gains of all demands at 0 .. max(max_nodes) nodes, shape (J, N^max + 1); -inf where a count is not legal (Eqn 3).
+    """Gains of all demands at 0 .. max(max_nodes) nodes, shape (J, N^max + 1); -inf where a count
+    is not legal (Eqn 3).
 
     Cost: O(J * N^max) in a few numpy calls.
     """
@@ -29,7 +33,13 @@ def gains(problem: Problem) -> GainTable:
     if not demands:
         return np.empty((0, width))
     facts = [
-        (c.current if c.current >= c.min_nodes else 0, c.scale_up_s, c.scale_down_s, c.max_nodes, c.min_nodes)
+        (
+            c.current if c.current >= c.min_nodes else 0,
+            c.scale_up_s,
+            c.scale_down_s,
+            c.max_nodes,
+            c.min_nodes,
+        )
         for c in demands
     ]
     held, up_s, down_s, largest, smallest = np.array(facts).T
@@ -37,8 +47,14 @@ def gains(problem: Problem) -> GainTable:
     standing = held.astype(np.int64)
     running = _values_at(values, demands, standing)
     up, down = running * up_s, running * down_s
-    two_costs = [j for j, c in enumerate(demands) if c.stalled_s or c.ramp_s or c.pending is not None]
-    later = _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s) if two_costs else None
+    two_costs = [
+        j for j, c in enumerate(demands) if c.stalled_s or c.ramp_s or c.pending is not None
+    ]
+    later = (
+        _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s)
+        if two_costs
+        else None
+    )
     if problem.forward_s:
         values *= problem.forward_s
     else:
@@ -76,16 +92,20 @@ def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
 
 
 def seconds(demand: TrainerDemand, forward_s: float) -> float:
-    """T_fwd - s_j: the seconds within T_fwd in which the trainer trains on its new count, if it is not rescaled now."""
+    """T_fwd - s_j: the seconds within T_fwd in which the trainer trains on its new count, if it is
+    not rescaled now.
+    """
     return max(forward_s - demand.stalled_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class CostTerms:
-    """The cost of a rescale: ``up`` of growing above C_j, ``down`` below ``kept`` nodes, ``ramp`` for each unit above O_j(C_j).
+    """The cost of a rescale: ``up`` of growing above C_j, ``down`` below ``kept`` nodes, ``ramp``
+    for each unit above O_j(C_j).
 
-    With a pending start, ``kept`` is B_j, and ``canceled`` is the gain of B_j nodes or fewer. ``lost`` is what fewer than
-    ``kept`` nodes cost for each unit below O_j(``kept``); negative where the stall counts for the nodes that are left.
+    With a pending start, ``kept`` is B_j, and ``canceled`` is the gain of B_j nodes or fewer.
+    ``lost`` is what fewer than ``kept`` nodes cost for each unit below O_j(``kept``); negative
+    where the stall counts for the nodes that are left.
     """
 
     up: float
@@ -115,7 +135,9 @@ def costs_of(demand: TrainerDemand) -> CostTerms:
 
 
 def rescale_cost(demand: TrainerDemand, n: int) -> float:
-    """O_j(C_j) * R_j, the cost of a rescale from the standing count to ``n`` (Eqns 13, 16), or what replaces it."""
+    """O_j(C_j) * R_j, the cost of a rescale from the standing count to ``n`` (Eqns 13, 16), or what
+    replaces it.
+    """
     standing = demand.standing
     if n == standing and demand.pending is None:
         return 0.0
@@ -124,14 +146,22 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     if not demand.has_two_costs:
         return total
     value = demand.value.at(n)
-    total += cost.ramp * max(value - demand.value.at(standing), 0.0) - (cost.canceled if n <= cost.kept else 0.0)
+    total += cost.ramp * max(value - demand.value.at(standing), 0.0) - (
+        cost.canceled if n <= cost.kept else 0.0
+    )
     return total + (cost.lost * (demand.value.at(cost.kept) - value) if n < cost.kept else 0.0)
 
 
-def _later_gains(values: GainTable, demands: Sequence[TrainerDemand], forward_s: float) -> GainTable:
-    """The gains of trainers whose old nodes train on while new ones start; ``values`` are O_j(n), one row per trainer."""
+def _later_gains(
+    values: GainTable, demands: Sequence[TrainerDemand], forward_s: float
+) -> GainTable:
+    """The gains of trainers whose old nodes train on while new ones start; ``values`` are O_j(n),
+    one row per trainer.
+    """
     costs = [costs_of(demand) for demand in demands]
-    up, down, kept, ramp, lost, canceled = _columns([(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs])
+    up, down, kept, ramp, lost, canceled = _columns(
+        [(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs]
+    )
     standing, left_s = _columns([(d.standing, seconds(d, forward_s)) for d in demands])
     running, before = _columns(
         [(d.value.at(d.standing), d.value.at(c.kept)) for d, c in zip(demands, costs, strict=True)]
@@ -152,16 +182,24 @@ def _columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
     return np.array(rows, dtype=np.float64).T[:, :, None]
 
 
-def _values_at(values: GainTable, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]) -> GainTable:
-    """O_j(C_j). For a standing count that is not legal (not in ``sizes``), the value comes from the curve."""
+def _values_at(
+    values: GainTable, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]
+) -> GainTable:
+    """O_j(C_j). For a standing count that is not legal (not in ``sizes``), the value comes from the
+    curve.
+    """
     running: GainTable = values[np.arange(len(demands)), standing]
     for j in np.flatnonzero(np.isneginf(running)).tolist():
         running[j] = demands[j].value.at(int(standing[j]))
     return running
 
 
-def _values(demands: Sequence[TrainerDemand], width: int, largest: GainTable, smallest: GainTable) -> GainTable:
-    """O_j(n) for n = 0 .. ``width`` - 1; -inf where n is not legal. One interpolation: every curve has its own stretch of x."""
+def _values(
+    demands: Sequence[TrainerDemand], width: int, largest: GainTable, smallest: GainTable
+) -> GainTable:
+    """O_j(n) for n = 0 .. ``width`` - 1; -inf where n is not legal. One interpolation: every curve
+    has its own stretch of x.
+    """
     curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
     row = {key: i for i, key in enumerate(curves)}
     nodes: list[int] = []

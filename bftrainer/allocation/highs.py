@@ -1,4 +1,6 @@
-"""HiGHS, the MILP solver that needs no license. It has no SOS2, so one binary per segment enforces adjacency."""
+"""HiGHS, the MILP solver that needs no license. It has no SOS2, so one binary per segment enforces
+adjacency.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from bftrainer.allocation.outcome import optimal, out_of_time, without_variables
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.errors import Reason, SolverError
 
-# Option names of HiGHS 1.7 to 1.16. Gaps of 0 give the same optimum as ``exact``. Tolerances are tight because with the
-# default of 1e-6 on a count, a solution reports gain that its rounded counts do not have.
+# Option names of HiGHS 1.7 to 1.16. Gaps of 0 give the same optimum as ``exact``. Tolerances are
+# tight because with the default of 1e-6 on a count, a solution reports gain that its rounded counts
+# do not have.
 OPTIONS = {
     "threads": 1,
     "mip_rel_gap": 0.0,
@@ -25,8 +28,9 @@ OPTIONS = {
     "dual_feasibility_tolerance": 1e-9,
 }
 
-# Versions that call worse counts optimal. 1.14.0: presolve rounds an integer column up (HiGHS issue 3043), which keeps nodes
-# idle; 1.9.0 lost 0.004 % on one of 1,000 random problems. All others from 1.7.1 to 1.16.0 agree with ``exact`` on them.
+# Versions that call worse counts optimal. 1.14.0: presolve rounds an integer column up (HiGHS issue
+# 3043), which keeps nodes idle; 1.9.0 lost 0.004 % on one of 1,000 random problems. All others from
+# 1.7.1 to 1.16.0 agree with ``exact`` on them.
 WRONG = ((1, 9, 0), (1, 14, 0))
 
 
@@ -36,9 +40,15 @@ def load() -> Any:
     ``ImportError`` if it is not installed, or one of ``WRONG``.
     """
     highspy = importlib.import_module("highspy")
-    version = (highspy.HIGHS_VERSION_MAJOR, highspy.HIGHS_VERSION_MINOR, highspy.HIGHS_VERSION_PATCH)
+    version = (
+        highspy.HIGHS_VERSION_MAJOR,
+        highspy.HIGHS_VERSION_MINOR,
+        highspy.HIGHS_VERSION_PATCH,
+    )
     if version in WRONG:
-        raise ImportError(f"highspy {'.'.join(map(str, version))} calls counts optimal that are not")
+        raise ImportError(
+            f"highspy {'.'.join(map(str, version))} calls counts optimal that are not"
+        )
     return highspy
 
 
@@ -46,8 +56,8 @@ def load() -> Any:
 class Highs:
     """Solves with highspy within ``time_limit_s``.
 
-    Raises ``SolverError``: NO_PACKAGE, INFEASIBLE (verified by the chain), TIME_LIMIT (no solution, and the current map is
-    not legal), NUMERICAL (all other failures).
+    Raises ``SolverError``: NO_PACKAGE, INFEASIBLE (verified by the chain), TIME_LIMIT (no solution,
+    and the current map is not legal), NUMERICAL (all other failures).
     """
 
     time_limit_s: float = 10.0
@@ -63,7 +73,9 @@ class Highs:
             highspy = self.load()
         except ImportError as error:
             raise SolverError(
-                self.name, Reason.NO_PACKAGE, f"{error}; install it with: pip install --upgrade highspy"
+                self.name,
+                Reason.NO_PACKAGE,
+                f"{error}; install it with: pip install --upgrade highspy",
             ) from error
         solver = loaded(highspy, milp, self.name, {**OPTIONS, "time_limit": self.time_limit_s})
         if solver.run() == highspy.HighsStatus.kError:
@@ -73,7 +85,9 @@ class Highs:
     def _answer(self, highspy: Any, solver: Any, problem: Problem, milp: Milp) -> Answer:
         status = solver.getModelStatus()
         info = solver.getInfo()
-        has_solution = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
+        has_solution = info.primal_solution_status == int(
+            highspy.SolutionStatus.kSolutionStatusFeasible
+        )
         x = solver.getSolution().col_value if has_solution else None
         ends = highspy.HighsModelStatus
         if status == ends.kOptimal and x is not None:
@@ -88,8 +102,9 @@ class Highs:
 def silent(highspy: Any) -> Any:
     """A HiGHS that prints nothing.
 
-    HiGHS 1.16 prints a banner on descriptor 1, amid the JSON of a command, as soon as callbacks are enabled, which highspy
-    does before its constructor returns. So output is switched off at that point.
+    HiGHS 1.16 prints a banner on descriptor 1, amid the JSON of a command, as soon as callbacks are
+    enabled, which highspy does before its constructor returns. So output is switched off at that
+    point.
     """
 
     class Silent(highspy.Highs):  # type: ignore[misc]
@@ -103,7 +118,9 @@ def silent(highspy: Any) -> Any:
 
 
 def loaded(highspy: Any, milp: Milp, name: str, options: Mapping[str, object]) -> Any:
-    """A silent HiGHS with the options set and the model passed; ``SolverError`` where it refuses either."""
+    """A silent HiGHS with the options set and the model passed; ``SolverError`` where it refuses
+    either.
+    """
     solver = silent(highspy)
     for option, value in options.items():
         if solver.setOptionValue(option, value) == highspy.HighsStatus.kError:

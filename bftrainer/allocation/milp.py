@@ -1,17 +1,21 @@
 """The mixed-integer model of the paper (3.3-3.5) in counts, as arrays that any MILP solver accepts.
 
-Per trainer: N_j nodes, weights w_j^i on the breakpoints, one on/off binary for the dead zone, z_j^u and z_j^d for the
-rescaling cost. Symbols and equation numbers are those of the paper; comments say how misprints are read. Where each
-equation is:
+Per trainer: N_j nodes, weights w_j^i on the breakpoints, one on/off binary for the dead zone, z_j^u
+and z_j^d for the rescaling cost. Symbols and equation numbers are those of the paper; comments say
+how misprints are read. Where each equation is:
 
-- Eqn 1, C_j: ``TrainerDemand.standing``. Eqn 2, N_j: the integer variable ``nodes``. Both replace sums over nodes.
+- Eqn 1, C_j: ``TrainerDemand.standing``. Eqn 2, N_j: the integer variable ``nodes``. Both replace
+  sums over nodes.
 - Eqn 3 (legal sizes) as Eqn 4, and Eqn 5 (no node twice, summed over nodes): rows below.
-- Eqn 6 (no migration) and its linear forms, Eqns 7 to 10, restrict which nodes a trainer gets. Counts do not say that, so
-  these equations are not in the model: :mod:`bftrainer.allocation.placement` satisfies Eqn 6 by construction.
-- Eqns 11 to 15 (value curve, rescaling cost) and Eqn 16 (objective; its f_j is O_j): rows and columns below.
+- Eqn 6 (no migration) and its linear forms, Eqns 7 to 10, restrict which nodes a trainer gets.
+  Counts do not say that, so these equations are not in the model:
+  :mod:`bftrainer.allocation.placement` satisfies Eqn 6 by construction.
+- Eqns 11 to 15 (value curve, rescaling cost) and Eqn 16 (objective; its f_j is O_j): rows and
+  columns below.
 
-If old nodes train on while new ones start (:mod:`bftrainer.allocation.two_costs`), each trainer has one more continuous
-variable; one with a pending start has another one and a binary. There is no big M.
+If old nodes train on while new ones start (:mod:`bftrainer.allocation.two_costs`), each trainer has
+one more continuous variable; one with a pending start has another one and a binary. There is no big
+M.
 """
 
 from __future__ import annotations
@@ -29,17 +33,20 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
-# The objective is scaled so that its largest possible total is this: solver tolerances are absolute.
+# The objective is scaled so that its largest possible total is this: solver tolerances are
+# absolute.
 SCALED_TOTAL = 1e3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Milp:
-    """Maximize ``objective @ x`` subject to ``row_lower <= A x <= row_upper``, ``lower <= x <= upper``.
+    """Maximize ``objective @ x`` subject to ``row_lower <= A x <= row_upper``, ``lower <= x <=
+    upper``.
 
-    Row r of A has ``row_value[s:e]`` in the columns ``row_column[s:e]`` with ``s, e = row_start[r:r + 2]``. In every
-    set of ``sos2`` at most two adjacent variables are above 0. ``objective`` is Eqn 16 divided by ``scale``. Variable ``x[c]``
-    gives ``counted_nodes[k] * x[c]`` nodes to trainer ``counted_trainer[k]`` where ``c = counted_column[k]``.
+    Row r of A has ``row_value[s:e]`` in the columns ``row_column[s:e]`` with ``s, e = row_start[r:r
+    + 2]``. In every set of ``sos2`` at most two adjacent variables are above 0. ``objective`` is
+    Eqn 16 divided by ``scale``. Variable ``x[c]`` gives ``counted_nodes[k] * x[c]`` nodes to
+    trainer ``counted_trainer[k]`` where ``c = counted_column[k]``.
     """
 
     objective: Floats
@@ -59,14 +66,20 @@ class Milp:
     counted_nodes: Floats
 
     def counts(self, x: Sequence[float] | Floats) -> tuple[int, ...]:
-        """The counts N_j of a solution ``x``, rounded: a solver's integers are integral only to its tolerance."""
+        """The counts N_j of a solution ``x``, rounded: a solver's integers are integral only to its
+        tolerance.
+        """
         nodes = np.zeros(self.trainers)
-        np.add.at(nodes, self.counted_trainer, self.counted_nodes * np.asarray(x)[self.counted_column])
+        np.add.at(
+            nodes, self.counted_trainer, self.counted_nodes * np.asarray(x)[self.counted_column]
+        )
         return tuple(np.rint(nodes).astype(np.int64).tolist())
 
 
 def build(problem: Problem, *, native_sos: bool) -> Milp:
-    """The full model (3.5) of a problem. Without ``native_sos`` one binary per segment enforces adjacency."""
+    """The full model (3.5) of a problem. Without ``native_sos`` one binary per segment enforces
+    adjacency.
+    """
     model = ConstraintRows(native_sos)
     for j in range(len(problem.demands)):
         demand = problem.weighted(j)
@@ -80,16 +93,22 @@ def build(problem: Problem, *, native_sos: bool) -> Milp:
 
 
 def breakpoints(demand: TrainerDemand, largest: int) -> list[tuple[int, float]]:
-    """(N_j^i, s_j^i): (0, 0), (N_min, O(N_min)), the curve's points strictly inside, (largest, O(largest))."""
+    """(N_j^i, s_j^i): (0, 0), (N_min, O(N_min)), the curve's points strictly inside, (largest,
+    O(largest)).
+    """
     inside = [
-        (n, v) for n, v in zip(demand.value.nodes, demand.value.per_s, strict=True) if demand.min_nodes < n < largest
+        (n, v)
+        for n, v in zip(demand.value.nodes, demand.value.per_s, strict=True)
+        if demand.min_nodes < n < largest
     ]
     ends = sorted({demand.min_nodes, largest})
     return [(0, 0.0), *sorted([*((n, demand.value.at(n)) for n in ends), *inside])]
 
 
 def is_concave(points: Sequence[tuple[int, float]]) -> bool:
-    """Whether each segment is at most as steep as the one before. Then the maximum needs no SOS2."""
+    """Whether each segment is at most as steep as the one before. Then the maximum needs no
+    SOS2.
+    """
     return all(
         (v1 - v0) * (n2 - n1) >= (v2 - v1) * (n1 - n0)
         for (n0, v0), (n1, v1), (n2, v2) in zip(points, points[1:], points[2:], strict=False)
@@ -98,7 +117,9 @@ def is_concave(points: Sequence[tuple[int, float]]) -> bool:
 
 @dataclass(slots=True)
 class ConstraintRows:
-    """Variables and rows of a model under construction; ``counted`` is (trainer, column, nodes per unit of the column)."""
+    """Variables and rows of a model under construction; ``counted`` is (trainer, column, nodes per
+    unit of the column).
+    """
 
     native_sos: bool
     variables: list[tuple[float, float, float, bool]] = field(default_factory=list)
@@ -107,7 +128,9 @@ class ConstraintRows:
     counted: list[tuple[int, int, float]] = field(default_factory=list)
     total: float = 0.0
 
-    def variable(self, lower: float, upper: float, *, objective: float = 0.0, integer: bool = False) -> int:
+    def variable(
+        self, lower: float, upper: float, *, objective: float = 0.0, integer: bool = False
+    ) -> int:
         """A new column; returns its index."""
         self.variables.append((objective, lower, upper, integer))
         return len(self.variables) - 1
@@ -121,7 +144,9 @@ class ConstraintRows:
         self.rows.append((lower, upper, entries))
 
     def adjacent(self, weights: Sequence[int]) -> None:
-        """SOS2 (3.4.1), natively or by segment binaries: exactly one is 1, and w^i <= the sum of its two segments."""
+        """SOS2 (3.4.1), natively or by segment binaries: exactly one is 1, and w^i <= the sum of
+        its two segments.
+        """
         if self.native_sos:
             self.sos2.append(tuple(weights))
             return
@@ -160,8 +185,12 @@ def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Sequence[tuple[fl
     return tuple(zip(*rows, strict=True)) or ((),) * width
 
 
-def _add_listed(model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand, sizes: tuple[int, ...]) -> None:
-    """A trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn 16) as objective."""
+def _add_listed(
+    model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand, sizes: tuple[int, ...]
+) -> None:
+    """A trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn 16)
+    as objective.
+    """
     worth = [gain(demand, n, problem.forward_s) for n in sizes]
     chosen = [model.binary(value) for value in worth]
     model.row(1, 1, [(b, 1.0) for b in chosen])
@@ -170,10 +199,14 @@ def _add_listed(model: ConstraintRows, problem: Problem, j: int, demand: Trainer
 
 
 def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand) -> None:
-    """A trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise linear value curve."""
+    """A trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise linear value
+    curve.
+    """
     largest = min(demand.max_nodes, problem.pool_size)
     points = breakpoints(demand, largest)
-    nodes = model.variable(0, largest, integer=True)  # N_j (Eqn 2); its bound is the second line of Eqn 3
+    nodes = model.variable(
+        0, largest, integer=True
+    )  # N_j (Eqn 2); its bound is the second line of Eqn 3
     model.counted.append((j, nodes, 1.0))
 
     # Eqn 16, first sum, with f_j = O_j of Eqn 12: T_fwd * sum_i w_j^i s_j^i.
@@ -183,13 +216,18 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
     model.total += within_s * max(value for _, value in points)
     # Eqn 11: the weights sum to 1 and meet at N_j.
     model.row(1, 1, [(w, 1.0) for w in weights])
-    model.row(0, 0, [(nodes, -1.0), *((w, float(n)) for w, (n, _) in zip(weights, points, strict=True))])
+    model.row(
+        0, 0, [(nodes, -1.0), *((w, float(n)) for w, (n, _) in zip(weights, points, strict=True))]
+    )
     costs = costs_of(demand)
-    if not is_concave(points) or within_s < max(demand.ramp_s, -costs.lost):  # then less value may be better
+    if not is_concave(points) or within_s < max(
+        demand.ramp_s, -costs.lost
+    ):  # then less value may be better
         model.adjacent(weights)
 
-    # Eqn 4: N_j is 0 or at least N_min. One binary, ``on`` = 1 - y_j^l; y_j^u only repeats N_j <= N_max. The printed
-    # M(i - y) is M(1 - y). M is as small as possible: N_min in the first row, the largest count in the second.
+    # Eqn 4: N_j is 0 or at least N_min. One binary, ``on`` = 1 - y_j^l; y_j^u only repeats N_j <=
+    # N_max. The printed M(i - y) is M(1 - y). M is as small as possible: N_min in the first row,
+    # the largest count in the second.
     if demand.min_nodes > 1:
         on = model.binary()
         model.row(0, np.inf, [(nodes, 1.0), (on, -float(demand.min_nodes))])
@@ -210,7 +248,9 @@ def _add_later_value(
     per_s: Sequence[tuple[int, float]],
     largest: int,
 ) -> None:
-    """What two costs add: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and what fewer than C_j or B_j nodes cost and gain."""
+    """What two costs add: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and what fewer than C_j or B_j
+    nodes cost and gain.
+    """
     top = max(value for _, value in per_s)
     running, before = demand.value.at(demand.standing), demand.value.at(costs.kept)
     if costs.ramp:
@@ -236,11 +276,11 @@ def _add_later_value(
 def _add_rescale_cost(
     model: ConstraintRows, demand: TrainerDemand, costs: CostTerms, nodes: int, largest: int
 ) -> int | None:
-    """Eqn 16, second sum: f_j(C_j) * R_j with f_j = O_j, and R_j of Eqns 13-15. The sum over j in Eqn 14 is a misprint.
-    Returns the column of z_j^d; None if no rescale costs anything.
+    """Eqn 16, second sum: f_j(C_j) * R_j with f_j = O_j, and R_j of Eqns 13-15. The sum over j in
+    Eqn 14 is a misprint. Returns the column of z_j^d; None if no rescale costs anything.
 
-    M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0. With a pending start, B_j
-    replaces C_j where the trainer shrinks.
+    M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0.
+    With a pending start, B_j replaces C_j where the trainer shrinks.
     """
     standing, kept = demand.standing, costs.kept
     if not (costs.up or costs.down or costs.lost):

@@ -1,11 +1,14 @@
-"""From counts to node names: every planned rescale is nested (Eqn 6), and a trainer gets adjacent nodes.
+"""From counts to node names: every planned rescale is nested (Eqn 6), and a trainer gets adjacent
+nodes.
 
-Eqn 6 allows no migration: a trainer that grows keeps its nodes, one that shrinks gets no new ones. Its forms in Eqns 7 to 10
-are for a solver; here old and new set are nested by construction. Adjacent nodes tend to leave together (jobs take whole
-racks), so trainers on adjacent nodes are preempted less often.
+Eqn 6 allows no migration: a trainer that grows keeps its nodes, one that shrinks gets no new ones.
+Its forms in Eqns 7 to 10 are for a solver; here old and new set are nested by construction.
+Adjacent nodes tend to leave together (jobs take whole racks), so trainers on adjacent nodes are
+preempted less often.
 
-Where several slots (GPUs) are on one node, the second criterion is the sum of m_j, the number of parts that each trainer is on:
-GPUs of one node exchange gradients faster. A part is the slots of one holder on one node.
+Where several slots (GPUs) are on one node, the second criterion is the sum of m_j, the number of
+parts that each trainer is on: GPUs of one node exchange gradients faster. A part is the slots of
+one holder on one node.
 """
 
 from __future__ import annotations
@@ -38,12 +41,14 @@ def place(
     starting: Sequence[Nodes] = (),
     order: NameOrder | None = None,
 ) -> tuple[Nodes, ...]:
-    """New node sets, one per trainer: a superset of the old one where it grows, a subset where it shrinks.
+    """New node sets, one per trainer: a superset of the old one where it grows, a subset where it
+    shrinks.
 
-    Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer), then their last nodes in
-    name order; growing ones take the free nodes in name order, the first trainer first. Nodes with a known window end
-    (``ends``, node -> time in s) are released first and taken last, the earliest end before others. Where fragments are
-    slots, parts of nodes come before name order. Cost: O(f log f) for f free nodes; if they are many, O(nodes held) plus what
+    Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer),
+    then their last nodes in name order; growing ones take the free nodes in name order, the first
+    trainer first. Nodes with a known window end (``ends``, node -> time in s) are released first
+    and taken last, the earliest end before others. Where fragments are slots, parts of nodes come
+    before name order. Cost: O(f log f) for f free nodes; if they are many, O(nodes held) plus what
     changed in the pool since the last call with this ``order``.
     """
     placed = list(held)
@@ -55,7 +60,9 @@ def place(
             if starting and starting[j]:
                 kept.sort(key=starting[j].__contains__)
             placed[j] = frozenset(kept[:count])
-    growing = [j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)]
+    growing = [
+        j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)
+    ]
     if growing and of_slots:
         _grow_by_slots(pool, placed, counts, growing, ends)
     elif growing:
@@ -65,8 +72,11 @@ def place(
     return tuple(placed)
 
 
-def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], placed: Sequence[Nodes]) -> None:
-    """Check Eqn 5 (one trainer per node, pool nodes only) and Eqn 6 (nested sets). Raises :class:`RejectedAnswerError`.
+def check_placement(
+    pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], placed: Sequence[Nodes]
+) -> None:
+    """Check Eqn 5 (one trainer per node, pool nodes only) and Eqn 6 (nested sets). Raises
+    :class:`RejectedAnswerError`.
 
     ``held`` satisfies them already: where no set is new, only the counts are checked.
     """
@@ -87,7 +97,11 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
 
 
 def _grow_by_slots(
-    pool: Nodes, placed: list[Nodes], counts: Sequence[int], growing: Sequence[int], ends: Mapping[str, float]
+    pool: Nodes,
+    placed: list[Nodes],
+    counts: Sequence[int],
+    growing: Sequence[int],
+    ends: Mapping[str, float],
 ) -> None:
     """All slots with the latest end are taken before others."""
     taken: Nodes = frozenset().union(*placed)
@@ -104,12 +118,15 @@ def _last_released_first(held: Sequence[str]) -> list[str]:
     return sorted(held, key=lambda slot: -count[part_of(slot)])
 
 
-def _take(free: Iterable[str], wanted: Mapping[int, int], own: Mapping[int, Iterable[str]]) -> dict[int, list[str]]:
-    """Slots for each growing trainer (by number) of the ``free`` ones, which are disjoint from those it has (``own``).
+def _take(
+    free: Iterable[str], wanted: Mapping[int, int], own: Mapping[int, Iterable[str]]
+) -> dict[int, list[str]]:
+    """Slots for each growing trainer (by number) of the ``free`` ones, which are disjoint from
+    those it has (``own``).
 
-    All take slots beside their own. Then each takes the largest part that it fills, as long as there is one, and the
-    smallest part that has its rest (best fit): for one trainer, the fewest parts possible. The order of ``free`` decides
-    ties. Cost: O(f log f) for f free slots.
+    All take slots beside their own. Then each takes the largest part that it fills, as long as
+    there is one, and the smallest part that has its rest (best fit): for one trainer, the fewest
+    parts possible. The order of ``free`` decides ties. Cost: O(f log f) for f free slots.
     """
     parts: dict[str, list[str]] = {}
     for slot in free:
@@ -144,7 +161,9 @@ def _take(free: Iterable[str], wanted: Mapping[int, int], own: Mapping[int, Iter
 def _in_taking_order(
     pool: Nodes, placed: Sequence[Nodes], ends: Mapping[str, float], order: NameOrder
 ) -> Iterator[str]:
-    """The free nodes in the order in which they are taken. If many are free, they are not sorted at every event."""
+    """The free nodes in the order in which they are taken. If many are free, they are not sorted at
+    every event.
+    """
     taken: Nodes = frozenset().union(*placed)
     if ends or _FEW * (len(pool) - len(taken)) < len(pool):
         return iter(_lasting_first(in_name_order(pool - taken), ends))
@@ -152,7 +171,9 @@ def _in_taking_order(
 
 
 class NameOrder:
-    """The last pool in name order: the order of the next one follows from the nodes that joined and left."""
+    """The last pool in name order: the order of the next one follows from the nodes that joined and
+    left.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[Nodes, list[str]] = (frozenset(), [])
@@ -186,5 +207,7 @@ def in_name_order(nodes: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=65536)
 def _name_key(name: str) -> str:
-    """The name with zero-padded numbers, so that text sorts like numbers; then the name itself, as 01 and 1 would be equal."""
+    """The name with zero-padded numbers, so that text sorts like numbers; then the name itself, as
+    01 and 1 would be equal.
+    """
     return _DIGITS.sub(lambda digits: digits[0].zfill(_WIDTH), name) + "\0" + name

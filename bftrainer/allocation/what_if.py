@@ -1,4 +1,6 @@
-"""The effect of another count for one trainer: the optimum with that count forced, against the counts found."""
+"""The effect of another count for one trainer: the optimum with that count forced, against the
+counts found.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from bftrainer.errors import NoFeasibleCountsError
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One trainer in the forced optimum: its counts before and after, and the change of its gain (the summand of Eqn 16)."""
+    """One trainer in the forced optimum: its counts before and after, and the change of its gain
+    (the summand of Eqn 16).
+    """
 
     id: str
     before: int
@@ -23,7 +27,8 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The optimum with one trainer at ``count``. ``change`` is that of the objective, negative where it is worse.
+    """The optimum with one trainer at ``count``. ``change`` is that of the objective, negative
+    where it is worse.
 
     ``own`` is the part of the trainer itself; ``others`` are the trainers whose counts change.
     """
@@ -53,7 +58,9 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
     weighted = [problem.weighted(i) for i in range(len(counts))]
     pairs = list(zip(weighted, counts, best.counts, strict=True))
     shifts = [
-        Shift(c.id, n, m, gain(c, m, problem.forward_s) - gain(c, n, problem.forward_s)) if n != m else None
+        Shift(c.id, n, m, gain(c, m, problem.forward_s) - gain(c, n, problem.forward_s))
+        if n != m
+        else None
         for c, n, m in pairs
     ]
     mine = shifts[j]
@@ -64,7 +71,11 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
 
 def next_sizes(demand: TrainerDemand, count: int) -> tuple[int | None, int | None]:
     """The next legal sizes below and above ``count``; None where there is none."""
-    legal = [n for n in (demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1))) if demand.is_legal(n)]
+    legal = [
+        n
+        for n in (demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1)))
+        if demand.is_legal(n)
+    ]
     below = [n for n in legal if n < count]
     above = [n for n in legal if n > count]
     return (max(below) if below else None), (min(above) if above else None)

@@ -1,6 +1,8 @@
-"""Options in a row, and their types: paths, and names, either fixed ones (``click.Choice``) or those that packages extend.
+"""Options in a row, and their types: paths, and names, either fixed ones (``click.Choice``) or
+those that packages extend.
 
-:class:`NameChoice` loads its names when a value is checked or completed, so ``--help`` imports no plug-in.
+:class:`NameChoice` loads its names when a value is checked or completed, so ``--help`` imports no
+plug-in.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def with_options(*options: Decorator) -> Decorator:
 class NameChoice(_ParamType):
     """One of ``names()``. ``custom``: ``module:function`` is accepted as well, unchecked.
 
-    ``parameters``: ``NAME?key=value&...`` is a name with its own parameters. ``several``: names joined by commas.
+    ``parameters``: ``NAME?key=value&...`` is a name with its own parameters. ``several``: names
+    joined by commas.
     """
 
     def __init__(
@@ -65,10 +68,16 @@ class NameChoice(_ParamType):
                 self.fail(str(UnknownNameError(self.name, name, valid)), param, ctx)
         return value
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """The names that begin as the last word does."""
         head, comma, last = incomplete.rpartition(",") if self._several else ("", "", incomplete)
-        return [CompletionItem(f"{head}{comma}{name}") for name in sorted(self._names()) if name.startswith(last)]
+        return [
+            CompletionItem(f"{head}{comma}{name}")
+            for name in sorted(self._names())
+            if name.startswith(last)
+        ]
 
 
 class IsoTime(_ParamType):
@@ -81,7 +90,9 @@ class IsoTime(_ParamType):
         try:
             return datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError):
-            self.fail(f"{value!r:.60} is not ISO 8601, expected a time like 2026-01-31T18:00", param, ctx)
+            self.fail(
+                f"{value!r:.60} is not ISO 8601, expected a time like 2026-01-31T18:00", param, ctx
+            )
 
 
 class PathNamed(click.Path):
@@ -114,7 +125,9 @@ def _schedulers() -> Iterable[str]:
 
 
 FILE, DIR = PathNamed("FILE", dir_okay=False), PathNamed("DIR", file_okay=False)
-POLICY = NameChoice("policy", partial(_installed, "bftrainer.policies"), custom=True, parameters=True)
+POLICY = NameChoice(
+    "policy", partial(_installed, "bftrainer.policies"), custom=True, parameters=True
+)
 OBJECTIVE = NameChoice("objective", _objectives, custom=True)
 OBJECTIVES = NameChoice("objective", _objectives, custom=True, several=True)
 LAUNCHER = NameChoice("launcher", partial(_installed, "bftrainer.launchers"))

@@ -20,9 +20,11 @@ from bftrainer.errors import UserError
 @click.argument("target", type=DIR)
 @state_option
 def collect(group: str, target: Path, state: Path) -> None:
-    """Copy what the trainers of a group have saved to DIR: the last checkpoint of each, and results.csv.
+    """Copy what the trainers of a group have saved to DIR: the last checkpoint of each, and
+    results.csv.
 
-    DIR/NAME has the file or folder that the script named in report.checkpointed(path). What is there is replaced.
+    DIR/NAME has the file or folder that the script named in report.checkpointed(path). What is
+    there is replaced.
 
     \b
     Example:
@@ -58,7 +60,9 @@ def collect(group: str, target: Path, state: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     """The copy appears whole, by renaming."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name[:100]}.") as folder:  # ours alone
+    with tempfile.TemporaryDirectory(
+        dir=target.parent, prefix=f".{target.name[:100]}."
+    ) as folder:  # ours alone
         copy = Path(folder) / target.name
         if source.is_dir():
             shutil.copytree(source, copy)

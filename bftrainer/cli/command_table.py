@@ -1,12 +1,13 @@
 """A command as the command line knows it before the import.
 
-A package contributes commands by an entry point of the group ``bftrainer.commands`` that names a tuple of
-:class:`CommandEntry`::
+A package contributes commands by an entry point of the group ``bftrainer.commands`` that names a
+tuple of :class:`CommandEntry`::
 
     [project.entry-points."bftrainer.commands"]
     my-package = "my_package.commands:TABLE"
 
-``bftrainer --help`` imports the module of the table but not the commands, so the module should import nothing else.
+``bftrainer --help`` imports the module of the table but not the commands, so the module should
+import nothing else.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _PATH = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)*")
 class CommandEntry:
     """One command, or one group of commands.
 
-    ``path`` is the words after ``bftrainer`` ("replay run"), ``target`` the ``module:attribute`` of the click command; a group
-    has none. ``help`` is the line in the list of commands, ``section`` its heading there (commands of the top level only).
+    ``path`` is the words after ``bftrainer`` ("replay run"), ``target`` the ``module:attribute`` of
+    the click command; a group has none. ``help`` is the line in the list of commands, ``section``
+    its heading there (commands of the top level only).
     """
 
     path: str
@@ -51,15 +53,21 @@ CommandTable = tuple[CommandEntry, ...]
 
 
 def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
-    """``own`` and the tables of all installed packages. A broken table or entry is left out, with a warning."""
-    from importlib.metadata import entry_points  # 20 ms, which a command of bftrainer itself does not spend
+    """``own`` and the tables of all installed packages. A broken table or entry is left out, with a
+    warning.
+    """
+    from importlib.metadata import (
+        entry_points,
+    )  # 20 ms, which a command of bftrainer itself does not spend
 
     found = {entry.path: entry for entry in own}
     points = sorted(entry_points(group=COMMAND_GROUP), key=lambda point: (point.name, point.value))
     tables = [(point.name, _load(point, warn)) for point in points]
     waiting = [(name, entry) for name, table in tables for entry in table]
     known = 0
-    while known < len(found):  # a package may add to the group of another, in whatever order their tables are read
+    while known < len(
+        found
+    ):  # a package may add to the group of another, in whatever order their tables are read
         known, late = len(found), []
         for name, entry in waiting:
             if entry.parent and entry.parent not in found:
@@ -67,7 +75,10 @@ def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
             elif entry.path in found:
                 warn(f"command {entry.path!r} of {name!r} is skipped: the name is taken")
             elif entry.parent and found[entry.parent].target is not None:
-                warn(f"command {entry.path!r} of {name!r} is skipped: {entry.parent!r} is not a group")
+                warn(
+                    f"command {entry.path!r} of {name!r} is skipped: {entry.parent!r} is not a "
+                    "group"
+                )
             else:
                 found[entry.path] = entry
         waiting = late
@@ -79,9 +90,14 @@ def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
 def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
     try:
         return _checked(point.load())
-    except Exception as error:  # another package's module: whatever it raises, all other commands work
+    except (
+        Exception
+    ) as error:  # another package's module: whatever it raises, all other commands work
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        warn(f"the commands of {point.name!r} are not available: cannot load {point.value} ({reason})")
+        warn(
+            f"the commands of {point.name!r} are not available: cannot load {point.value} "
+            f"({reason})"
+        )
         return ()
 
 
@@ -90,7 +106,11 @@ def _checked(table: object) -> CommandTable:
         raise TypeError(f"expected a tuple of CommandEntry, got {table!r:.60}")
     for entry in table:
         if not _PATH.fullmatch(entry.path):
-            raise ValueError(f"{entry.path!r} is not a command, expected lowercase words like 'replay run'")
+            raise ValueError(
+                f"{entry.path!r} is not a command, expected lowercase words like 'replay run'"
+            )
         if entry.target is not None and not all(entry.target.partition(":")):
-            raise ValueError(f"{entry.path!r}: invalid target {entry.target!r}, expected 'module:attribute'")
+            raise ValueError(
+                f"{entry.path!r}: invalid target {entry.target!r}, expected 'module:attribute'"
+            )
     return table

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 from bftrainer.allocation.placement import in_name_order
 from bftrainer.domain.counted import counted
-from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.events import (
+    Event,
+    ParallelChanged,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.state import Plan
 from bftrainer.system.printable import printable
@@ -16,7 +23,9 @@ _NAMED = 4
 
 
 def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
-    """The event, the new node counts in the order of admission, and the solver: ``+2 nodes -> 3 1 (exact, 1 ms)``."""
+    """The event, the new node counts in the order of admission, and the solver: ``+2 nodes -> 3 1
+    (exact, 1 ms)``.
+    """
     what = []
     for change in event.changes:
         match change:

@@ -1,4 +1,6 @@
-"""Ctrl-C, SIGTERM and SIGHUP end a long command at once, with one line and the signal's exit status."""
+"""Ctrl-C, SIGTERM and SIGHUP end a long command at once, with one line and the signal's exit
+status.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class EndedBySignal(BaseException):
-    """A signal other than Ctrl-C ends the command. No ``except Exception`` on the way may keep it."""
+    """A signal other than Ctrl-C ends the command. No ``except Exception`` on the way may keep
+    it.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
@@ -25,9 +29,11 @@ def exit_status_of(number: int) -> int:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """The block, or the decorated function, ends at the first signal; what it cleans up then is not disturbed by another.
+    """The block, or the decorated function, ends at the first signal; what it cleans up then is not
+    disturbed by another.
 
-    Ctrl-C is a KeyboardInterrupt as ever. A signal that the caller ignores, as nohup does, stays ignored.
+    Ctrl-C is a KeyboardInterrupt as ever. A signal that the caller ignores, as nohup does, stays
+    ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,6 @@
-"""The estimates of a trainer's speed for ``bftrainer show``: the sizes that were measured, and their uncertainty."""
+"""The estimates of a trainer's speed for ``bftrainer show``: the sizes that were measured, and
+their uncertainty.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
-    """For JSON: the curve point by point, R_up and R_dw; empty before the pilot has read the submission."""
+    """For JSON: the curve point by point, R_up and R_dw; empty before the pilot has read the
+    submission.
+    """
     from bftrainer.domain.measurements import Measurements
     from bftrainer.estimation.update import key_of
 
@@ -38,7 +42,9 @@ def estimate_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         for p in facts.get("curve", ())
     ]
     for name, cost in facts.get("costs", {}).items():
-        times = f"measured {counted(cost['measured'], 'time')}" if cost["measured"] else "as submitted"
+        times = (
+            f"measured {counted(cost['measured'], 'time')}" if cost["measured"] else "as submitted"
+        )
         rows.append((name, f"{cost['seconds']:.1f} s, {times}"))
     return rows
 
@@ -59,7 +65,11 @@ def _points(trainer: Trainer, measured: Measurements) -> list[dict[str, Any]]:
                 "windows": windows,
                 "measured_s": 0.0 if point is None else point.seconds,
                 "error": noise / math.sqrt(windows) if windows and noise else None,
-                "source": "measured" if windows else "estimated" if measured.points else _prior(trainer),
+                "source": "measured"
+                if windows
+                else "estimated"
+                if measured.points
+                else _prior(trainer),
             }
         )
     return points
@@ -75,7 +85,11 @@ def _costs(trainer: Trainer, measured: Measurements) -> dict[str, Any]:
         "from_zero_s": (trainer.from_zero_s, measured.from_zero),
     }
     return {
-        **{name: {"seconds": s, "measured": len(times)} for name, (s, times) in learned.items() if s is not None},
+        **{
+            name: {"seconds": s, "measured": len(times)}
+            for name, (s, times) in learned.items()
+            if s is not None
+        },
         "scale_up_s": {"seconds": trainer.scale_up_s, "measured": len(measured.ups)},
         "scale_down_s": {"seconds": trainer.scale_down_s, "measured": len(measured.downs)},
     }
@@ -85,4 +99,7 @@ def _source(point: dict[str, Any]) -> str:
     if not point["windows"]:
         return str(point["source"])
     error = "error unknown" if point["error"] is None else f"+-{point['error']:.1%}"
-    return f"measured for {point['measured_s']:,.0f} s, {error} ({counted(point['windows'], 'window')})"
+    return (
+        f"measured for {point['measured_s']:,.0f} s, {error} "
+        f"({counted(point['windows'], 'window')})"
+    )

@@ -13,11 +13,14 @@ from bftrainer.client.state_dir import opened_registry
 
 
 @click.command()
-@click.option("-n", "--last", default=20, type=click.IntRange(min=1), metavar="N", help="Number of events.")
+@click.option(
+    "-n", "--last", default=20, type=click.IntRange(min=1), metavar="N", help="Number of events."
+)
 @state_option
 @json_option
 def events(last: int, state: Path, as_json: bool) -> None:
-    """List the latest decisions with the events that led to them, and other messages from the pilot.
+    """List the latest decisions with the events that led to them, and other messages from the
+    pilot.
 
     \b
     Example:

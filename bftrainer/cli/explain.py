@@ -19,15 +19,24 @@ from bftrainer.errors import UserError
 
 @click.command()
 @click.argument("trainer", metavar="[NAME]", required=False)
-@click.option("--at", metavar="TIME", help="A past time: 14:05, 2026-03-01T14:05 (local time), or epoch seconds.")
-@click.option("--user", help="Explain a user's nodes beside other users' instead, as squeue shows them now.")
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="A past time: 14:05, 2026-03-01T14:05 (local time), or epoch seconds.",
+)
+@click.option(
+    "--user", help="Explain a user's nodes beside other users' instead, as squeue shows them now."
+)
 @state_option
 @json_option
-def explain(trainer: str | None, at: str | None, user: str | None, state: Path, as_json: bool) -> None:
+def explain(
+    trainer: str | None, at: str | None, user: str | None, state: Path, as_json: bool
+) -> None:
     """Explain why a trainer has the number of nodes it has; with --user, why a user has.
 
-    Using the journal, the command shows what the trainer's nodes are worth, what changing their number costs, how the next
-    larger or smaller number would affect all trainers, and which trainers outbid this one. The pilot need not be running.
+    Using the journal, the command shows what the trainer's nodes are worth, what changing their
+    number costs, how the next larger or smaller number would affect all trainers, and which
+    trainers outbid this one. The pilot need not be running.
 
     \b
     Example:
@@ -53,7 +62,9 @@ def explain(trainer: str | None, at: str | None, user: str | None, state: Path, 
         has_ended = at is None and pilot_has_ended(registry.store, now_s)
     if found is None:
         if as_json:
-            show_json([{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}])
+            show_json(
+                [{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}]
+            )
         else:
             say(hanging("", f"{trainer} has no nodes: {reason}"))
     elif as_json:
@@ -87,5 +98,6 @@ def _seconds(text: str) -> float:
         return datetime.combine(date.today(), clock.fromisoformat(text)).timestamp()
     except ValueError:
         raise UserError(
-            f"--at {text}: not a time, expected 14:05, 2026-03-01T14:05 (local time), or seconds since 1970"
+            f"--at {text}: not a time, expected 14:05, 2026-03-01T14:05 (local time), or "
+            "seconds since 1970"
         ) from None

@@ -1,4 +1,6 @@
-"""An explanation of a trainer's node count as text, as rows, and as JSON: for ``explain`` and ``top``."""
+"""An explanation of a trainer's node count as text, as rows, and as JSON: for ``explain`` and
+``top``.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,23 @@ def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
     if record.status is TrainerStatus.PAUSED:
         return f"it is paused; resume it with `bftrainer resume {record.name}`"
     if record.failures and record.not_before_s > now_s:
-        return f"it failed ({record.reason}) and will be restarted at {clock_time(record.not_before_s)}"
+        return (
+            f"it failed ({record.reason}) and will be restarted at "
+            f"{clock_time(record.not_before_s)}"
+        )
     return None
 
 
 def headline(found: Explanation, *, has_ended: bool = False) -> str:
-    """The explanation in one sentence; two after the pilot's end (``has_ended``), since then no trainer has nodes."""
+    """The explanation in one sentence; two after the pilot's end (``has_ended``), since then no
+    trainer has nodes.
+    """
     nodes, since = counted(found.share.after, "node"), clock_time(found.entry.event.at_s)
     if has_ended:
-        return f"{found.trainer} had {nodes} from {since}: {found.why}. The pilot has ended; no trainer has nodes now."
+        return (
+            f"{found.trainer} had {nodes} from {since}: {found.why}. The pilot has ended; "
+            "no trainer has nodes now."
+        )
     return f"{found.trainer} has had {nodes} since {since}: {found.why}."
 
 
@@ -51,11 +61,17 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
     entry, stake, share = found.entry, found.stake, found.share
     table = [
         ("decision", f"{entry.number}: {describe_decision(entry.event, entry.plan, entry.took_s)}"),
-        ("pool", f"{counted(found.pool, 'node')}, {found.free} free, {counted(found.queue, 'trainer')} in the queue"),
+        (
+            "pool",
+            f"{counted(found.pool, 'node')}, {found.free} free, "
+            f"{counted(found.queue, 'trainer')} in the queue",
+        ),
     ]
     held = sorted((s for s in found.shares if s.after or s.before), key=lambda s: -s.after)
     shown = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in held[:6])
-    table.append(("allocation", (shown or "none") + (f", {len(held) - 6} more" if len(held) > 6 else "")))
+    table.append(
+        ("allocation", (shown or "none") + (f", {len(held) - 6} more" if len(held) > 6 else ""))
+    )
     if (named := _named(found)) is not None:
         table.append(("nodes named", ", ".join(named) or "none"))
     if stake is not None:
@@ -64,15 +80,23 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
         table += [
             ("value", f"{rate} {stake.unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
             ("rescaling cost", f"{change} node{'s' * (change != '1')}: {cost} {stake.unit}"),
-            *(() if found.told is None else [("counted as", rescale_costs(found.told, entry.settings.forward_s))]),
+            *(
+                ()
+                if found.told is None
+                else [("counted as", rescale_costs(found.told, entry.settings.forward_s))]
+            ),
             ("more nodes", _what_if(stake.more, stake.unit)),
             ("fewer nodes", _what_if(stake.less, stake.unit)),
         ]
     s = entry.settings
-    table.append(("decided by", f"policy {s.policy}, objective {s.objective}, T_fwd {s.forward_s:g} s"))
+    table.append(
+        ("decided by", f"policy {s.policy}, objective {s.objective}, T_fwd {s.forward_s:g} s")
+    )
     if (answer := entry.plan.decision.answer) is not None:
         gap = f", gap {answer.gap:.2g}" if answer.gap else ""
-        table.append(("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms"))
+        table.append(
+            ("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms")
+        )
         table += [
             ("fallback from", f"{f.solver}: {f.reason.value} ({f.detail})")
             for f in answer.fallbacks
@@ -84,43 +108,71 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
 def rescale_costs(trainer: Trainer, forward_s: float) -> str:
     """The seconds that a rescale costs in the problem."""
     if trainer.start_s is None:
-        return f"a stall of all nodes, {trainer.scale_up_s:.3g} s up, {trainer.scale_down_s:.3g} s down"
+        return (
+            f"a stall of all nodes, {trainer.scale_up_s:.3g} s up, "
+            f"{trainer.scale_down_s:.3g} s down"
+        )
     shown = (
-        f"{trainer.start_s:.3g} s in which new nodes start and the others train on, then a stall of all nodes, "
+        f"{trainer.start_s:.3g} s in which new nodes start and the others train on, then a "
+        "stall of all nodes, "
         f"{trainer.scale_up_s:.3g} s up, {trainer.scale_down_s:.3g} s down"
     )
     return f"{shown}; limited by T_fwd" if is_limited(trainer, forward_s) else shown
 
 
 def _named(found: Explanation) -> list[str] | None:
-    """The nodes that the policy chose by name for the trainer; None if it left the choice to the core."""
+    """The nodes that the policy chose by name for the trainer; None if it left the choice to the
+    core.
+    """
     nodes = dict(found.entry.plan.decision.nodes).get(found.trainer)
     return None if nodes is None else in_name_order(nodes)
 
 
 def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]:
-    """The JSON object of an explanation. ``nodes`` are those of the decision, also after the pilot's end (``has_ended``)."""
+    """The JSON object of an explanation. ``nodes`` are those of the decision, also after the
+    pilot's end (``has_ended``).
+    """
     entry, stake, answer = found.entry, found.stake, found.entry.plan.decision.answer
     table: dict[str, object] = {
-        "trainer": found.trainer, "nodes": found.share.after, "nodes_before": found.share.before, "why": found.why,
-        "decision": entry.number, "time": entry.event.at_s, "pool": found.pool, "free": found.free,
-        "queue": found.queue, "place_in_queue": found.place, "policy": entry.settings.policy,
-        "objective": entry.settings.objective, "forward_s": entry.settings.forward_s,
-        "counts": {s.id: s.after for s in found.shares}, "pilot_has_ended": has_ended,
-    }  # fmt: skip
+        "trainer": found.trainer,
+        "nodes": found.share.after,
+        "nodes_before": found.share.before,
+        "why": found.why,
+        "decision": entry.number,
+        "time": entry.event.at_s,
+        "pool": found.pool,
+        "free": found.free,
+        "queue": found.queue,
+        "place_in_queue": found.place,
+        "policy": entry.settings.policy,
+        "objective": entry.settings.objective,
+        "forward_s": entry.settings.forward_s,
+        "counts": {s.id: s.after for s in found.shares},
+        "pilot_has_ended": has_ended,
+    }
     if (named := _named(found)) is not None:
         table["nodes_named"] = named
     if stake is not None:
         table["stake"] = {
-            "unit": stake.unit, "per_s": stake.rate, "gain": stake.gain, "rescale_cost": stake.cost,
-            "more": _what_if_dict(stake.more), "less": _what_if_dict(stake.less),
+            "unit": stake.unit,
+            "per_s": stake.rate,
+            "gain": stake.gain,
+            "rescale_cost": stake.cost,
+            "more": _what_if_dict(stake.more),
+            "less": _what_if_dict(stake.less),
             **({} if found.told is None else {"costs_s": _costs_dict(found.told)}),
-        }  # fmt: skip
+        }
     if answer is not None:
         table["solver"] = {
-            "name": answer.solver, "status": answer.status.value, "gap": answer.gap, "took_s": entry.took_s,
-            "fallbacks": [{"solver": f.solver, "reason": f.reason.value, "detail": f.detail} for f in answer.fallbacks],
-        }  # fmt: skip
+            "name": answer.solver,
+            "status": answer.status.value,
+            "gap": answer.gap,
+            "took_s": entry.took_s,
+            "fallbacks": [
+                {"solver": f.solver, "reason": f.reason.value, "detail": f.detail}
+                for f in answer.fallbacks
+            ],
+        }
     return table
 
 

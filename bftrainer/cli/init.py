@@ -13,7 +13,9 @@ from bftrainer.errors import UserError
 
 
 @click.command()
-@click.option("--holder", type=HOLDER, default="trace", help="Source of nodes: slurm, lsf, allocation, trace.")
+@click.option(
+    "--holder", type=HOLDER, default="trace", help="Source of nodes: slurm, lsf, allocation, trace."
+)
 @click.option("--force", is_flag=True, help="Replace an existing configuration.")
 @state_option
 def init(holder: str, force: bool, state: Path) -> None:

@@ -1,4 +1,6 @@
-"""A click group whose commands are imported when they are called: ``bftrainer --help`` stays fast."""
+"""A click group whose commands are imported when they are called: ``bftrainer --help`` stays
+fast.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Commands:
     def everything(self) -> CommandTable:
         """Own and contributed entries; a table that cannot be read is a warning on stderr, once."""
         if self._all is None:
-            self._all = contributed(self._own, lambda text: say(f"bftrainer: warning: {text}", err=True))
+            self._all = contributed(
+                self._own, lambda text: say(f"bftrainer: warning: {text}", err=True)
+            )
         return self._all
 
     def find(self, path: str) -> CommandEntry | None:
@@ -68,7 +72,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The named command; for an unknown name the error suggests the nearest command of any group."""
+        """The named command; for an unknown name the error suggests the nearest command of any
+        group.
+        """
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -77,9 +83,15 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
 
     def _nearest(self, word: str) -> str | None:
-        """The commands that the word may mean: by its name in any group, by what other systems call so, by similarity."""
-        # The later wins: a command of this group before one of the top level before one of another group.
-        ranked = sorted(self._table.everything(), key=lambda entry: (entry.parent == self._path, not entry.parent))
+        """The commands that the word may mean: by its name in any group, by what other systems call
+        so, by similarity.
+        """
+        # The later wins: a command of this group before one of the top level before one of another
+        # group.
+        ranked = sorted(
+            self._table.everything(),
+            key=lambda entry: (entry.parent == self._path, not entry.parent),
+        )
         paths = {entry.name: entry.path for entry in ranked}
         # What an installed package lacks is not suggested.
         existing = {"", *(entry.path for entry in ranked)}
@@ -107,7 +119,10 @@ class LazyGroup(click.Group):
         if self._path:
             return [("Commands", entries)]
         titles = sorted({entry.section for entry in entries} - set(SECTIONS))
-        parts = ((title, [entry for entry in entries if entry.section == title]) for title in (*SECTIONS, *titles))
+        parts = (
+            (title, [entry for entry in entries if entry.section == title])
+            for title in (*SECTIONS, *titles)
+        )
         return [(title, part) for title, part in parts if part]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -121,7 +136,9 @@ class LazyGroup(click.Group):
 
 
 def _command_of(target: str) -> str:
-    """The command in a suggestion, without its options; empty for options of ``bftrainer`` itself."""
+    """The command in a suggestion, without its options; empty for options of ``bftrainer``
+    itself.
+    """
     words = takewhile(lambda word: not word.startswith("-"), target.split())
     return " ".join(words)
 
@@ -131,7 +148,12 @@ def _imported(entry: CommandEntry, target: str) -> click.Command:
     try:
         command = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise UserError(f"command {entry.path!r} cannot be loaded from {target}: {error}") from error
+        raise UserError(
+            f"command {entry.path!r} cannot be loaded from {target}: {error}"
+        ) from error
     if not isinstance(command, click.Command):
-        raise UserError(f"command {entry.path!r}: {target} is {type(command).__name__}, expected a click command")
+        raise UserError(
+            f"command {entry.path!r}: {target} is {type(command).__name__}, expected a click "
+            "command"
+        )
     return command

@@ -24,14 +24,32 @@ _TAIL_BYTES = 64 << 20
 
 @click.command()
 @click.argument("trainer", metavar="NAME", required=False)
-@click.option("--group", metavar="NAME", help="All trainers of a group, each with its last lines or those of --grep.")
-@click.option("--grep", "pattern", metavar="REGEX", help="Only lines in which the regular expression matches.")
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="All trainers of a group, each with its last lines or those of --grep.",
+)
+@click.option(
+    "--grep", "pattern", metavar="REGEX", help="Only lines in which the regular expression matches."
+)
 @click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer ends.")
 @click.option(
-    "-n", "--lines", default=20, type=click.IntRange(min=0), metavar="N", help="Number of lines to show per worker."
+    "-n",
+    "--lines",
+    default=20,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Number of lines to show per worker.",
 )
 @state_option
-def logs(trainer: str | None, group: str | None, pattern: str | None, follow: bool, lines: int, state: Path) -> None:
+def logs(
+    trainer: str | None,
+    group: str | None,
+    pattern: str | None,
+    follow: bool,
+    lines: int,
+    state: Path,
+) -> None:
     """Print the output of a trainer's workers since its last start.
 
     \b
@@ -44,7 +62,9 @@ def logs(trainer: str | None, group: str | None, pattern: str | None, follow: bo
         raise UserError("expected the NAME of a trainer, or --group")
     if group is not None or pattern is not None:
         if follow:
-            raise UserError("--follow prints all lines of one trainer: expected neither --group nor --grep")
+            raise UserError(
+                "--follow prints all lines of one trainer: expected neither --group nor --grep"
+            )
         _print_several(state, trainer, group, pattern, lines)
         return
     assert trainer is not None
@@ -61,7 +81,9 @@ def logs(trainer: str | None, group: str | None, pattern: str | None, follow: bo
             ended = registry.trainer(trainer).finished_s is not None
         found = directory.latest_logs()
         if not found and first:
-            _nothing_yet(f"trainer {trainer!r} has not written any output yet", follow and not ended)
+            _nothing_yet(
+                f"trainer {trainer!r} has not written any output yet", follow and not ended
+            )
         for path in found:
             print_new(path, offsets, lines if first else None, named=len(found) > 1)
         if not follow or ended:
@@ -70,7 +92,9 @@ def logs(trainer: str | None, group: str | None, pattern: str | None, follow: bo
         time.sleep(POLL_S)
 
 
-def _print_several(state: Path, trainer: str | None, group: str | None, pattern: str | None, lines: int) -> None:
+def _print_several(
+    state: Path, trainer: str | None, group: str | None, pattern: str | None, lines: int
+) -> None:
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.protocol.paths import TrainerDirectory
 
@@ -90,13 +114,18 @@ def _print_several(state: Path, trainer: str | None, group: str | None, pattern:
 
 
 def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
-    """A trainer whose submission no pilot has read has no logs yet: with ``follow``, wait for the pilot."""
+    """A trainer whose submission no pilot has read has no logs yet: with ``follow``, wait for the
+    pilot.
+    """
 
     def is_pending() -> bool:
         return any(request.trainer == trainer for request in pending_submissions(folder))
 
     if is_pending():
-        _nothing_yet(f"trainer {trainer!r} is submitted, but no pilot has read it yet (bftrainer pilot)", follow)
+        _nothing_yet(
+            f"trainer {trainer!r} is submitted, but no pilot has read it yet (bftrainer pilot)",
+            follow,
+        )
         while is_pending():
             time.sleep(POLL_S)
 
@@ -116,7 +145,9 @@ def print_new(
     within: str = "",
     wanted: re.Pattern[str] | None = None,
 ) -> None:
-    """Print what a log has gained since the last call with these ``offsets``, or its last ``tail`` lines."""
+    """Print what a log has gained since the last call with these ``offsets``, or its last ``tail``
+    lines.
+    """
     begin = offsets.get(path, 0)
     try:
         handle = open_regular(path)
@@ -129,7 +160,9 @@ def print_new(
         file.seek(begin if begin <= size else 0)
         data = file.read(_TAIL_BYTES)
         offsets[path] = file.tell()
-    text = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as progress bars write
+    text = (
+        data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    )  # as progress bars write
     if not text[-1]:
         del text[-1]
     if wanted is not None:

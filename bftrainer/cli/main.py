@@ -1,4 +1,6 @@
-"""``bftrainer``: the command group, and how errors look: one line on stderr, status 2 for a user's error, 1 for others."""
+"""``bftrainer``: the command group, and how errors look: one line on stderr, status 2 for a user's
+error, 1 for others.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,18 @@ from bftrainer.errors import BFTrainerError
 
 EXIT_INTERRUPTED = exit_status_of(signal.SIGINT)
 # click 8.1 prints the help of a group called without a command by itself; 8.2 and later raise it.
-_NO_ARGUMENTS: type[click.UsageError] = getattr(click.exceptions, "NoArgsIsHelpError", click.UsageError)
+_NO_ARGUMENTS: type[click.UsageError] = getattr(
+    click.exceptions, "NoArgsIsHelpError", click.UsageError
+)
 
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        "show_default": True,
+    },
     commands=Commands(TABLE),
 )
 @click.version_option(__version__, prog_name="bftrainer")
@@ -48,16 +56,25 @@ def run(arguments: list[str]) -> int:
         say(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
-        own = isinstance(error, click.NoSuchOption) and error.ctx and "-- ARGUMENTS" in _one_line(error.ctx.get_usage())
+        own = (
+            isinstance(error, click.NoSuchOption)
+            and error.ctx
+            and "-- ARGUMENTS" in _one_line(error.ctx.get_usage())
+        )
         text = error.format_message() + " Options of a script follow `--`." * bool(own)
         return _complain(_one_line(text), error.exit_code)
     except BFTrainerError as error:
         return _complain(_one_line(str(error)), error.exit_status)
     except MemoryError:
-        return _complain("not enough memory for this input; use a smaller one, or a machine with more memory", 1)
+        return _complain(
+            "not enough memory for this input; use a smaller one, or a machine with more memory", 1
+        )
     except SystemExit as end:
-        # The reader of our output has closed the pipe: rich ends at that error, click has replaced sys.stdout.
-        if isinstance(end.__context__, BrokenPipeError) or type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):
+        # The reader of our output has closed the pipe: rich ends at that error, click has replaced
+        # sys.stdout.
+        if isinstance(end.__context__, BrokenPipeError) or type(sys.stdout).__name__.endswith(
+            "PacifyFlushWrapper"
+        ):
             return 0
         raise
     return status if isinstance(status, int) else 0

@@ -12,7 +12,14 @@ from bftrainer.cli.state import state_option
 from bftrainer.cli.tables import name_column, number_column, remark_column, show_table, wide_option
 from bftrainer.client.state_dir import opened_registry
 from bftrainer.domain.fragment_names import holder_of
-from bftrainer.domain.node_stages import SUMMARIES, TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds, whole_seconds
+from bftrainer.domain.node_stages import (
+    SUMMARIES,
+    TO_RELEASE,
+    TO_TRAINING,
+    NodeStage,
+    stage_seconds,
+    whole_seconds,
+)
 
 if TYPE_CHECKING:
     from bftrainer.persistence.registry import FragmentRecord
@@ -28,31 +35,41 @@ _COLUMNS = (
     remark_column("why"),
 )
 _HEADS = {
-    NodeStage.JOB_STARTED: "job", NodeStage.PAYLOAD_READY: "payload", NodeStage.WORKER_STARTED: "worker",
-    NodeStage.IMPORTS_DONE: "imports", NodeStage.GROUP_SWITCHED: "group", NodeStage.FIRST_STEP: "step",
-    NodeStage.WORKERS_GONE: "gone", NodeStage.RELEASED: "seen over",
-}  # fmt: skip
+    NodeStage.JOB_STARTED: "job",
+    NodeStage.PAYLOAD_READY: "payload",
+    NodeStage.WORKER_STARTED: "worker",
+    NodeStage.IMPORTS_DONE: "imports",
+    NodeStage.GROUP_SWITCHED: "group",
+    NodeStage.FIRST_STEP: "step",
+    NodeStage.WORKERS_GONE: "gone",
+    NodeStage.RELEASED: "seen over",
+}
 _CHAINS = ((TO_TRAINING, "idle to step"), (TO_RELEASE, "release"))
 
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Include released nodes.")
 @click.option(
-    "--timeline", is_flag=True, help="Show the seconds from idle to the first training step, and of the release."
+    "--timeline",
+    is_flag=True,
+    help="Show the seconds from idle to the first training step, and of the release.",
 )
 @wide_option
 @state_option
 @json_option
 def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bool) -> None:
-    """List the held nodes: when each was taken, and which trainer uses it. With --all, include released nodes.
+    """List the held nodes: when each was taken, and which trainer uses it. With --all, include
+    released nodes.
 
-    The columns "release requested" and "why" show when and why the scheduler (preemption) or the pilot requested a release.
-    "seen released" is the pilot's view: it lists holder jobs every few seconds. A main-queue job gets the node earlier, when
-    the payload has left: column "left" of --timeline.
+    The columns "release requested" and "why" show when and why the scheduler (preemption) or the
+    pilot requested a release. "seen released" is the pilot's view: it lists holder jobs every few
+    seconds. A main-queue job gets the node earlier, when the payload has left: column "left" of
+    --timeline.
 
-    With --timeline, show the seconds of each stage between an idle node and the first training step there, with the median and
-    the 95th percentile. A stage has the name of the instant that ends it: "seen" is the time until the pilot sees that the
-    node is idle. A dash means that an instant is not known; its stage is then part of the next one.
+    With --timeline, show the seconds of each stage between an idle node and the first training step
+    there, with the median and the 95th percentile. A stage has the name of the instant that ends
+    it: "seen" is the time until the pilot sees that the node is idle. A dash means that an instant
+    is not known; its stage is then part of the next one.
 
     \b
     Example:
@@ -68,18 +85,27 @@ def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bo
         found = last_state(registry.store)
     users: dict[str, str] = {}
     for active in found.active if found is not None else ():
-        for name in active.nodes | set(map(holder_of, active.nodes)):  # of a GPU, its holder is listed
-            users[name] = f"{users[name]}, {active.trainer.id}" if name in users else active.trainer.id
+        for name in active.nodes | set(
+            map(holder_of, active.nodes)
+        ):  # of a GPU, its holder is listed
+            users[name] = (
+                f"{users[name]}, {active.trainer.id}" if name in users else active.trainer.id
+            )
     if as_json:
         show_json([_as_dict(f, users.get(f.name)) for f in fragments])
         return
     rows = [
         (
-            f.name, users.get(f.name, "-") if f.released_s is None else "", clock_time(f.taken_s),
-            clock_time(f.asked_back_s), clock_time(f.released_s), _release_s(f), f.reason,
+            f.name,
+            users.get(f.name, "-") if f.released_s is None else "",
+            clock_time(f.taken_s),
+            clock_time(f.asked_back_s),
+            clock_time(f.released_s),
+            _release_s(f),
+            f.reason,
         )
         for f in fragments
-    ]  # fmt: skip
+    ]
     show_table(_COLUMNS, rows, wide=wide)
 
 
@@ -92,9 +118,15 @@ def _release_s(fragment: FragmentRecord) -> str:
 
 def _as_dict(f: FragmentRecord, user: str | None) -> dict[str, object]:
     return {
-        "fragment": f.name, "node": f.node, "trainer": user if f.released_s is None else None, "asked_s": f.asked_s,
-        "taken_s": f.taken_s, "asked_back_s": f.asked_back_s, "released_s": f.released_s, "reason": f.reason,
-    }  # fmt: skip
+        "fragment": f.name,
+        "node": f.node,
+        "trainer": user if f.released_s is None else None,
+        "asked_s": f.asked_s,
+        "taken_s": f.taken_s,
+        "asked_back_s": f.asked_back_s,
+        "released_s": f.released_s,
+        "reason": f.reason,
+    }
 
 
 def _show_time_lines(state: Path, everything: bool, as_json: bool, *, wide: bool) -> None:
@@ -107,7 +139,9 @@ def _show_time_lines(state: Path, everything: bool, as_json: bool, *, wide: bool
         show_json([_line_as_dict(line) for line in lines])
         return
     heads = [head for chain, whole in _CHAINS for head in (*map(_stage_head, chain[1:]), whole)]
-    cells = [(line, [value for chain, _ in _CHAINS for value in _values(line, chain)]) for line in lines]
+    cells = [
+        (line, [value for chain, _ in _CHAINS for value in _values(line, chain)]) for line in lines
+    ]
     columns = list(zip(*(values for _, values in cells), strict=True)) or [()] * len(heads)
     rows = [(line.fragment, line.trainer, *map(_shown, values)) for line, values in cells]
     for name, of in SUMMARIES:
@@ -139,7 +173,11 @@ def _line_as_dict(line: TimeLine) -> dict[str, object]:
     }
     instants = {stage.value: line.instants[stage] for stage in NodeStage if stage in line.instants}
     return {
-        "fragment": line.fragment, "node": line.node, "trainer": line.trainer or None, "instants_s": instants,
-        "stage_s": seconds, "idle_to_step_s": whole_seconds(line.instants, TO_TRAINING),
+        "fragment": line.fragment,
+        "node": line.node,
+        "trainer": line.trainer or None,
+        "instants_s": instants,
+        "stage_s": seconds,
+        "idle_to_step_s": whole_seconds(line.instants, TO_TRAINING),
         "release_s": whole_seconds(line.instants, TO_RELEASE),
-    }  # fmt: skip
+    }

@@ -1,7 +1,8 @@
 """How the commands print: text, tables, JSON lines, times.
 
-Everything that reaches a terminal passes here. Text that others wrote (logs of trainers, comments of other users, names in
-files) may contain terminal escapes and line breaks; they are shown as escapes. JSON stays exact.
+Everything that reaches a terminal passes here. Text that others wrote (logs of trainers, comments
+of other users, names in files) may contain terminal escapes and line breaks; they are shown as
+escapes. JSON stays exact.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import click
 from bftrainer.domain.counted import counted as counted
 from bftrainer.system.printable import printable
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line."
+)
 """``--json``."""
 
 
@@ -28,9 +31,15 @@ def note(text: str) -> None:
 
 
 def say(
-    text: str = "", *, err: bool = False, nl: bool = True, keep: str = "\n", color: str | None = None, colored: int = 0,
+    text: str = "",
+    *,
+    err: bool = False,
+    nl: bool = True,
+    keep: str = "\n",
+    color: str | None = None,
+    colored: int = 0,
     bold: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Print text. Control characters are shown as escapes, but for those in ``keep``.
 
     On a terminal, the first ``colored`` characters have a ``color``, and may be ``bold``.
@@ -40,12 +49,17 @@ def say(
 
 
 def say_paragraphs(text: str) -> None:
-    """Print lines of prose. On a terminal, a longer one is wrapped between words, and what follows is indented."""
+    """Print lines of prose. On a terminal, a longer one is wrapped between words, and what follows
+    is indented.
+    """
     if not sys.stdout.isatty():
         say(text)
         return
     wrapper = textwrap.TextWrapper(
-        width=shutil.get_terminal_size().columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        width=shutil.get_terminal_size().columns,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
     for line in text.splitlines():
         say(wrapper.fill(line))

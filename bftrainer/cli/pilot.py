@@ -28,14 +28,16 @@ _TRY_AGAIN_S, _SLICE_S = 10.0, 0.2
 @click.command()
 @state_option
 @click.option(
-    "--config", type=FILE, help=f"Configuration.  [default: {CONFIG_NAME} in the state directory, if it exists]"
+    "--config",
+    type=FILE,
+    help=f"Configuration.  [default: {CONFIG_NAME} in the state directory, if it exists]",
 )
 def pilot(state: Path, config: Path | None) -> None:
     """Run the pilot: hold idle nodes, train on them, release each when the scheduler needs it.
 
-    On SIGTERM, trainers checkpoint, every node is released, and the pilot exits. On SIGHUP, it rereads its configuration.
-    After a crash or a kill, run the pilot again: it finds its holders and drivers. Inside a batch job, the pilot waits while
-    another one uses the state directory.
+    On SIGTERM, trainers checkpoint, every node is released, and the pilot exits. On SIGHUP, it
+    rereads its configuration. After a crash or a kill, run the pilot again: it finds its holders
+    and drivers. Inside a batch job, the pilot waits while another one uses the state directory.
 
     \b
     Example:
@@ -61,29 +63,38 @@ def _pilot_of(state: Path, config: Path | None) -> None:
     settings = read(folder, config)
     refuse_root(settings)
     if config is None and not (folder / CONFIG_NAME).exists():
-        what = "nodes are those of a generated log, and trainers run on this host; for a cluster: bftrainer init"
+        what = (
+            "nodes are those of a generated log, and trainers run on this host; for a "
+            "cluster: bftrainer init"
+        )
         note(f"{folder} has no {CONFIG_NAME}: {what}")
     clock = SystemClock()
     site = build_site(settings, folder, clock)
 
     job = batch_job(os.environ, settings.nodes.holder, folder, clock)
-    parts = PilotDependencies(folder, site, clock, job, log=print_fact, background=InThread(clock.wake))
+    parts = PilotDependencies(
+        folder, site, clock, job, log=print_fact, background=InThread(clock.wake)
+    )
     try:
         require_locks(folder)
         with Signals().caught() as signals:
             while not is_over(
-                parts, signals, lambda: run_pilot(parts, settings, signals, lambda: read(folder, config))
+                parts,
+                signals,
+                lambda: run_pilot(parts, settings, signals, lambda: read(folder, config)),
             ):
                 pass
     except OSError as error:
-        raise StoreError(f"{error.filename or folder}: {error.strerror or error}; expected a writable disk") from error
+        raise StoreError(
+            f"{error.filename or folder}: {error.strerror or error}; expected a writable disk"
+        ) from error
 
 
 def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None]) -> bool:
     """Run the pilot; False after a while if another pilot uses the state directory.
 
-    Outside a job that is an error. A job that was submitted to succeed another one may start before that one has ended, and
-    its script would take the error for final: no pilot would be left.
+    Outside a job that is an error. A job that was submitted to succeed another one may start before
+    that one has ended, and its script would take the error for final: no pilot would be left.
     """
     from bftrainer.live.facts import NoteAdded
 
@@ -93,7 +104,10 @@ def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None])
         if not parts.job.id:
             raise
         now_s = parts.clock.now_s()
-        text = f"{error}; trying again every {_TRY_AGAIN_S:g} s, since this pilot runs in job {parts.job.id}"
+        text = (
+            f"{error}; trying again every {_TRY_AGAIN_S:g} s, since this pilot runs in job "
+            f"{parts.job.id}"
+        )
         parts.log(NoteAdded(now_s, "pilot", "", text), "text")
         until_s = parts.clock.elapsed_s() + _TRY_AGAIN_S
         while not signals.ends and parts.clock.elapsed_s() < until_s:
@@ -103,8 +117,17 @@ def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None])
 
 
 def refuse_root(config: PilotConfig) -> None:
-    """On a cluster every trainer's command would run as root, on every node; on this host that is root's own choice."""
+    """On a cluster every trainer's command would run as root, on every node; on this host that is
+    root's own choice.
+    """
     from bftrainer.live.site_plugin import find_site
 
-    if os.geteuid() == 0 and not find_site(config.nodes.holder).runs_here and not config.workers.allow_root:
-        raise UserError("refusing to run as root: trainers would run as root (set workers.allow_root to allow it)")
+    if (
+        os.geteuid() == 0
+        and not find_site(config.nodes.holder).runs_here
+        and not config.workers.allow_root
+    ):
+        raise UserError(
+            "refusing to run as root: trainers would run as root (set workers.allow_root to "
+            "allow it)"
+        )

@@ -1,4 +1,6 @@
-"""The output of ``bftrainer pilot``: one line per decision and per other event, as text or as JSON."""
+"""The output of ``bftrainer pilot``: one line per decision and per other event, as text or as
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,21 @@ from typing import Any
 import structlog
 
 from bftrainer.cli.decision_text import describe_decision
-from bftrainer.live.facts import DecisionMade, FragmentChanged, FragmentEvent, NoteAdded, PilotFact, TrainerChanged
+from bftrainer.live.facts import (
+    DecisionMade,
+    FragmentChanged,
+    FragmentEvent,
+    NoteAdded,
+    PilotFact,
+    TrainerChanged,
+)
 from bftrainer.system.printable import printable
 
 
 def print_fact(fact: PilotFact, format: str) -> None:
-    """Print a fact as one line, if it has one. A closed terminal or pipe does not stop the pilot."""
+    """Print a fact as one line, if it has one. A closed terminal or pipe does not stop the
+    pilot.
+    """
     fields = entry(fact)
     if format == "none" or fields is None:
         return
@@ -29,7 +40,11 @@ def print_fact(fact: PilotFact, format: str) -> None:
 
 def entry(fact: PilotFact) -> dict[str, Any] | None:
     """The fields of a fact's line; None for a fact without a line."""
-    at = {"timestamp": datetime.fromtimestamp(fact.at_s, timezone.utc).isoformat(timespec="milliseconds")}
+    at = {
+        "timestamp": datetime.fromtimestamp(fact.at_s, timezone.utc).isoformat(
+            timespec="milliseconds"
+        )
+    }
     match fact:
         case DecisionMade():
             return at | {"event": "decision"} | _decision(fact)
@@ -38,7 +53,12 @@ def entry(fact: PilotFact) -> dict[str, Any] | None:
             return at | {"event": fact.kind, **subject, "text": fact.text}
         case TrainerChanged(_, name, change) if change.status is not None:
             reason = {"reason": change.reason} if change.reason else {}
-            return at | {"event": "trainer", "trainer": name, "status": change.status.value, **reason}
+            return at | {
+                "event": "trainer",
+                "trainer": name,
+                "status": change.status.value,
+                **reason,
+            }
         case FragmentChanged(_, name, what) if what is not FragmentEvent.ASKED:
             reason = {"reason": fact.reason} if fact.reason else {}
             return at | {"event": "node", "fragment": name, "what": what.value, **reason}
@@ -52,7 +72,11 @@ def _decision(fact: DecisionMade) -> dict[str, Any]:
     fields: dict[str, Any] = {"pool": len(fact.state.pool), "counts": counts, "text": text}
     fields["took_ms"] = round(1e3 * fact.took_s, 3)
     if answer is not None:
-        fields |= {"solver": answer.solver, "status": answer.status.value, "objective": answer.objective_value}
+        fields |= {
+            "solver": answer.solver,
+            "status": answer.status.value,
+            "objective": answer.objective_value,
+        }
         fields["fallbacks"] = [f"{f.solver}: {f.reason.value}" for f in answer.fallbacks]
     return fields
 
@@ -60,7 +84,9 @@ def _decision(fact: DecisionMade) -> dict[str, Any]:
 @lru_cache(maxsize=2)
 def _logger(format: str) -> Any:
     """A structlog logger that flushes every line."""
-    render: Any = structlog.processors.JSONRenderer(serializer=json.dumps) if format == "json" else _as_text
+    render: Any = (
+        structlog.processors.JSONRenderer(serializer=json.dumps) if format == "json" else _as_text
+    )
     return structlog.wrap_logger(structlog.PrintLogger(sys.stdout), processors=[render]).info
 
 

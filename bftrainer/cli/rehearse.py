@@ -1,4 +1,6 @@
-"""``bftrainer rehearse``: test on this host how a training script copes with what the pilot does, and report a verdict."""
+"""``bftrainer rehearse``: test on this host how a training script copes with what the pilot does,
+and report a verdict.
+"""
 
 from __future__ import annotations
 
@@ -38,27 +40,67 @@ WIDTH = 110
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
 @set_option
 @click.option("--quick", is_flag=True, help="Run only the start, stop, grow and kill -9 steps.")
-@click.option("--in-place", is_flag=True, help="Run in the trainer's own working directory, with its real checkpoint.")
 @click.option(
-    "--slots", type=click.IntRange(1), metavar="N", help="Workers per node.  [default: slots in the file, or 1]"
-)
-@click.option("--steps", type=click.IntRange(3), default=5, metavar="N", help="Steps to wait for after each change.")
-@click.option("--patience-s", type=click.FloatRange(1), default=150.0, metavar="S", help="Timeout for one step.")
-@click.option(
-    "--copy-mb", type=click.IntRange(1), default=1000, metavar="MB", help="Largest working directory to copy."
+    "--in-place",
+    is_flag=True,
+    help="Run in the trainer's own working directory, with its real checkpoint.",
 )
 @click.option(
-    "--window-s", type=click.FloatRange(0.1), default=1.0, metavar="S", help="Duration of a speed measurement."
+    "--slots",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Workers per node.  [default: slots in the file, or 1]",
 )
-@click.option("--allow-stock-horovodrun", is_flag=True, help="Allow stock horovodrun; see the security page.")
-@click.option("--state", type=DIR, help="State directory in which to record a pass, for workers.require_rehearsal.")
+@click.option(
+    "--steps",
+    type=click.IntRange(3),
+    default=5,
+    metavar="N",
+    help="Steps to wait for after each change.",
+)
+@click.option(
+    "--patience-s",
+    type=click.FloatRange(1),
+    default=150.0,
+    metavar="S",
+    help="Timeout for one step.",
+)
+@click.option(
+    "--copy-mb",
+    type=click.IntRange(1),
+    default=1000,
+    metavar="MB",
+    help="Largest working directory to copy.",
+)
+@click.option(
+    "--window-s",
+    type=click.FloatRange(0.1),
+    default=1.0,
+    metavar="S",
+    help="Duration of a speed measurement.",
+)
+@click.option(
+    "--allow-stock-horovodrun", is_flag=True, help="Allow stock horovodrun; see the security page."
+)
+@click.option(
+    "--state",
+    type=DIR,
+    help="State directory in which to record a pass, for workers.require_rehearsal.",
+)
 @click.option(
     "--curves",
     type=FILE,
     metavar="CSV",
-    help="Curves file to which the measured speed is written, for `bftrainer replay report --curves`.",
+    help=(
+        "Curves file to which the measured speed is written, for `bftrainer replay report "
+        "--curves`."
+    ),
 )
-@click.option("--node-type", metavar="TEXT", help="Type of this node, for that file.  [default: name and processors]")
+@click.option(
+    "--node-type",
+    metavar="TEXT",
+    help="Type of this node, for that file.  [default: name and processors]",
+)
 @click.option("--keep", is_flag=True, help="Keep the scratch directory: logs, events, progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def rehearse(
@@ -74,14 +116,15 @@ def rehearse(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Test a trainer on this host with stop requests, growth, moves, loss of all nodes and kill -9 of workers, then print a
-    verdict.
+    """Test a trainer on this host with stop requests, growth, moves, loss of all nodes and kill -9
+    of workers, then print a verdict.
 
-    Nodes are simulated; workers are local processes in a copy of the working directory. The exit status is 0 if the
-    rehearsal ran to completion and no check failed, 2 if the trainer file is invalid, 1 otherwise. The verdict "cannot
-    tell" is not a failure.
+    Nodes are simulated; workers are local processes in a copy of the working directory. The exit
+    status is 0 if the rehearsal ran to completion and no check failed, 2 if the trainer file is
+    invalid, 1 otherwise. The verdict "cannot tell" is not a failure.
 
-    SCRIPT.py runs with its arguments on 1 to 4 nodes, and its launcher is guessed from its text, as by `bftrainer submit`.
+    SCRIPT.py runs with its arguments on 1 to 4 nodes, and its launcher is guessed from its text, as
+    by `bftrainer submit`.
 
     \b
     Example:
@@ -105,7 +148,11 @@ def rehearse(
     if curves is not None and measured:
         add_curve(curves, spec.name, node_type or this_node(), measured)
     if as_json:
-        say(json.dumps(_as_dict(spec, found, costs(found.record), measured, scratch if keep else None)))
+        say(
+            json.dumps(
+                _as_dict(spec, found, costs(found.record), measured, scratch if keep else None)
+            )
+        )
     else:
         _show(spec, found, costs(found.record))
         if curves is not None:
@@ -117,7 +164,9 @@ def rehearse(
 
 
 def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
-    """Rehearse with the default options, print the verdict, and record a pass in a state directory."""
+    """Rehearse with the default options, print the verdict, and record a pass in a state
+    directory.
+    """
     from bftrainer.rehearsal.player import Options
     from bftrainer.rehearsal.rehearse import costs
 
@@ -129,7 +178,9 @@ def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _RehearsalOutcome:
-    """A rehearsal, its findings, and the paths outside the copy: those that were used, and those that were written."""
+    """A rehearsal, its findings, and the paths outside the copy: those that were used, and those
+    that were written.
+    """
 
     record: Record
     findings: list[RehearsalFinding]
@@ -163,7 +214,10 @@ def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) 
     if file.suffix == ".py":
         made = script_draft(file, arguments, {"max_nodes": 4}, assignments)
     elif arguments:
-        raise UserError(f"rehearse: {file}: arguments are for a script; expected `command` in the file or by --set")
+        raise UserError(
+            f"rehearse: {file}: arguments are for a script; expected `command` in the file or "
+            "by --set"
+        )
     else:
         made = draft(file, {}, assignments)
     return checked(dataclasses.replace(made, where=str(file)), os.environ)
@@ -183,12 +237,16 @@ def _scratch(keep: bool) -> Iterator[Path]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP act as Ctrl-C: otherwise the driver would outlive the command, as it outlives a pilot."""
+    """SIGTERM and SIGHUP act as Ctrl-C: otherwise the driver would outlive the command, as it
+    outlives a pilot.
+    """
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:
@@ -225,7 +283,12 @@ def _show(spec: TrainerSpec, found: _RehearsalOutcome, learned: Costs) -> None:
             say(_wrapped(f"{finding.verdict.value:<11}  {finding.title}:", " " * indent))
             say(_wrapped(f"{'':<{indent}}{finding.seen}", " " * indent))
         else:
-            say(_wrapped(f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}", " " * indent))
+            say(
+                _wrapped(
+                    f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}",
+                    " " * indent,
+                )
+            )
         if finding.verdict is not CheckVerdict.PASS and finding.remedy:
             say(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
     if failed and open_:
@@ -239,7 +302,13 @@ def _show(spec: TrainerSpec, found: _RehearsalOutcome, learned: Costs) -> None:
     if lines:
         say("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
     if found.elsewhere:
-        say(_wrapped(f"not copied (the script used the originals): {', '.join(map(str, found.elsewhere))}", "  "))
+        say(
+            _wrapped(
+                "not copied (the script used the originals): "
+                f"{', '.join(map(str, found.elsewhere))}",
+                "  ",
+            )
+        )
     if found.written:
         say(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, found.written))}", "  "))
     verdict = "pass" if found.passed else "not passed: the rehearsal did not run to completion"
@@ -251,9 +320,13 @@ def _speed_line(measured: Mapping[int, float], curves: Path) -> str:
     """What was written to the curves file."""
     if not measured:
         return f"{curves}: nothing written: no samples are reported, so no speed was measured"
-    rates = ", ".join(f"{rate:,.4g} on {nodes} node{'s' * (nodes != 1)}" for nodes, rate in measured.items())
+    rates = ", ".join(
+        f"{rate:,.4g} on {nodes} node{'s' * (nodes != 1)}" for nodes, rate in measured.items()
+    )
     return _wrapped(
-        f"{curves}: samples per second: {rates}; all nodes share this host, so add columns measured on real ones", "  "
+        f"{curves}: samples per second: {rates}; all nodes share this host, so add columns "
+        "measured on real ones",
+        "  ",
     )
 
 
@@ -264,9 +337,14 @@ def _lines(learned: Costs) -> list[str]:
 
 def _wrapped(text: str, indent: str) -> str:
     return textwrap.fill(
-        text, _width(), subsequent_indent=indent, replace_whitespace=False, drop_whitespace=True,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        _width(),
+        subsequent_indent=indent,
+        replace_whitespace=False,
+        drop_whitespace=True,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _width() -> int:
@@ -275,9 +353,16 @@ def _width() -> int:
 
 
 def _as_dict(
-    spec: TrainerSpec, found: _RehearsalOutcome, learned: Costs, measured: Mapping[int, float], kept: Path | None
+    spec: TrainerSpec,
+    found: _RehearsalOutcome,
+    learned: Costs,
+    measured: Mapping[int, float],
+    kept: Path | None,
 ) -> dict[str, object]:
-    checks = [{**dataclasses.asdict(finding), "verdict": finding.verdict.value} for finding in found.findings]
+    checks = [
+        {**dataclasses.asdict(finding), "verdict": finding.verdict.value}
+        for finding in found.findings
+    ]
     return {
         "trainer": spec.name,
         "launcher": spec.launcher,

@@ -24,14 +24,20 @@ _SHOWN = 10
 _selection = with_options(
     click.argument("trainers", nargs=-1, metavar="[NAME|PATTERN...]"),
     click.option(
-        "--group", metavar="NAME", help="All trainers of a group; with names, only the named ones of the group."
+        "--group",
+        metavar="NAME",
+        help="All trainers of a group; with names, only the named ones of the group.",
     ),
 )
 
 
 @click.command()
 @_selection
-@click.option("--yes", is_flag=True, help="Do not ask before several trainers are canceled by pattern or group.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask before several trainers are canceled by pattern or group.",
+)
 @state_option
 def cancel(trainers: tuple[str, ...], group: str | None, yes: bool, state: Path) -> None:
     """Cancel trainers. A running trainer is asked to checkpoint first.
@@ -72,7 +78,8 @@ def pause(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
 @_selection
 @state_option
 def resume(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
-    """Resume paused trainers from their checkpoints, behind the trainers that are already in the queue.
+    """Resume paused trainers from their checkpoints, behind the trainers that are already in the
+    queue.
 
     \b
     Example:
@@ -87,14 +94,19 @@ def _chosen(state: Path, trainers: tuple[str, ...], group: str | None) -> Select
     from bftrainer.client.requests import select
 
     if not trainers and group is None:
-        raise UserError("no trainer is named: expected names, quoted patterns like 'digits-*', or --group NAME")
+        raise UserError(
+            "no trainer is named: expected names, quoted patterns like 'digits-*', or --group NAME"
+        )
     return select(state, trainers, group)
 
 
 def _confirm(names: tuple[str, ...]) -> None:
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     if not sys.stdin.isatty():
-        raise UserError(f"{counted(len(names), 'trainer')} would be canceled ({shown}); add --yes to cancel them")
+        raise UserError(
+            f"{counted(len(names), 'trainer')} would be canceled ({shown}); add --yes to "
+            "cancel them"
+        )
     click.confirm(f"Cancel {counted(len(names), 'trainer')} ({shown})?", abort=True, err=True)
 
 

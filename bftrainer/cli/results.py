@@ -10,7 +10,14 @@ import click
 
 from bftrainer.cli.output import json_option, say, show_json
 from bftrainer.cli.state import state_option
-from bftrainer.cli.tables import TableColumn, name_column, number_column, remark_column, show_table, wide_option
+from bftrainer.cli.tables import (
+    TableColumn,
+    name_column,
+    number_column,
+    remark_column,
+    show_table,
+    wide_option,
+)
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,9 +26,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--group", metavar="NAME", help="Only the trainers of a group.")
-@click.option("--minimize", metavar="METRIC", help="Sort by the smallest value that each trainer reported, best first.")
-@click.option("--maximize", metavar="METRIC", help="Sort by the largest value that each trainer reported, best first.")
-@click.option("-n", "--first", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
+@click.option(
+    "--minimize",
+    metavar="METRIC",
+    help="Sort by the smallest value that each trainer reported, best first.",
+)
+@click.option(
+    "--maximize",
+    metavar="METRIC",
+    help="Sort by the largest value that each trainer reported, best first.",
+)
+@click.option(
+    "-n", "--first", type=click.IntRange(min=1), metavar="N", help="Only the first N rows."
+)
 @click.option("--csv", "as_csv_text", is_flag=True, help="Print CSV.")
 @wide_option
 @state_option
@@ -36,9 +53,11 @@ def results(
     state: Path,
     as_json: bool,
 ) -> None:
-    """Show what trainers have reached: parameters, samples, and the last, smallest and largest value of each metric.
+    """Show what trainers have reached: parameters, samples, and the last, smallest and largest
+    value of each metric.
 
-    Metrics are loss and what the training script reports (report.step(..., metrics={"accuracy": 0.93})).
+    Metrics are loss and what the training script reports (report.step(..., metrics={"accuracy":
+    0.93})).
 
     \b
     Example:
@@ -60,13 +79,17 @@ def results(
         say(as_csv(rows, goal), nl=False)
     else:
         heads, cells = table(rows, goal)
-        shown = [[_cell(head, value) for head, value in zip(heads, line, strict=True)] for line in cells]
+        shown = [
+            [_cell(head, value) for head, value in zip(heads, line, strict=True)] for line in cells
+        ]
         metrics = {each.name for row in rows for each in row.metrics}
         show_table([_column(head, metrics, goal) for head in heads], shown, wide=wide)
 
 
 def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
-    """A column of the table; of several metrics the last values count more than the smallest and largest ones."""
+    """A column of the table; of several metrics the last values count more than the smallest and
+    largest ones.
+    """
     if head in ("name", "remark"):
         return name_column(head) if head == "name" else remark_column(head)
     if head == "status":
@@ -83,5 +106,11 @@ def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColu
 
 def _cell(head: str, value: object) -> str:
     if isinstance(value, float):
-        return f"{value:,.0f}" if head == "samples" else f"{value:,.2f}" if head == "node-hours" else f"{value:.5g}"
+        return (
+            f"{value:,.0f}"
+            if head == "samples"
+            else f"{value:,.2f}"
+            if head == "node-hours"
+            else f"{value:.5g}"
+        )
     return "-" if value is None else str(value)

@@ -1,4 +1,6 @@
-"""Options that several commands share: ``--state``, the state directory, and ``--set``, keys of a trainer file."""
+"""Options that several commands share: ``--state``, the state directory, and ``--set``, keys of a
+trainer file.
+"""
 
 from __future__ import annotations
 

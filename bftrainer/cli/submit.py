@@ -1,4 +1,6 @@
-"""``bftrainer submit``: submit a trainer or a sweep. It is safe on disk when the command returns; no pilot need be running."""
+"""``bftrainer submit``: submit a trainer or a sweep. It is safe on disk when the command returns;
+no pilot need be running.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,25 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
 @click.option(
     "--launcher",
     type=LAUNCHER,
-    help="How the workers are started: restart, torchrun, ...  [default: restart; for SCRIPT.py, guessed from the script]",
+    help=(
+        "How the workers are started: restart, torchrun, ...  [default: restart; for "
+        "SCRIPT.py, guessed from the script]"
+    ),
 )
 @click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
 @click.option("--max-nodes", type=int, metavar="N", help="Largest number of nodes.")
-@click.option("--min-gpus", type=int, metavar="N", help="Smallest number of GPUs, if the pilot has nodes.unit = gpu.")
-@click.option("--max-gpus", type=int, metavar="N", help="Largest number of GPUs, if the pilot has nodes.unit = gpu.")
+@click.option(
+    "--min-gpus",
+    type=int,
+    metavar="N",
+    help="Smallest number of GPUs, if the pilot has nodes.unit = gpu.",
+)
+@click.option(
+    "--max-gpus",
+    type=int,
+    metavar="N",
+    help="Largest number of GPUs, if the pilot has nodes.unit = gpu.",
+)
 @click.option(
     "--gpus-per-node",
     "slots",
@@ -48,12 +63,28 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
     metavar="N",
     help="Workers per node, one per GPU.  [default: nodes.slots of the pilot]",
 )
-@click.option("--samples-per-s", type=float, metavar="RATE", help="Speed on one node.  [default: measured]")
-@click.option("--model", metavar="NAME", help="Name under which the measured speed is stored for later trainers.")
-@click.option("--samples-total", type=float, metavar="N", help="Total work in samples, if it is known.")
-@click.option("--priority", type=float, metavar="P", help="Weight used by the 'priority' objective.  [default: 1]")
 @click.option(
-    "--cwd", type=str, metavar="DIR", help="Working directory.  [default: the directory of FILE, or the current one]"
+    "--samples-per-s", type=float, metavar="RATE", help="Speed on one node.  [default: measured]"
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Name under which the measured speed is stored for later trainers.",
+)
+@click.option(
+    "--samples-total", type=float, metavar="N", help="Total work in samples, if it is known."
+)
+@click.option(
+    "--priority",
+    type=float,
+    metavar="P",
+    help="Weight used by the 'priority' objective.  [default: 1]",
+)
+@click.option(
+    "--cwd",
+    type=str,
+    metavar="DIR",
+    help="Working directory.  [default: the directory of FILE, or the current one]",
 )
 @set_option
 @click.option(
@@ -72,10 +103,19 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
     "--stop-when",
     multiple=True,
     metavar="RULE",
-    help="End a trainer early: 'loss>2@1000' (at 1,000 samples), or 'asha(min loss, 1000, 27000, 3)' within its group.",
+    help=(
+        "End a trainer early: 'loss>2@1000' (at 1,000 samples), or 'asha(min loss, 1000, "
+        "27000, 3)' within its group."
+    ),
 )
-@click.option("--group", metavar="NAME", help="Group of the trainers.  [default for a sweep: the trainer's name]")
-@click.option("--rehearse-first", is_flag=True, help="Rehearse on this host; submit only if no check fails.")
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="Group of the trainers.  [default for a sweep: the trainer's name]",
+)
+@click.option(
+    "--rehearse-first", is_flag=True, help="Rehearse on this host; submit only if no check fails."
+)
 @click.option(
     "--follow",
     "follows",
@@ -86,7 +126,10 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
     "--deadline",
     type=IsoTime(),
     metavar="WHEN",
-    help="Print how likely it is done by then, as `bftrainer forecast` does: 2026-01-31T18:00, local time.",
+    help=(
+        "Print how likely it is done by then, as `bftrainer forecast` does: 2026-01-31T18:00, "
+        "local time."
+    ),
 )
 @state_option
 @json_option
@@ -103,14 +146,15 @@ def submit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Submit a script, a TOML file, or a command. Options override the file. The pilot need not be running.
+    """Submit a script, a TOML file, or a command. Options override the file. The pilot need not be
+    running.
 
-    SCRIPT.py runs as `python SCRIPT.py ARGUMENTS...`; it is named after its file (train, then train-2, ...), and its launcher
-    is guessed from its text.
+    SCRIPT.py runs as `python SCRIPT.py ARGUMENTS...`; it is named after its file (train, then
+    train-2, ...), and its launcher is guessed from its text.
 
-    In a sweep (--grid, --array), {lr} in the command and in env stands for the parameter lr, {name} for the trainer's name, and
-    {{ and }} for braces. A sweep is submitted whole or not at all. Submitted again, it continues with the trials that are
-    missing.
+    In a sweep (--grid, --array), {lr} in the command and in env stands for the parameter lr, {name}
+    for the trainer's name, and {{ and }} for braces. A sweep is submitted whole or not at all.
+    Submitted again, it continues with the trials that are missing.
 
     \b
     Example:
@@ -132,17 +176,24 @@ def submit(
         if file is not None and file.suffix != ".toml":
             file, command = None, (str(file), *command)
         base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
-    if file is None and array is None and (missing := [word for word, keys in _NEEDED if keys.isdisjoint(base.table)]):
+    if (
+        file is None
+        and array is None
+        and (missing := [word for word, keys in _NEEDED if keys.isdisjoint(base.table)])
+    ):
         raise UserError(
             f"submit: {' and '.join(missing)} missing; expected for example: "
             "bftrainer submit --name mnist --max-nodes 4 -- python train.py"
         )
-    waits = not allocation(state).runs  # first: Ctrl-C while it follows is to leave the trainer alone
+    waits = not allocation(
+        state
+    ).runs  # first: Ctrl-C while it follows is to leave the trainer alone
     done: Sequence[Submitted]
     if grid or array is not None:
         if follows:
             raise UserError(
-                "submit: --follow is for one trainer; a sweep is watched by `bftrainer list` or `bftrainer top`"
+                "submit: --follow is for one trainer; a sweep is watched by `bftrainer list` "
+                "or `bftrainer top`"
             )
         done = _sweep(base, grid, array, state, as_json, rehearse_first)
     else:
@@ -165,7 +216,8 @@ def submit(
 def follow(folder: Path, name: str, spool_name: str) -> None:
     """Print each change of the status and new output, until the trainer has ended.
 
-    Raises click's ``Exit``: with status 1 if the trainer is not done, with 130 after Ctrl-C, which leaves it running.
+    Raises click's ``Exit``: with status 1 if the trainer is not done, with 130 after Ctrl-C, which
+    leaves it running.
     """
     from bftrainer.cli.logs import POLL_S, print_new
     from bftrainer.cli.trainers import allocation
@@ -187,7 +239,11 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
                 raise click.exceptions.Exit(0 if view.status is SubmissionStatus.DONE else 1)
             time.sleep(POLL_S)
     except KeyboardInterrupt:
-        say(f"{name} trains on; `bftrainer logs -f {name}` follows it, `bftrainer cancel {name}` ends it", err=True)
+        say(
+            f"{name} trains on; `bftrainer logs -f {name}` follows it, `bftrainer cancel "
+            f"{name}` ends it",
+            err=True,
+        )
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
@@ -203,13 +259,18 @@ def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: bool) -> None:
-    """Run `bftrainer forecast`, which another package brings. The submission stands if it cannot tell."""
+    """Run `bftrainer forecast`, which another package brings. The submission stands if it cannot
+    tell.
+    """
     context = click.get_current_context()
     root = context.find_root()
     assert isinstance(root.command, click.Group)
     command = root.command.get_command(root, "forecast")
     if command is None:
-        raise UserError("--deadline: submitted, but bftrainer_replay, which has the command forecast, is not installed")
+        raise UserError(
+            "--deadline: submitted, but bftrainer_replay, which has the command forecast, is "
+            "not installed"
+        )
     names = {"group": done[0].spec.group} if len(done) > 1 else {"name": done[0].spec.name}
     try:
         context.invoke(command, **names, by_s=deadline, state=state, as_json=as_json)
@@ -240,7 +301,12 @@ def _rehearse(one: Draft, state: Path) -> None:
 
 
 def _sweep(
-    base: Draft, grid: tuple[str, ...], array: Path | None, state: Path, as_json: bool, rehearse_first: bool
+    base: Draft,
+    grid: tuple[str, ...],
+    array: Path | None,
+    state: Path,
+    as_json: bool,
+    rehearse_first: bool,
 ) -> Sequence[Submitted]:
     from bftrainer.client.submission import submit_sweep
     from bftrainer.client.sweep import combined, drafts_of, grid_trials, parse_grid, read_trials
@@ -256,7 +322,11 @@ def _sweep(
         return done
     fresh = [one for one in done if one.spool_name]
     before = f"; {len(done) - len(fresh):,} were submitted before" if len(fresh) < len(done) else ""
-    names = f": {fresh[0].spec.name}" + (f" to {fresh[-1].spec.name}" if len(fresh) > 1 else "") if fresh else ""
+    names = (
+        f": {fresh[0].spec.name}" + (f" to {fresh[-1].spec.name}" if len(fresh) > 1 else "")
+        if fresh
+        else ""
+    )
     group = f" of group {done[0].spec.group}" if done[0].spec.group else ""
     taken = f" ({done[0].taken!r} is taken)" if done[0].taken else ""
     say(f"submitted {counted(len(fresh), 'trainer')}{group}{taken}{names}{before}")

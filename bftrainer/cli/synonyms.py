@@ -1,7 +1,8 @@
-"""Words of other systems for commands of bftrainer: what Slurm, LSF, PBS, Ray and Kubernetes users type.
+"""Words of other systems for commands of bftrainer: what Slurm, LSF, PBS, Ray and Kubernetes users
+type.
 
-A word of this table that is no command is answered with a suggestion, at the top level and in every group. Nothing runs under
-a synonym: scripts would depend on it, and ``run`` means two things.
+A word of this table that is no command is answered with a suggestion, at the top level and in every
+group. Nothing runs under a synonym: scripts would depend on it, and ``run`` means two things.
 """
 
 from __future__ import annotations
@@ -9,8 +10,13 @@ from __future__ import annotations
 _WORDS = {
     "list": "status stat ps queue jobs ls get squeue bjobs qstat condor_q oarstat bqueues trainers",
     "list --all": "sacct bacct ended finished",
-    "cancel": "kill stop delete del rm remove abort terminate end scancel bkill qdel condor_rm oardel",
-    "submit": "run start launch train exec create apply add sbatch srun salloc bsub qsub qrsh condor_submit oarsub",
+    "cancel": (
+        "kill stop delete del rm remove abort terminate end scancel bkill qdel condor_rm oardel"
+    ),
+    "submit": (
+        "run start launch train exec create apply add sbatch srun salloc bsub qsub qrsh "
+        "condor_submit oarsub"
+    ),
     "submit --grid": "sweep array hpo tune",
     "logs -f": "tail follow attach bpeek sattach",
     "logs": "log output cat stdout",

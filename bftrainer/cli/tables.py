@@ -1,8 +1,9 @@
 """The one builder of the tables that commands print.
 
-Numbers, names and states never wrap, at any width. Where a table is wider than the terminal, remarks go to lines of their own
-below their rows, text wraps at words, and the least important columns are left out, with a note of their names. In a pipe
-nothing is left out or wrapped: a line per row, unless COLUMNS is set.
+Numbers, names and states never wrap, at any width. Where a table is wider than the terminal,
+remarks go to lines of their own below their rows, text wraps at words, and the least important
+columns are left out, with a note of their names. In a pipe nothing is left out or wrapped: a line
+per row, unless COLUMNS is set.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import click
 from bftrainer.cli.output import say
 from bftrainer.system.printable import printable
 
-wide_option = click.option("--wide", is_flag=True, help="Show all columns, also on a narrow terminal.")
+wide_option = click.option(
+    "--wide", is_flag=True, help="Show all columns, also on a narrow terminal."
+)
 """``--wide``, of commands whose tables may have more columns than a terminal is wide."""
 
 _GAP = "  "
@@ -47,7 +50,9 @@ class ColumnKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """``rank``: on a narrow terminal the columns of the highest rank are left out first, those of rank 0 never."""
+    """``rank``: on a narrow terminal the columns of the highest rank are left out first, those of
+    rank 0 never.
+    """
 
     head: str
     kind: ColumnKind = ColumnKind.NAME
@@ -76,15 +81,21 @@ def remark_column(head: str) -> TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """The lines of a table, of which the first ``head_lines`` are its head, and the heads of columns that are left out."""
+    """The lines of a table, of which the first ``head_lines`` are its head, and the heads of
+    columns that are left out.
+    """
 
     lines: tuple[str, ...]
     head_lines: int = 0
     left_out: tuple[str, ...] = ()
 
 
-def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, wide: bool | None = None) -> None:
-    """Print a table at the width of the terminal. ``wide``: the value of ``--wide``; None: the command has no such option."""
+def show_table(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, wide: bool | None = None
+) -> None:
+    """Print a table at the width of the terminal. ``wide``: the value of ``--wide``; None: the
+    command has no such option.
+    """
     width = None if wide else output_width()
     table = table_text(columns, rows, width)
     for number, line in enumerate(table.lines):
@@ -102,7 +113,9 @@ def show_facts(facts: Iterable[tuple[str, str]], title: str = "") -> None:
 
 
 def output_width() -> int | None:
-    """The columns of the terminal on stdout, or what COLUMNS says; None where the output is not a terminal."""
+    """The columns of the terminal on stdout, or what COLUMNS says; None where the output is not a
+    terminal.
+    """
     has_columns = os.environ.get("COLUMNS", "").isdecimal() and os.environ["COLUMNS"].strip("0")
     if not has_columns and not sys.stdout.isatty():
         return None
@@ -110,7 +123,9 @@ def output_width() -> int | None:
 
 
 def hanging(first: str, rest: str, indent: int | None = None, width: int | None = None) -> str:
-    """``first`` and the words of ``rest`` behind it, wrapped at the width of the output with a hanging indent."""
+    """``first`` and the words of ``rest`` behind it, wrapped at the width of the output with a
+    hanging indent.
+    """
     width = output_width() if width is None else width
     if width is None:
         return first + rest
@@ -118,8 +133,12 @@ def hanging(first: str, rest: str, indent: int | None = None, width: int | None 
     return _wrapped(rest, max(width, indent + _LEAST_TEXT), first, " " * indent)
 
 
-def table_text(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int | None) -> TableText:
-    """The table at a width; None: as wide as it is. Control characters of cells are shown as escapes."""
+def table_text(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int | None
+) -> TableText:
+    """The table at a width; None: as wide as it is. Control characters of cells are shown as
+    escapes.
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     grid = _Grid(tuple(columns), tuple(map(tuple, cells)), width, frozenset())
     for narrower in (_remarks_below, _wrapped_heads, _long_names_alone):
@@ -132,7 +151,9 @@ def table_text(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], wi
 
 
 def _most_important(grid: _Grid) -> _Grid:
-    """The table with as many columns as fit, the most important ones first; those of rank 0 in any case."""
+    """The table with as many columns as fit, the most important ones first; those of rank 0 in any
+    case.
+    """
     optional = [number for number, column in enumerate(grid.columns) if column.rank]
     left_out = set(optional)
     for number in sorted(optional, key=lambda number: grid.columns[number].rank):
@@ -143,7 +164,9 @@ def _most_important(grid: _Grid) -> _Grid:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """A table that is being made narrower. ``below`` are columns whose cells are on lines below the row."""
+    """A table that is being made narrower. ``below`` are columns whose cells are on lines below the
+    row.
+    """
 
     columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -164,7 +187,9 @@ class _Grid:
 
     def in_line(self) -> list[int]:
         """The columns that are beside each other."""
-        return [number for number in range(len(self.columns)) if number not in self.below | self.hidden]
+        return [
+            number for number in range(len(self.columns)) if number not in self.below | self.hidden
+        ]
 
     def natural(self, number: int) -> int:
         """The width that a column has by its head and its cells."""
@@ -183,7 +208,9 @@ class _Grid:
     def fits(self) -> bool:
         """Whether no line is longer than the width."""
         found = self.widths()
-        return self.width is None or sum(found.values()) + len(_GAP) * (len(found) - 1) <= self.width
+        return (
+            self.width is None or sum(found.values()) + len(_GAP) * (len(found) - 1) <= self.width
+        )
 
     def head_lines(self) -> int:
         """The number of lines of the head, without the rule."""
@@ -208,12 +235,20 @@ class _Grid:
         if self._is_alone(0, row[0]):
             yield row[0]
             cells[0] = ""
-        wrapped = {number: self._wrapped_cell(number, cell, widths[number]) for number, cell in cells.items()}
+        wrapped = {
+            number: self._wrapped_cell(number, cell, widths[number])
+            for number, cell in cells.items()
+        }
         for line in range(max(map(len, wrapped.values()))):
-            yield self._line({n: parts[line] if line < len(parts) else "" for n, parts in wrapped.items()}, widths)
+            yield self._line(
+                {n: parts[line] if line < len(parts) else "" for n, parts in wrapped.items()},
+                widths,
+            )
         for number in sorted(self.below):
             if row[number]:
-                yield from _wrapped(row[number], self.width, _REMARK_INDENT, _REMARK_INDENT).splitlines()
+                yield from _wrapped(
+                    row[number], self.width, _REMARK_INDENT, _REMARK_INDENT
+                ).splitlines()
 
     def _wrapped_cell(self, number: int, cell: str, width: int) -> list[str]:
         if self.columns[number].kind is not ColumnKind.TEXT or self.width is None:
@@ -221,7 +256,9 @@ class _Grid:
         return _wrapped(cell, width).splitlines() or [""]
 
     def _line(self, cells: dict[int, str], widths: dict[int, int]) -> str:
-        return _GAP.join(self._aligned(number, cell, widths[number]) for number, cell in cells.items()).rstrip()
+        return _GAP.join(
+            self._aligned(number, cell, widths[number]) for number, cell in cells.items()
+        ).rstrip()
 
     def _aligned(self, number: int, cell: str, width: int) -> str:
         blanks = " " * (width - _length(cell))
@@ -237,7 +274,9 @@ class _Grid:
 
 def _remarks_below(grid: _Grid) -> _Grid:
     kinds = enumerate(column.kind for column in grid.columns)
-    return replace(grid, below=frozenset(number for number, kind in kinds if kind is ColumnKind.REMARK))
+    return replace(
+        grid, below=frozenset(number for number, kind in kinds if kind is ColumnKind.REMARK)
+    )
 
 
 def _wrapped_heads(grid: _Grid) -> _Grid:
@@ -245,15 +284,25 @@ def _wrapped_heads(grid: _Grid) -> _Grid:
 
 
 def _long_names_alone(grid: _Grid) -> _Grid:
-    return replace(grid, longest_name=_LONGEST_NAME) if grid.columns[0].kind is ColumnKind.NAME else grid
+    return (
+        replace(grid, longest_name=_LONGEST_NAME)
+        if grid.columns[0].kind is ColumnKind.NAME
+        else grid
+    )
 
 
 def _wrapped(words: str, width: int | None, first: str = "", indent: str = "") -> str:
-    """Wrapped at words: a path or a name that is longer than the line stays whole, so that it can be copied."""
+    """Wrapped at words: a path or a name that is longer than the line stays whole, so that it can
+    be copied.
+    """
     return textwrap.fill(
-        words, width or sys.maxsize, initial_indent=first, subsequent_indent=indent, break_long_words=False,
+        words,
+        width or sys.maxsize,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 def _length(cell: str) -> int:

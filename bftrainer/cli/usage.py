@@ -17,14 +17,18 @@ _USES = ("held", "trained", "repeated", "stalled")
 
 @click.command()
 @click.option(
-    "--by", type=click.Choice(["user", "trainer"]), default="trainer", help="Group totals by user or by trainer."
+    "--by",
+    type=click.Choice(["user", "trainer"]),
+    default="trainer",
+    help="Group totals by user or by trainer.",
 )
 @state_option
 @json_option
 def usage(by: str, state: Path, as_json: bool) -> None:
     """Show total node-hours held for trainers, used for training, and lost.
 
-    Lost node-hours are repeated (work since the last checkpoint, done again) or stalled (starting, rescaling, stopping).
+    Lost node-hours are repeated (work since the last checkpoint, done again) or stalled (starting,
+    rescaling, stopping).
 
     \b
     Example:
@@ -34,7 +38,12 @@ def usage(by: str, state: Path, as_json: bool) -> None:
     with opened_registry(state) as registry:
         for t in registry.trainers():
             row = sums[t.owner if by == "user" else t.name]
-            uses = t.held_node_s, t.trained_node_s - t.repeated_node_s, t.repeated_node_s, t.stalled_node_s
+            uses = (
+                t.held_node_s,
+                t.trained_node_s - t.repeated_node_s,
+                t.repeated_node_s,
+                t.stalled_node_s,
+            )
             for i, node_s in enumerate(uses):
                 row[i] += node_s
     if as_json:

@@ -1,1 +1,3 @@
-"""The side of those who submit trainers and look on: one gate, one spool, for the commands and for Python programs."""
+"""The side of those who submit trainers and look on: one gate, one spool, for the commands and for
+Python programs.
+"""

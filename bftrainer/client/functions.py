@@ -75,15 +75,21 @@ class TrainerKeys(TypedDict, total=False):
 
 
 def submit(
-    file: str | Path | None = None, /, *, state: str | Path | None = None, **keys: Unpack[TrainerKeys]
+    file: str | Path | None = None,
+    /,
+    *,
+    state: str | Path | None = None,
+    **keys: Unpack[TrainerKeys],
 ) -> TrainerHandle:
-    """Submit a trainer by trainer file, by keys, or by both (keys override the file), and return its handle.
+    """Submit a trainer by trainer file, by keys, or by both (keys override the file), and return
+    its handle.
 
-    The submission is on disk when this returns; the pilot need not be running. ``state`` is the pilot's state directory
-    (default: ``$BFTRAINER_STATE``, or ``~/.bftrainer``). Raises :class:`~bftrainer.errors.UserError` in one line::
+    The submission is on disk when this returns; the pilot need not be running. ``state`` is the
+    pilot's state directory (default: ``$BFTRAINER_STATE``, or ``~/.bftrainer``). Raises
+    :class:`~bftrainer.errors.UserError` in one line::
 
-        handle = bftrainer.submit("digits.toml", name="digits-2", max_nodes=8)
-        handle = bftrainer.submit(name="mnist", command=["python", "train.py", "--lr", "{lr}"], max_nodes=4,
+        handle = bftrainer.submit("digits.toml", name="digits-2", max_nodes=8) handle =
+        bftrainer.submit(name="mnist", command=["python", "train.py", "--lr", "{lr}"], max_nodes=4,
                                   parameters={"lr": 0.1})
         print(handle.result().least("loss"))
     """
@@ -102,11 +108,12 @@ def sweep(
     state: str | Path | None = None,
     **keys: Unpack[TrainerKeys],
 ) -> tuple[TrainerHandle, ...]:
-    """Submit one trainer per combination of a ``grid``, per mapping of ``trials``, or per combination of both.
+    """Submit one trainer per combination of a ``grid``, per mapping of ``trials``, or per
+    combination of both.
 
-    ``{lr}`` in ``command`` and ``env`` stands for the parameter ``lr``. All trials are submitted, or none. Trials that were
-    submitted before are not submitted again: their handles are returned. ``stop`` is a rule that ends trials early, as in
-    ``stop_when``::
+    ``{lr}`` in ``command`` and ``env`` stands for the parameter ``lr``. All trials are submitted,
+    or none. Trials that were submitted before are not submitted again: their handles are returned.
+    ``stop`` is a rule that ends trials early, as in ``stop_when``::
 
         handles = bftrainer.sweep("digits.toml", grid={"lr": [0.1, 0.01], "seed": range(10)},
                                   stop=bftrainer.ASHA("loss", first=1000, most=27000, factor=3))
@@ -115,7 +122,9 @@ def sweep(
     if stop is not None:
         rules = base.table.get("stop_when", ())
         base = replace(base, table={**base.table, "stop_when": [*rules, str(stop)]})
-    chosen = None if grid is None else grid_trials({key: tuple(values) for key, values in grid.items()})
+    chosen = (
+        None if grid is None else grid_trials({key: tuple(values) for key, values in grid.items()})
+    )
     listed = None if trials is None else given_trials(trials)
     every = combined(listed, chosen) if listed and chosen else listed or chosen
     if not every:
@@ -125,7 +134,9 @@ def sweep(
 
 
 def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
-    """The handle of a trainer that was submitted before. Raises :class:`~bftrainer.errors.UserError` for an unknown name."""
+    """The handle of a trainer that was submitted before. Raises
+    :class:`~bftrainer.errors.UserError` for an unknown name.
+    """
     folder = open_state_dir(_state(state))
     if name not in known_trainers(folder):
         raise UserError(f"no trainer named {name!r} in {folder}; see `bftrainer list --all`")
@@ -151,7 +162,9 @@ def results(
     maximize: str | None = None,
     state: str | Path | None = None,
 ) -> tuple[ResultRow, ...]:
-    """The rows of ``bftrainer results``: parameters, samples and metrics of all trainers, or of a group; the best first."""
+    """The rows of ``bftrainer results``: parameters, samples and metrics of all trainers, or of a
+    group; the best first.
+    """
     rows = result_rows(_state(state), group)
     if minimize is not None and maximize is not None:
         raise InvalidValueError("expected minimize or maximize, got both")
@@ -159,7 +172,9 @@ def results(
     return rows if metric is None else best_first(rows, Goal(metric, maximize is not None))
 
 
-def as_completed(handles: Iterable[TrainerHandle], timeout_s: float | None = None) -> Iterator[TrainerHandle]:
+def as_completed(
+    handles: Iterable[TrainerHandle], timeout_s: float | None = None
+) -> Iterator[TrainerHandle]:
     """Handles as their trainers end. One query of the state directory serves all of them."""
     waiting, began_s = list(handles), time.monotonic()
     while waiting:
@@ -197,7 +212,8 @@ def _ended(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
 def _check_time(waiting: Sequence[TrainerHandle], began_s: float, timeout_s: float | None) -> None:
     if waiting and timeout_s is not None and time.monotonic() - began_s >= timeout_s:
         raise WaitTimeoutError(
-            f"{counted(len(waiting), 'trainer has', 'trainers have')} not ended after {timeout_s:g} s, "
+            f"{counted(len(waiting), 'trainer has', 'trainers have')} not ended after "
+            f"{timeout_s:g} s, "
             f"such as {waiting[0].name!r}"
         )
 

@@ -24,7 +24,9 @@ from bftrainer.system.regular import read_end
 POLL_S = 0.5
 """Seconds between two looks at the state directory."""
 BLIND_S = 300.0
-"""A wait survives a state directory that cannot be read for so long (a file server that is busy)."""
+"""A wait survives a state directory that cannot be read for so long (a file server that is
+busy).
+"""
 _LOG_BYTES = 1 << 20
 
 
@@ -32,10 +34,11 @@ _LOG_BYTES = 1 << 20
 class TrainerResult:
     """Results of a trainer.
 
-    ``exit_status`` is 0 if the trainer is done, the failed worker's if it has failed, and None if there is none
-    (canceled, rejected, killed). ``metrics`` has ``loss`` and the metrics that the script reported, each with its last,
-    smallest and largest value. ``checkpoint`` is the last file that the script named in ``report.checkpointed(path)``.
-    ``logs`` are the files of its last start.
+    ``exit_status`` is 0 if the trainer is done, the failed worker's if it has failed, and None if
+    there is none (canceled, rejected, killed). ``metrics`` has ``loss`` and the metrics that the
+    script reported, each with its last, smallest and largest value. ``checkpoint`` is the last file
+    that the script named in ``report.checkpointed(path)``. ``logs`` are the files of its last
+    start.
     """
 
     name: str
@@ -59,7 +62,9 @@ class TrainerResult:
         return self.status is SubmissionStatus.DONE
 
     def last(self, metric: str) -> float:
-        """The last value of a metric. Raises :class:`~bftrainer.errors.UserError` if the trainer never reported it."""
+        """The last value of a metric. Raises :class:`~bftrainer.errors.UserError` if the trainer
+        never reported it.
+        """
         return self._metric(metric).last
 
     def least(self, metric: str) -> float:
@@ -73,13 +78,17 @@ class TrainerResult:
     def _metric(self, name: str) -> Metric:
         if name not in self.metrics:
             reported = ", ".join(self.metrics) or "none"
-            raise UserError(f"trainer {self.name!r} reported no metric {name!r}; reported: {reported}")
+            raise UserError(
+                f"trainer {self.name!r} reported no metric {name!r}; reported: {reported}"
+            )
         return self.metrics[name]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerHandle:
-    """One trainer. ``await handle`` gives its result; every method reads the state directory when it is called."""
+    """One trainer. ``await handle`` gives its result; every method reads the state directory when
+    it is called.
+    """
 
     state: Path
     """The state directory."""
@@ -108,15 +117,27 @@ class TrainerHandle:
         return read_history(self._directory)
 
     def logs(self, lines: int | None = None) -> str:
-        """The output of the workers since the last start, or its last lines per worker; at most 1 MiB of each."""
+        """The output of the workers since the last start, or its last lines per worker; at most 1
+        MiB of each.
+        """
         paths = self._directory.latest_logs()
-        texts = [(path, read_end(path, _LOG_BYTES).decode(errors="replace").splitlines()) for path in paths]
-        kept = [(path, found if lines is None else found[max(len(found) - lines, 0) :]) for path, found in texts]
+        texts = [
+            (path, read_end(path, _LOG_BYTES).decode(errors="replace").splitlines())
+            for path in paths
+        ]
+        kept = [
+            (path, found if lines is None else found[max(len(found) - lines, 0) :])
+            for path, found in texts
+        ]
         heads = len(kept) > 1
-        return "\n".join("\n".join([f"==> {path.name} <=="] * heads + found) for path, found in kept)
+        return "\n".join(
+            "\n".join([f"==> {path.name} <=="] * heads + found) for path, found in kept
+        )
 
     def cancel(self) -> None:
-        """Ask the pilot to cancel the trainer; a running one checkpoints first. Nothing happens if it has ended."""
+        """Ask the pilot to cancel the trainer; a running one checkpoints first. Nothing happens if
+        it has ended.
+        """
         try:
             self._request(RequestKind.CANCEL)
         except UserError:
@@ -148,12 +169,15 @@ class TrainerHandle:
     def result(self, timeout_s: float | None = None, *, check: bool = True) -> TrainerResult:
         """Wait, and return the trainer's results.
 
-        With ``check``, raises :class:`~bftrainer.errors.TrainerFailedError` if it is not done: failed, canceled or rejected.
+        With ``check``, raises :class:`~bftrainer.errors.TrainerFailedError` if it is not done:
+        failed, canceled or rejected.
         """
         self.wait(timeout_s)
         return self._result(check)
 
-    async def result_async(self, timeout_s: float | None = None, *, check: bool = True) -> TrainerResult:
+    async def result_async(
+        self, timeout_s: float | None = None, *, check: bool = True
+    ) -> TrainerResult:
         """As :meth:`result`, without blocking the event loop."""
         await self.wait_async(timeout_s)
         return await asyncio.to_thread(partial(self._result, check))
@@ -173,7 +197,8 @@ class TrainerHandle:
         view = self.view()
         if check and view.status is not SubmissionStatus.DONE:
             raise TrainerFailedError(
-                f"trainer {self.name!r} is {view.status.value}: {view.reason or 'no reason is known'}"
+                f"trainer {self.name!r} is {view.status.value}: "
+                f"{view.reason or 'no reason is known'}"
             )
         record, latest = view.record, self.progress()
         if record is None:
@@ -185,17 +210,28 @@ class TrainerHandle:
             status = exit_status(self._directory)
         parameters = {key: typed(text) for key, text in record.spec.parameters.items()}
         return TrainerResult(
-            self.name, view.status, view.reason, status, parameters, record.samples_done,
-            None if latest is None else latest.step, {metric.name: metric for metric in metrics},
+            self.name,
+            view.status,
+            view.reason,
+            status,
+            parameters,
+            record.samples_done,
+            None if latest is None else latest.step,
+            {metric.name: metric for metric in metrics},
             checkpoint_of(record, latest),
-            tuple(self._directory.latest_logs()), record.held_node_s / 3600, record.submitted_s, record.started_s,
+            tuple(self._directory.latest_logs()),
+            record.held_node_s / 3600,
+            record.submitted_s,
+            record.started_s,
             record.finished_s,
-        )  # fmt: skip
+        )
 
 
 def checkpoint_of(record: TrainerRecord, latest: Progress | None) -> Path | None:
     """Where a trainer's latest checkpoint is, as its script has named it; None if it has not."""
-    return None if latest is None or latest.checkpoint is None else record.spec.cwd / latest.checkpoint
+    return (
+        None if latest is None or latest.checkpoint is None else record.spec.cwd / latest.checkpoint
+    )
 
 
 class _Wait:
@@ -207,7 +243,9 @@ class _Wait:
         self._began_s = self._read_s = time.monotonic()
 
     def looked(self) -> SubmissionView | None:
-        """The view of a trainer that is over. Raises when the time is over, or nothing could be read for long."""
+        """The view of a trainer that is over. Raises when the time is over, or nothing could be
+        read for long.
+        """
         now_s = time.monotonic()
         view = None
         try:
@@ -220,5 +258,7 @@ class _Wait:
             return view
         if self._timeout_s is not None and now_s - self._began_s >= self._timeout_s:
             status = "unknown" if view is None else view.status.value
-            raise WaitTimeoutError(f"trainer {self._handle.name!r} has not ended after {self._timeout_s:g} s: {status}")
+            raise WaitTimeoutError(
+                f"trainer {self._handle.name!r} has not ended after {self._timeout_s:g} s: {status}"
+            )
         return None

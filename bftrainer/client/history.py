@@ -1,4 +1,6 @@
-"""A trainer's course, read from its directory: its latest report, and its whole history, thinned to a bounded size."""
+"""A trainer's course, read from its directory: its latest report, and its whole history, thinned to
+a bounded size.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bftrainer.protocol.driver_events import Done, EventLine, Failed, Running, Started, Stopped, Stopping, read_event
+from bftrainer.protocol.driver_events import (
+    Done,
+    EventLine,
+    Failed,
+    Running,
+    Started,
+    Stopped,
+    Stopping,
+    read_event,
+)
 from bftrainer.protocol.paths import TrainerDirectory, older_part
 from bftrainer.protocol.progress_line import Phase, ProgressLine, parse_progress
 from bftrainer.system.json_tail import BadLine, JsonTail
@@ -22,9 +33,11 @@ _PROGRESS_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The latest report of a trainer. None: never reported. ``samples_per_s``: over the last minute of reports.
+    """The latest report of a trainer. None: never reported. ``samples_per_s``: over the last minute
+    of reports.
 
-    ``metrics`` has the last value of each name in the latest part of the file, and ``checkpoint`` the last one that was named.
+    ``metrics`` has the last value of each name in the latest part of the file, and ``checkpoint``
+    the last one that was named.
     """
 
     at_s: float
@@ -58,7 +71,9 @@ class NodesPoint:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The course of a trainer, oldest first. ``until_s`` is the time of the last line of either file."""
+    """The course of a trainer, oldest first. ``until_s`` is the time of the last line of either
+    file.
+    """
 
     points: tuple[HistoryPoint, ...]
     nodes: tuple[NodesPoint, ...]
@@ -71,7 +86,9 @@ class History:
 
 
 def latest_progress(directory: TrainerDirectory) -> Progress | None:
-    """The end of ``progress.jsonl``; None if nothing was reported, or it cannot be read. Values that are wrong are skipped."""
+    """The end of ``progress.jsonl``; None if nothing was reported, or it cannot be read. Values
+    that are wrong are skipped.
+    """
     try:
         lines = list(_progress_lines(directory.progress, _TAIL_BYTES))
     except OSError:
@@ -82,7 +99,9 @@ def latest_progress(directory: TrainerDirectory) -> Progress | None:
     for line in lines:
         metrics |= line.metrics
     last = lines[-1]
-    checkpoint = next((line.checkpoint for line in reversed(lines) if line.checkpoint is not None), None)
+    checkpoint = next(
+        (line.checkpoint for line in reversed(lines) if line.checkpoint is not None), None
+    )
     return Progress(
         last.at_s,
         _last(lines, "step"),
@@ -141,11 +160,15 @@ def _thinned(points: list[HistoryPoint]) -> list[HistoryPoint]:
 
 
 def _last(lines: list[ProgressLine], key: str) -> Any:
-    return next((value for line in reversed(lines) if (value := getattr(line, key)) is not None), None)
+    return next(
+        (value for line in reversed(lines) if (value := getattr(line, key)) is not None), None
+    )
 
 
 def _speed(lines: list[ProgressLine]) -> float | None:
-    """Samples per second over the last minute of reports that go forward; None if there are fewer than two."""
+    """Samples per second over the last minute of reports that go forward; None if there are fewer
+    than two.
+    """
     last = next((line for line in reversed(lines) if line.samples is not None), None)
     if last is None or last.samples is None:
         return None

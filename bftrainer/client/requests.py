@@ -15,7 +15,9 @@ from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_
 
 @dataclass(frozen=True, slots=True)
 class KnownTrainer:
-    """A trainer of the registry, or a pending submission. ``ended``: its final status; empty if it has not ended."""
+    """A trainer of the registry, or a pending submission. ``ended``: its final status; empty if it
+    has not ended.
+    """
 
     spec: TrainerSpec
     ended: str = ""
@@ -23,7 +25,9 @@ class KnownTrainer:
 
 def known_trainers(folder: Path) -> dict[str, KnownTrainer]:
     """All trainers of a state directory, pending submissions last."""
-    pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
+    pending = pending_submissions(
+        folder
+    )  # first: a pilot registers a submission before it takes its file away
     found = {
         it.name: KnownTrainer(it.spec, it.status.value if it.status.is_final else "")
         for it in registered_trainers(folder)
@@ -41,7 +45,9 @@ def is_pattern(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """``names``: trainers that have not ended, each once. ``refused``: a line for each text that selects none of them."""
+    """``names``: trainers that have not ended, each once. ``refused``: a line for each text that
+    selects none of them.
+    """
 
     names: tuple[str, ...]
     refused: tuple[str, ...]
@@ -62,7 +68,9 @@ def select(state: Path, texts: Sequence[str], group: str | None = None) -> Selec
             found = [name for name in there if fnmatchcase(name, text)]
             if not found:
                 matching = f" matches {text!r}" if texts else ""
-                refused.append(f"no trainer{within} that has not ended{matching}; see `bftrainer list --all`")
+                refused.append(
+                    f"no trainer{within} that has not ended{matching}; see `bftrainer list --all`"
+                )
             chosen |= dict.fromkeys(found)
         elif (one := known.get(text)) is None or group not in (None, one.spec.group):
             refused.append(f"no trainer{within} named {text!r}; see `bftrainer list --all`")
@@ -77,4 +85,6 @@ def select(state: Path, texts: Sequence[str], group: str | None = None) -> Selec
 
 def enqueue(state: Path, kind: RequestKind, chosen: Selection) -> None:
     """Put a request for each selected trainer into the spool."""
-    Spool(open_state_dir(state)).put_all([Request(kind=kind, trainer=name) for name in chosen.names])
+    Spool(open_state_dir(state)).put_all(
+        [Request(kind=kind, trainer=name) for name in chosen.names]
+    )

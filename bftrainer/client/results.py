@@ -20,7 +20,9 @@ from bftrainer.protocol.typed_json import typed
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One trainer. ``metrics`` are sorted by name; ``texts`` are its parameters as they were given."""
+    """One trainer. ``metrics`` are sorted by name; ``texts`` are its parameters as they were
+    given.
+    """
 
     name: str
     group: str
@@ -44,23 +46,32 @@ class ResultRow:
     def as_json(self) -> dict[str, object]:
         """For ``--json``."""
         return {
-            "name": self.name, "group": self.group, "status": self.status.value,
+            "name": self.name,
+            "group": self.group,
+            "status": self.status.value,
             "parameters": self.parameters,
-            "samples": self.samples, "repeated_samples": self.repeated_samples,
-            "node_h": self.node_hours, "remark": self.remark,
+            "samples": self.samples,
+            "repeated_samples": self.repeated_samples,
+            "node_h": self.node_hours,
+            "remark": self.remark,
             "metrics": {
                 m.name: {
-                    "last": m.last, "min": m.least, "min_samples": m.least_samples,
-                    "max": m.most, "max_samples": m.most_samples,
+                    "last": m.last,
+                    "min": m.least,
+                    "min_samples": m.least_samples,
+                    "max": m.most,
+                    "max_samples": m.most_samples,
                 }
                 for m in self.metrics
             },
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Which trainers come first: those with the smallest or the largest value of a metric that they ever reported."""
+    """Which trainers come first: those with the smallest or the largest value of a metric that they
+    ever reported.
+    """
 
     metric: str
     maximize: bool = False
@@ -72,7 +83,9 @@ class Goal:
 
 
 def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
-    """A row for each trainer of a group, or of the state directory, in the order of submission; pending ones last."""
+    """A row for each trainer of a group, or of the state directory, in the order of submission;
+    pending ones last.
+    """
     folder = open_state_dir(state)
     pending = pending_submissions(folder)
     rows: list[ResultRow] = []
@@ -81,27 +94,45 @@ def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
             metrics = registry.metrics()
             rows = [
                 ResultRow(
-                    it.name, it.spec.group or "", SubmissionStatus(it.status.value), dict(it.spec.parameters),
-                    it.samples_done, it.held_node_s / 3600, metrics.get(it.name, ()), remark_of(it),
+                    it.name,
+                    it.spec.group or "",
+                    SubmissionStatus(it.status.value),
+                    dict(it.spec.parameters),
+                    it.samples_done,
+                    it.held_node_s / 3600,
+                    metrics.get(it.name, ()),
+                    remark_of(it),
                     it.repeated_samples,
                 )
                 for it in registry.trainers()
-            ]  # fmt: skip
+            ]
     known = {row.name for row in rows}
     for one in pending:
         if one.spec is not None and one.trainer not in known:
             parameters = dict(one.spec.parameters)
             rows.append(
-                ResultRow(one.trainer, one.spec.group or "", SubmissionStatus.SUBMITTED, parameters, 0.0, 0.0, ())
+                ResultRow(
+                    one.trainer,
+                    one.spec.group or "",
+                    SubmissionStatus.SUBMITTED,
+                    parameters,
+                    0.0,
+                    0.0,
+                    (),
+                )
             )
     return tuple(row for row in rows if group in (None, row.group))
 
 
 def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
-    """Sorted by the goal; trainers without this metric last. Raises ``UnknownNameError`` if no trainer has it."""
+    """Sorted by the goal; trainers without this metric last. Raises ``UnknownNameError`` if no
+    trainer has it.
+    """
     names = {metric.name for row in rows for metric in row.metrics}
     if rows and goal.metric not in names:
-        raise UnknownNameError("metric", goal.metric, names or ["none: no trainer has reported one"])
+        raise UnknownNameError(
+            "metric", goal.metric, names or ["none: no trainer has reported one"]
+        )
 
     def key(row: ResultRow) -> float:
         value = goal.reached(row)
@@ -110,8 +141,11 @@ def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
     return tuple(sorted(rows, key=key))
 
 
-def table(rows: Sequence[ResultRow], goal: Goal | None = None) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Headings and cells: one column per parameter; per metric its last, smallest and largest value. None: no value.
+def table(
+    rows: Sequence[ResultRow], goal: Goal | None = None
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Headings and cells: one column per parameter; per metric its last, smallest and largest
+    value. None: no value.
 
     With a goal, only its metric has columns, and only with its last and best value.
     """
@@ -134,7 +168,9 @@ def table(rows: Sequence[ResultRow], goal: Goal | None = None) -> tuple[tuple[st
         found = [row.metric(name) for name in metrics]
         values = [None if m is None else _value(m, kind) for m in found for kind in kinds]
         given = [row.texts.get(key) for key in parameters]
-        cells.append((row.name, row.status.value, *given, row.samples, row.node_hours, *values, row.remark))
+        cells.append(
+            (row.name, row.status.value, *given, row.samples, row.node_hours, *values, row.remark)
+        )
     return heads, cells
 
 
@@ -149,7 +185,10 @@ def as_csv(rows: Sequence[ResultRow], goal: Goal | None = None) -> str:
 
 
 def _plain(line: Iterable[object]) -> list[object]:
-    return ["" if value is None else f"{value:.10g}" if isinstance(value, float) else value for value in line]
+    return [
+        "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
+        for value in line
+    ]
 
 
 def _value(metric: Metric, kind: str) -> float:

@@ -1,4 +1,6 @@
-"""Secrets that are written out in a trainer file, found by the names of variables and options. Pure."""
+"""Secrets that are written out in a trainer file, found by the names of variables and options.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 _LAST_WORD = r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS|(?:API)?KEY"
-# The last word of the name: HF_TOKEN, AWS_SECRET_ACCESS_KEY, WANDB_API_KEY, but not TOKENIZER or KEYBOARD.
-_ASSIGNMENT = re.compile(rf"(?<![\w$])(?P<name>(?:[A-Za-z0-9_]*_)?(?:{_LAST_WORD}))=(?P<value>\S*)", re.IGNORECASE)
+# The last word of the name: HF_TOKEN, AWS_SECRET_ACCESS_KEY, WANDB_API_KEY, but not TOKENIZER or
+# KEYBOARD.
+_ASSIGNMENT = re.compile(
+    rf"(?<![\w$])(?P<name>(?:[A-Za-z0-9_]*_)?(?:{_LAST_WORD}))=(?P<value>\S*)", re.IGNORECASE
+)
 _OPTION = re.compile(
     r"--(?P<name>(?:[a-z0-9_-]*[_-])?(?:token|secret|password|passwd|passphrase|api[_-]?key|access[_-]?key|secret[_-]?key))"
     r"(?:=(?P<value>.*))?",
@@ -16,13 +21,17 @@ _OPTION = re.compile(
 
 
 def secrets_in_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """The variables of shell lines that look like secrets and are set to a value that stands in the line itself."""
+    """The variables of shell lines that look like secrets and are set to a value that stands in the
+    line itself.
+    """
     matches = (match for line in lines for match in _ASSIGNMENT.finditer(line))
     return _once(match["name"] for match in matches if _is_literal(match["value"]))
 
 
 def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
-    """The options of a command that look like secrets and have a value that stands in the command itself."""
+    """The options of a command that look like secrets and have a value that stands in the command
+    itself.
+    """
     names = []
     for word, following in zip(command, [*command[1:], ""], strict=True):
         match = _OPTION.fullmatch(word)
@@ -32,9 +41,15 @@ def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_literal(value: str) -> bool:
-    """Whether a value is written out: not empty, no number, path, option or placeholder, not of a variable or a command."""
+    """Whether a value is written out: not empty, no number, path, option or placeholder, not of a
+    variable or a command.
+    """
     bare = value.strip("\"'")
-    return bool(bare) and not bare.isdecimal() and not bare.startswith(("$", "`", "/", "~", ".", "-", "{"))
+    return (
+        bool(bare)
+        and not bare.isdecimal()
+        and not bare.startswith(("$", "`", "/", "~", ".", "-", "{"))
+    )
 
 
 def _once(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""The state directory that commands and handles work on. Slow modules are imported where they are needed."""
+"""The state directory that commands and handles work on. Slow modules are imported where they are
+needed.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def registered_trainers(state: Path) -> tuple[TrainerRecord, ...]:
 
 
 def pilot_has_ended(store: Store, now_s: float) -> bool:
-    """Whether no trainer can have nodes any more: the last pilot has released them, or has been gone for long."""
+    """Whether no trainer can have nodes any more: the last pilot has released them, or has been
+    gone for long.
+    """
     import socket
 
     from bftrainer.system.processes import is_alive
@@ -80,4 +84,8 @@ def pending_submissions(state: Path) -> list[Request]:
     from bftrainer.persistence.spool import MAX_FILES_LISTED, RequestKind, Spool
 
     requests = (received.request for received in Spool(state).pending(MAX_FILES_LISTED))
-    return [request for request in requests if request is not None and request.kind is RequestKind.SUBMIT]
+    return [
+        request
+        for request in requests
+        if request is not None and request.kind is RequestKind.SUBMIT
+    ]

@@ -13,7 +13,8 @@ from bftrainer.persistence.spool import Spool
 
 
 class SubmissionStatus(Enum):
-    """submitted (on disk, not read by a pilot) -> queued -> waiting or running, or paused -> done, failed or canceled.
+    """submitted (on disk, not read by a pilot) -> queued -> waiting or running, or paused -> done,
+    failed or canceled.
 
     ``rejected``: the pilot could not accept the submission.
     """
@@ -36,7 +37,8 @@ class SubmissionStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionView:
-    """``record`` is the registry's; None before a pilot has read the submission, and of a rejected one.
+    """``record`` is the registry's; None before a pilot has read the submission, and of a rejected
+    one.
 
     ``is_over``: final, and its processes have ended, so that everything that it left is there.
     """
@@ -53,8 +55,12 @@ class SubmissionView:
 
 
 def look(folder: Path, spool_names: Mapping[str, str]) -> dict[str, SubmissionView]:
-    """The view of each trainer. The value is the spool name of its submission, or empty for any trainer of that name."""
-    pending = Spool(folder).names()  # first: a pilot registers a submission before it takes its file away
+    """The view of each trainer. The value is the spool name of its submission, or empty for any
+    trainer of that name.
+    """
+    pending = Spool(
+        folder
+    ).names()  # first: a pilot registers a submission before it takes its file away
     if not has_registry(folder):
         return dict.fromkeys(spool_names, SubmissionView(SubmissionStatus.SUBMITTED))
     with opened_registry(folder) as registry:
@@ -64,11 +70,15 @@ def look(folder: Path, spool_names: Mapping[str, str]) -> dict[str, SubmissionVi
         for name, spool_name in spool_names.items():
             record = records.get(name)
             if record is not None and spool_name in ("", known.get(name, "")):
-                found[name] = SubmissionView(SubmissionStatus(record.status.value), record.reason, record)
+                found[name] = SubmissionView(
+                    SubmissionStatus(record.status.value), record.reason, record
+                )
             elif spool_name in pending or not spool_name:
                 found[name] = SubmissionView(SubmissionStatus.SUBMITTED)
             else:
-                found[name] = SubmissionView(SubmissionStatus.REJECTED, _why(registry, name, spool_name))
+                found[name] = SubmissionView(
+                    SubmissionStatus.REJECTED, _why(registry, name, spool_name)
+                )
     return found
 
 

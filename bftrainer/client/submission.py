@@ -25,7 +25,9 @@ LOCK = "submit.lock"
 _LOCK_S = 60.0
 _LOOK_S = 0.02
 _MOST_STEM = 40
-_ENVIRONMENT = {"env"}  # it holds what `inherit` copied from the shell, which may be another one at a rerun
+_ENVIRONMENT = {
+    "env"
+}  # it holds what `inherit` copied from the shell, which may be another one at a rerun
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[
         if not draft.has_default_name:
             raise InputFileError(
                 f"{draft.where}: name",
-                f"{spec.name!r} is taken; expected a name that no trainer of this state directory has had, "
+                f"{spec.name!r} is taken; expected a name that no trainer of this state "
+                "directory has had, "
                 f"such as {free!r}",
             )
         draft, taken = draft.renamed(free), name
@@ -66,11 +69,12 @@ def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[
 def submit_sweep(
     state: Path, base: Draft, trials: Sequence[TrialParameters], note: Callable[[str], None]
 ) -> tuple[Path, tuple[Submitted, ...]]:
-    """Submit all trials that have not been submitted. Raises, and submits none, if any of them cannot be submitted.
+    """Submit all trials that have not been submitted. Raises, and submits none, if any of them
+    cannot be submitted.
 
-    So a sweep that was interrupted is continued by submitting it again: a trial with the name and all the keys of one that is
-    there is the same trial. One with the name of a different trainer is an error, unless the names were made from the
-    script's: then the whole sweep is numbered.
+    So a sweep that was interrupted is continued by submitting it again: a trial with the name and
+    all the keys of one that is there is the same trial. One with the name of a different trainer is
+    an error, unless the names were made from the script's: then the whole sweep is numbered.
     """
     folder = open_state_dir(state, create=True)
     gate = Gate(folder, note)
@@ -86,10 +90,15 @@ def submit_sweep(
                 _note_shared_checkpoint(fresh, trainers, note)
                 files = Spool(folder).put_all([_request(spec) for spec in fresh])
                 spool_names = dict(zip((spec.name for spec in fresh), files, strict=True))
-                return folder, tuple(Submitted(spec, spool_names.get(spec.name, ""), taken) for spec in specs)
+                return folder, tuple(
+                    Submitted(spec, spool_names.get(spec.name, ""), taken) for spec in specs
+                )
         if not is_numbered:
-            raise InputFileError(f"{base.where}: name", f"{problem}; expected the same sweep, or another name")
-        # Where a trial's name would be too long, it has only the first letters of the sweep's: the number is among them.
+            raise InputFileError(
+                f"{base.where}: name", f"{problem}; expected the same sweep, or another name"
+            )
+        # Where a trial's name would be too long, it has only the first letters of the sweep's: the
+        # number is among them.
         base, taken = base.renamed(numbered(name[:_MOST_STEM], number)), name
     raise AssertionError("the loop has no end")
 
@@ -102,11 +111,15 @@ def numbered(name: str, number: int) -> str:
 
 def free_name(name: str, taken: Container[str]) -> str:
     """The name with the first number, from 2 on, that no other trainer has."""
-    return next(candidate for number in count(2) if (candidate := numbered(name, number)) not in taken)
+    return next(
+        candidate for number in count(2) if (candidate := numbered(name, number)) not in taken
+    )
 
 
 def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:
-    """How the first trial that cannot be submitted differs from the trainer of its name; empty if all can be."""
+    """How the first trial that cannot be submitted differs from the trainer of its name; empty if
+    all can be.
+    """
     for spec in specs:
         other = trainers.get(spec.name)
         key = "" if other is None else _difference(spec, other.spec)
@@ -117,18 +130,23 @@ def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]
 
 @contextmanager
 def _only_submission(folder: Path) -> Iterator[None]:
-    """Keep other submissions waiting: none takes a name between the look at the names and this submission."""
+    """Keep other submissions waiting: none takes a name between the look at the names and this
+    submission.
+    """
     path = folder / LOCK
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise StoreError(f"{path}: cannot be opened: {error.strerror}; nothing has been submitted") from error
+        raise StoreError(
+            f"{path}: cannot be opened: {error.strerror}; nothing has been submitted"
+        ) from error
     try:
         end_s = time.monotonic() + _LOCK_S
         while not try_lock(handle, path):
             if time.monotonic() > end_s:
                 raise UserError(
-                    f"{path}: another submission has held this lock for {_LOCK_S:.0f} s; submit again later"
+                    f"{path}: another submission has held this lock for {_LOCK_S:.0f} s; "
+                    "submit again later"
                 )
             time.sleep(_LOOK_S)
         yield
@@ -152,14 +170,23 @@ def _note_shared_checkpoint(
             file = fixed(spec.cwd / script)
         return spec.cwd / file if file else None
 
-    ended_first = sorted(known.values(), key=lambda it: not it.ended)  # of a file's trainers, one that trains is named
-    owners = {file: (it.spec.name, it.ended) for it in ended_first if (file := file_of(it.spec)) is not None}
+    ended_first = sorted(
+        known.values(), key=lambda it: not it.ended
+    )  # of a file's trainers, one that trains is named
+    owners = {
+        file: (it.spec.name, it.ended)
+        for it in ended_first
+        if (file := file_of(it.spec)) is not None
+    }
     for spec in specs:
         if (file := file_of(spec)) is not None:
             other, ended = owners.setdefault(file, (spec.name, ""))
             if other != spec.name and (not ended or os.access(file, os.F_OK)):
                 hint = ", such as one with {name}" if spec.parameters else ""
-                problem = f"saves to {file}, as {other} {'did' if ended else 'does'}, and may load its work"
+                problem = (
+                    f"saves to {file}, as {other} {'did' if ended else 'does'}, and may "
+                    "load its work"
+                )
                 note(f"{spec.name} {problem}; expected a file for each{hint}")
                 return
 

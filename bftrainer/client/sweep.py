@@ -36,32 +36,42 @@ def parse_grid(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
         key, equals, values = text.partition("=")
         if not equals or not values or not PARAMETER.fullmatch(key):
             raise InputFileError(
-                where, "expected NAME=VALUE,VALUE,... or NAME=FIRST..LAST, like lr=0.1,0.01 or seed=0..9"
+                where,
+                "expected NAME=VALUE,VALUE,... or NAME=FIRST..LAST, like lr=0.1,0.01 or seed=0..9",
             )
         if key in grid:
-            raise InputFileError(where, f"{key!r} has been given before; expected one --grid per parameter")
+            raise InputFileError(
+                where, f"{key!r} has been given before; expected one --grid per parameter"
+            )
         grid[key] = tuple(value for part in values.split(",") for value in _values(part, where))
     return grid
 
 
 def _values(part: str, where: str) -> Iterator[str]:
     if not part:
-        raise InputFileError(where, "has an empty value; expected VALUE,VALUE,... (empty values: use --array)")
+        raise InputFileError(
+            where, "has an empty value; expected VALUE,VALUE,... (empty values: use --array)"
+        )
     if (found := _RANGE.fullmatch(part)) is None:
         yield part
         return
     first, last = int(found[1]), int(found[2])
     if not 0 <= last - first < MOST_TRIALS:
         raise InputFileError(
-            where, f"{part}: expected FIRST..LAST with at most {MOST_TRIALS:,} values, the smaller first"
+            where,
+            f"{part}: expected FIRST..LAST with at most {MOST_TRIALS:,} values, the smaller first",
         )
     yield from map(str, range(first, last + 1))
 
 
-def grid_trials(grid: Mapping[str, Sequence[object]], where: str = "grid") -> tuple[TrialParameters, ...]:
+def grid_trials(
+    grid: Mapping[str, Sequence[object]], where: str = "grid"
+) -> tuple[TrialParameters, ...]:
     """Every combination; the last parameter changes fastest."""
     if (count := prod(len(values) for values in grid.values())) > MOST_TRIALS:
-        raise InputFileError(where, f"gives {counted(count, 'trial')}, expected at most {MOST_TRIALS:,}")
+        raise InputFileError(
+            where, f"gives {counted(count, 'trial')}, expected at most {MOST_TRIALS:,}"
+        )
     texts = {key: tuple(_text(value, key) for value in values) for key, values in grid.items()}
     return tuple(dict(zip(texts, values, strict=True)) for values in product(*texts.values()))
 
@@ -74,12 +84,16 @@ def given_trials(trials: Iterable[Mapping[str, object]]) -> tuple[TrialParameter
 def _text(value: object, key: str) -> str:
     text = as_text(value)
     if not isinstance(text, str):
-        raise InvalidValueError(f"parameters: {key}: expected a string or a number, got {value!r:.60}")
+        raise InvalidValueError(
+            f"parameters: {key}: expected a string or a number, got {value!r:.60}"
+        )
     return text
 
 
 def read_trials(path: Path) -> tuple[TrialParameters, ...]:
-    """The rows of a CSV file whose first row names the parameters. Raises :class:`InputFileError` with file and line."""
+    """The rows of a CSV file whose first row names the parameters. Raises :class:`InputFileError`
+    with file and line.
+    """
     text = read_text(path, MOST_CSV_BYTES).removeprefix("\ufeff")  # of spreadsheets
     rows = csv.reader(text.splitlines(), strict=True)
     trials: list[TrialParameters] = []
@@ -89,11 +103,14 @@ def read_trials(path: Path) -> tuple[TrialParameters, ...]:
             if head != NAME_COLUMN and (problem := problem_with({head: ""})):
                 raise InputFileError(f"{path}:1", problem)
         if not heads or len(set(heads)) < len(heads):
-            raise InputFileError(f"{path}:1", "expected the names of parameters, each once, as in lr,seed")
+            raise InputFileError(
+                f"{path}:1", "expected the names of parameters, each once, as in lr,seed"
+            )
         for row in filter(None, rows):
             if len(row) != len(heads):
                 raise InputFileError(
-                    f"{path}:{rows.line_num}", f"has {counted(len(row), 'value')}, expected {len(heads)}"
+                    f"{path}:{rows.line_num}",
+                    f"has {counted(len(row), 'value')}, expected {len(heads)}",
                 )
             trials.append(dict(zip(heads, row, strict=True)))
             if len(trials) > MOST_TRIALS:
@@ -101,23 +118,29 @@ def read_trials(path: Path) -> tuple[TrialParameters, ...]:
     except csv.Error as error:
         raise InputFileError(f"{path}:{rows.line_num}", f"is not CSV: {error}") from error
     if not trials:
-        raise InputFileError(str(path), "has no trials: expected a row of parameter names, then one row per trial")
+        raise InputFileError(
+            str(path), "has no trials: expected a row of parameter names, then one row per trial"
+        )
     return tuple(trials)
 
 
-def combined(first: Sequence[TrialParameters], second: Sequence[TrialParameters]) -> tuple[TrialParameters, ...]:
+def combined(
+    first: Sequence[TrialParameters], second: Sequence[TrialParameters]
+) -> tuple[TrialParameters, ...]:
     """Each trial of ``first`` with each of ``second``."""
     if both := {*first[0]} & {*second[0]}:
         raise InvalidValueError(f"parameter {min(both)!r} is given twice: in --array and --grid")
     if len(first) * len(second) > MOST_TRIALS:
         raise InvalidValueError(
-            f"--array and --grid give {counted(len(first) * len(second), 'trial')}, expected at most {MOST_TRIALS:,}"
+            f"--array and --grid give {counted(len(first) * len(second), 'trial')}, expected "
+            f"at most {MOST_TRIALS:,}"
         )
     return tuple({**one, **other} for one, other in product(first, second))
 
 
 def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ...]:
-    """One draft per trial. Names are a function of the base name and the parameters: the same sweep has the same names.
+    """One draft per trial. Names are a function of the base name and the parameters: the same sweep
+    has the same names.
 
     Raises :class:`InputFileError` if two trials have the same name.
     """
@@ -131,17 +154,27 @@ def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ..
         name = trial.get(NAME_COLUMN, template)
         if isinstance(name, str) and NAME_COLUMN not in trial:
             name = _name(
-                name, {key: value for key, value in trial.items() if key != NAME_COLUMN}, parameters, base.where
+                name,
+                {key: value for key, value in trial.items() if key != NAME_COLUMN},
+                parameters,
+                base.where,
             )
         if isinstance(name, str) and places.setdefault(name, place) != place:
             raise InputFileError(
                 f"{base.where}: name",
-                f"trials {places[name]} and {place} are both {name!r}; expected different parameters",
+                f"trials {places[name]} and {place} are both {name!r}; expected different "
+                "parameters",
             )
         table: dict[str, Any] = {**base.table, "name": name, "parameters": parameters}
         if group is None and isinstance(template, str):
             table["group"] = group_of(template)
-        drafts.append(Draft({key: value for key, value in table.items() if value is not None}, base.where, base.home))
+        drafts.append(
+            Draft(
+                {key: value for key, value in table.items() if value is not None},
+                base.where,
+                base.home,
+            )
+        )
     return tuple(drafts)
 
 

@@ -1,1 +1,3 @@
-"""The cluster as a pilot sees it: the ports of batch schedulers and node holders, and what an observation says."""
+"""The cluster as a pilot sees it: the ports of batch schedulers and node holders, and what an
+observation says.
+"""

@@ -1,8 +1,9 @@
 """Lists of nodes as configurations, schedulers and logs write them: ``node[01-03,7],gpu*``.
 
-One bounded parser: a range that would fill the memory is an error before a name of it is made. ClusterShell's NodeSet takes
-five times as long (33 s of CPU time, not 7 s, for a million lists of 1 to 80 nodes), sorts the nodes, drops duplicates, and has
-neither a limit nor wildcards: ``n[1-999999999]`` takes all memory. Tests compare the two.
+One bounded parser: a range that would fill the memory is an error before a name of it is made.
+ClusterShell's NodeSet takes five times as long (33 s of CPU time, not 7 s, for a million lists of 1
+to 80 nodes), sorts the nodes, drops duplicates, and has neither a limit nor wildcards:
+``n[1-999999999]`` takes all memory. Tests compare the two.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from functools import lru_cache
 from bftrainer.errors import InvalidValueError
 
 MOST_NODES = 200_000
-"""More in one list is a mistake or a damaged line (the largest cluster so far had 158,976 nodes)."""
+"""More in one list is a mistake or a damaged line (the largest cluster so far had 158,976
+nodes).
+"""
 LONGEST_NAME = 255
 MOST_WILD = 1_000
 """Names with a wildcard in one list; each is compared with every node."""
@@ -26,9 +29,11 @@ _EXPECTED = "expected node names such as node[01-03,7] or gpu*"
 
 
 def expand(text: str, most: int = MOST_NODES) -> list[str]:
-    """The names of a host list, in its order. Widths are kept (``n[08-10]`` is n08, n09, n10), and so are ``*`` and ``?``.
+    """The names of a host list, in its order. Widths are kept (``n[08-10]`` is n08, n09, n10), and
+    so are ``*`` and ``?``.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` for text that is not a host list, and for more than ``most`` names.
+    Raises :class:`~bftrainer.errors.InvalidValueError` for text that is not a host list, and for
+    more than ``most`` names.
     """
     names: list[str] = []
     for part in _parts(text):
@@ -49,7 +54,9 @@ class HostPatterns:
 
 @lru_cache(maxsize=64)  # asked for thousands of nodes in a row
 def host_patterns(patterns: tuple[str, ...]) -> HostPatterns:
-    """The patterns of a configuration. Raises :class:`~bftrainer.errors.InvalidValueError`, so it is also their check."""
+    """The patterns of a configuration. Raises :class:`~bftrainer.errors.InvalidValueError`, so it
+    is also their check.
+    """
     names: list[str] = []
     for pattern in patterns:
         names += _checked(pattern, MOST_NODES - len(names))
@@ -67,14 +74,18 @@ def _checked(pattern: str, most: int) -> list[str]:
         if not _NAME.fullmatch(name):
             raise InvalidValueError(f"{_EXPECTED}, got {pattern[:60]!r}")
     if sum(map(_is_wild, names)) > MOST_WILD:
-        raise InvalidValueError(f"{_EXPECTED}, got {pattern[:60]!r}: more than {MOST_WILD:,} names with * or ?")
+        raise InvalidValueError(
+            f"{_EXPECTED}, got {pattern[:60]!r}: more than {MOST_WILD:,} names with * or ?"
+        )
     return names
 
 
 def _compiled(names: Iterable[str]) -> HostPatterns:
     every = frozenset(names)
     wild = sorted(filter(_is_wild, every))
-    return HostPatterns(every.difference(wild), re.compile("|".join(map(translate, wild))) if wild else None)
+    return HostPatterns(
+        every.difference(wild), re.compile("|".join(map(translate, wild))) if wild else None
+    )
 
 
 def _is_wild(name: str) -> bool:
@@ -96,7 +107,9 @@ def _parts(text: str) -> list[str]:
                 parts.append(text[start:place])
                 start = place + 1
             if depth not in (0, 1):
-                raise InvalidValueError(f"{_EXPECTED}, got {text[:60]!r}: its brackets do not match")
+                raise InvalidValueError(
+                    f"{_EXPECTED}, got {text[:60]!r}: its brackets do not match"
+                )
         if depth:
             raise InvalidValueError(f"{_EXPECTED}, got {text[:60]!r}: a bracket is not closed")
         parts.append(text[start:])
@@ -111,8 +124,12 @@ def _expand_part(part: str, room: int, most: int) -> list[str]:
     names, whole = [""], part
     while part:
         before, bracket, rest = part.partition("[")
-        if len(names[0]) + len(before) > LONGEST_NAME:  # times 200,000 endings it would be gigabytes
-            raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: a name of more than {LONGEST_NAME} characters")
+        if (
+            len(names[0]) + len(before) > LONGEST_NAME
+        ):  # times 200,000 endings it would be gigabytes
+            raise InvalidValueError(
+                f"{_EXPECTED}, got {whole[:60]!r}: a name of more than {LONGEST_NAME} characters"
+            )
         names = [name + before for name in names]
         if not bracket:
             break
@@ -121,7 +138,9 @@ def _expand_part(part: str, room: int, most: int) -> list[str]:
         for piece in inside.split(","):
             endings += _numbers(piece, whole, room - len(endings), most)
         if len(names) * len(endings) > room:
-            raise InvalidValueError(f"{whole[:60]!r} expands to more than {most:,} nodes in one list")
+            raise InvalidValueError(
+                f"{whole[:60]!r} expands to more than {most:,} nodes in one list"
+            )
         names = [name + ending for name in names for ending in endings]
     if len(names) > room:
         raise InvalidValueError(f"{whole[:60]!r} expands to more than {most:,} nodes in one list")
@@ -132,8 +151,13 @@ def _numbers(piece: str, whole: str, room: int, most: int) -> list[str]:
     first, dash, last = piece.partition("-")
     if not dash:
         last = first
-    if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()) or len(piece) > 40:
-        raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: [{piece[:40]}] is not a range of numbers")
+    if (
+        not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit())
+        or len(piece) > 40
+    ):
+        raise InvalidValueError(
+            f"{_EXPECTED}, got {whole[:60]!r}: [{piece[:40]}] is not a range of numbers"
+        )
     start, end = int(first), int(last)
     if end < start:
         raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: [{piece}] is a descending range")

@@ -1,7 +1,8 @@
 """Parameters of a trainer, and their placeholders in its command and environment. Pure.
 
-``{lr}`` stands for the value of the parameter ``lr``, ``{name}`` for the trainer's name, ``{group}`` for its group. ``{{`` and
-``}}`` are braces. A trainer without parameters is taken as it is, braces and all.
+``{lr}`` stands for the value of the parameter ``lr``, ``{name}`` for the trainer's name,
+``{group}`` for its group. ``{{`` and ``}}`` are braces. A trainer without parameters is taken as it
+is, braces and all.
 """
 
 from __future__ import annotations
@@ -27,8 +28,13 @@ def problem_with(parameters: Mapping[str, str]) -> str:
         return f"expected at most {MOST_PARAMETERS} parameters, got {len(parameters)}"
     for name, value in parameters.items():
         if not PARAMETER.fullmatch(name) or name in OWN:
-            expected = "expected letters, digits, dots, dashes and underscores, beginning with a letter"
-            return f"{name!r:.100} cannot be the name of a parameter; {expected}, and not 'name' or 'group'"
+            expected = (
+                "expected letters, digits, dots, dashes and underscores, beginning with a letter"
+            )
+            return (
+                f"{name!r:.100} cannot be the name of a parameter; {expected}, and not "
+                "'name' or 'group'"
+            )
         if len(value) > MOST_CHARACTERS:
             return f"{name}: has {len(value):,} characters, expected at most {MOST_CHARACTERS:,}"
     return ""
@@ -42,7 +48,9 @@ def as_text(value: object) -> object:
 
 
 def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | None = None) -> str:
-    """The text with its placeholders replaced. Raises :class:`InputFileError`; names that occur are added to ``used``."""
+    """The text with its placeholders replaced. Raises :class:`InputFileError`; names that occur are
+    added to ``used``.
+    """
 
     def value(found: re.Match[str]) -> str:
         piece = found[0]
@@ -61,7 +69,8 @@ def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | No
 def _unknown(piece: str, name: str, values: Mapping[str, str]) -> str:
     if len(piece) == 1:
         return (
-            f"has a single {piece}, expected a placeholder like {{{next(iter(values))}}}; write {piece * 2} for a brace"
+            f"has a single {piece}, expected a placeholder like {{{next(iter(values))}}}; "
+            f"write {piece * 2} for a brace"
         )
     near = difflib.get_close_matches(name[:100], values, n=1)
     hint = f", did you mean {{{near[0]}}}?" if near else ";"

@@ -1,4 +1,6 @@
-"""The pilot's configuration: TOML in, :class:`PilotConfig` out. ``bftrainer init`` writes every key with its default."""
+"""The pilot's configuration: TOML in, :class:`PilotConfig` out. ``bftrainer init`` writes every key
+with its default.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.errors import InvalidValueError, UnknownNameError
 
-_QUIET = re.compile(r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)")
+_QUIET = re.compile(
+    r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)"
+)
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -40,13 +44,21 @@ class DecisionsConfig(ConfigTable):
     solve_s: Positive = 0.2
     """Time limit of each MILP solver, in seconds. The exact solver takes milliseconds."""
     objective: str | None = None
-    """fair, soon or most (which decide how many trainers train), relative-speed, throughput, priority or another."""
+    """fair, soon or most (which decide how many trainers train), relative-speed, throughput,
+    priority or another.
+    """
     forward_s: NotNegative | None = None
-    """How far ahead a decision looks, in seconds (the paper's T_fwd). Default: 240 for fair and most, else 120."""
+    """How far ahead a decision looks, in seconds (the paper's T_fwd). Default: 240 for fair and
+    most, else 120.
+    """
     gather_s: Annotated[float, Field(ge=0, le=60)] = 1.0
-    """When nodes join, move running trainers only after this many seconds, once for all nodes that came. 0: at once."""
+    """When nodes join, move running trainers only after this many seconds, once for all nodes that
+    came. 0: at once.
+    """
     max_parallel: Count | Literal["auto"] = "auto"
-    """Maximum number of trainers admitted at once (the paper's P_jmax). auto: the objective decides."""
+    """Maximum number of trainers admitted at once (the paper's P_jmax). auto: the objective
+    decides.
+    """
     seed: int = 0
     """Random seed for policies that break ties at random."""
 
@@ -55,39 +67,61 @@ class NodesConfig(ConfigTable):
     """Which nodes the pilot may hold, and how."""
 
     holder: str = "trace"
-    """slurm, lsf, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log, workers on this host)."""
+    """slurm, lsf, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log,
+    workers on this host).
+    """
     unit: Literal["node", "gpu"] = "node"
-    """What trainers get: whole nodes, or single GPUs with one worker each (Slurm only; trainer files with max_gpus)."""
+    """What trainers get: whole nodes, or single GPUs with one worker each (Slurm only; trainer
+    files with max_gpus).
+    """
     slots: Count = 1
     """Workers per node, usually one per GPU."""
     max_nodes: Count = 1_000_000
     """Maximum number of nodes held at once."""
     site_max_nodes: Count | None = None
-    """Maximum number of nodes held at once by all pilots of the site (Slurm only). Set the same number in every pilot."""
+    """Maximum number of nodes held at once by all pilots of the site (Slurm only). Set the same
+    number in every pilot.
+    """
     share: bool = True
-    """Hold no more than an equal part of the nodes while other users' pilots want theirs (Slurm only)."""
+    """Hold no more than an equal part of the nodes while other users' pilots want theirs (Slurm
+    only).
+    """
     partitions: tuple[str, ...] = ()
     """Use only nodes of these partitions. Empty: any partition."""
     hosts: Hosts = ()
-    """Use only these nodes, such as "node[001-128]" or "gpu*". Empty: any node. Two pilots must not list the same node."""
+    """Use only these nodes, such as "node[001-128]" or "gpu*". Empty: any node. Two pilots must not
+    list the same node.
+    """
     exclude: Hosts = ()
     """Never use these nodes."""
     quiet_hours: tuple[str, ...] = ()
-    """Times without new requests, local time: "08:00-18:00" or "mon-fri 08:00-18:00". Held nodes are kept."""
+    """Times without new requests, local time: "08:00-18:00" or "mon-fri 08:00-18:00". Held nodes
+    are kept.
+    """
     node_class: str | None = None
-    """Use only nodes of this class: a table [classes.NAME], or a hardware class such as "4 a100" or "32 cpus"."""
+    """Use only nodes of this class: a table [classes.NAME], or a hardware class such as "4 a100" or
+    "32 cpus".
+    """
     confirm_s: Annotated[float, Field(ge=0, le=60)] = 1.0
-    """When a node becomes idle while main-queue jobs wait: request it if it still is after this many seconds. 0: at once."""
+    """When a node becomes idle while main-queue jobs wait: request it if it still is after this
+    many seconds. 0: at once.
+    """
     min_window_s: NotNegative = 60.0
     """Shortest backfill window worth a request, in seconds."""
     leave_before_s: NotNegative = 15.0
-    """Release a held node this many seconds before its backfill window ends, if the end is known."""
+    """Release a held node this many seconds before its backfill window ends, if the end is
+    known.
+    """
     max_pending: Count = 64
     """Maximum number of holder jobs that may be pending at once."""
     flap_back_off_s: NotNegative = 60.0
-    """Back off from a node that was preempted within this many seconds of being taken: as long at first, then twice as long."""
+    """Back off from a node that was preempted within this many seconds of being taken: as long at
+    first, then twice as long.
+    """
     leave_for_power_saving: Annotated[int, Field(ge=0)] = 0
-    """Number of nodes that are left idle, so that the site can power them down; nodes that are powered down count."""
+    """Number of nodes that are left idle, so that the site can power them down; nodes that are
+    powered down count.
+    """
     wake: bool = False
     """Hold nodes that are powered down: the scheduler powers them up for that."""
     cloud: bool = False
@@ -100,12 +134,16 @@ class NodesConfig(ConfigTable):
     def _quiet(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
         for span in spans:
             if not _QUIET.fullmatch(span):
-                raise InvalidValueError(f'expected a span like "08:00-18:00" or "mon-fri 08:00-18:00", got {span!r}')
+                raise InvalidValueError(
+                    f'expected a span like "08:00-18:00" or "mon-fri 08:00-18:00", got {span!r}'
+                )
         return spans
 
 
 class NodeClassConfig(ConfigTable):
-    """Nodes that are alike for a trainer, by partition, name or GPU type. A node belongs to the first class that it matches."""
+    """Nodes that are alike for a trainer, by partition, name or GPU type. A node belongs to the
+    first class that it matches.
+    """
 
     partitions: tuple[str, ...] = ()
     """Nodes of these partitions. Empty: any partition."""
@@ -129,9 +167,13 @@ class TimesConfig(ConfigTable):
     stale_after_s: Positive = 60.0
     """Release every node when the scheduler has not answered for this long."""
     lease_s: Positive = 60.0
-    """Lease of the holders, renewed by the pilot. Holders end on their own if no pilot renews it in time."""
+    """Lease of the holders, renewed by the pilot. Holders end on their own if no pilot renews it in
+    time.
+    """
     shutdown_s: Positive = 60.0
-    """Time from SIGTERM to the release of the last node. Trainers write checkpoints in this time."""
+    """Time from SIGTERM to the release of the last node. Trainers write checkpoints in this
+    time.
+    """
     move_s: Positive = 60.0
     """How long a trainer may take to leave a node; after that the node's holder is released."""
     hand_over_s: Positive = 300.0
@@ -139,10 +181,14 @@ class TimesConfig(ConfigTable):
 
 
 class TraceConfig(ConfigTable):
-    """For holder = "trace": nodes join and leave as a recorded log says; workers are processes on this host."""
+    """For holder = "trace": nodes join and leave as a recorded log says; workers are processes on
+    this host.
+    """
 
     log: Path | None = None
-    """Event log: a CSV file with the columns time,joined,left (format: docs/pilot.md). Without it, a log is generated."""
+    """Event log: a CSV file with the columns time,joined,left (format: docs/pilot.md). Without it,
+    a log is generated.
+    """
     nodes: Count = 48
     """Number of nodes in the generated log, or number of nodes to use from the given log."""
     days: Annotated[float, Field(gt=0, le=3660)] = 1.0
@@ -165,7 +211,9 @@ class WorkersConfig(ConfigTable):
     hang_s: Positive = 120.0
     """Seconds without output after which a worker counts as hung."""
     notice_s: Annotated[float, Field(ge=0, le=60)] = 0.0
-    """Seconds that workers on a preempted node may take to save; main jobs wait that long. Unset: 0, or 5 for "trace"."""
+    """Seconds that workers on a preempted node may take to save; main jobs wait that long. Unset:
+    0, or 5 for "trace".
+    """
     warm: bool = True
     """Start the worker on a joining node before the running workers are notified of the node."""
     log_bytes: Count = 1_000_000
@@ -173,24 +221,34 @@ class WorkersConfig(ConfigTable):
     allow_root: bool = False
     """Let root run a pilot: trainers would then run as root. Not needed with holder = "trace"."""
     allow_stock_horovodrun: bool = False
-    """Allow stock horovodrun. It opens ports through which anyone on the network can run code; see the security page."""
+    """Allow stock horovodrun. It opens ports through which anyone on the network can run code; see
+    the security page.
+    """
     private_interface: bool = False
-    """No other user can reach the interface's network. Without it, gloo's connections are checked; NCCL's cannot be."""
+    """No other user can reach the interface's network. Without it, gloo's connections are checked;
+    NCCL's cannot be.
+    """
     require_rehearsal: bool = False
-    """Reject submissions whose script has not passed bftrainer rehearse with this state directory."""
+    """Reject submissions whose script has not passed bftrainer rehearse with this state
+    directory.
+    """
 
 
 class LearningConfig(ConfigTable):
     """Measurement of throughput curves and rescaling costs while trainers run."""
 
     measure: bool = True
-    """Replace submitted curves and costs by measured ones. A trainer without a curve is always measured."""
+    """Replace submitted curves and costs by measured ones. A trainer without a curve is always
+    measured.
+    """
     share: Annotated[float, Field(gt=0, le=1)] = 0.25
     """Largest share of the pool for a trainer without a curve, until it is measured."""
     window_s: Positive = 20.0
     """Length of one measurement, in seconds."""
     explore_after_s: NotNegative = 120.0
-    """Try another size after this many seconds at the smallest one (ten times as many at larger ones). 0: never."""
+    """Try another size after this many seconds at the smallest one (ten times as many at larger
+    ones). 0: never.
+    """
 
 
 class NoticesConfig(ConfigTable):
@@ -201,14 +259,18 @@ class NoticesConfig(ConfigTable):
     timeout_s: Positive = 10.0
     """Kill the command after this many seconds."""
     starved_after_s: NotNegative = 3600.0
-    """Report a trainer that has had no nodes for this many seconds, and repeat at the same interval. 0: never."""
+    """Report a trainer that has had no nodes for this many seconds, and repeat at the same
+    interval. 0: never.
+    """
 
 
 class MetricsConfig(ConfigTable):
     """Metrics for Prometheus, at GET /metrics."""
 
     socket: bool = True
-    """Serve on the Unix socket metrics.sock in the state directory, which only its owner can use."""
+    """Serve on the Unix socket metrics.sock in the state directory, which only its owner can
+    use.
+    """
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """TCP port to serve on, in addition to the socket. It needs token_file."""
     address: str = "127.0.0.1"
@@ -221,27 +283,36 @@ class MetricsConfig(ConfigTable):
         try:
             loopback = ip_address(self.address).is_loopback
         except ValueError:
-            raise InvalidValueError(f"expected an IP address to listen on, got {self.address!r}") from None
+            raise InvalidValueError(
+                f"expected an IP address to listen on, got {self.address!r}"
+            ) from None
         if self.port is not None and self.token_file is None:
             who = "every user of this host" if loopback else "other hosts"
             raise InvalidValueError(
-                f"port {self.port} of {self.address} can be reached by {who}: set token_file, or remove port and use the "
+                f"port {self.port} of {self.address} can be reached by {who}: set token_file, "
+                "or remove port and use the "
                 "socket"
             )
         return self
 
 
 class HintsConfig(ConfigTable):
-    """Hints to poll the scheduler at once: datagrams that Epilogs send (docs/hints.md). Any host may send them."""
+    """Hints to poll the scheduler at once: datagrams that Epilogs send (docs/hints.md). Any host
+    may send them.
+    """
 
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """UDP port to listen on. Without it, there are no hints."""
     address: str = ""
     """Address to listen on. Empty: that of workers.interface. Only workers.allow_from may send."""
     looks_per_minute: Annotated[float, Field(gt=0, le=600)] = 30.0
-    """Maximum number of additional polls per minute because of hints. Each is charged to the budget of calls."""
+    """Maximum number of additional polls per minute because of hints. Each is charged to the budget
+    of calls.
+    """
     poll_s: Positive = 30.0
-    """Interval between two polls while hints have announced the latest changes. At least times.poll_s is used."""
+    """Interval between two polls while hints have announced the latest changes. At least
+    times.poll_s is used.
+    """
 
     @field_validator("address")
     @classmethod
@@ -284,20 +355,30 @@ class PilotConfig(ConfigTable):
     @model_validator(mode="after")
     def _check(self) -> PilotConfig:
         for key, value in sorted((self.model_extra or {}).items()):
-            from bftrainer.plugins import SITE_GROUP, installed_names  # installed packages are searched
+            from bftrainer.plugins import (
+                SITE_GROUP,
+                installed_names,
+            )  # installed packages are searched
 
             if key not in (sites := installed_names(SITE_GROUP)):
-                raise InvalidValueError(str(UnknownNameError("key", key, (*type(self).model_fields, *sites))))
+                raise InvalidValueError(
+                    str(UnknownNameError("key", key, (*type(self).model_fields, *sites)))
+                )
             if not isinstance(value, dict):
                 raise InvalidValueError(f"{key}: expected a table, got {value!r:.60}")
         if self.nodes.unit == "gpu":
             if self.nodes.holder != "slurm":
-                raise InvalidValueError(f'nodes.unit = "gpu" needs holder = "slurm", got {self.nodes.holder!r}')
+                raise InvalidValueError(
+                    f'nodes.unit = "gpu" needs holder = "slurm", got {self.nodes.holder!r}'
+                )
             if self.nodes.slots != 1 or any(it.slots for it in self.classes.values()):
-                raise InvalidValueError('nodes.unit = "gpu" starts one worker for each GPU; remove slots')
+                raise InvalidValueError(
+                    'nodes.unit = "gpu" starts one worker for each GPU; remove slots'
+                )
         if self.times.file_poll_s > self.times.poll_s:
             raise InvalidValueError(
-                f"times.file_poll_s {self.times.file_poll_s:g} is larger than times.poll_s {self.times.poll_s:g}"
+                f"times.file_poll_s {self.times.file_poll_s:g} is larger than times.poll_s "
+                f"{self.times.poll_s:g}"
             )
         return self
 
@@ -305,7 +386,10 @@ class PilotConfig(ConfigTable):
 def read_config(path: Path) -> PilotConfig:
     """A validated configuration. Relative paths in it are relative to the file."""
     config = read_toml(path, PilotConfig)
-    paths = {("trace", "log"): config.trace.log, ("metrics", "token_file"): config.metrics.token_file}
+    paths = {
+        ("trace", "log"): config.trace.log,
+        ("metrics", "token_file"): config.metrics.token_file,
+    }
     for (table, key), given in paths.items():
         if given is not None:
             own = getattr(config, table).model_copy(update={key: (path.parent / given).absolute()})
@@ -314,7 +398,9 @@ def read_config(path: Path) -> PilotConfig:
 
 
 def is_quiet(spans: tuple[str, ...], now: datetime) -> bool:
-    """Whether a local time is within quiet hours. A span past midnight belongs to the day on which it begins."""
+    """Whether a local time is within quiet hours. A span past midnight belongs to the day on which
+    it begins.
+    """
     for span in spans:
         found = _QUIET.fullmatch(span)
         assert found, "validated"
@@ -326,13 +412,19 @@ def is_quiet(spans: tuple[str, ...], now: datetime) -> bool:
         else:
             inside = minute >= begin or minute < end
             day = day if minute >= begin else (day - 1) % 7
-        if inside and (first is None or (day - _DAYS.index(first)) % 7 <= (_DAYS.index(last) - _DAYS.index(first)) % 7):
+        if inside and (
+            first is None
+            or (day - _DAYS.index(first)) % 7 <= (_DAYS.index(last) - _DAYS.index(first)) % 7
+        ):
             return True
     return False
 
 
-def commented_default(site: Mapping[str, type[BaseModel]] = MappingProxyType({}), **chosen: object) -> str:
-    """A configuration file with every key, its default and its description; ``chosen`` keys (table_key) are set.
+def commented_default(
+    site: Mapping[str, type[BaseModel]] = MappingProxyType({}), **chosen: object
+) -> str:
+    """A configuration file with every key, its default and its description; ``chosen`` keys
+    (table_key) are set.
 
     ``site`` holds the tables that belong to the site's adapter.
     """
@@ -344,7 +436,9 @@ def commented_default(site: Mapping[str, type[BaseModel]] = MappingProxyType({})
     lines = ["# The pilot's configuration. A line that is commented out shows the default."]
     for table, model in {**own, **site}.items():
         lines += ["", f"[{table}]  # {_first_line(model.__doc__)}"]
-        for key in dict.fromkeys((*model.__annotations__, *model.model_fields)):  # a site's own keys come first
+        for key in dict.fromkeys(
+            (*model.__annotations__, *model.model_fields)
+        ):  # a site's own keys come first
             inner = model.model_fields[key]
             if inner.description:
                 lines.append(f"# {inner.description}")

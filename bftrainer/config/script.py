@@ -22,14 +22,19 @@ _CLUES = {
     ),
     "restart": re.compile(r"\b(WORLD_SIZE|mpi4py|jax\.distributed|TF_CONFIG|BFTRAINER_HOSTS)\b"),
 }
-"""In order: a script for torchft or Horovod may name torch.distributed as well. The last ones form groups of their own."""
+"""In order: a script for torchft or Horovod may name torch.distributed as well. The last ones form
+groups of their own.
+"""
 
 
 _SAVES = re.compile(r"save|checkpoint|ckpt|progress\.tasks|Training\(|StepLoop\(", re.IGNORECASE)
 _FIXED_FILE = re.compile(
-    r"""^(?!.*(?:join\(|args\.| / )).*(?:save|checkpoint|ckpt)[^\n]*["']([^"'{}\s]+\.\w+)["']""", re.I | re.MULTILINE
+    r"""^(?!.*(?:join\(|args\.| / )).*(?:save|checkpoint|ckpt)[^\n]*["']([^"'{}\s]+\.\w+)["']""",
+    re.I | re.MULTILINE,
 )
-_SAVE_TO = re.compile(r"-*(?:checkpoint|ckpt|save|out|output)s?(?:[-_](?:dir|path|file|to))?", re.IGNORECASE)
+_SAVE_TO = re.compile(
+    r"-*(?:checkpoint|ckpt|save|out|output)s?(?:[-_](?:dir|path|file|to))?", re.IGNORECASE
+)
 _PLAIN_OPTIONS = re.compile(r"-[bBdEiIOqsSuvx]+")
 
 
@@ -58,7 +63,9 @@ def text_of(script: Path) -> str | None:
 
 
 def clue(text: str) -> Clue | None:
-    """What a script says of its workers; None for one that trains alone, or leaves it to a module of its own."""
+    """What a script says of its workers; None for one that trains alone, or leaves it to a module
+    of its own.
+    """
     for launcher, pattern in _CLUES.items():
         if found := pattern.search(text):
             return Clue(launcher, next(filter(None, found.groups())))
@@ -67,8 +74,16 @@ def clue(text: str) -> Clue | None:
 
 def save_option(command: Sequence[str]) -> str:
     """The value of an option like ``--checkpoint``; empty if there is none."""
-    words = [part for word in command for part in (word.split("=", 1) if word.startswith("-") else [word])]
-    found = (value for option, value in pairwise(words) if option.startswith("-") and _SAVE_TO.fullmatch(option))
+    words = [
+        part
+        for word in command
+        for part in (word.split("=", 1) if word.startswith("-") else [word])
+    ]
+    found = (
+        value
+        for option, value in pairwise(words)
+        if option.startswith("-") and _SAVE_TO.fullmatch(option)
+    )
     return next((value for value in found if not value.startswith("-")), "")
 
 
@@ -90,10 +105,16 @@ def doubt(found: Clue | None, launcher: str, most_workers: int) -> str:
         if most_workers == 1:
             return ""
         return (
-            f"forms no process group that bftrainer knows (init_process_group, hvd.init, ...), so that each of up to "
-            f"{most_workers} workers may train the same; expected max_nodes = 1, or a script that trains in parallel"
+            "forms no process group that bftrainer knows (init_process_group, hvd.init, ...), "
+            "so that each of up to "
+            f"{most_workers} workers may train the same; expected max_nodes = 1, or a script "
+            "that trains in parallel"
         )
-    fits = {"restart": ("torchrun", "restart"), "horovodrun": ("horovod",)}.get(launcher, (launcher, "restart"))
+    fits = {"restart": ("torchrun", "restart"), "horovodrun": ("horovod",)}.get(
+        launcher, (launcher, "restart")
+    )
     return (
-        "" if found.launcher in fits else f"uses {found.word}; expected launcher = {found.launcher!r}, got {launcher!r}"
+        ""
+        if found.launcher in fits
+        else f"uses {found.word}; expected launcher = {found.launcher!r}, got {launcher!r}"
     )

@@ -1,4 +1,6 @@
-"""Trainer files: TOML in, :class:`TrainerSpec` out. ``trainer()`` is the part that the coordinator sees."""
+"""Trainer files: TOML in, :class:`TrainerSpec` out. ``trainer()`` is the part that the coordinator
+sees.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from bftrainer.scaling import Scaling
 MOST_NAME = 64
 """Characters of a name."""
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MOST_NAME - 1}}}")
-# Bounds, so that no product or quotient of them overflows: decisions multiply rates, priorities and times.
+# Bounds, so that no product or quotient of them overflows: decisions multiply rates, priorities and
+# times.
 MOST_RATE = 1e15
 """Samples per second, on any number of nodes."""
 Positive = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)]
@@ -37,7 +40,9 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class CurveTable(ConfigTable):
-    """Measured throughput: ``samples_per_s`` on ``nodes`` nodes (or on as many ``gpus``), linear in between."""
+    """Measured throughput: ``samples_per_s`` on ``nodes`` nodes (or on as many ``gpus``), linear in
+    between.
+    """
 
     nodes: Annotated[tuple[Count, ...], Field(validation_alias=AliasChoices("nodes", "gpus"))]
     samples_per_s: tuple[Rate, ...]
@@ -56,10 +61,14 @@ class TrainerSpec(ConfigTable):
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     """Command of a worker, as a list (no shell). Shell lines go into ``setup``."""
     launcher: str = "restart"
-    """How workers are started: restart, horovod, horovodrun, torchrun, torchft, pool or another installed launcher."""
+    """How workers are started: restart, horovod, horovodrun, torchrun, torchft, pool or another
+    installed launcher.
+    """
     min_gpus: Count | None = None
     max_gpus: Count | None = None
-    """Instead of min_nodes and max_nodes, for a pilot with nodes.unit = "gpu": all counts are GPUs, with one worker each."""
+    """Instead of min_nodes and max_nodes, for a pilot with nodes.unit = "gpu": all counts are GPUs,
+    with one worker each.
+    """
     min_nodes: Count = Field(default=1, validate_default=True)
     max_nodes: Count = Field(default=None, validate_default=True)
     sizes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
@@ -68,35 +77,66 @@ class TrainerSpec(ConfigTable):
     """Workers per node. Default: the pilot's ``nodes.slots``."""
     curve: CurveTable | None = None
     samples_per_s: Annotated[Rate, Field(gt=0)] | None = None
-    """Instead of a curve: samples per second on one node; throughput is assumed to grow linearly."""
+    """Instead of a curve: samples per second on one node; throughput is assumed to grow
+    linearly.
+    """
     model: str | None = None
-    """Name of the model. Measured throughput is kept under this name for the next trainer of the same model and user."""
+    """Name of the model. Measured throughput is kept under this name for the next trainer of the
+    same model and user.
+    """
     samples_total: Samples | None = None
-    """Total work in samples. Without it, the trainer is done when its command exits with status 0."""
+    """Total work in samples. Without it, the trainer is done when its command exits with status
+    0.
+    """
     scale_up_s: NotNegative = 20.0
     scale_down_s: NotNegative = 10.0
     start_s: NotNegative | None = None
-    """Time in which new nodes start while the old ones train on; ``scale_up_s`` is then the stall at the switch."""
+    """Time in which new nodes start while the old ones train on; ``scale_up_s`` is then the stall
+    at the switch.
+    """
     priority: NotNegative = 1.0
     fill: bool = True
-    """Launcher ``pool``: take only nodes that no training uses. ``false``: share them with the trainings, by ``priority``."""
+    """Launcher ``pool``: take only nodes that no training uses. ``false``: share them with the
+    trainings, by ``priority``.
+    """
     requested_nodes: Count | None = None
-    """Nodes it would request from an ordinary queue. Policies with fixed sizes allocate this many."""
+    """Nodes it would request from an ordinary queue. Policies with fixed sizes allocate this
+    many.
+    """
     reports_loss: bool = False
-    """Whether progress reports include ``loss``. Policies that use the loss reject trainers without it."""
+    """Whether progress reports include ``loss``. Policies that use the loss reject trainers without
+    it.
+    """
     cwd: Path = Path()
     """Working directory of the command, relative to where ``submit`` ran."""
     inherit: tuple[str, ...] = (
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
-        "VIRTUAL_ENV", "CONDA_*", "MODULEPATH", "BASH_ENV",
-    )  # fmt: skip
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LC_*",
+        "TZ",
+        "TMPDIR",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "VIRTUAL_ENV",
+        "CONDA_*",
+        "MODULEPATH",
+        "BASH_ENV",
+    )
     """Environment variables (patterns) copied from the environment of ``submit``."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables to set."""
     setup: tuple[str, ...] = ()
-    """Shell lines to run before the command of every worker: ``module load ...``, ``conda activate ...``."""
+    """Shell lines to run before the command of every worker: ``module load ...``, ``conda activate
+    ...``.
+    """
     image: str | None = None
-    """Container of the workers: a ``.sif`` file for Apptainer, or a ``.sqsh`` file for Slurm's pyxis."""
+    """Container of the workers: a ``.sif`` file for Apptainer, or a ``.sqsh`` file for Slurm's
+    pyxis.
+    """
     stage_in: tuple[str, ...] = ()
     """Shell lines to run once per fragment before its first worker, to copy data to the node."""
     started_per: StartedPer = StartedPer.WORKER
@@ -105,21 +145,31 @@ class TrainerSpec(ConfigTable):
     stop_s: Positive = 30.0
     """Seconds for the final checkpoint after a request to stop; then the workers are killed."""
     hang_s: Positive | None = None
-    """Seconds without a report after which a worker counts as hung. Default: the pilot's ``workers.hang_s``."""
+    """Seconds without a report after which a worker counts as hung. Default: the pilot's
+    ``workers.hang_s``.
+    """
     stop_signal: str | None = None
-    """Signal that requests a checkpoint and exit, for programs that do not read the control file."""
+    """Signal that requests a checkpoint and exit, for programs that do not read the control
+    file.
+    """
     group: str | None = None
     """Group of trainers that this one belongs to, such as a sweep."""
     parameters: dict[str, str] = Field(default_factory=dict)
     """Values of the placeholders in ``command`` and ``env``, by name."""
     stop_when: tuple[str, ...] = ()
-    """Rules that end the trainer early: "loss>2@1000" (at 1,000 samples), "asha(min loss, 1000, 27000, 3)" within its group."""
+    """Rules that end the trainer early: "loss>2@1000" (at 1,000 samples), "asha(min loss, 1000,
+    27000, 3)" within its group.
+    """
     notify: tuple[str, ...] = ()
-    """Command that is told when the trainer is done, fails or starves, instead of the pilot's ``notices.on_event``."""
+    """Command that is told when the trainer is done, fails or starves, instead of the pilot's
+    ``notices.on_event``.
+    """
     trackers: tuple[Literal["wandb", "mlflow", "tensorboard"], ...] = ()
     """Where the reports of the script are mirrored."""
     node_class: str | None = None
-    """Class of nodes to run on, such as "4 a100" or a class of the pilot. Default: any class, one at a time."""
+    """Class of nodes to run on, such as "4 a100" or a class of the pilot. Default: any class, one
+    at a time.
+    """
 
     @field_validator("min_nodes", "max_nodes", mode="before")
     @classmethod
@@ -139,7 +189,9 @@ class TrainerSpec(ConfigTable):
     @classmethod
     def _command(cls, command: object) -> object:
         if not isinstance(command, list | tuple) or not command:
-            raise InvalidValueError(f'expected a list like ["python", "train.py"], got {command!r:.60}')
+            raise InvalidValueError(
+                f'expected a list like ["python", "train.py"], got {command!r:.60}'
+            )
         return tuple(command)
 
     @field_validator("env", mode="before")
@@ -148,7 +200,9 @@ class TrainerSpec(ConfigTable):
         for key, value in env.items() if isinstance(env, dict) else ():
             if isinstance(value, bool | int | float):
                 text = str(value).lower() if isinstance(value, bool) else value
-                raise InvalidValueError(f'{key}: expected a string, got {text}; write {key} = "{text}"')
+                raise InvalidValueError(
+                    f'{key}: expected a string, got {text}; write {key} = "{text}"'
+                )
         return env
 
     @field_validator("name")
@@ -156,7 +210,8 @@ class TrainerSpec(ConfigTable):
     def _name(cls, name: str) -> str:
         if not NAME.fullmatch(name):
             raise InvalidValueError(
-                "expected up to 64 letters, digits, dots, dashes and underscores, starting with a letter or digit; "
+                "expected up to 64 letters, digits, dots, dashes and underscores, starting "
+                "with a letter or digit; "
                 f"got {name!r:.100}"
             )
         return name
@@ -164,7 +219,11 @@ class TrainerSpec(ConfigTable):
     @field_validator("parameters", mode="before")
     @classmethod
     def _texts(cls, parameters: object) -> object:
-        return {k: as_text(v) for k, v in parameters.items()} if isinstance(parameters, dict) else parameters
+        return (
+            {k: as_text(v) for k, v in parameters.items()}
+            if isinstance(parameters, dict)
+            else parameters
+        )
 
     @field_validator("parameters")
     @classmethod
@@ -190,7 +249,9 @@ class TrainerSpec(ConfigTable):
     def _env(cls, variables: dict[str, str]) -> dict[str, str]:
         for name in variables:
             if not name or "=" in name:
-                raise InvalidValueError(f"expected names without = for environment variables, got {name!r:.60}")
+                raise InvalidValueError(
+                    f"expected names without = for environment variables, got {name!r:.60}"
+                )
         return variables
 
     @field_validator("stop_signal")
@@ -198,13 +259,17 @@ class TrainerSpec(ConfigTable):
     def _signal(cls, name: str | None) -> str | None:
         valid = [s.name for s in signal.Signals if s.name not in ("SIGKILL", "SIGSTOP")]
         if name is not None and name not in valid:
-            raise InvalidValueError(f"expected a signal's name like SIGUSR1 or SIGTERM, got {name!r}")
+            raise InvalidValueError(
+                f"expected a signal's name like SIGUSR1 or SIGTERM, got {name!r}"
+            )
         return name
 
     @model_validator(mode="after")
     def _check(self) -> TrainerSpec:
         if self.curve is not None and self.samples_per_s is not None:
-            raise InvalidValueError("expected a [curve], or samples_per_s (on one node), or neither; got both")
+            raise InvalidValueError(
+                "expected a [curve], or samples_per_s (on one node), or neither; got both"
+            )
         if self.max_gpus is not None and self.slots is not None:
             raise InvalidValueError("max_gpus starts one worker for each GPU; remove slots")
         if self.min_gpus is not None and self.max_gpus is None:
@@ -212,7 +277,8 @@ class TrainerSpec(ConfigTable):
         most = self.samples_per_s or 0
         if most * self.max_nodes > MOST_RATE:
             raise InvalidValueError(
-                f"samples_per_s {most:g} on {self.max_nodes} nodes is more than {MOST_RATE:g} samples per second"
+                f"samples_per_s {most:g} on {self.max_nodes} nodes is more than {MOST_RATE:g} "
+                "samples per second"
             )
         if self.scaling is Scaling.STRONG and self.global_batch is None:
             raise InvalidValueError('scaling = "strong" needs global_batch')
@@ -220,7 +286,9 @@ class TrainerSpec(ConfigTable):
         return self
 
     def trainer(self) -> Trainer:
-        """The trainer as the coordinator sees it. Raises InvalidValueError for one that breaks a rule of the model."""
+        """The trainer as the coordinator sees it. Raises InvalidValueError for one that breaks a
+        rule of the model.
+        """
         return Trainer(
             id=self.name,
             curve=self._curve(),
@@ -242,7 +310,9 @@ class TrainerSpec(ConfigTable):
 
     @property
     def is_pool(self) -> bool:
-        """Whether its workers form no group: a node that joins costs a start, and no other node stalls."""
+        """Whether its workers form no group: a node that joins costs a start, and no other node
+        stalls.
+        """
         return self.launcher == "pool"
 
     @property
@@ -263,7 +333,8 @@ def read_trainer_file(path: Path) -> TrainerSpec:
 
 
 def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
-    """The spec with the placeholders of its command and environment replaced; without parameters, the spec itself.
+    """The spec with the placeholders of its command and environment replaced; without parameters,
+    the spec itself.
 
     Raises :class:`InputFileError` for an unknown placeholder, and for a parameter that has none.
     """
@@ -271,48 +342,82 @@ def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
         return spec
     used: set[str] = set()
     values = {**spec.parameters, "name": spec.name, **({"group": spec.group} if spec.group else {})}
-    command = tuple(filled(word, values, f"{where}: command.{i}", used) for i, word in enumerate(spec.command))
+    command = tuple(
+        filled(word, values, f"{where}: command.{i}", used) for i, word in enumerate(spec.command)
+    )
     env = {key: filled(text, values, f"{where}: env.{key}", used) for key, text in spec.env.items()}
     for name in spec.parameters:
         if name not in used:
-            raise InputFileError(f"{where}: parameters", f"{name!r} is not used: expected {{{name}}} in command or env")
+            raise InputFileError(
+                f"{where}: parameters",
+                f"{name!r} is not used: expected {{{name}}} in command or env",
+            )
     return spec.model_copy(update={"command": command, "env": env})
 
 
 def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, str]) -> TrainerSpec:
-    """The spec bound to where it is submitted: an absolute cwd, a command that exists, the environment by value."""
+    """The spec bound to where it is submitted: an absolute cwd, a command that exists, the
+    environment by value.
+    """
     try:
         home = (cwd / spec.cwd).resolve()
         is_folder = home.is_dir()
     except (OSError, ValueError, RuntimeError) as error:  # too long, or a loop of links
-        raise InputFileError(f"{where}: cwd", f"{str(spec.cwd)!r:.200} cannot be used: {error!s:.200}") from error
+        raise InputFileError(
+            f"{where}: cwd", f"{str(spec.cwd)!r:.200} cannot be used: {error!s:.200}"
+        ) from error
     if not is_folder:
         raise InputFileError(f"{where}: cwd", f"{home} is not a directory")
-    env = {k: v for k, v in environment.items() if any(fnmatchcase(k, pattern) for pattern in spec.inherit)} | spec.env
+    env = {
+        k: v
+        for k, v in environment.items()
+        if any(fnmatchcase(k, pattern) for pattern in spec.inherit)
+    } | spec.env
     # `setup` may provide the command (module load): then only the worker can tell.
     if not (spec.setup or spec.image) and find_command(spec.command[0], home, env) is None:
-        raise InputFileError(f"{where}: command", f"{spec.command[0]!r:.200} does not exist or cannot be run")
-    image = None if spec.image is None else _image(spec.image, home, f"{where}: image", staged=bool(spec.stage_in))
+        raise InputFileError(
+            f"{where}: command", f"{spec.command[0]!r:.200} does not exist or cannot be run"
+        )
+    image = (
+        None
+        if spec.image is None
+        else _image(spec.image, home, f"{where}: image", staged=bool(spec.stage_in))
+    )
     return spec.model_copy(update={"cwd": home, "env": env, "inherit": (), "image": image})
 
 
 def _image(name: str, home: Path, where: str, *, staged: bool) -> str:
-    """The absolute path of an image, which ``stage_in`` may bring. A registry's would be fetched at every start of a worker."""
+    """The absolute path of an image, which ``stage_in`` may bring. A registry's would be fetched at
+    every start of a worker.
+    """
     if not name.endswith((".sif", ".sqsh")):
         source = name if "://" in name else f"docker://{name}"
-        make = f"`apptainer pull torch.sif {source}` or, for pyxis, `enroot import -o torch.sqsh {source}`"
-        raise InputFileError(where, f"expected a .sif or .sqsh file, got {name!r:.200}; make one: {make}")
+        make = (
+            f"`apptainer pull torch.sif {source}` or, for pyxis, `enroot import -o "
+            f"torch.sqsh {source}`"
+        )
+        raise InputFileError(
+            where, f"expected a .sif or .sqsh file, got {name!r:.200}; make one: {make}"
+        )
     if not (home / name).is_file() and not (staged and name.endswith(".sif")):
         raise InputFileError(where, f"{home / name} does not exist")
     return str((home / name).resolve())
 
 
 def own_launcher(spec: TrainerSpec) -> str:
-    """Which launcher of its own the command begins with, under a launcher that starts the workers itself; empty for none."""
-    if spec.launcher not in ("torchrun", "horovod", "horovodrun", "restart") or spec.started_per is StartedPer.TRAINER:
+    """Which launcher of its own the command begins with, under a launcher that starts the workers
+    itself; empty for none.
+    """
+    if (
+        spec.launcher not in ("torchrun", "horovod", "horovodrun", "restart")
+        or spec.started_per is StartedPer.TRAINER
+    ):
         return ""
     first, module = Path(spec.command[0]).name, spec.command[1:3]
-    if first.startswith("python") and module in (("-m", "torch.distributed.run"), ("-m", "torch.distributed.launch")):
+    if first.startswith("python") and module in (
+        ("-m", "torch.distributed.run"),
+        ("-m", "torch.distributed.launch"),
+    ):
         return f"{first} {' '.join(module)}"
     return first if first in ("torchrun", "horovodrun", "mpirun", "mpiexec", "srun") else ""
 

@@ -1,6 +1,7 @@
 """TOML into typed, frozen models. An error is one line: the file, the key, what was found.
 
-pydantic validates; its errors are reworded. The error for an unknown key lists the valid keys and the nearest one.
+pydantic validates; its errors are reworded. The error for an unknown key lists the valid keys and
+the nearest one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ MOST_BYTES = 1 << 18
 MOST_DEPTH = 16
 """Brackets within brackets. Our files need three."""
 MOST_NAMES = 8
-"""Names of one dotted key or table. Our files need three; the TOML reader keeps every prefix of every one."""
+"""Names of one dotted key or table. Our files need three; the TOML reader keeps every prefix of
+every one.
+"""
 _LARGEST = 1 << 63
 _MARK = re.compile(r'"""|\'\'\'|["\'#\[\]{}.\n=,]')
 _ENDS = {
@@ -38,13 +41,19 @@ _ENDS = {
 
 
 class ConfigTable(BaseModel):
-    """A TOML table: unknown keys are errors, values are not converted from text, the result is frozen."""
+    """A TOML table: unknown keys are errors, values are not converted from text, the result is
+    frozen.
+    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
 
     @model_validator(mode="after")
     def _without_nul(self) -> ConfigTable:
-        """No program, path or variable can have a NUL character; what would be started with one fails much later."""
+        """No program, path or variable can have a NUL character; what would be started with one
+        fails much later.
+        """
         for key, value in self.__dict__.items():
             if _has_nul(value):
                 raise InvalidValueError(f"{key}: has a NUL character, expected text")
@@ -63,7 +72,9 @@ _Model = TypeVar("_Model", bound=ConfigTable)
 
 
 def read_toml(path: Path, model: type[_Model]) -> _Model:
-    """Read and validate a file. Raises :class:`InputFileError` with the file and the line or key."""
+    """Read and validate a file. Raises :class:`InputFileError` with the file and the line or
+    key.
+    """
     return check_table(load_toml(path), model, str(path))
 
 
@@ -87,17 +98,22 @@ def read_text(path: Path, most_bytes: int) -> str:
     except OSError as error:
         raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
     if len(data) > most_bytes:
-        raise InputFileError(str(path), f"has more than {most_bytes:,} bytes, expected a smaller file")
+        raise InputFileError(
+            str(path), f"has more than {most_bytes:,} bytes, expected a smaller file"
+        )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InputFileError(str(path), f"is not text in UTF-8 ({error.reason} at byte {error.start})") from error
+        raise InputFileError(
+            str(path), f"is not text in UTF-8 ({error.reason} at byte {error.start})"
+        ) from error
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
     """TOML text, not yet validated. Raises :class:`InputFileError`.
 
-    The only way in for TOML: what would exhaust the parser's stack, memory or time is refused before it is parsed.
+    The only way in for TOML: what would exhaust the parser's stack, memory or time is refused
+    before it is parsed.
     """
     if len(text) > MOST_BYTES:
         raise InputFileError(where, f"has more than {MOST_BYTES:,} characters, expected fewer")
@@ -106,7 +122,11 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputFileError(where, f"is not TOML: {_shortened(str(error))}") from error
-    except (ValueError, OverflowError, RecursionError) as error:  # tomllib passes on what int() and datetime() raise
+    except (
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:  # tomllib passes on what int() and datetime() raise
         raise InputFileError(where, f"is not TOML: {_shortened(str(error))}") from error
     _check_numbers(table, where)
     return table
@@ -127,18 +147,29 @@ def _check_nesting(text: str, where: str) -> None:
         depth += (mark in "[{") - (mark in "]}" and depth > 0)
         names = names + 1 if mark == "." else 1
         if depth > MOST_DEPTH or names > MOST_NAMES:
-            most = f"{MOST_DEPTH} levels of brackets" if depth > MOST_DEPTH else f"{MOST_NAMES} names in a dotted key"
+            most = (
+                f"{MOST_DEPTH} levels of brackets"
+                if depth > MOST_DEPTH
+                else f"{MOST_NAMES} names in a dotted key"
+            )
             line = text.count("\n", 0, place) + 1
-            raise InputFileError(f"{where}:{line}", f"is nested too deeply, expected at most {most}")
+            raise InputFileError(
+                f"{where}:{line}", f"is nested too deeply, expected at most {most}"
+            )
 
 
 def _check_numbers(table: dict[str, Any], where: str) -> None:
-    """Check that every integer has 64 bits, as TOML says; one of thousands of digits cannot even be printed."""
+    """Check that every integer has 64 bits, as TOML says; one of thousands of digits cannot even be
+    printed.
+    """
     rest: list[tuple[str, Any]] = [("", table)]
     while rest:
         key, value = rest.pop()
         if isinstance(value, dict):
-            rest += [(f"{key}.{name:.60}" if key else f"{name:.60}", item) for name, item in value.items()]
+            rest += [
+                (f"{key}.{name:.60}" if key else f"{name:.60}", item)
+                for name, item in value.items()
+            ]
         elif isinstance(value, list):
             rest += [(key, item) for item in value]
         elif isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
@@ -151,11 +182,15 @@ def _shortened(text: str) -> str:
 
 
 def check_table(table: dict[str, Any], model: type[_Model], where: str) -> _Model:
-    """Validate a table that came from ``where`` (a file or the command line). TOML lists become tuples."""
+    """Validate a table that came from ``where`` (a file or the command line). TOML lists become
+    tuples.
+    """
     try:
         data = _as_json(table)
     except (ValueError, OverflowError, RecursionError) as error:
-        raise InputFileError(where, f"has a value that is too large or nested too deeply ({error})") from error
+        raise InputFileError(
+            where, f"has a value that is too large or nested too deeply ({error})"
+        ) from error
     try:
         return model.model_validate_json(data)
     except ValidationError as error:
@@ -163,7 +198,9 @@ def check_table(table: dict[str, Any], model: type[_Model], where: str) -> _Mode
 
 
 def _as_json(table: dict[str, Any]) -> bytes:
-    """Strict pydantic accepts a list for a tuple or a string for an enum only from JSON. Only dates are lost."""
+    """Strict pydantic accepts a list for a tuple or a string for an enum only from JSON. Only dates
+    are lost.
+    """
     return json.dumps(table, default=str).encode()
 
 
@@ -184,7 +221,9 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
         text = str(cause)
     else:
         message = first["msg"]
-        if first["type"] == "greater_than_equal" and 0 < first["ctx"]["ge"] < 1:  # the smallest that is not yet absurd
+        if (
+            first["type"] == "greater_than_equal" and 0 < first["ctx"]["ge"] < 1
+        ):  # the smallest that is not yet absurd
             message = f"input should be greater than 0 (at least {first['ctx']['ge']:g})"
         text = f"{message[0].lower()}{message[1:]}, got {first['input']!r:.60}"
     if len(found) > 1:
@@ -198,7 +237,11 @@ def _model_at(model: type[BaseModel], keys: list[str]) -> type[BaseModel] | None
         field = model.model_fields.get(key)
         if field is None:
             continue  # an index, or a union's name
-        inner = [t for t in (field.annotation, *getattr(field.annotation, "__args__", ())) if _is_model(t)]
+        inner = [
+            t
+            for t in (field.annotation, *getattr(field.annotation, "__args__", ()))
+            if _is_model(t)
+        ]
         if not inner:
             return None
         model = inner[0]

@@ -1,1 +1,3 @@
-"""The decision loop and its coordinator: pure functions, driven by a live World or a replayed one."""
+"""The decision loop and its coordinator: pure functions, driven by a live World or a replayed
+one.
+"""

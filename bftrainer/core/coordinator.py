@@ -10,7 +10,14 @@ from bftrainer.allocation.placement import NEVER, NameOrder, check_placement
 from bftrainer.allocation.window_ends import drop_unprofitable_growth
 from bftrainer.core import node_classes
 from bftrainer.core.fill import filled, trainings
-from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.events import (
+    Event,
+    ParallelChanged,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.rescaling import rescaled
@@ -23,26 +30,35 @@ _NONE: Nodes = frozenset()
 
 
 def observe(state: State, event: Event, queued: QueuedIds | None = None) -> State:
-    """The state after an event: nodes that left are gone, and trainers are admitted from the head of the queue.
+    """The state after an event: nodes that left are gone, and trainers are admitted from the head
+    of the queue.
 
-    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when trainers are submitted. A
-    caller with many events and a long queue passes a ``queued`` of its own: then its ids are not collected at each of them.
+    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when
+    trainers are submitted. A caller with many events and a long queue passes a ``queued`` of its
+    own: then its ids are not collected at each of them.
     """
     queued = queued or QueuedIds()
     pool, queue, active, max_parallel = state.pool, state.queue, state.active, state.max_parallel
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
-    passed_s = max(event.at_s - state.at_s, 0.0)  # the clock of a host may have been set back while no pilot ran
+    passed_s = max(
+        event.at_s - state.at_s, 0.0
+    )  # the clock of a host may have been set back while no pilot ran
     active = tuple(
         [
             a
-            if not a.nodes and a.rescaling is None and a.trainer.id not in done and a.trainer.id not in losses
+            if not a.nodes
+            and a.rescaling is None
+            and a.trainer.id not in done
+            and a.trainer.id not in losses
             else _later(a, event.at_s, passed_s, done, losses)
             for a in active
         ]
     )
     fill: list[Trainer] = []  # admitted at once: they take no place
-    new: list[Trainer] = []  # a workload may submit thousands at once: appended to the queue together
+    new: list[
+        Trainer
+    ] = []  # a workload may submit thousands at once: appended to the queue together
     for change in event.changes:
         match change:
             case PoolChanged():
@@ -80,18 +96,26 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
         measurements=state.measurements,
     )
     after = with_lengths(after, event.measured)
-    guess_changes = pool is not state.pool and any(a.trainer.learning and a.trainer.learning.blank for a in active)
-    if not event.measured and not guess_changes and all(trainer.learning is None for trainer in admitted):
+    guess_changes = pool is not state.pool and any(
+        a.trainer.learning and a.trainer.learning.blank for a in active
+    )
+    if (
+        not event.measured
+        and not guess_changes
+        and all(trainer.learning is None for trainer in admitted)
+    ):
         return after
     measurements, learned = updated(state, event.measured)
     return with_estimates(replace(after, measurements=measurements), learned)
 
 
 def decide(state: State, policy: Policy, event: Event, order: NameOrder | None = None) -> Plan:
-    """Decide on the trainings, and give the rest to the pools that fill (:mod:`~bftrainer.core.fill`).
+    """Decide on the trainings, and give the rest to the pools that fill
+    (:mod:`~bftrainer.core.fill`).
 
-    Every node class is decided independently. ``order`` saves a caller with many events the sorting of a large pool. Raises
-    :class:`~bftrainer.errors.RejectedAnswerError` for a decision that breaks a rule.
+    Every node class is decided independently. ``order`` saves a caller with many events the sorting
+    of a large pool. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
+    breaks a rule.
     """
     without = trainings(state)
     plan = _decide(without, policy, event, order)
@@ -99,7 +123,8 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
 
 
 def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
-    """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth that cannot pay off.
+    """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth
+    that cannot pay off.
 
     Trainers whose nodes the policy names get these; the others get theirs by name order.
     """
@@ -117,7 +142,9 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
         counts = tuple(len(placed) for placed in nodes)
         if counts != decision.counts:
             still = tuple(
-                (a.trainer.id, n) for a, n in zip(state.active, nodes, strict=True) if named.get(a.trainer.id) == n
+                (a.trainer.id, n)
+                for a, n in zip(state.active, nodes, strict=True)
+                if named.get(a.trainer.id) == n
             )
             decision = replace(decision, counts=counts, answer=None, nodes=still)
     check_placement(state.pool, held, decision.counts, nodes)
@@ -126,7 +153,9 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
 
 
 def adopt(state: State, plan: Plan) -> State:
-    """The state with the node sets of the plan. It wakes at the time of the policy, or earlier for a measurement."""
+    """The state with the node sets of the plan. It wakes at the time of the policy, or earlier for
+    a measurement.
+    """
     active = tuple(
         a if a.nodes is nodes else _with_nodes(a, nodes, state.at_s)
         for a, nodes in zip(state.active, plan.nodes, strict=True)
@@ -147,7 +176,9 @@ def adopt(state: State, plan: Plan) -> State:
 
 
 def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
-    """Rescales from ``before`` to ``after``, shrinking trainers first: nodes are released before they are taken."""
+    """Rescales from ``before`` to ``after``, shrinking trainers first: nodes are released before
+    they are taken.
+    """
     same = set(map(id, before.active))  # hundreds may wait: most are the same object
     changed = [a for a in after.active if id(a) not in same]
     held = {a.trainer.id: a.nodes for a in before.active} if changed else {}
@@ -161,7 +192,11 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
 
 def _starting(a: Active) -> Nodes:
     """Its nodes that do not train yet: the first to be released."""
-    return _NONE if a.rescaling is None or a.rescaling.switch_s is None else a.nodes - a.rescaling.training
+    return (
+        _NONE
+        if a.rescaling is None or a.rescaling.switch_s is None
+        else a.nodes - a.rescaling.training
+    )
 
 
 def _without(active: Active, left: Nodes, at_s: float) -> Active:
@@ -174,12 +209,25 @@ def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
     sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
     left = rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
     return Active(
-        a.trainer, nodes, a.samples_done, a.admitted_s, a.run_s, a.node_s, a.losses, a.submitted, sized_s, left
+        a.trainer,
+        nodes,
+        a.samples_done,
+        a.admitted_s,
+        a.run_s,
+        a.node_s,
+        a.losses,
+        a.submitted,
+        sized_s,
+        left,
     )
 
 
-def _later(a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]) -> Active:
-    """The trainer at ``at_s``, ``passed_s`` later, with its latest reports; the same object if nothing of it changes."""
+def _later(
+    a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]
+) -> Active:
+    """The trainer at ``at_s``, ``passed_s`` later, with its latest reports; the same object if
+    nothing of it changes.
+    """
     name, nodes = a.trainer.id, a.nodes
     samples = done.get(name, a.samples_done)
     reported = a.losses
@@ -190,18 +238,34 @@ def _later(a: Active, at_s: float, passed_s: float, done: dict[str, float], loss
         return a
     run_s = a.run_s + passed_s if nodes else a.run_s
     node_s = a.node_s + passed_s * len(nodes)
-    return Active(a.trainer, nodes, samples, a.admitted_s, run_s, node_s, reported, a.submitted, a.sized_s, left)
+    return Active(
+        a.trainer,
+        nodes,
+        samples,
+        a.admitted_s,
+        run_s,
+        node_s,
+        reported,
+        a.submitted,
+        a.sized_s,
+        left,
+    )
 
 
 def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
     if not change.left <= pool:
         raise InvalidValueError(f"node {min(change.left - pool)} left but was not in the pool")
     if not change.joined.isdisjoint(pool):
-        raise InvalidValueError(f"node {min(change.joined & pool)} joined but was in the pool already")
+        raise InvalidValueError(
+            f"node {min(change.joined & pool)} joined but was in the pool already"
+        )
 
 
 def _enqueued(
-    active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Sequence[Trainer], queued: QueuedIds
+    active: tuple[Active, ...],
+    queue: tuple[Trainer, ...],
+    new: Sequence[Trainer],
+    queued: QueuedIds,
 ) -> tuple[Trainer, ...]:
     """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
     if not new:
@@ -218,8 +282,9 @@ def _enqueued(
 
 
 class QueuedIds:
-    """The ids of the last queue: it may be long, and mostly only grows at its end and shrinks at its head from one event to the
-    next. What it returns depends on its arguments only, and is valid until the next call.
+    """The ids of the last queue: it may be long, and mostly only grows at its end and shrinks at
+    its head from one event to the next. What it returns depends on its arguments only, and is valid
+    until the next call.
     """
 
     def __init__(self) -> None:

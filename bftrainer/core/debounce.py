@@ -1,8 +1,10 @@
-"""Turns the idle nodes of each poll into changes of the pool, ignoring nodes that are idle only between two jobs.
+"""Turns the idle nodes of each poll into changes of the pool, ignoring nodes that are idle only
+between two jobs.
 
-A node between the end of one job and the start of the next appears idle in a single observation (paper, section 2.1), so a
-node is offered only after it was idle in all observations of ``confirm_s``. It leaves at the first observation in which it is
-not idle. A failed observation changes nothing, because it does not show whether a node is idle or busy.
+A node between the end of one job and the start of the next appears idle in a single observation
+(paper, section 2.1), so a node is offered only after it was idle in all observations of
+``confirm_s``. It leaves at the first observation in which it is not idle. A failed observation
+changes nothing, because it does not show whether a node is idle or busy.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from bftrainer.domain.state import Nodes
 
 @dataclass(frozen=True, slots=True)
 class DebounceState:
-    """``offered`` nodes are in the pool; ``fresh`` nodes have been idle in every observation since a time, but not for long."""
+    """``offered`` nodes are in the pool; ``fresh`` nodes have been idle in every observation since
+    a time, but not for long.
+    """
 
     offered: Nodes = frozenset()
     fresh: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DemandCap:
-    """What a set of trainers is worth in nodes of a class, since they left more unused although they could use them.
+    """What a set of trainers is worth in nodes of a class, since they left more unused although
+    they could use them.
 
-    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.) They had
-    ``tried`` nodes then, idle ones included that were out of reach. With more, a trainer may run that needs more than were
-    left; with fewer than ``nodes``, what pays is another question. ``trainers``: their names, and what was learned of them.
-    ``demand``: as many as they could use then; a trainer that waits before it is tried again could use none.
+    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of
+    ``max_nodes``.) They had ``tried`` nodes then, idle ones included that were out of reach. With
+    more, a trainer may run that needs more than were left; with fewer than ``nodes``, what pays is
+    another question. ``trainers``: their names, and what was learned of them. ``demand``: as many
+    as they could use then; a trainer that waits before it is tried again could use none.
     """
 
     node_class: str

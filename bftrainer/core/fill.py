@@ -1,9 +1,10 @@
 """Pools that fill: workers without a group, on the nodes that no training uses. Pure.
 
-The decision is lexicographic. The trainings are decided, and placed, as if there were no such pool: its nodes are idle nodes
-to them, and it takes no place of P_jmax. What they leave goes to the pools. So no weight has to be small enough, and neither
-a policy nor an objective knows of pools. Workers are independent, so a pool may give up a node and take another one at the
-same time (Eqn 6 does not apply): each node that it takes costs it a start, no other node notices.
+The decision is lexicographic. The trainings are decided, and placed, as if there were no such pool:
+its nodes are idle nodes to them, and it takes no place of P_jmax. What they leave goes to the
+pools. So no weight has to be small enough, and neither a policy nor an objective knows of pools.
+Workers are independent, so a pool may give up a node and take another one at the same time (Eqn 6
+does not apply): each node that it takes costs it a start, no other node notices.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def trainings(state: State) -> State:
 
 
 def filled(state: State, plan: Plan) -> Plan:
-    """The plan for the trainings with the rest for the pools: an equal part each, of one node class, at most ``max_nodes``.
+    """The plan for the trainings with the rest for the pools: an equal part each, of one node
+    class, at most ``max_nodes``.
 
     A node whose window ends before a worker could start is left out.
     """
@@ -36,7 +38,9 @@ def filled(state: State, plan: Plan) -> Plan:
     pools = [j for j, a in enumerate(state.active) if a.trainer.fill]
     ends = dict(state.window_ends)
     for name, of_class in _by_class(state, free):
-        mine = [j for j in pools if not nodes[j] and _class_of(state.active[j], state, free) == name]
+        mine = [
+            j for j in pools if not nodes[j] and _class_of(state.active[j], state, free) == name
+        ]
         rest, wanted = of_class, _parts([state.active[j].trainer for j in mine], len(of_class))
         for j, most in sorted(zip(mine, wanted, strict=True)):
             nodes[j] = _first(state.active[j].nodes & rest, most)
@@ -44,7 +48,11 @@ def filled(state: State, plan: Plan) -> Plan:
         for j, most in zip(mine, wanted, strict=True):
             if len(nodes[j]) < most:
                 least_s = state.at_s + state.active[j].trainer.growth_s
-                lasting = frozenset(n for n in rest if n not in ends or ends[n] > least_s) if ends else rest
+                lasting = (
+                    frozenset(n for n in rest if n not in ends or ends[n] > least_s)
+                    if ends
+                    else rest
+                )
                 more = _first(lasting, most - len(nodes[j]))
                 nodes[j] |= more
                 rest -= more
@@ -68,7 +76,9 @@ def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
 
 
 def _class_of(a: Active, state: State, free: Nodes) -> str:
-    """The class that it names, or of its nodes while any is left to it; else the one with the most nodes that are free."""
+    """The class that it names, or of its nodes while any is left to it; else the one with the most
+    nodes that are free.
+    """
     if a.trainer.node_class is not None:
         return a.trainer.node_class
     by_class = _by_class(state, free)

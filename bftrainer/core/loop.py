@@ -1,4 +1,6 @@
-"""The decision loop, the same for the live pilot and for replay. A World gives the next event and carries out rescales."""
+"""The decision loop, the same for the live pilot and for replay. A World gives the next event and
+carries out rescales.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from bftrainer.domain.state import State
 def run(world: World, state: State, policy: Policy, journal: Journal) -> State:
     """Answer events until the world has no more; return the last state.
 
-    A preemption never waits for the policy: trainers give up nodes that left before anything is decided. A plan is in the
-    journal before it is carried out.
+    A preemption never waits for the policy: trainers give up nodes that left before anything is
+    decided. A plan is in the journal before it is carried out.
     """
     queued, names = QueuedIds(), NameOrder()
     while (event := world.next_event(state)) is not None:

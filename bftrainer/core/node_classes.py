@@ -1,7 +1,9 @@
-"""Node classes: nodes of one class are alike for a trainer, and a trainer runs on one class at a time.
+"""Node classes: nodes of one class are alike for a trainer, and a trainer runs on one class at a
+time.
 
-Decisions separate by class: each class is a pool of its own, with its own trainers, for which the policy is asked
-(docs/decisions/0003-node-classes-and-window-ends.md). If all nodes are alike there is one part, the whole state.
+Decisions separate by class: each class is a pool of its own, with its own trainers, for which the
+policy is asked (docs/decisions/0003-node-classes-and-window-ends.md). If all nodes are alike there
+is one part, the whole state.
 """
 
 from __future__ import annotations
@@ -41,11 +43,12 @@ def changed(classes: Classes, change: PoolChanged) -> Classes:
 
 
 def parts(state: State) -> tuple[Part, ...]:
-    """The classes that have nodes or are named by a trainer, each with its trainers. Every trainer belongs to one.
+    """The classes that have nodes or are named by a trainer, each with its trainers. Every trainer
+    belongs to one.
 
-    A trainer belongs to the class of its nodes, else to the class that it names. A trainer with neither, in order of
-    admission, goes to the class where it would run fastest on the unassigned nodes; if it fits none, to the class with the
-    largest fair share.
+    A trainer belongs to the class of its nodes, else to the class that it names. A trainer with
+    neither, in order of admission, goes to the class where it would run fastest on the unassigned
+    nodes; if it fits none, to the class with the largest fair share.
     """
     everyone = tuple(range(len(state.active)))
     if not state.classes and all(a.trainer.node_class is None for a in state.active):
@@ -66,29 +69,42 @@ def parts(state: State) -> tuple[Part, ...]:
             free.append(j)
         else:
             members[own].append(j)
-    room = {name: len(pools[name]) - sum(len(state.active[j].nodes) for j in js) for name, js in members.items()}
+    room = {
+        name: len(pools[name]) - sum(len(state.active[j].nodes) for j in js)
+        for name, js in members.items()
+    }
     for j in free:
         trainer = state.active[j].trainer
         name = min(
             members,
-            key=lambda c: (-_rate_within(trainer, room[c]), -len(pools[c]) / (1 + len(members[c])), c),
+            key=lambda c: (
+                -_rate_within(trainer, room[c]),
+                -len(pools[c]) / (1 + len(members[c])),
+                c,
+            ),
         )
         members[name].append(j)
         room[name] -= _fits(trainer, room[name])
     return tuple(Part(name, pools[name], tuple(sorted(js))) for name, js in members.items())
 
 
-def decide_by_class(policy: Policy, state: State, event: Event, found: Sequence[Part]) -> tuple[Decision, object]:
-    """The decision of the policy, asked once per part: counts in the order of ``State.active``, and the memory.
+def decide_by_class(
+    policy: Policy, state: State, event: Event, found: Sequence[Part]
+) -> tuple[Decision, object]:
+    """The decision of the policy, asked once per part: counts in the order of ``State.active``, and
+    the memory.
 
-    Raises :class:`RejectedAnswerError` for counts that are not legal, and for named nodes that a trainer cannot have.
+    Raises :class:`RejectedAnswerError` for counts that are not legal, and for named nodes that a
+    trainer cannot have.
     """
     if len(found) == 1 and not isinstance(state.memory, ClassMemories):
         decision, memory = policy.decide(state, event)
         check_decision(state, decision)
         return decision, memory
     old = state.memory
-    memories: dict[str, object] = dict(old.by_class) if isinstance(old, ClassMemories) else {p.name: old for p in found}
+    memories: dict[str, object] = (
+        dict(old.by_class) if isinstance(old, ClassMemories) else {p.name: old for p in found}
+    )
     decisions = []
     for part in found:
         own = replace(
@@ -113,7 +129,9 @@ def place_by_class(
     starting: Sequence[Nodes],
     order: NameOrder | None = None,
 ) -> tuple[Nodes, ...]:
-    """Node sets, one per trainer, each from its class; ``starting`` are those of its nodes that do not train yet."""
+    """Node sets, one per trainer, each from its class; ``starting`` are those of its nodes that do
+    not train yet.
+    """
     if len(found) == 1:
         return place(found[0].pool, held, counts, ends, starting, order)
     nodes = list(held)
@@ -131,7 +149,9 @@ def check_one_class(found: Sequence[Part], placed: Sequence[Nodes]) -> None:
     for part in found if len(found) > 1 else ():
         for j in part.members:
             if not placed[j] <= part.pool:
-                raise RejectedAnswerError(f"node {min(placed[j] - part.pool)} is not of class {part.name!r}")
+                raise RejectedAnswerError(
+                    f"node {min(placed[j] - part.pool)} is not of class {part.name!r}"
+                )
 
 
 def _class_of(active: Active, pools: dict[str, Nodes]) -> str | None:
@@ -150,7 +170,11 @@ def _rate_within(trainer: Trainer, nodes: int) -> float:
 
 
 def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
-    counts = dict(pair for p, d in zip(found, decisions, strict=True) for pair in zip(p.members, d.counts, strict=True))
+    counts = dict(
+        pair
+        for p, d in zip(found, decisions, strict=True)
+        for pair in zip(p.members, d.counts, strict=True)
+    )
     in_order = tuple(counts[j] for j in range(len(counts)))
     wakes = [d.wake_at_s for d in decisions if d.wake_at_s is not None]
     answers = [d.answer for d in decisions if d.answer is not None]
@@ -158,7 +182,12 @@ def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
     kept = "; ".join(dict.fromkeys(d.kept for d in decisions if d.kept))
     blamed = tuple(name for d in decisions for name in d.blamed)
     return Decision(
-        in_order, min(wakes, default=None), answer, kept, blamed, tuple(n for d in decisions for n in d.nodes)
+        in_order,
+        min(wakes, default=None),
+        answer,
+        kept,
+        blamed,
+        tuple(n for d in decisions for n in d.nodes),
     )
 
 

@@ -1,8 +1,8 @@
 """Which nodes are idle and cannot be filled by the scheduler, and until when. Pure.
 
-A window ends when a pending job is planned to start on the node, when a reservation begins there, or when the scheduler says so
-of the node itself; that of a node that is drained is over. A node that is kept for a larger job (PLANNED) may run in the
-meantime what is shorter than the wait.
+A window ends when a pending job is planned to start on the node, when a reservation begins there,
+or when the scheduler says so of the node itself; that of a node that is drained is over. A node
+that is kept for a larger job (PLANNED) may run in the meantime what is shorter than the wait.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from bftrainer.errors import WindowsUnknownError
 class PilotJobs:
     """Jobs and partitions of pilots themselves in an observation; they end no window.
 
-    ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs are no main-queue jobs, and a
-    node in none of them cannot be held. ``shares_partitions``: preemption is by QOS, so main-queue jobs may wait in these
-    partitions as well. ``assume_window_s`` is the length of a window where the site hides other users' jobs. ``cpus_per_gpu``
-    and ``mib_per_gpu`` are the most that a holder takes for each GPU of a part; 0: no parts.
+    ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs
+    are no main-queue jobs, and a node in none of them cannot be held. ``shares_partitions``:
+    preemption is by QOS, so main-queue jobs may wait in these partitions as well.
+    ``assume_window_s`` is the length of a window where the site hides other users' jobs.
+    ``cpus_per_gpu`` and ``mib_per_gpu`` are the most that a holder takes for each GPU of a part; 0:
+    no parts.
     """
 
     job_ids: frozenset[str] = frozenset()
@@ -40,7 +42,9 @@ class PilotJobs:
 
     def may_have(self, node: NodeView) -> bool:
         """Whether a holder could run on a node."""
-        return not (self.partitions and node.partitions and self.partitions.isdisjoint(node.partitions))
+        return not (
+            self.partitions and node.partitions and self.partitions.isdisjoint(node.partitions)
+        )
 
 
 class EndKind(Enum):
@@ -56,7 +60,9 @@ class EndKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WindowEnd:
-    """When the backfill window of a node ends (scheduler's epoch; infinite: never), and the id of the job or reservation."""
+    """When the backfill window of a node ends (scheduler's epoch; infinite: never), and the id of
+    the job or reservation.
+    """
 
     at_s: float
     kind: EndKind
@@ -79,10 +85,14 @@ class FreeNode:
         return self.end.at_s - at_s
 
 
-def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False, parts: bool = False) -> tuple[FreeNode, ...]:
-    """The free nodes, by name; with ``wakes`` those that are powered down as well, with ``parts`` those that are shared.
+def free_nodes(
+    seen: Observation, ours: PilotJobs, wakes: bool = False, parts: bool = False
+) -> tuple[FreeNode, ...]:
+    """The free nodes, by name; with ``wakes`` those that are powered down as well, with ``parts``
+    those that are shared.
 
-    Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is assumed.
+    Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is
+    assumed.
     """
     ends = window_ends(seen, ours)
     free = []
@@ -95,8 +105,11 @@ def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False, parts: b
             continue
         if not ours.may_have(node):
             continue
-        # The job that it is kept for, and its start, are not in this observation: unknown is not free.
-        if (node.availability is Availability.PLANNED or node.is_planned) and end.kind is EndKind.NEVER:
+        # The job that it is kept for, and its start, are not in this observation: unknown is not
+        # free.
+        if (
+            node.availability is Availability.PLANNED or node.is_planned
+        ) and end.kind is EndKind.NEVER:
             continue
         free.append(FreeNode(node, end))
     return tuple(free)
@@ -110,8 +123,10 @@ def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
         if ours.assume_window_s is None:
             what = " and ".join(sorted(kind.value for kind in hidden))
             raise WindowsUnknownError(
-                f"the site hides other users' {what}, so the end of a window is unknown; set assume_window_s in the site's "
-                "table to the number of seconds that a node may be held, or have an operator run the pilot"
+                f"the site hides other users' {what}, so the end of a window is unknown; set "
+                "assume_window_s in the site's "
+                "table to the number of seconds that a node may be held, or have an operator "
+                "run the pilot"
             )
         ends = {name: WindowEnd(seen.at_s + ours.assume_window_s, EndKind.ASSUMED) for name in ends}
     for node in seen.nodes:
@@ -124,12 +139,17 @@ def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
             _end_at(ends, job.nodes, WindowEnd(job.starts_s, EndKind.PENDING_JOB, job.id))
     for reservation in sorted(seen.reservations, key=lambda reservation: reservation.id):
         if reservation.ends_s > seen.at_s:
-            _end_at(ends, reservation.nodes, WindowEnd(reservation.starts_s, EndKind.RESERVATION, reservation.id))
+            _end_at(
+                ends,
+                reservation.nodes,
+                WindowEnd(reservation.starts_s, EndKind.RESERVATION, reservation.id),
+            )
     return ends
 
 
 def may_be_taken_at_once(seen: Observation, ours: PilotJobs) -> bool:
-    """Whether a node that has just become idle may be between two main jobs: a job waits, or jobs are hidden or not listed.
+    """Whether a node that has just become idle may be between two main jobs: a job waits, or jobs
+    are hidden or not listed.
 
     Jobs that are not eligible count: the end of the job that they depend on also ends their wait.
     """
@@ -140,7 +160,11 @@ def may_be_taken_at_once(seen: Observation, ours: PilotJobs) -> bool:
 def _is_ours(job: PendingJob, ours: PilotJobs) -> bool:
     if job.id in ours.job_ids:
         return True
-    return not ours.shares_partitions and bool(job.partitions) and ours.partitions.issuperset(job.partitions)
+    return (
+        not ours.shares_partitions
+        and bool(job.partitions)
+        and ours.partitions.issuperset(job.partitions)
+    )
 
 
 def _end_at(ends: dict[str, WindowEnd], nodes: Iterable[str], end: WindowEnd) -> None:

@@ -19,7 +19,9 @@ class CheckStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One part: its state, the finding and, unless all is well, a remedy. ``required`` parts decide the exit status."""
+    """One part: its state, the finding and, unless all is well, a remedy. ``required`` parts decide
+    the exit status.
+    """
 
     name: str
     state: CheckStatus

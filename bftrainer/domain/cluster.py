@@ -1,7 +1,8 @@
-"""A cluster as any batch scheduler shows it, and the fragments that a pilot holds there. Frozen, no I/O.
+"""A cluster as any batch scheduler shows it, and the fragments that a pilot holds there. Frozen, no
+I/O.
 
-Times are seconds of the *scheduler's* epoch. Differences are taken against ``Observation.at_s``, so a pilot whose own clock
-is wrong still gets lengths right.
+Times are seconds of the *scheduler's* epoch. Differences are taken against ``Observation.at_s``, so
+a pilot whose own clock is wrong still gets lengths right.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ class Availability(Enum):
     FREE = "free"
     """Idle, and not kept for any job."""
     PLANNED = "planned"
-    """Idle, but kept for a larger job that cannot start yet: free until then, if the scheduler tells when that is."""
+    """Idle, but kept for a larger job that cannot start yet: free until then, if the scheduler
+    tells when that is.
+    """
     ASLEEP = "asleep"
     """Powered down to save power; a job that gets it has it powered up."""
     FALLING_ASLEEP = "falling asleep"
@@ -29,7 +32,9 @@ class Availability(Enum):
     BUSY = "busy"
     """Jobs run on it."""
     SHARED = "shared"
-    """Jobs run on it, and GPUs are idle beside them. Only where the scheduler was asked for single GPUs."""
+    """Jobs run on it, and GPUs are idle beside them. Only where the scheduler was asked for single
+    GPUs.
+    """
     UNUSABLE = "unusable"
     """Down, drained, reserved, powered off ...: no job starts there now."""
 
@@ -44,7 +49,9 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The part of a node that no job has: GPUs, cores, MiB of memory. ``of_mib``: all memory of the node."""
+    """The part of a node that no job has: GPUs, cores, MiB of memory. ``of_mib``: all memory of the
+    node.
+    """
 
     gpus: int
     cpus: int
@@ -56,12 +63,13 @@ class Idle:
 class NodeView:
     """A node as the scheduler shows it.
 
-    ``devices`` are its GPUs. ``window_end_s`` is when the scheduler wants the node, where it says so of the node itself and
-    not of a job or a reservation. ``state`` is the scheduler's own text, for messages only. ``is_cloud``: it is paid for
-    while it is powered up. ``last_busy_s`` is the end of the last job there; None if the scheduler does not say.
-    ``is_withdrawn``: no further job starts there, and an administrator waits for the end of those that run (drain, reboot).
-    ``idle``: None where the scheduler was not asked, or where the GPUs cannot be held one by one. ``is_planned``: it is kept
-    for a job, also beside the jobs that run there.
+    ``devices`` are its GPUs. ``window_end_s`` is when the scheduler wants the node, where it says
+    so of the node itself and not of a job or a reservation. ``state`` is the scheduler's own text,
+    for messages only. ``is_cloud``: it is paid for while it is powered up. ``last_busy_s`` is the
+    end of the last job there; None if the scheduler does not say. ``is_withdrawn``: no further job
+    starts there, and an administrator waits for the end of those that run (drain, reboot).
+    ``idle``: None where the scheduler was not asked, or where the GPUs cannot be held one by one.
+    ``is_planned``: it is kept for a job, also beside the jobs that run there.
     """
 
     name: str
@@ -83,7 +91,9 @@ class NodeView:
 
     @property
     def node_class(self) -> str:
-        """Nodes of one class are interchangeable for a trainer: ``4 a100``, or ``32 cpus`` where there is no GPU."""
+        """Nodes of one class are interchangeable for a trainer: ``4 a100``, or ``32 cpus`` where
+        there is no GPU.
+        """
         if not self.devices:
             return f"{self.cpus} cpus"
         return " + ".join(f"{device.count} {device.kind or 'gpu'}" for device in self.devices)
@@ -96,10 +106,12 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class PendingJob:
-    """A pending job. ``starts_s`` and ``nodes`` are the scheduler's plan for it; None and empty without a plan.
+    """A pending job. ``starts_s`` and ``nodes`` are the scheduler's plan for it; None and empty
+    without a plan.
 
-    ``partitions`` (queues) are those it may start in. A job that is held, depends on another job or has a begin time is
-    not eligible: it would not start on an empty cluster either. Nothing here is free text of its user.
+    ``partitions`` (queues) are those it may start in. A job that is held, depends on another job or
+    has a begin time is not eligible: it would not start on an empty cluster either. Nothing here is
+    free text of its user.
     """
 
     id: str
@@ -113,7 +125,9 @@ class PendingJob:
 
 @dataclass(frozen=True, slots=True)
 class LimitWait:
-    """A main-queue job that waits for a limit for which holders count as well. It needs the nodes of ``size`` holders."""
+    """A main-queue job that waits for a limit for which holders count as well. It needs the nodes
+    of ``size`` holders.
+    """
 
     job: str
     size: int
@@ -131,7 +145,9 @@ class Reservation:
 
 
 class Hidden(Enum):
-    """Facts that a site may hide from ordinary users, although the ends of windows depend on them."""
+    """Facts that a site may hide from ordinary users, although the ends of windows depend on
+    them.
+    """
 
     JOBS = "jobs"
     NODES = "nodes"
@@ -140,10 +156,12 @@ class Hidden(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` the time of its latest plans (None: unknown).
+    """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` the time of its
+    latest plans (None: unknown).
 
-    ``lists_pending``: the scheduler was asked for pending jobs, or can have none. ``evidence_s``: when the scheduler showed
-    it, by the pilot's monotonic clock, if another process asked (None: now); ``remark``: why that one's answer did not count.
+    ``lists_pending``: the scheduler was asked for pending jobs, or can have none. ``evidence_s``:
+    when the scheduler showed it, by the pilot's monotonic clock, if another process asked (None:
+    now); ``remark``: why that one's answer did not count.
     """
 
     at_s: float
@@ -160,12 +178,14 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class PeerPilot:
-    """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders`` are its holders' job ids,
-    ``wants`` the nodes that its trainers could use (None: it does not say), ``is_short`` that it finds none idle, ``held`` the
-    number of nodes that its holders have, ``asks`` that one of them is pending, ``least`` the smallest number of use to it.
+    """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders``
+    are its holders' job ids, ``wants`` the nodes that its trainers could use (None: it does not
+    say), ``is_short`` that it finds none idle, ``held`` the number of nodes that its holders have,
+    ``asks`` that one of them is pending, ``least`` the smallest number of use to it.
 
-    ``job`` is one of its jobs, ``weight`` the user's in the split of nodes. Only ``user``, ``held``, ``asks``, ``weight`` and
-    the ids come from the scheduler; the rest is text that the user wrote.
+    ``job`` is one of its jobs, ``weight`` the user's in the split of nodes. Only ``user``,
+    ``held``, ``asks``, ``weight`` and the ids come from the scheduler; the rest is text that the
+    user wrote.
     """
 
     pilot: str
@@ -186,10 +206,12 @@ UNKNOWN_PILOT = PeerPilot("", "")
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """A request to hold a node, with all its ``gpus``, for ``window_s`` seconds at most (infinite: no plan is known).
+    """A request to hold a node, with all its ``gpus``, for ``window_s`` seconds at most (infinite:
+    no plan is known).
 
-    ``useful_s`` is the shortest window that trainers can use: one rescale. With ``cpus`` and ``mib``, a part is requested:
-    these GPUs, with no more than these cores and this memory, beside other jobs.
+    ``useful_s`` is the shortest window that trainers can use: one rescale. With ``cpus`` and
+    ``mib``, a part is requested: these GPUs, with no more than these cores and this memory, beside
+    other jobs.
     """
 
     node: str
@@ -220,12 +242,14 @@ class FragmentPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One node for as long as one holder has it. ``name`` is ``node#id``, so a node that returns is a new fragment.
+    """One node for as long as one holder has it. ``name`` is ``node#id``, so a node that returns is
+    a new fragment.
 
-    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is the reason of its end.
-    ``release_s``: measured seconds from the release of nodes of its class until they are idle, an Epilog included.
-    ``reached`` are instants of its start that its holder knows, by this host's clock. ``gpus``: the indices of its GPUs in
-    CUDA_VISIBLE_DEVICES, of which only the number is known while it is pending. ``is_part``: other jobs may run on its node.
+    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is the
+    reason of its end. ``release_s``: measured seconds from the release of nodes of its class until
+    they are idle, an Epilog included. ``reached`` are instants of its start that its holder knows,
+    by this host's clock. ``gpus``: the indices of its GPUs in CUDA_VISIBLE_DEVICES, of which only
+    the number is known while it is pending. ``is_part``: other jobs may run on its node.
     """
 
     name: str
@@ -250,7 +274,9 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that was refused. For ``retry_s`` seconds further requests for the node are refused without asking."""
+    """A request that was refused. For ``retry_s`` seconds further requests for the node are refused
+    without asking.
+    """
 
     node: str
     reason: str
@@ -269,8 +295,9 @@ class Acquired:
 class HoldingPermit:
     """Whether the site allows nodes to be held at all.
 
-    ``refusal`` is why not, in one line; empty if they may be held. ``releases``: nodes that are held are released as well.
-    ``remarks`` are what the user has accepted of the site, for the log of events.
+    ``refusal`` is why not, in one line; empty if they may be held. ``releases``: nodes that are
+    held are released as well. ``remarks`` are what the user has accepted of the site, for the log
+    of events.
     """
 
     refusal: str = ""

@@ -1,6 +1,8 @@
-"""Events. An :class:`Event` holds everything that happened at one instant, so one decision answers all of it.
+"""Events. An :class:`Event` holds everything that happened at one instant, so one decision answers
+all of it.
 
-Times are seconds on the clock of the world: the epoch of the scheduler (live) or of the log (replay).
+Times are seconds on the clock of the world: the epoch of the scheduler (live) or of the log
+(replay).
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class TimerDue:
 
 @dataclass(frozen=True, slots=True)
 class ParallelChanged:
-    """P_jmax was reconfigured (None: all trainers). Admitted trainers stay; a lower value affects only the queue."""
+    """P_jmax was reconfigured (None: all trainers). Admitted trainers stay; a lower value affects
+    only the queue.
+    """
 
     max_parallel: int | None
 
@@ -74,8 +78,9 @@ class RateSeen:
 class StallSeen:
     """A measured stall of ``seconds`` after a trainer grew or started (R_j^up), or shrank (R_j^dw).
 
-    Where its old nodes trained on while new ones started, ``seconds`` is the stall at the switch (W_j^up) and ``start_s`` the
-    time from the decision to the switch (S_j). ``from_zero``: it had no nodes, and ``seconds`` are those from the decision.
+    Where its old nodes trained on while new ones started, ``seconds`` is the stall at the switch
+    (W_j^up) and ``start_s`` the time from the decision to the switch (S_j). ``from_zero``: it had
+    no nodes, and ``seconds`` are those from the decision.
     """
 
     trainer_id: str
@@ -87,7 +92,9 @@ class StallSeen:
 
 @dataclass(frozen=True, slots=True)
 class WorkLost:
-    """A trainer lost all its nodes and has resumed from its last checkpoint: it does ``samples`` again."""
+    """A trainer lost all its nodes and has resumed from its last checkpoint: it does ``samples``
+    again.
+    """
 
     trainer_id: str
     samples: float
@@ -95,7 +102,9 @@ class WorkLost:
 
 @dataclass(frozen=True, slots=True)
 class LengthSeen:
-    """A training script has reported the samples of its whole training, which its submission does not have."""
+    """A training script has reported the samples of its whole training, which its submission does
+    not have.
+    """
 
     trainer_id: str
     samples_total: float
@@ -108,9 +117,10 @@ Measured = RateSeen | StallSeen | WorkLost | LengthSeen
 class Event:
     """All changes of one instant, and the reports of the trainers up to then.
 
-    ``samples_done`` has (id, samples) for every unfinished trainer that has run. ``losses`` has (id, value) for every trainer
-    that has reported its evaluation function; lower is better. ``window_ends`` has (node, time) for every node of the pool
-    with a known window end. ``measured`` are the new measurements. ``all_joined``: every node that was requested is in the
+    ``samples_done`` has (id, samples) for every unfinished trainer that has run. ``losses`` has
+    (id, value) for every trainer that has reported its evaluation function; lower is better.
+    ``window_ends`` has (node, time) for every node of the pool with a known window end.
+    ``measured`` are the new measurements. ``all_joined``: every node that was requested is in the
     pool, and no other is about to be; False where the world cannot tell.
     """
 

@@ -1,9 +1,11 @@
-"""Names of fragments: ``node#id``, where ``id`` is the holder job's. Only here are they put together and taken apart.
+"""Names of fragments: ``node#id``, where ``id`` is the holder job's. Only here are they put
+together and taken apart.
 
-A node that returns is held by another job and so is another fragment. A holder job of several nodes has a fragment for each,
-``node#job.node``: ids stay unique, and drivers know fragments by them. A slot is a fragment of one GPU, ``node#job.gI`` with
-its index I in the job's CUDA_VISIBLE_DEVICES; all slots of a holder are a part of the node. The payloads in ``on_node/`` run
-without bftrainer and write these forms themselves.
+A node that returns is held by another job and so is another fragment. A holder job of several nodes
+has a fragment for each, ``node#job.node``: ids stay unique, and drivers know fragments by them. A
+slot is a fragment of one GPU, ``node#job.gI`` with its index I in the job's CUDA_VISIBLE_DEVICES;
+all slots of a holder are a part of the node. The payloads in ``on_node/`` run without bftrainer and
+write these forms themselves.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def part_of(fragment: str) -> str:
 
 @lru_cache(maxsize=65536)
 def is_slot(fragment: str) -> bool:
-    """Whether a fragment is one GPU of a node. ``g1#7.g1``, of a holder of several nodes, is not."""
+    """Whether a fragment is one GPU of a node. ``g1#7.g1``, of a holder of several nodes, is
+    not.
+    """
     return part_of(fragment) != fragment
 
 

@@ -1,7 +1,9 @@
-"""Measurements of one model: samples per second at each visited node count, and the stalls of rescaling. Pure.
+"""Measurements of one model: samples per second at each visited node count, and the stalls of
+rescaling. Pure.
 
-Only the latest windows count, so old conditions are forgotten. Of three or more windows the smallest and the largest are
-dropped, so one slow minute (a busy file system, another job's burst) changes nothing.
+Only the latest windows count, so old conditions are forgotten. Of three or more windows the
+smallest and the largest are dropped, so one slow minute (a busy file system, another job's burst)
+changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ WINDOWS = 9
 
 @dataclass(frozen=True, slots=True)
 class RatePoint:
-    """One node count: its latest ``windows`` (samples/s each), all seconds measured, and ``rate``, their trimmed mean.
+    """One node count: its latest ``windows`` (samples/s each), all seconds measured, and ``rate``,
+    their trimmed mean.
 
     ``squares`` is the sum of the windows' squared deviations from their mean, relative to ``rate``.
     """
@@ -30,10 +33,11 @@ class RatePoint:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Points by increasing node count; ``ups`` and ``downs`` are the latest stalls in seconds after growing and shrinking.
+    """Points by increasing node count; ``ups`` and ``downs`` are the latest stalls in seconds after
+    growing and shrinking.
 
-    ``starts`` are the latest times that new nodes took to start while old ones trained on, ``from_zero`` those from a decision
-    until a trainer without nodes trained.
+    ``starts`` are the latest times that new nodes took to start while old ones trained on,
+    ``from_zero`` those from a decision until a trainer without nodes trained.
     """
 
     points: tuple[RatePoint, ...] = ()
@@ -47,14 +51,18 @@ class Measurements:
         return self.points[i] if i < len(self.points) and self.points[i].nodes == nodes else None
 
     def knows(self, nodes: int) -> bool:
-        """Whether this node count, or one within about a quarter of it (0.8 to 1.25 times), was measured."""
+        """Whether this node count, or one within about a quarter of it (0.8 to 1.25 times), was
+        measured.
+        """
         return any(0.8 * nodes <= p.nodes <= 1.25 * nodes for p in self.points)
 
     def with_rate(self, nodes: int, samples_per_s: float, seconds: float) -> Measurements:
         """These measurements and one more window of ``seconds`` on ``nodes`` nodes."""
         i = bisect_left(self.points, nodes, key=_NODES)
         old = (
-            self.points[i] if i < len(self.points) and self.points[i].nodes == nodes else RatePoint(nodes, (), 0.0, 0.0)
+            self.points[i]
+            if i < len(self.points) and self.points[i].nodes == nodes
+            else RatePoint(nodes, (), 0.0, 0.0)
         )
         windows = (*old.windows[1 - WINDOWS :], samples_per_s) if old.windows else (samples_per_s,)
         rate = middle(windows)
@@ -64,9 +72,11 @@ class Measurements:
     def with_stall(
         self, grew: bool, seconds: float, start_s: float | None = None, from_zero: bool = False
     ) -> Measurements:
-        """These measurements and one more stall; with ``start_s``, the switch after a start that took this long.
+        """These measurements and one more stall; with ``start_s``, the switch after a start that
+        took this long.
 
-        The stall of a start ``from_zero`` nodes includes the start: it counts as R^up only until a start was measured.
+        The stall of a start ``from_zero`` nodes includes the start: it counts as R^up only until a
+        start was measured.
         """
         if grew and start_s is not None:
             ups = (*self.ups[1 - WINDOWS :], seconds) if self.starts else (seconds,)
@@ -78,7 +88,9 @@ class Measurements:
         return replace(self, downs=(*self.downs[1 - WINDOWS :], seconds))
 
     def noise(self) -> float:
-        """Relative standard deviation of one window, pooled over all points; 0 until one point has two windows."""
+        """Relative standard deviation of one window, pooled over all points; 0 until one point has
+        two windows.
+        """
         freedom = sum(len(p.windows) - 1 for p in self.points)
         return math.sqrt(math.fsum(p.squares for p in self.points) / freedom) if freedom else 0.0
 
@@ -91,7 +103,9 @@ def _squares(windows: tuple[float, ...], rate: float) -> float:
 
 
 def middle(values: tuple[float, ...]) -> float:
-    """Trimmed mean: without the smallest and the largest of three or more. Of equal values exactly that value."""
+    """Trimmed mean: without the smallest and the largest of three or more. Of equal values exactly
+    that value.
+    """
     kept = sorted(values)[1:-1] if len(values) > 2 else values
     low, high = min(kept), max(kept)
     return low if low == high else min(max(math.fsum(kept) / len(kept), low), high)

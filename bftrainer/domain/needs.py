@@ -6,7 +6,9 @@ from enum import Enum
 
 
 class Need(Enum):
-    """A policy lists its needs in an attribute ``needs``, and so does an objective; without it, every trainer will do."""
+    """A policy lists its needs in an attribute ``needs``, and so does an objective; without it,
+    every trainer will do.
+    """
 
     LENGTH = "the total number of samples (samples_total)"
     LOSSES = "the value of the evaluation function in progress reports (reports_loss)"

@@ -1,7 +1,9 @@
-"""The time line of a fragment: the instants between an idle node and the first training step on it, and on the way back.
+"""The time line of a fragment: the instants between an idle node and the first training step on it,
+and on the way back.
 
-Instants come from several clocks: the scheduler's, the node's, this host's. They are converted to this host's time, and an
-instant that seems to be earlier than the one before it counts as that one (:func:`stage_seconds`).
+Instants come from several clocks: the scheduler's, the node's, this host's. They are converted to
+this host's time, and an instant that seems to be earlier than the one before it counts as that one
+(:func:`stage_seconds`).
 """
 
 from __future__ import annotations
@@ -14,10 +16,14 @@ from itertools import pairwise
 
 
 class NodeStage(Enum):
-    """The instant that ends a stage. Seconds of a stage are those since the instant before it that is known."""
+    """The instant that ends a stage. Seconds of a stage are those since the instant before it that
+    is known.
+    """
 
     IDLE = "idle"
-    """The scheduler's word for when the node became idle, in whole seconds. Not every scheduler says it."""
+    """The scheduler's word for when the node became idle, in whole seconds. Not every scheduler
+    says it.
+    """
     SEEN = "seen"
     """A look of the pilot has shown the node idle."""
     DECIDED = "decided"
@@ -47,7 +53,9 @@ class NodeStage(Enum):
     LEFT = "left"
     """No process of the fragment runs on the node, and the payload ends. By the node's clock."""
     RELEASED = "released"
-    """The pilot sees that the holder job is over: by a list of its jobs, so up to some seconds after the scheduler."""
+    """The pilot sees that the holder job is over: by a list of its jobs, so up to some seconds
+    after the scheduler.
+    """
 
 
 TO_TRAINING = tuple(NodeStage)[: tuple(NodeStage).index(NodeStage.NOTICE)]
@@ -57,7 +65,9 @@ Instants = Mapping[NodeStage, float]
 
 
 def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[NodeStage, float]:
-    """Seconds of each stage of a chain, by the instant that ends it; empty before the chain is complete."""
+    """Seconds of each stage of a chain, by the instant that ends it; empty before the chain is
+    complete.
+    """
     if chain[-1] not in instants:
         return {}
     known = [stage for stage in chain if stage in instants]
@@ -65,20 +75,30 @@ def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[Node
     for stage in known:
         latest = max(latest, instants[stage])
         ordered.append(latest)
-    return {stage: after - before for stage, (before, after) in zip(known[1:], pairwise(ordered), strict=True)}
+    return {
+        stage: after - before
+        for stage, (before, after) in zip(known[1:], pairwise(ordered), strict=True)
+    }
 
 
 def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | None:
-    """Seconds of the whole chain; None before it is complete, or if its first instant is not known."""
+    """Seconds of the whole chain; None before it is complete, or if its first instant is not
+    known.
+    """
     if chain[0] not in instants or chain[-1] not in instants:
         return None
     return sum(stage_seconds(instants, chain).values())
 
 
 def p95(values: Sequence[float]) -> float:
-    """The 95th percentile: the smallest value that 95 % of the values do not exceed (nearest rank)."""
+    """The 95th percentile: the smallest value that 95 % of the values do not exceed (nearest
+    rank).
+    """
     ordered = sorted(values)
     return ordered[max(math.ceil(0.95 * len(ordered)) - 1, 0)]
 
 
-SUMMARIES: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (("median", statistics.median), ("95 %", p95))
+SUMMARIES: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (
+    ("median", statistics.median),
+    ("95 %", p95),
+)

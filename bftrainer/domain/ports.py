@@ -17,21 +17,27 @@ class Allocator(Protocol):
         """Its name in the journal and for ``--solver``."""
 
     def solve(self, problem: Problem) -> Answer:
-        """The best counts found. Raises :class:`~bftrainer.errors.SolverError` or ``NoFeasibleCountsError``."""
+        """The best counts found. Raises :class:`~bftrainer.errors.SolverError` or
+        ``NoFeasibleCountsError``.
+        """
 
 
 class Policy(Protocol):
-    """Divides the pool among the trainers: (state with its memory, event) -> (decision, new memory). Pure."""
+    """Divides the pool among the trainers: (state with its memory, event) -> (decision, new
+    memory). Pure.
+    """
 
     @property
     def name(self) -> str:
         """Its name for ``--policy``."""
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """One legal count per trainer of ``state.active``, and the memory that the next call finds in ``state.memory``.
+        """One legal count per trainer of ``state.active``, and the memory that the next call finds
+        in ``state.memory``.
 
-        The memory is a frozen value (None at first). It is journaled and survives a crash, so it is made of plain values,
-        tuples, and frozen dataclasses and enums of the package of the policy (:mod:`bftrainer.persistence.codec`).
+        The memory is a frozen value (None at first). It is journaled and survives a crash, so it is
+        made of plain values, tuples, and frozen dataclasses and enums of the package of the policy
+        (:mod:`bftrainer.persistence.codec`).
         """
 
 
@@ -39,7 +45,9 @@ class World(Protocol):
     """The source of events, which also carries out decisions: a live cluster or a replayed log."""
 
     def next_event(self, state: State) -> Event | None:
-        """The next event after ``state``, at ``state.wake_at_s`` at the latest if set; None at the end."""
+        """The next event after ``state``, at ``state.wake_at_s`` at the latest if set; None at the
+        end.
+        """
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
         """Carry out rescales in order."""

@@ -8,10 +8,22 @@ from bftrainer.domain.model import Trainer
 
 
 @lru_cache(maxsize=8192)
-def sizes_of(trainer: Trainer, powers_of_two: bool = False, cap: int | None = None) -> tuple[int, ...]:
-    """Legal node counts above 0, increasing. Optionally only powers of two, and none above ``cap``."""
-    counts = trainer.sizes if trainer.sizes is not None else range(trainer.min_nodes, trainer.max_nodes + 1)
-    return tuple(n for n in counts if n > 0 and (cap is None or n <= cap) and not (powers_of_two and n & (n - 1)))
+def sizes_of(
+    trainer: Trainer, powers_of_two: bool = False, cap: int | None = None
+) -> tuple[int, ...]:
+    """Legal node counts above 0, increasing. Optionally only powers of two, and none above
+    ``cap``.
+    """
+    counts = (
+        trainer.sizes
+        if trainer.sizes is not None
+        else range(trainer.min_nodes, trainer.max_nodes + 1)
+    )
+    return tuple(
+        n
+        for n in counts
+        if n > 0 and (cap is None or n <= cap) and not (powers_of_two and n & (n - 1))
+    )
 
 
 def largest_of(sizes: tuple[int, ...], nodes: int) -> int:

@@ -16,9 +16,11 @@ Classes = tuple[tuple[str, Nodes], ...]
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Reported values of the evaluation function E of a trainer: the first, the latest, and the slope.
+    """Reported values of the evaluation function E of a trainer: the first, the latest, and the
+    slope.
 
-    ``per_sample`` is |change of E| / samples over the last two reports at different samples; None before the second.
+    ``per_sample`` is |change of E| / samples over the last two reports at different samples; None
+    before the second.
     """
 
     first: float
@@ -27,19 +29,24 @@ class Losses:
     per_sample: float | None = None
 
     def then(self, samples: float, loss: float) -> Losses:
-        """The losses after one more report. A report without new samples only replaces the latest value."""
+        """The losses after one more report. A report without new samples only replaces the latest
+        value.
+        """
         if samples <= self.at_samples:
             return Losses(self.first, loss, samples, self.per_sample)
-        return Losses(self.first, loss, samples, abs(loss - self.latest) / (samples - self.at_samples))
+        return Losses(
+            self.first, loss, samples, abs(loss - self.latest) / (samples - self.at_samples)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
     """An admitted trainer: its nodes (none: it waits) and its reports up to the last event.
 
-    ``run_s`` is its training time so far (seconds with at least one node), ``node_s`` its node-seconds. With learning,
-    ``trainer`` has the estimated curve and costs, ``submitted`` the user's. ``sized_s`` is the time of its last change
-    of size. ``rescaling`` is the rest of its rescales, as expected.
+    ``run_s`` is its training time so far (seconds with at least one node), ``node_s`` its
+    node-seconds. With learning, ``trainer`` has the estimated curve and costs, ``submitted`` the
+    user's. ``sized_s`` is the time of its last change of size. ``rescaling`` is the rest of its
+    rescales, as expected.
     """
 
     trainer: Trainer
@@ -62,17 +69,21 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Pool, admitted trainers in admission order, queue in submission order, and the policy's memory.
+    """Pool, admitted trainers in admission order, queue in submission order, and the policy's
+    memory.
 
-    ``measurements`` are by key (:func:`~bftrainer.estimation.update.key_of`), the most recently updated last.
+    ``measurements`` are by key (:func:`~bftrainer.estimation.update.key_of`), the most recently
+    updated last.
 
-    ``classes`` are the non-empty node classes of the pool; nodes in none form a class of their own. ``window_ends`` has
-    (node, time) for every node with a known window end.
+    ``classes`` are the non-empty node classes of the pool; nodes in none form a class of their own.
+    ``window_ends`` has (node, time) for every node with a known window end.
 
-    Invariants: the node sets of trainers are disjoint, within the pool, and each within one class. At most ``max_parallel``
-    (P_jmax) trainers are admitted (None: all); when it is lowered, admitted trainers stay.
+    Invariants: the node sets of trainers are disjoint, within the pool, and each within one class.
+    At most ``max_parallel`` (P_jmax) trainers are admitted (None: all); when it is lowered,
+    admitted trainers stay.
 
-    ``kept`` is the error of the policy, if the last decision kept the sizes, and ``blamed`` are the trainers that cause it.
+    ``kept`` is the error of the policy, if the last decision kept the sizes, and ``blamed`` are the
+    trainers that cause it.
     """
 
     max_parallel: int | None
@@ -91,22 +102,26 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class ClassMemories:
-    """The memory of a policy that decides for several node classes independently: (class, memory)."""
+    """The memory of a policy that decides for several node classes independently: (class,
+    memory).
+    """
 
     by_class: tuple[tuple[str, object], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision of a policy: one count N_j (Eqn 2) per admitted trainer, in the order of ``State.active``.
+    """The decision of a policy: one count N_j (Eqn 2) per admitted trainer, in the order of
+    ``State.active``.
 
-    ``wake_at_s`` requests a :class:`~bftrainer.domain.events.TimerDue` event at that time. ``answer`` is the answer of the
-    solver, if there was one. ``kept`` is the error of the policy if the counts are not its own but the present ones, and
-    ``blamed`` are the trainers that cause it.
+    ``wake_at_s`` requests a :class:`~bftrainer.domain.events.TimerDue` event at that time.
+    ``answer`` is the answer of the solver, if there was one. ``kept`` is the error of the policy if
+    the counts are not its own but the present ones, and ``blamed`` are the trainers that cause it.
 
-    ``nodes`` has (trainer id, its nodes) for trainers whose nodes the policy names; the others are placed by the core. A named
-    set is as large as the count, a superset or subset of the present one (Eqn 6), and takes nodes only that are free or given
-    up by another named trainer (:func:`~bftrainer.allocation.check_decision.check_decision`).
+    ``nodes`` has (trainer id, its nodes) for trainers whose nodes the policy names; the others are
+    placed by the core. A named set is as large as the count, a superset or subset of the present
+    one (Eqn 6), and takes nodes only that are free or given up by another named trainer
+    (:func:`~bftrainer.allocation.check_decision.check_decision`).
     """
 
     counts: tuple[int, ...]
@@ -119,7 +134,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision with node sets, one per trainer: the loop carries it out and the journal records it."""
+    """A decision with node sets, one per trainer: the loop carries it out and the journal records
+    it.
+    """
 
     decision: Decision
     nodes: tuple[Nodes, ...]

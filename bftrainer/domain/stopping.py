@@ -1,7 +1,7 @@
 """Rules that end trainers early, by what they report: ``loss>2@1000`` and ASHA.
 
-Samples, not steps: they mean the same at every number of workers. A rule looks once at each of its *rungs*, at the first report
-with this number of samples or more.
+Samples, not steps: they mean the same at every number of workers. A rule looks once at each of its
+*rungs*, at the first report with this number of samples or more.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class Limit:
 class ASHA:
     """Asynchronous successive halving (Li et al. 2018) among the trainers of a group.
 
-    Rungs are ``first``, ``first * factor``, ... samples, below ``most``. Of the n trainers that have come to a rung so far, one
-    that comes goes on if it is among the best n / ``factor``, and at least if it is the best. The paper pauses the others, and
-    may go on with them later; here, they end.
+    Rungs are ``first``, ``first * factor``, ... samples, below ``most``. Of the n trainers that
+    have come to a rung so far, one that comes goes on if it is among the best n / ``factor``, and
+    at least if it is the best. The paper pauses the others, and may go on with them later; here,
+    they end.
     """
 
     metric: str
@@ -58,7 +59,8 @@ class ASHA:
     def __post_init__(self) -> None:
         if not (0 < self.first < self.most < math.inf and self.factor >= 2):
             raise InvalidValueError(
-                f"ASHA: expected 0 < first < most and factor >= 2, got {self.first:g}, {self.most:g}, {self.factor}"
+                f"ASHA: expected 0 < first < most and factor >= 2, got {self.first:g}, "
+                f"{self.most:g}, {self.factor}"
             )
 
     def __str__(self) -> str:
@@ -72,7 +74,9 @@ class ASHA:
         return tuple(rung for rung in every if rung < self.most)
 
     def ends(self, value: float, others: Iterable[float]) -> bool:
-        """Whether a trainer with this value at a rung ends; ``others`` are the values of those that came before."""
+        """Whether a trainer with this value at a rung ends; ``others`` are the values of those that
+        came before.
+        """
         known = tuple(others)
         better = sum(other > value if self.maximize else other < value for other in known)
         return better >= max(1, (len(known) + 1) // self.factor)
@@ -83,12 +87,17 @@ Rule = Limit | ASHA
 
 @lru_cache  # a pilot asks at each report of each trainer
 def parse_rule(text: str) -> Rule:
-    """``loss>2@1000``, or ``asha(min loss, FIRST, MOST, FACTOR)``. Raises :class:`InvalidValueError`."""
+    """``loss>2@1000``, or ``asha(min loss, FIRST, MOST, FACTOR)``. Raises
+    :class:`InvalidValueError`.
+    """
     if found := _LIMIT.fullmatch(text):
         return Limit(found[1], found[2] == ">", float(found[3]), float(found[4]))
     if found := _ASHA.fullmatch(text):
-        return ASHA(found[2], float(found[3]), float(found[4]), int(found[5] or 3), found[1] == "max")
+        return ASHA(
+            found[2], float(found[3]), float(found[4]), int(found[5] or 3), found[1] == "max"
+        )
     raise InvalidValueError(
-        f"expected METRIC>VALUE@SAMPLES like loss>2@1000, or asha(min METRIC, FIRST, MOST, FACTOR) in samples like "
+        "expected METRIC>VALUE@SAMPLES like loss>2@1000, or asha(min METRIC, FIRST, MOST, "
+        "FACTOR) in samples like "
         f"asha(min loss, 1000, 27000, 3); got {text!r:.100}"
     )

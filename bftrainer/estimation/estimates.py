@@ -1,13 +1,16 @@
-"""An estimated curve from the submitted one and the measurements. Pure; without numpy, as an estimate has a dozen points.
+"""An estimated curve from the submitted one and the measurements. Pure; without numpy, as an
+estimate has a dozen points.
 
-1. *Scale the prior.* The submitted curve (or a guess) times a * n^b, fitted to the measured points in logarithms. A prior on
-   b holds it near 0, so a single point only scales the curve.
-2. *Weigh.* Each measured point is combined with that fit by its standard error. Measurements without noise count alone.
-3. *Order.* More nodes never yield less: adjacent points that fall are pooled. A point below the chord of its neighbors is
-   lifted to the chord, unless it is lower by more than two standard errors: then the curve is not concave.
-4. *Fill in.* Between measured points, the fit, bounded below by their chord and above by the extended chords of the adjacent
-   segments, so that concave points give a concave curve. Beyond the last point, the fit scaled to it, no steeper than the
-   last measured segment.
+1. *Scale the prior.* The submitted curve (or a guess) times a * n^b, fitted to the measured points
+   in logarithms. A prior on b holds it near 0, so a single point only scales the curve.
+2. *Weigh.* Each measured point is combined with that fit by its standard error. Measurements
+   without noise count alone.
+3. *Order.* More nodes never yield less: adjacent points that fall are pooled. A point below the
+   chord of its neighbors is lifted to the chord, unless it is lower by more than two standard
+   errors: then the curve is not concave.
+4. *Fill in.* Between measured points, the fit, bounded below by their chord and above by the
+   extended chords of the adjacent segments, so that concave points give a concave curve. Beyond the
+   last point, the fit scaled to it, no steeper than the last measured segment.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ _Fit = Callable[[int], float]
 
 
 def estimate(prior: Curve, measured: Measurements) -> Curve:
-    """The estimated curve in samples/s, over the node counts of ``prior``; ``prior`` itself where nothing was measured."""
+    """The estimated curve in samples/s, over the node counts of ``prior``; ``prior`` itself where
+    nothing was measured.
+    """
     known = [p for p in measured.points if p.nodes <= prior.nodes[-1]]
     if not known:
         return prior
@@ -104,15 +109,21 @@ def _rising(values: list[float]) -> list[float]:
     return [mean for mean, size in blocks for _ in range(size)]
 
 
-def _concave_where_soft(values: list[float], known: Sequence[RatePoint], noise: float) -> list[_Spot]:
-    """The points, each lifted to the least concave majorant unless that is more than ``FIRM`` standard errors away."""
+def _concave_where_soft(
+    values: list[float], known: Sequence[RatePoint], noise: float
+) -> list[_Spot]:
+    """The points, each lifted to the least concave majorant unless that is more than ``FIRM``
+    standard errors away.
+    """
     spots = [(p.nodes, v) for p, v in zip(known, values, strict=True)]
     if noise == 0:
         return spots
     lifted = _majorant([(0, 0.0), *spots])[1:]
     out: list[_Spot] = []
     above = math.inf
-    for (n, v), (_, high), p in zip(reversed(spots), reversed(lifted), reversed(known), strict=True):
+    for (n, v), (_, high), p in zip(
+        reversed(spots), reversed(lifted), reversed(known), strict=True
+    ):
         soft = high <= v * (1 + FIRM * noise / math.sqrt(len(p.windows)))
         above = min(high, above) if soft else v
         out.append((n, above))
@@ -167,11 +178,15 @@ def _filled(spots: list[_Spot], fit: _Fit, places: Sequence[int]) -> list[_Spot]
 
 
 def _is_held(slopes: list[float], i: int) -> bool:
-    """Whether the points around segment ``i`` are concave, so that lines through its ends bound it from above."""
+    """Whether the points around segment ``i`` are concave, so that lines through its ends bound it
+    from above.
+    """
     return (i == 0 or slopes[i - 1] >= slopes[i]) and slopes[i] >= slopes[i + 1]
 
 
-def _between(low: _Spot, high: _Spot, slopes: list[float], i: int, inside: list[int], fit: _Fit) -> list[_Spot]:
+def _between(
+    low: _Spot, high: _Spot, slopes: list[float], i: int, inside: list[int], fit: _Fit
+) -> list[_Spot]:
     (n0, v0), (n1, v1) = low, high
     right = (slopes[i] + slopes[i + 1]) / 2
     left = (slopes[i - 1] + slopes[i]) / 2 if i else math.inf

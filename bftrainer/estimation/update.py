@@ -1,7 +1,9 @@
-"""Learning: measurements of an event update the state, and the admitted trainers get new estimates. Pure.
+"""Learning: measurements of an event update the state, and the admitted trainers get new estimates.
+Pure.
 
-Worlds report measurements in their events; all measurements are part of the state; the policy sees estimated trainers only.
-So the pilot and the replay learn by the same code, and the events of a journal give the same decisions again.
+Worlds report measurements in their events; all measurements are part of the state; the policy sees
+estimated trainers only. So the pilot and the replay learn by the same code, and the events of a
+journal give the same decisions again.
 """
 
 from __future__ import annotations
@@ -24,18 +26,29 @@ from bftrainer.estimation.estimates import estimate
 TOLERANCE = 0.02
 """An estimated curve or cost is replaced when it has changed by more than this, relative."""
 TRAINS_ON_S = 1.0
-"""A trainer that still reports progress this long after the decision trains on while new nodes start."""
+"""A trainer that still reports progress this long after the decision trains on while new nodes
+start.
+"""
 
 
 def with_costs(submitted: Trainer, now: Trainer, measured: Measurements) -> Trainer:
     """``now`` with the measured costs; the same value where none changed beyond the tolerance."""
     up_s = _settled(now.scale_up_s, middle(measured.ups) if measured.ups else submitted.scale_up_s)
-    down_s = _settled(now.scale_down_s, middle(measured.downs) if measured.downs else submitted.scale_down_s)
+    down_s = _settled(
+        now.scale_down_s, middle(measured.downs) if measured.downs else submitted.scale_down_s
+    )
     start_s = _start_s(submitted, now, measured)
     from_zero_s = None if start_s is None else _from_zero_s(submitted, now, measured)
-    if (up_s, down_s, start_s, from_zero_s) == (now.scale_up_s, now.scale_down_s, now.start_s, now.from_zero_s):
+    if (up_s, down_s, start_s, from_zero_s) == (
+        now.scale_up_s,
+        now.scale_down_s,
+        now.start_s,
+        now.from_zero_s,
+    ):
         return now
-    return replace(now, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s, from_zero_s=from_zero_s)
+    return replace(
+        now, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s, from_zero_s=from_zero_s
+    )
 
 
 def _settled(now: float, new: float) -> float:
@@ -43,7 +56,9 @@ def _settled(now: float, new: float) -> float:
 
 
 def _start_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float | None:
-    """The time of a start; None while nothing shows that the old nodes train on meanwhile: all stall then."""
+    """The time of a start; None while nothing shows that the old nodes train on meanwhile: all
+    stall then.
+    """
     if not measured.starts:
         return submitted.start_s
     start_s = middle(measured.starts)
@@ -53,7 +68,9 @@ def _start_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float 
 
 
 def _from_zero_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float | None:
-    """The time of a start from 0 nodes. It counts only beside S: without S, such starts are measurements of R^up."""
+    """The time of a start from 0 nodes. It counts only beside S: without S, such starts are
+    measurements of R^up.
+    """
     if not measured.from_zero:
         return submitted.from_zero_s
     new = middle(measured.from_zero)
@@ -63,7 +80,9 @@ def _from_zero_s(submitted: Trainer, now: Trainer, measured: Measurements) -> fl
 MAX_KEPT = 128
 """Measured models kept; the one updated longest ago is dropped first."""
 SCALES_AS = 0.9
-"""A trainer without a curve is assumed to scale as n^0.9 until it has been measured on several sizes."""
+"""A trainer without a curve is assumed to scale as n^0.9 until it has been measured on several
+sizes.
+"""
 STEP = 4
 """To be measured on another size, a trainer shrinks by about this factor."""
 DOWN_WAITS = 10
@@ -82,7 +101,9 @@ def key_of(trainer: Trainer) -> str:
 
 
 def updated(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozenset[str]]:
-    """All measurements with the new ones of admitted trainers, and the keys whose estimates they may change."""
+    """All measurements with the new ones of admitted trainers, and the keys whose estimates they
+    may change.
+    """
     if not measured:
         return state.measurements, frozenset()
     active = {a.trainer.id: a.trainer for a in state.active if a.trainer.learning is not None}
@@ -107,12 +128,20 @@ def updated(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozen
 
 
 def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
-    """The state with the lengths that training scripts have reported, of trainers that were submitted without one."""
-    totals = {seen.trainer_id: seen.samples_total for seen in measured if isinstance(seen, LengthSeen)}
+    """The state with the lengths that training scripts have reported, of trainers that were
+    submitted without one.
+    """
+    totals = {
+        seen.trainer_id: seen.samples_total for seen in measured if isinstance(seen, LengthSeen)
+    }
     if not totals:
         return state
-    active = tuple(_with_length(a, totals[a.trainer.id]) if a.trainer.id in totals else a for a in state.active)
-    queue = tuple(replace(t, samples_total=totals[t.id]) if t.id in totals else t for t in state.queue)
+    active = tuple(
+        _with_length(a, totals[a.trainer.id]) if a.trainer.id in totals else a for a in state.active
+    )
+    queue = tuple(
+        replace(t, samples_total=totals[t.id]) if t.id in totals else t for t in state.queue
+    )
     return replace(state, active=active, queue=queue)
 
 
@@ -122,18 +151,24 @@ def _with_length(a: Active, samples_total: float) -> Active:
 
 
 def _is_news(trainer: Trainer, measured: Measurements, nodes: int) -> bool:
-    """Whether a point is new, or differs from the estimate by more than the tolerance and its standard error."""
+    """Whether a point is new, or differs from the estimate by more than the tolerance and its
+    standard error.
+    """
     point = measured.at(nodes)
     assert point is not None
     if len(point.windows) == 1 or nodes > trainer.max_nodes:
         return True
     estimated = trainer.curve.at(nodes)
     off = abs(point.rate - estimated)
-    return off > TOLERANCE * estimated and off > estimated * measured.noise() / math.sqrt(len(point.windows))
+    return off > TOLERANCE * estimated and off > estimated * measured.noise() / math.sqrt(
+        len(point.windows)
+    )
 
 
 def with_estimates(state: State, learned: frozenset[str]) -> State:
-    """New estimates for trainers that are new, whose key is in ``learned``, or whose curve is guessed from the others."""
+    """New estimates for trainers that are new, whose key is in ``learned``, or whose curve is
+    guessed from the others.
+    """
     measurements = dict(state.measurements)
     per_node = best_per_node(state.active, measurements)
     curves: dict[tuple[str, Curve], Curve] = {}
@@ -154,16 +189,21 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
             or _may_explore(a, measured, state.at_s)
         ):
             submitted = a.submitted or a.trainer
-            prior = _prior(submitted, measured, per_node, len(state.pool), is_alone=len(state.active) == 1)
+            prior = _prior(
+                submitted, measured, per_node, len(state.pool), is_alone=len(state.active) == 1
+            )
             if (key, prior) not in curves:  # trainers of one model have one curve
                 curves[key, prior] = estimate(prior, measured)
-            a = _with_estimate(a, submitted, curves[key, prior], measured, len(state.pool), state.at_s)
+            a = _with_estimate(
+                a, submitted, curves[key, prior], measured, len(state.pool), state.at_s
+            )
         active.append(a)
     return replace(state, active=tuple(active))
 
 
 def wake_s(state: State) -> float | None:
-    """When the next window on a size that has not been measured will be complete; None if there is none to wait for.
+    """When the next window on a size that has not been measured will be complete; None if there is
+    none to wait for.
 
     For a trainer that does not report, the wait doubles each time, up to ``PATIENCE_S``.
     """
@@ -189,14 +229,19 @@ def wake_s(state: State) -> float | None:
 
 
 def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measurements]) -> float:
-    """The highest samples per second and node of the trainers: the guess for a trainer about which nothing is known."""
+    """The highest samples per second and node of the trainers: the guess for a trainer about which
+    nothing is known.
+    """
     best = 0.0
     for a in active:
         t = a.trainer
         if not _is_guessed(t, measurements):
             best = max(best, t.curve.at(t.min_nodes) / t.min_nodes)
     if best == 0.0:
-        best = max((p.rate / p.nodes for measured in measurements.values() for p in measured.points), default=0.0)
+        best = max(
+            (p.rate / p.nodes for measured in measurements.values() for p in measured.points),
+            default=0.0,
+        )
     return best or 1.0
 
 
@@ -206,11 +251,17 @@ _NOTHING = Measurements()
 def _is_guessed(trainer: Trainer, measurements: Mapping[str, Measurements]) -> bool:
     """Whether nothing is known about its curve."""
     settings = trainer.learning
-    return settings is not None and settings.blank and not measurements.get(key_of(trainer), _NOTHING).points
+    return (
+        settings is not None
+        and settings.blank
+        and not measurements.get(key_of(trainer), _NOTHING).points
+    )
 
 
 def known_rates(state: State) -> dict[str, float]:
-    """Samples per second of the trainers that have nodes, without those of which nothing is known."""
+    """Samples per second of the trainers that have nodes, without those of which nothing is
+    known.
+    """
     measurements = dict(state.measurements)
     return {
         a.trainer.id: a.trainer.curve.at(len(a.nodes))
@@ -219,8 +270,12 @@ def known_rates(state: State) -> dict[str, float]:
     }
 
 
-def _prior(submitted: Trainer, measured: Measurements, per_node: float, pool: int, *, is_alone: bool) -> Curve:
-    """The curve that is assumed where nothing has been measured. A trainer that is alone costs no other anything."""
+def _prior(
+    submitted: Trainer, measured: Measurements, per_node: float, pool: int, *, is_alone: bool
+) -> Curve:
+    """The curve that is assumed where nothing has been measured. A trainer that is alone costs no
+    other anything.
+    """
     settings = submitted.learning
     assert settings is not None
     if not settings.blank:
@@ -233,7 +288,9 @@ def _prior(submitted: Trainer, measured: Measurements, per_node: float, pool: in
 def _with_estimate(
     a: Active, submitted: Trainer, curve: Curve, measured: Measurements, pool: int, at_s: float
 ) -> Active:
-    """The trainer with this curve and the measured costs; the same value where nothing changed beyond the tolerance."""
+    """The trainer with this curve and the measured costs; the same value where nothing changed
+    beyond the tolerance.
+    """
     sizes = _elsewhere(a, submitted, measured, pool, at_s) or submitted.sizes
     if sizes != submitted.sizes and sizes is not None and measured.at(sizes[0]) is not None:
         curve = _optimistic(curve, sizes[0], submitted.max_nodes)
@@ -247,20 +304,30 @@ def _with_estimate(
     if asked is not None and sizes is not None and asked not in sizes:
         asked = largest_of(sizes, asked) or min(n for n in sizes if n)
     estimated = replace(
-        submitted, curve=curve, scale_up_s=costs.scale_up_s, scale_down_s=costs.scale_down_s, start_s=costs.start_s,
-        from_zero_s=costs.from_zero_s, sizes=sizes, requested_nodes=asked,
-    )  # fmt: skip
+        submitted,
+        curve=curve,
+        scale_up_s=costs.scale_up_s,
+        scale_down_s=costs.scale_down_s,
+        start_s=costs.start_s,
+        from_zero_s=costs.from_zero_s,
+        sizes=sizes,
+        requested_nodes=asked,
+    )
     return replace(a, trainer=estimated, submitted=submitted)
 
 
 def _optimistic(curve: Curve, here: int, last: int) -> Curve:
     """As estimated up to ``here`` nodes, linear beyond: to try whether more nodes are worth it."""
     nodes = (*(n for n in curve.nodes if n < here), *sorted({here, last}))
-    return Curve(nodes, tuple(curve.at(n) if n <= here else curve.at(here) * n / here for n in nodes))
+    return Curve(
+        nodes, tuple(curve.at(n) if n <= here else curve.at(here) * n / here for n in nodes)
+    )
 
 
 def _guess(trainer: Trainer, per_node: float, cap: int) -> Curve:
-    """Nothing is known: as much per node as the best of the others up to ``cap`` nodes, constant beyond."""
+    """Nothing is known: as much per node as the best of the others up to ``cap`` nodes, constant
+    beyond.
+    """
     cap = min(max(cap, trainer.min_nodes), trainer.max_nodes)
     nodes = sorted({trainer.min_nodes, cap, trainer.max_nodes})
     return Curve(tuple(nodes), tuple(per_node * min(n, cap) for n in nodes))
@@ -278,9 +345,15 @@ def _is_exploring(a: Active) -> bool:
 
 
 def lessons(state: State) -> frozenset[str]:
-    """What has been learned so far, in a few words each: with more of them, trainers may use nodes that they did not use."""
-    sizes = (f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements)
-    return frozenset((*sizes, *(f"{a.trainer.id} on trial" for a in state.active if _is_exploring(a))))
+    """What has been learned so far, in a few words each: with more of them, trainers may use nodes
+    that they did not use.
+    """
+    sizes = (
+        f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements
+    )
+    return frozenset(
+        (*sizes, *(f"{a.trainer.id} on trial" for a in state.active if _is_exploring(a)))
+    )
 
 
 def _is_known(measured: Measurements) -> bool:
@@ -291,7 +364,12 @@ def _is_known(measured: Measurements) -> bool:
 def _may_explore(a: Active, measured: Measurements, at_s: float) -> bool:
     settings = a.trainer.learning
     assert settings is not None
-    if not settings.explore_after_s or len(a.nodes) < a.trainer.min_nodes or not measured.points or _is_known(measured):
+    if (
+        not settings.explore_after_s
+        or len(a.nodes) < a.trainer.min_nodes
+        or not measured.points
+        or _is_known(measured)
+    ):
         return False
     return at_s - a.sized_s >= _explores_after_s(a)
 
@@ -303,10 +381,13 @@ def _explores_after_s(a: Active) -> float:
     return settings.explore_after_s * (1 if is_small else DOWN_WAITS)
 
 
-def _elsewhere(a: Active, submitted: Trainer, measured: Measurements, pool: int, at_s: float) -> tuple[int, ...] | None:
+def _elsewhere(
+    a: Active, submitted: Trainer, measured: Measurements, pool: int, at_s: float
+) -> tuple[int, ...] | None:
     """Legal sizes for a trainer to be measured on another size; None for one that is not.
 
-    Smaller ones; where there are none, its own and larger ones, and the policy decides whether more is worth it.
+    Smaller ones; where there are none, its own and larger ones, and the policy decides whether more
+    is worth it.
     """
     settings = submitted.learning
     assert settings is not None
@@ -326,4 +407,7 @@ def _moved(old: Curve, new: Curve) -> bool:
     """Whether the curves differ by more than the tolerance anywhere."""
     last = min(old.nodes[-1], new.nodes[-1])
     places = {n for n in (*old.nodes, *new.nodes) if n <= last}
-    return any(abs(old.at(n) - new.at(n)) > TOLERANCE * old.at(n) for n in places) or old.nodes[-1] != new.nodes[-1]
+    return (
+        any(abs(old.at(n) - new.at(n)) > TOLERANCE * old.at(n) for n in places)
+        or old.nodes[-1] != new.nodes[-1]
+    )

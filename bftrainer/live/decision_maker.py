@@ -1,4 +1,6 @@
-"""Policy and solver of a running pilot, exchanged together when the configuration is reloaded; and the record of decisions."""
+"""Policy and solver of a running pilot, exchanged together when the configuration is reloaded; and
+the record of decisions.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _TRIAL = Problem(1, 1.0, (TrainerDemand("trial", Curve((1,), (1.0,)), 1, 1, 0.0,
 
 
 def settings_of(config: PilotConfig) -> Settings:
-    """The settings of decisions, as the journal records them, with the defaults that depend on one another."""
+    """The settings of decisions, as the journal records them, with the defaults that depend on one
+    another.
+    """
     d = config.decisions
     decides = d.max_parallel == "auto" and d.policy.partition("?")[0] == "bftrainer"
     name = d.objective or usual_objective(None if decides else PLACES)
@@ -44,9 +48,13 @@ def settings_of(config: PilotConfig) -> Settings:
 
 
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
-    """The policy of these settings, on this allocator. From now on its memories can be journaled."""
+    """The policy of these settings, on this allocator. From now on its memories can be
+    journaled.
+    """
     objective = find_objective(settings.objective)
-    built = PolicySettings(allocator, objective, settings.forward_s, settings.seed, gather_s=settings.gather_s)
+    built = PolicySettings(
+        allocator, objective, settings.forward_s, settings.seed, gather_s=settings.gather_s
+    )
     policy = build_policy(settings.policy, built)
     codec.allow(type(innermost(policy)).__module__)
     return policy
@@ -62,20 +70,28 @@ class Prepared:
 
 
 class DecisionMaker:
-    """The policy, and the loop's Journal: it records each decision with the answers of the solvers behind it."""
+    """The policy, and the loop's Journal: it records each decision with the answers of the solvers
+    behind it.
+    """
 
     def __init__(self, config: PilotConfig, recorder: Recorder) -> None:
         self._recorder = recorder
         self._settings = settings_of(config)
-        self._allocator = RecordingAllocator(build_allocator(self._settings.solver, config.decisions.solve_s))
+        self._allocator = RecordingAllocator(
+            build_allocator(self._settings.solver, config.decisions.solve_s)
+        )
         self._chosen = policy_of(self._settings, self._allocator)
         self.policy = TimedPolicy(_keeping(self._chosen), time.perf_counter)
         self._kept = ""
-        self._limited: set[str] = set()  # trainers of which it was told that decisions do not look far enough ahead
+        self._limited: set[str] = (
+            set()
+        )  # trainers of which it was told that decisions do not look far enough ahead
         recorder.settings(self._settings)
 
     def prepare(self, config: PilotConfig, trainers: Iterable[Trainer]) -> Prepared:
-        """Build what a new configuration asks for, for these trainers. Raises ``UserError``, and changes nothing."""
+        """Build what a new configuration asks for, for these trainers. Raises ``UserError``, and
+        changes nothing.
+        """
         return _prepared(config, trainers, self._allocator)
 
     def use(self, prepared: Prepared) -> None:
@@ -95,7 +111,9 @@ class DecisionMaker:
         return refusal(self._chosen, trainer)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
-        """Write a decision to the journal; note the failure of a policy, and costs longer than decisions look ahead."""
+        """Write a decision to the journal; note the failure of a policy, and costs longer than
+        decisions look ahead.
+        """
         self._recorder.decision(event, state, plan, self._allocator.taken(), self.policy.took_s)
         before, self._kept = self._kept, plan.decision.kept
         if self._kept and self._kept != before:
@@ -105,25 +123,39 @@ class DecisionMaker:
             self._recorder.note("cost", trainer, text)
 
 
-def limited_costs(state: State, forward_s: float, told: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Trainers whose learned costs are longer than T_fwd and count as less (allocation/two_costs.py), each with a note."""
+def limited_costs(
+    state: State, forward_s: float, told: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Trainers whose learned costs are longer than T_fwd and count as less
+    (allocation/two_costs.py), each with a note.
+    """
     for active in state.active:
         trainer = active.trainer
-        if trainer.start_s is not None and trainer.id not in told and is_limited(trainer, forward_s):
+        if (
+            trainer.start_s is not None
+            and trainer.id not in told
+            and is_limited(trainer, forward_s)
+        ):
             yield (
                 trainer.id,
-                f"a rescale takes {trainer.growth_s:.0f} s (start {trainer.start_s:.0f} s, switch {trainer.scale_up_s:.0f} s), "
-                f"but decisions look {forward_s:g} s ahead: it counts as {MOST * forward_s:.0f} s; set decisions.forward_s "
+                f"a rescale takes {trainer.growth_s:.0f} s (start {trainer.start_s:.0f} s, "
+                f"switch {trainer.scale_up_s:.0f} s), "
+                f"but decisions look {forward_s:g} s ahead: it counts as "
+                f"{MOST * forward_s:.0f} s; set decisions.forward_s "
                 "higher",
             )
 
 
 def check_decisions(config: PilotConfig, trainers: Iterable[Trainer]) -> None:
-    """Raise ``UserError`` unless a pilot could decide by this configuration for all these trainers: before it takes over."""
+    """Raise ``UserError`` unless a pilot could decide by this configuration for all these trainers:
+    before it takes over.
+    """
     _prepared(config, trainers, RecordingAllocator(build_allocator("exact", 1.0)))
 
 
-def _prepared(config: PilotConfig, trainers: Iterable[Trainer], recorder: RecordingAllocator) -> Prepared:
+def _prepared(
+    config: PilotConfig, trainers: Iterable[Trainer], recorder: RecordingAllocator
+) -> Prepared:
     settings = settings_of(config)
     allocator = build_allocator(settings.solver, config.decisions.solve_s)
     allocator.solve(_TRIAL)  # a missing package or license shows here, not at the first decision

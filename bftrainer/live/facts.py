@@ -1,6 +1,7 @@
 """The pilot's records, as one stream of typed facts for its log, its metrics and its notices.
 
-Times are those of the host's clock. Subscribers of the :mod:`~bftrainer.live.recorder` get a fact once it is on disk.
+Times are those of the host's clock. Subscribers of the :mod:`~bftrainer.live.recorder` get a fact
+once it is on disk.
 """
 
 from __future__ import annotations
@@ -115,5 +116,13 @@ class FragmentTimed:
     seconds: tuple[tuple[NodeStage, float], ...]
 
 
-PilotFact = FragmentTimed | DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged | TickTook
+PilotFact = (
+    FragmentTimed
+    | DecisionMade
+    | NoteAdded
+    | TrainerChanged
+    | UsageAdded
+    | FragmentChanged
+    | TickTook
+)
 Subscriber = Callable[[PilotFact], None]

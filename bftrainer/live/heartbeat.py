@@ -1,4 +1,6 @@
-"""Renewal of the holders' leases, whatever the loop is waiting for: a slow scheduler, a long solve."""
+"""Renewal of the holders' leases, whatever the loop is waiting for: a slow scheduler, a long
+solve.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ BEAT_S = 5.0
 class Heartbeat:
     """Renews the leases in the loop's ticks, and in a thread between them (:meth:`running`).
 
-    A thread alone would hold nodes forever for a loop that hangs, or whose disk does not answer. So leases are renewed for
-    ``lease_s`` after the loop has last written to the journal, and no longer. A suspended process suspends its threads.
+    A thread alone would hold nodes forever for a loop that hangs, or whose disk does not answer. So
+    leases are renewed for ``lease_s`` after the loop has last written to the journal, and no
+    longer. A suspended process suspends its threads.
     """
 
     def __init__(self, renew: Callable[[], None], clock: Clock, lease_s: float) -> None:
@@ -38,7 +41,9 @@ class Heartbeat:
         self._wrote_s = self._clock.elapsed_s()
 
     def renew_if_due(self) -> None:
-        """Renew the leases, unless the loop has been silent for too long. Never waits for a renewal that is on its way."""
+        """Renew the leases, unless the loop has been silent for too long. Never waits for a renewal
+        that is on its way.
+        """
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -56,7 +61,9 @@ class Heartbeat:
 
         def beat() -> None:
             while not over.wait(self.interval_s / 2):
-                with suppress(OSError):  # the holders' files: the loop meets the same error and reports it
+                with suppress(
+                    OSError
+                ):  # the holders' files: the loop meets the same error and reports it
                     self.renew_if_due()
 
         thread = threading.Thread(target=beat, name="heartbeat", daemon=True)

@@ -1,9 +1,12 @@
-"""Receives hints: datagrams that say "poll now". Any host may send them, so their content is ignored.
+"""Receives hints: datagrams that say "poll now". Any host may send them, so their content is
+ignored.
 
-UDP, and no Unix socket: an Epilog runs on another host; bash alone can send a datagram there; and its sender never waits, not
-for a pilot that is stopped, gone, or flooded. A datagram that is lost costs what polling costs.
+UDP, and no Unix socket: an Epilog runs on another host; bash alone can send a datagram there; and
+its sender never waits, not for a pilot that is stopped, gone, or flooded. A datagram that is lost
+costs what polling costs.
 
-The pilot counts what arrives and writes the counts to ``hints.json``, where `bftrainer doctor` reads them.
+The pilot counts what arrives and writes the counts to ``hints.json``, where `bftrainer doctor`
+reads them.
 """
 
 from __future__ import annotations
@@ -48,7 +51,9 @@ class NoHints:
 
 @dataclass(frozen=True, slots=True)
 class HintCounts:
-    """What has arrived at ``address``:``port`` since ``since_s``; times in seconds since 1970 by the host's clock."""
+    """What has arrived at ``address``:``port`` since ``since_s``; times in seconds since 1970 by
+    the host's clock.
+    """
 
     address: str
     port: int
@@ -62,7 +67,14 @@ class HintCounts:
         """What a pilot wrote; None if there is nothing that can be read."""
         with suppress(OSError, ValueError, TypeError, RecursionError):
             data = json.loads(read_regular(state_dir / FILE, _MOST_BYTES))
-            types = {"address": str, "port": int, "since_s": float, "received": int, "last_s": float, "tests": int}
+            types = {
+                "address": str,
+                "port": int,
+                "since_s": float,
+                "received": int,
+                "last_s": float,
+                "tests": int,
+            }
             return cls(**{key: kind(data[key]) for key, kind in types.items() if key in data})
         return None
 
@@ -70,18 +82,24 @@ class HintCounts:
 class HintListener:
     """Listens from the beginning to ``close``. Raises ``UserError`` if the port cannot be had."""
 
-    def __init__(self, config: HintsConfig, workers: WorkersConfig, state_dir: Path, clock: Clock) -> None:
+    def __init__(
+        self, config: HintsConfig, workers: WorkersConfig, state_dir: Path, clock: Clock
+    ) -> None:
         assert config.port is not None
         try:
             address = config.address or interface_address(workers.interface)
-            self._socket = datagram_listener(address, config.port, map(ip_network, workers.allow_from))
+            self._socket = datagram_listener(
+                address, config.port, map(ip_network, workers.allow_from)
+            )
         except (OSError, InvalidValueError, ValueError) as error:
             where = f"{config.address or workers.interface}, port {config.port}"
             why = error.strerror if isinstance(error, OSError) else error
             raise UserError(f"hints: cannot listen on {where}: {why}") from error
         self._clock = clock
         self._file = state_dir / FILE
-        self._counts = self._written = HintCounts(address, self._socket.getsockname()[1], clock.now_s())
+        self._counts = self._written = HintCounts(
+            address, self._socket.getsockname()[1], clock.now_s()
+        )
         self._next_write_s: float = clock.elapsed_s()
         self._write()
 
@@ -95,12 +113,15 @@ class HintListener:
         for _ in range(AT_ONCE):
             try:
                 is_test = self._socket.recv(len(TEST)) == TEST
-            except OSError:  # none is there; or an error that a datagram of ours would have caused, and we send none
+            # none is there; or an error that a datagram of ours would have caused, and we send none
+            except OSError:
                 break
             tests, received = tests + is_test, received + (not is_test)
         counts = self._counts
         if received:
-            counts = replace(counts, received=counts.received + received, last_s=self._clock.now_s())
+            counts = replace(
+                counts, received=counts.received + received, last_s=self._clock.now_s()
+            )
         self._counts = replace(counts, tests=counts.tests + tests) if tests else counts
         if self._counts is not self._written and self._clock.elapsed_s() >= self._next_write_s:
             self._write()

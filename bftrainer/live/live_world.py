@@ -1,7 +1,8 @@
 """LiveWorld: events of a real cluster for the loop, and the loop's decisions carried out.
 
-An event is the difference between the facts (ready fragments, trainers in the registry) and what the core has been told. The
-core's last state is in the journal. So a new pilot and one that comes back do the same: find the facts, tell the difference.
+An event is the difference between the facts (ready fragments, trainers in the registry) and what
+the core has been told. The core's last state is in the journal. So a new pilot and one that comes
+back do the same: find the facts, tell the difference.
 """
 
 from __future__ import annotations
@@ -46,12 +47,15 @@ REQUESTS_AT_ONCE = 40
 REQUESTS_S = 0.05
 """Requests that a tick takes from the spool, and the seconds that it spends on them, at most."""
 QUEUED_TOLD = 100
-"""Trainers of the queue that the core is told beyond the ones that it may admit (if all: two for each node of the pool): its
-state is written at every decision."""
+"""Trainers of the queue that the core is told beyond the ones that it may admit (if all: two for
+each node of the pool): its state is written at every decision.
+"""
 
 
 class Control(Protocol):
-    """What the pilot's process is told from outside: signals, the end of its job, a new configuration."""
+    """What the pilot's process is told from outside: signals, the end of its job, a new
+    configuration.
+    """
 
     def tick(self) -> None:
         """Attend to it; called at the begin of each tick."""
@@ -62,7 +66,9 @@ class Control(Protocol):
 
 
 class KnownToCore:
-    """What the core has been told: the pool, the trainers and whether they are measured, the limit on admitted trainers."""
+    """What the core has been told: the pool, the trainers and whether they are measured, the limit
+    on admitted trainers.
+    """
 
     def __init__(self, told: State) -> None:
         trainers = (*(a.trainer for a in told.active), *told.queue)
@@ -78,7 +84,9 @@ class KnownToCore:
         return len(self._trainers)
 
     def takes(self, seen: Measured) -> bool:
-        """Whether the core learns from a measurement. The length of a training is news of every trainer that it knows."""
+        """Whether the core learns from a measurement. The length of a training is news of every
+        trainer that it knows.
+        """
         if isinstance(seen, LengthSeen):
             return seen.trainer_id in self._trainers
         return self._trainers.get(seen.trainer_id, False)
@@ -94,7 +102,13 @@ class KnownToCore:
     def parallel_change(self, max_parallel: int | None) -> tuple[ParallelChanged, ...]:
         return (ParallelChanged(max_parallel),) if max_parallel != self._max_parallel else ()
 
-    def tell(self, pool: Nodes, max_parallel: int | None, gone: Iterable[str], submitted: Iterable[Trainer]) -> None:
+    def tell(
+        self,
+        pool: Nodes,
+        max_parallel: int | None,
+        gone: Iterable[str],
+        submitted: Iterable[Trainer],
+    ) -> None:
         self._pool, self._max_parallel = pool, max_parallel
         for name in gone:
             del self._trainers[name]
@@ -130,10 +144,14 @@ class LiveWorld:
         self._has_cleared = False
         self._lessons = lessons(told)
         for active in told.active:
-            self._trainers.adopt_orders(active.trainer.id, active.nodes, told.pool, self._clock.now_s())
+            self._trainers.adopt_orders(
+                active.trainer.id, active.nodes, told.pool, self._clock.now_s()
+            )
 
     def next_event(self, state: State) -> Event | None:
-        """Wait until something has happened. None once the pilot was told to end and everything is released."""
+        """Wait until something has happened. None once the pilot was told to end and everything is
+        released.
+        """
         self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
         self._lessons = lessons(state)
         for name in state.blamed:
@@ -153,11 +171,15 @@ class LiveWorld:
                     return event
             timer.ends()
             rest_s = self._config.now.times.file_poll_s
-            self._clock.sleep(rest_s if self._drains_since is not None else min(rest_s, self._nodes.next_look_s))
+            self._clock.sleep(
+                rest_s if self._drains_since is not None else min(rest_s, self._nodes.next_look_s)
+            )
             timer.begins()
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
-        """Pass the core's allocation to the trainers, and take the steps that can be taken at once."""
+        """Pass the core's allocation to the trainers, and take the steps that can be taken at
+        once.
+        """
         now_s = self._clock.now_s()
         for step in steps:
             self._trainers.desire(step.trainer_id, step.after, now_s)
@@ -171,7 +193,9 @@ class LiveWorld:
         self._beat(elapsed, now_s)
         if self._control.must_end and self._drains_since is None:
             self._drains_since = elapsed
-            self._recorder.note("pilot", "", "shutting down: trainers checkpoint, then nodes are released")
+            self._recorder.note(
+                "pilot", "", "shutting down: trainers checkpoint, then nodes are released"
+            )
             self._trainers.drain()
         timer.passed(TickStage.JOURNAL)
         self._nodes.look()
@@ -196,19 +220,25 @@ class LiveWorld:
             most = self._admission.max_parallel
             core = self._lessons.union(islice(self._trainers.for_core(now_s), most))
             trainers = self._trainers
-            demand = PoolDemand(trainers.wants(now_s, most), *trainers.least(now_s), trainers.moves())
+            demand = PoolDemand(
+                trainers.wants(now_s, most), *trainers.least(now_s), trainers.moves()
+            )
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._nodes.pool)
-        elif self._drains_since is not None:  # no trainer is started any more, so it does not matter where
+        elif (
+            self._drains_since is not None
+        ):  # no trainer is started any more, so it does not matter where
             self._trainers.step(now_s)
         timer.passed(TickStage.STEPS)
         self._nodes.release(self._trainers.held(now_s))
         timer.passed(TickStage.RELEASES)
 
     def _beat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
-        """Count usage, write the heartbeat, renew the holders' leases. They live only while the journal can be written."""
+        """Count usage, write the heartbeat, renew the holders' leases. They live only while the
+        journal can be written.
+        """
         self._trainers.account(now_s)
         if elapsed >= self._next_beat:
             self._next_beat = ElapsedS(elapsed + self._heartbeat.interval_s)
@@ -228,12 +258,16 @@ class LiveWorld:
         gone = told.gone(known)
         changes += [TrainerFinished(name) for name in gone]
         room = (2 * len(pool) if most is None else most) + QUEUED_TOLD - len(told) + len(gone)
-        new = list(islice((record for name, record in known.items() if name not in told), max(room, 0)))
+        new = list(
+            islice((record for name, record in known.items() if name not in told), max(room, 0))
+        )
         submitted = [for_core(record, self._config.now.learning) for record in new]
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
         all_joined = self._nodes.all_joined
         # A wait for other nodes (policies/gather.py) ends as soon as none is about to join.
-        early_s = self._config.now.decisions.gather_s if all_joined and not self._told_all_joined else 0.0
+        early_s = (
+            self._config.now.decisions.gather_s if all_joined and not self._told_all_joined else 0.0
+        )
         if wake_at_s is not None and wake_at_s <= now_s + early_s:
             changes.append(TimerDue())
         if not changes:
@@ -245,18 +279,24 @@ class LiveWorld:
         losses = tuple(pair for pair in self._trainers.losses() if pair[0] in told)
         measured = self._trainers.measured(told.takes)
         self._told_all_joined = all_joined
-        return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, all_joined)
+        return Event(
+            now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, all_joined
+        )
 
     def _read_spool(self, now_s: PilotS) -> None:
-        """Carry out some requests, in order. Each is in the registry before its file is removed, so that none is lost.
+        """Carry out some requests, in order. Each is in the registry before its file is removed, so
+        that none is lost.
 
-        However many there are, a tick takes a few of them: no release waits for a bulk of submissions.
+        However many there are, a tick takes a few of them: no release waits for a bulk of
+        submissions.
         """
         began_s = self._clock.elapsed_s()
         submissions: list[tuple[str, Request]] = []
         for received in self._spool.take(REQUESTS_AT_ONCE):
             if received.request is None:
-                self._recorder.note("spool", received.name[:80], f"request rejected: {received.refused}")
+                self._recorder.note(
+                    "spool", received.name[:80], f"request rejected: {received.refused}"
+                )
                 self._spool.put_aside(received.name)
             elif received.request.kind is RequestKind.SUBMIT:
                 submissions.append((received.name, received.request))
@@ -269,7 +309,9 @@ class LiveWorld:
         self._submit(submissions, now_s)
 
     def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: PilotS) -> None:
-        for name, why in submit(submissions, self._recorder, self._trainers, now_s, self._admission.refusal):
+        for name, why in submit(
+            submissions, self._recorder, self._trainers, now_s, self._admission.refusal
+        ):
             self._recorder.note("spool", name, why)
         self._spool.take_away(*(spool_name for spool_name, _ in submissions))
 
@@ -283,7 +325,9 @@ class LiveWorld:
         self._spool.take_away(spool_name)
 
     def _is_drained(self) -> bool:
-        """Whether all trainers have stopped and all holders have ended, or the time for that is over."""
+        """Whether all trainers have stopped and all holders have ended, or the time for that is
+        over.
+        """
         assert self._drains_since is not None
         passed_s = self._clock.elapsed_s() - self._drains_since
         shutdown_s = self._config.now.times.shutdown_s
@@ -291,7 +335,9 @@ class LiveWorld:
             if passed_s > 0.8 * shutdown_s:
                 self._trainers.kill_all()
             return passed_s > shutdown_s
-        if not self._nodes.settled and passed_s <= shutdown_s:  # the predecessor's holders are not listed yet
+        if (
+            not self._nodes.settled and passed_s <= shutdown_s
+        ):  # the predecessor's holders are not listed yet
             return False
         self._nodes.give_back(self._nodes.ready, "the pilot ends")
         self._nodes.release(frozenset(), at_once=True)

@@ -1,8 +1,10 @@
-"""Values worked out from others, five times a second for thousands of nodes, but only when there is something new.
+"""Values worked out from others, five times a second for thousands of nodes, but only when there is
+something new.
 
-This is the only such mechanism in the pilot. A caller need not know when a derived value was computed: the value is always
-that of the function for the present arguments. Two rules make that true: arguments are compared by value, and they are frozen.
-A collection that changes (:class:`Table`) takes part by its frozen snapshots.
+This is the only such mechanism in the pilot. A caller need not know when a derived value was
+computed: the value is always that of the function for the present arguments. Two rules make that
+true: arguments are compared by value, and they are frozen. A collection that changes
+(:class:`Table`) takes part by its frozen snapshots.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ V = TypeVar("V")
 
 
 class Memoized(Generic[P, T]):
-    """A pure function that remembers its last call. Called with equal (frozen) arguments, it returns the same object.
+    """A pure function that remembers its last call. Called with equal (frozen) arguments, it
+    returns the same object.
 
-    If other arguments give an equal value, the old object is returned as well, so what is derived from it stays as well.
-    Comparing costs little where nothing changed: Python compares the same object with itself in no time.
+    If other arguments give an equal value, the old object is returned as well, so what is derived
+    from it stays as well. Comparing costs little where nothing changed: Python compares the same
+    object with itself in no time.
     """
 
     __slots__ = ("_arguments", "_function", "_value")
@@ -40,7 +44,9 @@ class Memoized(Generic[P, T]):
 
 
 class Table(UserDict[str, V]):
-    """Frozen values by name, in the order in which the names came; with snapshots that functions may keep."""
+    """Frozen values by name, in the order in which the names came; with snapshots that functions
+    may keep.
+    """
 
     _snapshot: tuple[V, ...] | None = ()
 

@@ -1,6 +1,8 @@
-"""``/metrics`` for Prometheus, with one gauge per state (``bftrainer_nodes_held``), as in Slurm 25.11.
+"""``/metrics`` for Prometheus, with one gauge per state (``bftrainer_nodes_held``), as in Slurm
+25.11.
 
-All numbers are counted from facts (:mod:`~bftrainer.live.facts`), so a scrape costs the pilot only the text of the page.
+All numbers are counted from facts (:mod:`~bftrainer.live.facts`), so a scrape costs the pilot only
+the text of the page.
 """
 
 from __future__ import annotations
@@ -57,39 +59,59 @@ class Metrics:
             return kind(f"bftrainer_{name}", text, labels, registry=self.prometheus, **more)
 
         gauge, counter, histogram = (
-            partial(made, kind) for kind in (prometheus.Gauge, prometheus.Counter, prometheus.Histogram)
+            partial(made, kind)
+            for kind in (prometheus.Gauge, prometheus.Counter, prometheus.Histogram)
         )
 
         self._trainers = {
-            status: gauge(f"trainers_{status.value}", f"Trainers that are {status.value}.") for status in TrainerStatus
+            status: gauge(f"trainers_{status.value}", f"Trainers that are {status.value}.")
+            for status in TrainerStatus
         }
-        self._held = gauge("nodes_held", "Nodes that are held, including those that are about to be released.")
+        self._held = gauge(
+            "nodes_held", "Nodes that are held, including those that are about to be released."
+        )
         self._pending = gauge("nodes_pending", "Nodes that were requested and are not held yet.")
-        self._training = gauge("nodes_allocated", "Nodes that the last decision allocated to trainers.")
+        self._training = gauge(
+            "nodes_allocated", "Nodes that the last decision allocated to trainers."
+        )
         self._pool = gauge("nodes_pool", "Nodes that the last decision could allocate.")
-        self._of_trainer = gauge("trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer")
+        self._of_trainer = gauge(
+            "trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer"
+        )
         self._samples = gauge("trainer_samples", "Samples that a trainer has reported.", "trainer")
         self._repeated = counter("samples_repeated", "Samples processed again after restarts.")
         self._node_s = counter("node_seconds", "Node-seconds of trainers.", "use")
         self._decisions = counter("decisions", "Decisions.", "solver")
-        self._fallbacks = counter("solver_fallbacks", "Fallbacks to the next solver.", "solver", "reason")
+        self._fallbacks = counter(
+            "solver_fallbacks", "Fallbacks to the next solver.", "solver", "reason"
+        )
         self._took = histogram("decision_seconds", "Time to make a decision.", buckets=_SECONDS)
         self._taken = counter("fragments_taken", "Nodes taken.")
-        self._back = counter("fragments_asked_back", "Nodes preempted, or released by the pilot.", "planned")
+        self._back = counter(
+            "fragments_asked_back", "Nodes preempted, or released by the pilot.", "planned"
+        )
         until_left = "Time from preemption until the payload has left."
         self._release = histogram("release_seconds", until_left, buckets=_RELEASE)
         by_instant = "Time of one stage of a node, by the instant that ends it."
         self._node_stages = histogram("node_stage_seconds", by_instant, "stage", buckets=_STAGE)
         self._failures = counter("trainer_failures", "Failed starts and runs of trainers.")
-        self._tick = histogram("tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS)
-        self._stages = histogram("tick_stage_seconds", "Time of one stage of a round.", "stage", buckets=_SECONDS)
-        self._polls = counter("polls_failed", "Failed polls of the scheduler, the first of each outage.")
+        self._tick = histogram(
+            "tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS
+        )
+        self._stages = histogram(
+            "tick_stage_seconds", "Time of one stage of a round.", "stage", buckets=_SECONDS
+        )
+        self._polls = counter(
+            "polls_failed", "Failed polls of the scheduler, the first of each outage."
+        )
         self._refused = counter("holders_refused", "Holders that the scheduler refused.")
         self._status: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
         self._fragments: dict[str, dict[FragmentEvent, float]] = {}
         for f in registry.fragments(open_only=True):
             times = {FragmentEvent.TAKEN: f.taken_s, FragmentEvent.ASKED_BACK: f.asked_back_s}
-            self._fragments[f.name] = {what: at_s for what, at_s in times.items() if at_s is not None}
+            self._fragments[f.name] = {
+                what: at_s for what, at_s in times.items() if at_s is not None
+            }
         self._held_now = sum(FragmentEvent.TAKEN in times for times in self._fragments.values())
         self._tally = Tally(self._status.values())
         self._count_trainers()
@@ -111,13 +133,19 @@ class Metrics:
                         self._node_stages.labels(node_stage.value).observe(stage_s)
                     if NodeStage.RELEASED in (back := dict(of_stages)):
                         seen_s = back.pop(NodeStage.RELEASED)
-                        self._release.observe(sum(back.values()) + (0.0 if NodeStage.LEFT in back else seen_s))
+                        self._release.observe(
+                            sum(back.values()) + (0.0 if NodeStage.LEFT in back else seen_s)
+                        )
                 case TickTook():
                     self._tick.observe(fact.whole_s)
                     for stage, seconds in fact.stages:
                         self._stages.labels(stage.value).observe(seconds)
                 case NoteAdded(_, kind):
-                    counter = {"failure": self._failures, "poll failed": self._polls, "refused": self._refused}
+                    counter = {
+                        "failure": self._failures,
+                        "poll failed": self._polls,
+                        "refused": self._refused,
+                    }
                     if (one := counter.get(kind)) is not None:
                         one.inc()
 
@@ -145,7 +173,9 @@ class Metrics:
         if (before := self._status.get(name)) is not None:
             self._tally[before] -= 1
         self._status[name] = status
-        self._tally[status] += 1  # and not counted again: there may be thousands, and as many changes in a second
+        self._tally[status] += (
+            1  # and not counted again: there may be thousands, and as many changes in a second
+        )
         if status.is_final and name in {labels[0] for labels in self._samples._metrics}:
             self._samples.remove(name)
         self._count_trainers()

@@ -1,6 +1,7 @@
 """GET /metrics on a Unix socket in the state directory, and on a TCP port with a token.
 
-A port on loopback needs the token as well: every user of a login node can connect there, and the page names trainers.
+A port on loopback needs the token as well: every user of a login node can connect there, and the
+page names trainers.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ class _MetricsPage:
 
 
 class MetricsServer:
-    """Serves in a thread from the beginning to ``end``. ``places`` are for the event log. Raises ``UserError``.
+    """Serves in a thread from the beginning to ``end``. ``places`` are for the event log. Raises
+    ``UserError``.
 
-    A socket that the file system does not allow is one of ``places``, with the reason: it is a default, not a request.
+    A socket that the file system does not allow is one of ``places``, with the reason: it is a
+    default, not a request.
     """
 
     def __init__(self, metrics: Metrics, config: MetricsConfig, state_dir: Path) -> None:
@@ -74,7 +77,9 @@ class MetricsServer:
         self._socket = state_dir / SOCKET if config.socket else None
         if self._socket is not None:
             try:
-                ports.append(http_port(unix_listener(self._socket, _BACKLOG), _MetricsPage(metrics, "")))
+                ports.append(
+                    http_port(unix_listener(self._socket, _BACKLOG), _MetricsPage(metrics, ""))
+                )
                 places.append(str(self._socket))
             except OSError as error:
                 places.append(f"{self._socket}: not served: {error.strerror}")
@@ -90,7 +95,9 @@ class MetricsServer:
 
 
 def is_served(config: MetricsConfig) -> bool:
-    """Whether there is anything to serve: the socket, which is a default, needs the package prometheus-client."""
+    """Whether there is anything to serve: the socket, which is a default, needs the package
+    prometheus-client.
+    """
     return config.port is not None or (config.socket and not without_client())
 
 
@@ -107,5 +114,8 @@ def read_token(path: Path | None) -> str:
     if mode & 0o077:
         raise UserError(f"metrics.token_file: {path}: readable by other users, expected mode 0600")
     if len(token) < MIN_TOKEN:
-        raise UserError(f"metrics.token_file: {path}: expected {MIN_TOKEN} characters or more, found {len(token)}")
+        raise UserError(
+            f"metrics.token_file: {path}: expected {MIN_TOKEN} characters or more, found "
+            f"{len(token)}"
+        )
     return token

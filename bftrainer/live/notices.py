@@ -1,8 +1,9 @@
-"""Notices: a configured command that runs when a trainer is done, has failed, or has had no nodes for long.
+"""Notices: a configured command that runs when a trainer is done, has failed, or has had no nodes
+for long.
 
-Delivery is at least once. A trainer's end is in the registry before the command starts, and the notice is recorded after the
-command has ended; a pilot that dies in between sends the notice again. The pilot never waits for a command: it polls the
-command, and kills it after ``timeout_s``.
+Delivery is at least once. A trainer's end is in the registry before the command starts, and the
+notice is recorded after the command has ended; a pilot that dies in between sends the notice again.
+The pilot never waits for a command: it polls the command, and kills it after ``timeout_s``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Notice:
     command: tuple[str, ...] = ()
 
     def as_json(self) -> str:
-        """``{"event": "done", "trainer": "digits", "time": ..., "text": ...}`` and facts about the trainer."""
+        """``{"event": "done", "trainer": "digits", "time": ..., "text": ...}`` and facts about the
+        trainer.
+        """
         head = {"event": self.event, "trainer": self.trainer, "time": self.at_s, "text": self.text}
         return json.dumps(head | self.facts) + "\n"
 
@@ -58,7 +61,8 @@ class _RunningCommand:
 
 
 class Notices:
-    """A subscriber of the recorder (:meth:`hear`) that runs the command. ``look`` is called in every tick of the pilot.
+    """A subscriber of the recorder (:meth:`hear`) that runs the command. ``look`` is called in
+    every tick of the pilot.
 
     What is to be noted is returned as (trainer, text).
     """
@@ -91,7 +95,9 @@ class Notices:
             self._queue(self._registry.trainer(fact.name), _TOLD_OF[status], fact.at_s)
 
     def look(self) -> list[tuple[str, str]]:
-        """Start commands that are due, note those that have ended, kill those that take too long."""
+        """Start commands that are due, note those that have ended, kill those that take too
+        long.
+        """
         self._look(self._clock.elapsed_s())
         return self._taken()
 
@@ -102,14 +108,18 @@ class Notices:
                     self._without_nodes_since[name] = elapsed_s  # again after as long
                     text = f"no nodes for {without_s:.0f} s"
                     self._queue(self._registry.trainer(name), "starved", self._clock.now_s(), text)
-        for one in [r for r in self._running if r.process.poll() is not None or elapsed_s > r.until_s]:
+        for one in [
+            r for r in self._running if r.process.poll() is not None or elapsed_s > r.until_s
+        ]:
             self._running.remove(one)
             self._end(one)
         while self._due and len(self._running) < AT_ONCE:
             self._start(self._due.popleft())
 
     def close(self) -> list[tuple[str, str]]:
-        """Wait for running commands within their time. The next pilot sends notices that were not started."""
+        """Wait for running commands within their time. The next pilot sends notices that were not
+        started.
+        """
         for one in self._running:
             with suppress(subprocess.TimeoutExpired):
                 one.process.wait(max(one.until_s - self._clock.elapsed_s(), 0.0))
@@ -122,7 +132,9 @@ class Notices:
         return notes
 
     def _catch_up(self, now_s: HostS) -> None:
-        """Queue the trainers that ended while no pilot sent notices, since the first pilot that did."""
+        """Queue the trainers that ended while no pilot sent notices, since the first pilot that
+        did.
+        """
         told = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
         if not told and self._config.on_event:
             self._notes.append(("", "notices start with the trainers that end from now on"))
@@ -141,15 +153,30 @@ class Notices:
         if not (command := record.spec.notify or tuple(self._config.on_event)):
             return
         facts: dict[str, object] = {
-            "status": record.status.value, "reason": record.reason, "owner": record.owner, "samples_done": record.samples_done,
-            "submitted": record.submitted_s, "held_node_h": record.held_node_s / 3600,
-        }  # fmt: skip
+            "status": record.status.value,
+            "reason": record.reason,
+            "owner": record.owner,
+            "samples_done": record.samples_done,
+            "submitted": record.submitted_s,
+            "held_node_h": record.held_node_s / 3600,
+        }
         self._due.append(
-            Notice(event, record.name, at_s, text or record.reason or f"{record.name} is {event}", facts, command)
+            Notice(
+                event,
+                record.name,
+                at_s,
+                text or record.reason or f"{record.name} is {event}",
+                facts,
+                command,
+            )
         )
 
     def _start(self, notice: Notice) -> None:
-        environment = {**os.environ, "BFTRAINER_EVENT": notice.event, "BFTRAINER_TRAINER": notice.trainer}
+        environment = {
+            **os.environ,
+            "BFTRAINER_EVENT": notice.event,
+            "BFTRAINER_TRAINER": notice.trainer,
+        }
         # Files, not pipes: a command that reads nothing or writes much does not block the pilot.
         said = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # closed when the command has ended
         with tempfile.TemporaryFile(dir=self._folder) as given:
@@ -157,14 +184,22 @@ class Notices:
             given.seek(0)
             try:
                 process = subprocess.Popen(  # noqa: S603  # the command of the configuration
-                    notice.command, stdin=given, stdout=said, stderr=said, env=environment, cwd=self._folder,
-                    start_new_session=True, umask=users_umask(),
-                )  # fmt: skip
+                    notice.command,
+                    stdin=given,
+                    stdout=said,
+                    stderr=said,
+                    env=environment,
+                    cwd=self._folder,
+                    start_new_session=True,
+                    umask=users_umask(),
+                )
             except OSError as error:
                 said.close()
                 self._note(notice, f"the command cannot be run: {error}")
                 return
-        self._running.append(_RunningCommand(notice, process, said, self._clock.elapsed_s() + self._config.timeout_s))
+        self._running.append(
+            _RunningCommand(notice, process, said, self._clock.elapsed_s() + self._config.timeout_s)
+        )
 
     def _end(self, one: _RunningCommand) -> None:
         late = one.process.poll() is None
@@ -176,9 +211,14 @@ class Notices:
         words = " ".join(one.said.read(500).decode(errors="replace").split())
         one.said.close()
         if late:
-            self._note(one.notice, f"the command was killed after {self._config.timeout_s:g} s: {words}")
+            self._note(
+                one.notice, f"the command was killed after {self._config.timeout_s:g} s: {words}"
+            )
         else:
-            self._note(one.notice, "sent" if status == 0 else f"the command ended with status {status}: {words}")
+            self._note(
+                one.notice,
+                "sent" if status == 0 else f"the command ended with status {status}: {words}",
+            )
 
     def _note(self, notice: Notice, text: str) -> None:
         self._notes.append((notice.trainer, f"{notice.event}: {text}"))

@@ -15,8 +15,8 @@ from bftrainer.live.nodes.selection import may_be_held
 
 @dataclass(frozen=True, slots=True)
 class ObservedSite:
-    """The scheduler, and which nodes count. ``remarks`` are assumptions that the user should know of; ``pilots`` asks for all
-    users' pilots, where the scheduler shows them.
+    """The scheduler, and which nodes count. ``remarks`` are assumptions that the user should know
+    of; ``pilots`` asks for all users' pilots, where the scheduler shows them.
     """
 
     scheduler: Scheduler
@@ -27,7 +27,9 @@ class ObservedSite:
     pilots: Callable[[], tuple[PeerPilot, ...]] | None = None
 
     def chosen(self, views: Iterable[NodeView]) -> frozenset[str]:
-        """The names of the nodes that the configuration allows: partitions, hosts, exclude, node_class."""
+        """The names of the nodes that the configuration allows: partitions, hosts, exclude,
+        node_class.
+        """
         partitions, kind = set(self.nodes.partitions), self.nodes.node_class
         return frozenset(
             node.name

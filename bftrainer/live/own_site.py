@@ -1,4 +1,6 @@
-"""The site of one pilot: built from its configuration, with the settings of drivers, and the batch job around it."""
+"""The site of one pilot: built from its configuration, with the settings of drivers, and the batch
+job around it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
 
 
 def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
-    """Apply a configuration that was read again; the keys of the site's table that wait for the next start.
+    """Apply a configuration that was read again; the keys of the site's table that wait for the
+    next start.
 
     The settings of drivers change for trainers that start from now on.
     """
@@ -51,8 +54,12 @@ class BatchJob:
     is_gone: Callable[[str], bool | None] = lambda _: None
 
 
-def batch_job(environment: Mapping[str, str], holder: str, state_dir: Path, clock: Clock) -> BatchJob:
-    """The job around a pilot. Where the holder has a scheduler, that one's; else that of any scheduler with a job here."""
+def batch_job(
+    environment: Mapping[str, str], holder: str, state_dir: Path, clock: Clock
+) -> BatchJob:
+    """The job around a pilot. Where the holder has a scheduler, that one's; else that of any
+    scheduler with a job here.
+    """
     batch = find_site(holder).batch
     if batch is None:
         batch = next((found for _, found in batch_systems() if found.job_id(environment)), None)
@@ -63,7 +70,9 @@ def batch_job(environment: Mapping[str, str], holder: str, state_dir: Path, cloc
 
 
 def _is_gone_everywhere(job: str) -> bool | None:
-    """Outside of a job it is unknown which scheduler has the other pilot's job: one that lists it decides."""
+    """Outside of a job it is unknown which scheduler has the other pilot's job: one that lists it
+    decides.
+    """
     answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
     return False if False in answers else True if True in answers else None
 
@@ -71,6 +80,7 @@ def _is_gone_everywhere(job: str) -> bool | None:
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:
     if config.nodes.site_max_nodes is not None and site.peers is None:
         raise InvalidValueError(
-            f"nodes.site_max_nodes: holder {config.nodes.holder!r} cannot count other pilots' nodes; remove the key "
+            f"nodes.site_max_nodes: holder {config.nodes.holder!r} cannot count other pilots' "
+            "nodes; remove the key "
             '(holder "slurm" can count them)'
         )

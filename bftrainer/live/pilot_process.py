@@ -33,9 +33,10 @@ def run_pilot(
 ) -> None:
     """Take the lease, run the loop until told to end, release everything.
 
-    Raises :class:`~bftrainer.errors.StateDirError` if another pilot runs there, another ``UserError`` if it cannot start, and
-    ``StoreError`` if the disk fails: then drivers go on, and the next pilot adopts them. Once it runs, no error has the exit
-    status 2: a job script does not restart a pilot after that, and all trainers would stop for good.
+    Raises :class:`~bftrainer.errors.StateDirError` if another pilot runs there, another
+    ``UserError`` if it cannot start, and ``StoreError`` if the disk fails: then drivers go on, and
+    the next pilot adopts them. Once it runs, no error has the exit status 2: a job script does not
+    restart a pilot after that, and all trainers would stop for good.
     """
     store = open_store(parts.state_dir, create=True, at_step=parts.at_step)
     served: MetricsServer | None = None
@@ -43,22 +44,36 @@ def run_pilot(
     runs = False
     try:
         registry = Registry(store)
-        check_decisions(config, [r.spec.trainer() for r in registry.trainers() if not r.status.is_final])
-        store.take_lease(this_process(), parts.job.id, parts.clock.now_s(), config.times.lease_s, parts.job.is_gone)
+        check_decisions(
+            config, [r.spec.trainer() for r in registry.trainers() if not r.status.is_final]
+        )
+        store.take_lease(
+            this_process(),
+            parts.job.id,
+            parts.clock.now_s(),
+            config.times.lease_s,
+            parts.job.is_gone,
+        )
         cell = ConfigCell(config)
         notices = Notices(cell, registry, parts.state_dir, parts.clock)
         metrics = Metrics(registry) if is_served(config.metrics) else None
         subscribers = [lambda fact: parts.log(fact, cell.now.log.format), notices.hear]
         clock = SteadyClock(parts.clock)
-        recorder = Recorder(store, clock, subscribers if metrics is None else [*subscribers, metrics.hear])
+        recorder = Recorder(
+            store, clock, subscribers if metrics is None else [*subscribers, metrics.hear]
+        )
         recorder.note("pilot", "", f"started with pid {os.getpid()}")
         if metrics is None and config.metrics.socket:
             recorder.note("metrics", "", f"not served: {without_client()}")
         if config.hints.port is not None:
             hints = HintListener(config.hints, config.workers, parts.state_dir, parts.clock)
-            recorder.note("hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}")
+            recorder.note(
+                "hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}"
+            )
         launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.site.driver)
-        running = PilotRuntime(parts, cell, recorder, clock, notices, launcher, signals, reread, hints)
+        running = PilotRuntime(
+            parts, cell, recorder, clock, notices, launcher, signals, reread, hints
+        )
         if metrics is not None:
             served = MetricsServer(metrics, config.metrics, parts.state_dir)
             for place in served.places:

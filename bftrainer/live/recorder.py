@@ -26,7 +26,14 @@ from bftrainer.live.facts import (
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.time_lines import TimeLineBook
 from bftrainer.persistence.journal import JournalWriter, Settings
-from bftrainer.persistence.registry import Registry, Rung, Submission, TrainerRecord, TrainerStatus, Usage
+from bftrainer.persistence.registry import (
+    Registry,
+    Rung,
+    Submission,
+    TrainerRecord,
+    TrainerStatus,
+    Usage,
+)
 from bftrainer.persistence.registry_writer import RegistryWriter, TrainerChange
 from bftrainer.persistence.store import Store
 from bftrainer.persistence.time_lines import time_lines
@@ -36,11 +43,14 @@ from bftrainer.protocol.worker_times import TrainingTimes
 class Recorder:
     """Writes what has happened, then tells the ``subscribers``.
 
-    Callers give times of the pilot's clock, which is never set. Here, and only here, they become times of the host's clock,
-    which users and other hosts read. What carries no time has happened now.
+    Callers give times of the pilot's clock, which is never set. Here, and only here, they become
+    times of the host's clock, which users and other hosts read. What carries no time has happened
+    now.
     """
 
-    def __init__(self, store: Store, clock: SteadyClock, subscribers: Iterable[Subscriber] = ()) -> None:
+    def __init__(
+        self, store: Store, clock: SteadyClock, subscribers: Iterable[Subscriber] = ()
+    ) -> None:
         self.registry = Registry(store)
         self._writer = RegistryWriter(store)
         self._journal = JournalWriter(store)
@@ -52,8 +62,12 @@ class Recorder:
         """From now on decisions are made with these settings."""
         self._journal.begin(settings, self._clock.host_s())
 
-    def decision(self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float) -> None:
-        """The plan for an event, decided on ``state`` in ``took_s`` seconds by these answers of solvers."""
+    def decision(
+        self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
+    ) -> None:
+        """The plan for an event, decided on ``state`` in ``took_s`` seconds by these answers of
+        solvers.
+        """
         self._journal.record(event, state, plan, answers, took_s)
         at_s = self._clock.to_host(PilotS(event.at_s))
         self._lines.decided(state, plan, HostS(at_s + took_s))
@@ -72,7 +86,9 @@ class Recorder:
         return took
 
     def submissions(self, submissions: Sequence[Submission]) -> tuple[bool, ...]:
-        """Register submissions in one commit; of each whether its name was free, or it is the same submission."""
+        """Register submissions in one commit; of each whether its name was free, or it is the same
+        submission.
+        """
         at_s = self._clock.host_s()
         added = self._writer.add_all(submissions, at_s)
         for one, is_added in zip(submissions, added, strict=True):
@@ -97,7 +113,9 @@ class Recorder:
         self._writer.rung(rung)
 
     def usage(self, usage: tuple[Usage, ...]) -> None:
-        """Usage since the last call, with the heartbeat and the instants of fragments that came meanwhile."""
+        """Usage since the last call, with the heartbeat and the instants of fragments that came
+        meanwhile.
+        """
         at_s = self._clock.host_s()
         self._writer.add_usage(usage, at_s)
         for one in usage:
@@ -124,13 +142,17 @@ class Recorder:
             self._lines.end(name, host_s)
 
     def fragment_reached(self, name: str, instants: Iterable[tuple[NodeStage, HostS]]) -> None:
-        """Instants that its holder knows. Written with the next heartbeat: no commit more for each node."""
+        """Instants that its holder knows. Written with the next heartbeat: no commit more for each
+        node.
+        """
         for stage, at_s in instants:
             self._lines.reached(name, stage, at_s)
 
     def fragment_seen(self, name: str, instants: Mapping[NodeStage, PilotS]) -> None:
         """Instants before its request."""
-        self.fragment_reached(name, [(stage, self._clock.to_host(at_s)) for stage, at_s in instants.items()])
+        self.fragment_reached(
+            name, [(stage, self._clock.to_host(at_s)) for stage, at_s in instants.items()]
+        )
 
     def driver_reported(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
         """A driver has reported when its nodes came to train."""

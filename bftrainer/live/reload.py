@@ -1,4 +1,6 @@
-"""Which keys of a reloaded configuration (SIGHUP) a running pilot applies, and which keep their old value."""
+"""Which keys of a reloaded configuration (SIGHUP) a running pilot applies, and which keep their old
+value.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import dataclass
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 
-# Settings that holders, drivers, and the listeners for metrics and hints were started with. Adapters judge the site's own
-# tables (slurm, lsf).
+# Settings that holders, drivers, and the listeners for metrics and hints were started with.
+# Adapters judge the site's own tables (slurm, lsf).
 FIXED: dict[str, frozenset[str]] = {
     "nodes": frozenset({"holder", "slots", "unit"}),
     "times": frozenset({"lease_s"}),
@@ -20,18 +22,24 @@ FIXED: dict[str, frozenset[str]] = {
 
 @dataclass(slots=True)
 class ConfigCell:
-    """The configuration in effect. Its readers take from ``now`` what they need when they need it; only a reload sets it."""
+    """The configuration in effect. Its readers take from ``now`` what they need when they need it;
+    only a reload sets it.
+    """
 
     now: PilotConfig
 
 
 def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:
-    """The configuration to continue with, and the keys (``nodes.holder``) whose change waits for the next start."""
+    """The configuration to continue with, and the keys (``nodes.holder``) whose change waits for
+    the next start.
+    """
     kept: list[str] = []
     tables: dict[str, ConfigTable] = {}
     for name, keys in FIXED.items():
         was, now = getattr(old, name), getattr(fresh, name)
-        back = {key: getattr(was, key) for key in sorted(keys) if getattr(was, key) != getattr(now, key)}
+        back = {
+            key: getattr(was, key) for key in sorted(keys) if getattr(was, key) != getattr(now, key)
+        }
         kept += (f"{name}.{key}" for key in back)
         tables[name] = now.model_copy(update=back)
     return fresh.model_copy(update=tables), tuple(kept)
@@ -45,7 +53,11 @@ def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
         was, now = getattr(old, name, {}), getattr(fresh, name, {})
         before = was if isinstance(was, dict) else dict(was)
         after = now if isinstance(now, dict) else dict(now)
-        keys += (f"{name}.{key}" for key in sorted({*before, *after}) if before.get(key) != after.get(key))
+        keys += (
+            f"{name}.{key}"
+            for key in sorted({*before, *after})
+            if before.get(key) != after.get(key)
+        )
     return tuple(keys)
 
 

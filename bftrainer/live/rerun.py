@@ -1,8 +1,8 @@
 """Recomputes the decisions in a live pilot's journal: the same events must give the same decisions.
 
-The counts of ``exact`` must be the same. A MILP solver's answer is taken from the journal, because there may be several
-optima and time limits are not reproducible. It is validated again, its value is recomputed, and the value must not exceed the
-exact optimum.
+The counts of ``exact`` must be the same. A MILP solver's answer is taken from the journal, because
+there may be several optima and time limits are not reproducible. It is validated again, its value
+is recomputed, and the value must not exceed the exact optimum.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class JournalVerdict:
 
 @dataclass(slots=True)
 class Recorded:
-    """An allocator that returns the journal's recorded answers, after validating each against the problem."""
+    """An allocator that returns the journal's recorded answers, after validating each against the
+    problem.
+    """
 
     answers: list[Answer] = field(default_factory=list)
     name: str = "journal"
@@ -52,10 +54,13 @@ class Recorded:
         answer = checked(problem, self.next_answer())
         best = Exact().solve(problem)
         if answer.solver == Exact().name and answer.counts != best.counts:
-            raise RejectedAnswerError(f"exact gave {answer.counts} live, but gives {best.counts} now")
+            raise RejectedAnswerError(
+                f"exact gave {answer.counts} live, but gives {best.counts} now"
+            )
         if answer.objective_value > best.objective_value * (1 + VALUE_TOLERANCE) + VALUE_TOLERANCE:
             raise RejectedAnswerError(
-                f"{answer.solver} claims {answer.objective_value}, but the optimum is {best.objective_value}"
+                f"{answer.solver} claims {answer.objective_value}, but the optimum is "
+                f"{best.objective_value}"
             )
         return answer
 
@@ -66,15 +71,22 @@ class Recorded:
         return self.answers.pop(0)
 
 
-def recorded_policy(settings: Settings, allocator: RecordingAllocator, may_import: Collection[str]) -> Policy:
-    """The policy of a row's settings. A row is data: a ``module:function`` that it names is imported only if it is allowed.
+def recorded_policy(
+    settings: Settings, allocator: RecordingAllocator, may_import: Collection[str]
+) -> Policy:
+    """The policy of a row's settings. A row is data: a ``module:function`` that it names is
+    imported only if it is allowed.
 
     Raises :class:`InvalidValueError` for one that is not in ``may_import``.
     """
-    for kind, name in (("policy", settings.policy.partition("?")[0]), ("objective", settings.objective)):
+    for kind, name in (
+        ("policy", settings.policy.partition("?")[0]),
+        ("objective", settings.objective),
+    ):
         if ":" in name and name not in may_import:
             raise InvalidValueError(
-                f"the journal was written with the {kind} {name!r:.120}, which is code outside of bftrainer; if you trust it, "
+                f"the journal was written with the {kind} {name!r:.120}, which is code outside "
+                "of bftrainer; if you trust it, "
                 f"allow it with --import {name:.120}"
             )
     return policy_of(settings, allocator)
@@ -83,10 +95,12 @@ def recorded_policy(settings: Settings, allocator: RecordingAllocator, may_impor
 def observed(
     store: Store, shortly_before_s: float = -math.inf, may_import: Collection[str] = ()
 ) -> Iterator[tuple[JournalEntry, State]]:
-    """The decisions in a journal, in order, each with the state that it was made on (its event already applied).
+    """The decisions in a journal, in order, each with the state that it was made on (its event
+    already applied).
 
-    They begin with the first decision or, if ``shortly_before_s`` is given, some time before it, which is fast even if the
-    journal is long. Raises :class:`InvalidValueError` for rows that do not fit together.
+    They begin with the first decision or, if ``shortly_before_s`` is given, some time before it,
+    which is fast even if the journal is long. Raises :class:`InvalidValueError` for rows that do
+    not fit together.
     """
 
     @lru_cache
@@ -108,8 +122,18 @@ def observed(
             raise damaged(entry, error) from error
 
 
-SENSELESS = (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
-"""What the core raises for an event or a plan that no pilot has written: each value is valid, together they are not."""
+SENSELESS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+"""What the core raises for an event or a plan that no pilot has written: each value is valid,
+together they are not.
+"""
 
 
 def damaged(entry: JournalEntry, error: Exception) -> InvalidValueError:
@@ -123,18 +147,24 @@ def damaged(entry: JournalEntry, error: Exception) -> InvalidValueError:
 def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[JournalVerdict]:
     """The verdict on every decision in a journal, in order, starting from the empty state.
 
-    ``may_import``: policies and objectives of other packages (``module:function``) that rows may name.
+    ``may_import``: policies and objectives of other packages (``module:function``) that rows may
+    name.
     """
     policies: dict[Settings, tuple[Recorded, Policy]] = {}
     for entry, before in observed(store, may_import=may_import):
         if entry.settings not in policies:
             recorded = Recorded()
             allocator = RecordingAllocator(recorded)
-            policies[entry.settings] = recorded, recorded_policy(entry.settings, allocator, may_import)
+            policies[entry.settings] = (
+                recorded,
+                recorded_policy(entry.settings, allocator, may_import),
+            )
         recorded, policy = policies[entry.settings]
         recorded.answers = list(entry.answers)
         yield JournalVerdict(
-            entry.number, entry.answers[-1].solver if entry.answers else "none", _compare(entry, before, policy)
+            entry.number,
+            entry.answers[-1].solver if entry.answers else "none",
+            _compare(entry, before, policy),
         )
 
 
@@ -150,7 +180,10 @@ def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
             raise
         return f"the policy fails now: {printable(f'{type(error).__name__}: {error}'):.200}"
     if plan.decision.counts != entry.plan.decision.counts:
-        return f"the live decision was {entry.plan.decision.counts}, but now it is {plan.decision.counts}"
+        return (
+            f"the live decision was {entry.plan.decision.counts}, but now it is "
+            f"{plan.decision.counts}"
+        )
     if plan.nodes != entry.plan.nodes:
         return "the counts are the same, but the nodes differ"
     if plan.memory != entry.plan.memory:
@@ -159,7 +192,9 @@ def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
 
 
 def _compare_kept(entry: JournalEntry, before: State) -> str:
-    """The error that the policy made live may not come again. No trainer may have grown for it in a class of its own."""
+    """The error that the policy made live may not come again. No trainer may have grown for it in a
+    class of its own.
+    """
     given = zip(before.active, entry.plan.nodes, strict=True)
     nodes = tuple(nodes for a, nodes in given if not a.trainer.fill)
     before, counts = trainings(before), tuple(map(len, nodes))

@@ -41,8 +41,8 @@ _STEP_S = 2.0
 class PilotDependencies:
     """A pilot's site, its job and its state directory.
 
-    ``log`` prints a fact in one of the formats of the configuration. ``background`` runs polls of the scheduler beside the
-    loop.
+    ``log`` prints a fact in one of the formats of the configuration. ``background`` runs polls of
+    the scheduler beside the loop.
     """
 
     state_dir: Path
@@ -55,7 +55,9 @@ class PilotDependencies:
 
 
 class PilotRuntime:
-    """A running pilot: nodes, trainers, decisions and the world of the loop. It is the world's ``Control``."""
+    """A running pilot: nodes, trainers, decisions and the world of the loop. It is the world's
+    ``Control``.
+    """
 
     def __init__(
         self,
@@ -83,24 +85,49 @@ class PilotRuntime:
         store = recorder.registry.store
         self.state = replace(last_state(store) or State(max_parallel), max_parallel=max_parallel)
         site = parts.site
-        if unseen := claim_hosts(site.peers, site.scheduler, config.now.nodes.hosts, refused_by=own_name()):
+        if unseen := claim_hosts(
+            site.peers, site.scheduler, config.now.nodes.hosts, refused_by=own_name()
+        ):
             recorder.note("pilot", "", unseen)
         classes = NodeClassifier(config, self.state)
         self.nodes = NodeManager(
-            config, recorder, site.scheduler, site.holder, clock, site.ours, classes, site.peers, parts.background, hints,
+            config,
+            recorder,
+            site.scheduler,
+            site.holder,
+            clock,
+            site.ours,
+            classes,
+            site.peers,
+            parts.background,
+            hints,
             site.permit,
-        )  # fmt: skip
+        )
         self.heartbeat = Heartbeat(self.nodes.renew, parts.clock, config.now.times.lease_s)
         self.trainers = TrainerManager(config, recorder, launcher, classes, clock)
         self._job_chain = (
             None
             if parts.job.own is None
-            else JobChain(parts.job.own, config, parts.clock, lambda text: recorder.note("hand-over", "", text))
+            else JobChain(
+                parts.job.own,
+                config,
+                parts.clock,
+                lambda text: recorder.note("hand-over", "", text),
+            )
         )
         self.world = LiveWorld(
-            config, recorder, Spool(parts.state_dir), self.nodes, self.trainers, classes, clock, self.state, self,
-            self.heartbeat, self.decisions,
-        )  # fmt: skip
+            config,
+            recorder,
+            Spool(parts.state_dir),
+            self.nodes,
+            self.trainers,
+            classes,
+            clock,
+            self.state,
+            self,
+            self.heartbeat,
+            self.decisions,
+        )
 
     @property
     def must_end(self) -> bool:
@@ -121,9 +148,12 @@ class PilotRuntime:
         self._note_all(self._notices.look())
         if abs((step_s := self._clock.step_s) - self._step_s) > _STEP_S:
             self._recorder.note(
-                "clock", "", f"this host's clock was set by {step_s - self._step_s:+.0f} s; no time was booked for it, and "
+                "clock",
+                "",
+                f"this host's clock was set by {step_s - self._step_s:+.0f} s; no time was "
+                "booked for it, and "
                 "decisions keep the pilot's own time until it is restarted",
-            )  # fmt: skip
+            )
             self._step_s = step_s
 
     def close(self) -> None:
@@ -135,7 +165,9 @@ class PilotRuntime:
             self._recorder.note(NOTE, trainer, text)
 
     def reload(self) -> None:
-        """Read the configuration again. Apply it, or nothing of it if it has an error; the event log says which."""
+        """Read the configuration again. Apply it, or nothing of it if it has an error; the event
+        log says which.
+        """
         try:
             text = self._reload(self._reread())
         except BFTrainerError as error:
@@ -149,7 +181,9 @@ class PilotRuntime:
             return "there is no configuration file to reread"
         old = self._config.now
         fresh, kept = merged(old, read)
-        trainers = [r.spec.trainer() for r in self._recorder.registry.trainers() if not r.status.is_final]
+        trainers = [
+            r.spec.trainer() for r in self._recorder.registry.trainers() if not r.status.is_final
+        ]
         prepared = self.decisions.prepare(fresh, trainers)
         kept += self._reload_site(old, fresh)
         # Nothing above changes anything if it fails; nothing below fails, except for the disk.
@@ -159,7 +193,9 @@ class PilotRuntime:
         return described(tuple(key for key in changed(old, fresh) if key not in kept), kept)
 
     def _reload_site(self, old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
-        """Apply the site's table and the host list: both, or neither if the list overlaps a peer pilot's."""
+        """Apply the site's table and the host list: both, or neither if the list overlaps a peer
+        pilot's.
+        """
         site = self._parts.site
         kept = reconfigure(site, fresh)
         if fresh.nodes.hosts == old.nodes.hosts:

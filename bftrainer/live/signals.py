@@ -11,9 +11,11 @@ from types import FrameType
 
 @dataclass(slots=True)
 class Signals:
-    """Signals received so far. Each field is set by a handler, or by a program that runs the pilot in its own process.
+    """Signals received so far. Each field is set by a handler, or by a program that runs the pilot
+    in its own process.
 
-    SIGTERM and SIGINT end the pilot, SIGUSR1 announces the end of its job, SIGHUP reloads the configuration.
+    SIGTERM and SIGINT end the pilot, SIGUSR1 announces the end of its job, SIGHUP reloads the
+    configuration.
     """
 
     ends: bool = False
@@ -33,7 +35,12 @@ class Signals:
         def job_ends(signum: int, frame: FrameType | None) -> None:
             self.job_ends_soon = True
 
-        wanted = {signal.SIGTERM: end, signal.SIGINT: end, signal.SIGHUP: reload, signal.SIGUSR1: job_ends}
+        wanted = {
+            signal.SIGTERM: end,
+            signal.SIGINT: end,
+            signal.SIGHUP: reload,
+            signal.SIGUSR1: job_ends,
+        }
         before = {signum: signal.signal(signum, handler) for signum, handler in wanted.items()}
         try:
             yield self

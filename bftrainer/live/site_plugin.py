@@ -1,7 +1,9 @@
-"""Sites: plug-ins that tell a pilot which nodes there are, hold them, and know the batch system around it.
+"""Sites: plug-ins that tell a pilot which nodes there are, hold them, and know the batch system
+around it.
 
-A package registers a site under the entry point group ``bftrainer.sites``, NAME = "module:object", where the object is a
-:class:`SitePlugin`. NAME is what ``nodes.holder`` selects, and the table of the configuration that is the site's own.
+A package registers a site under the entry point group ``bftrainer.sites``, NAME = "module:object",
+where the object is a :class:`SitePlugin`. NAME is what ``nodes.holder`` selects, and the table of
+the configuration that is the site's own.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from bftrainer.system.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The scheduler and the nodes of a pilot. ``driver``: keys of driver.json, such as the prefix that starts a worker.
+    """The scheduler and the nodes of a pilot. ``driver``: keys of driver.json, such as the prefix
+    that starts a worker.
 
     ``notice_s`` is the value of ``workers.notice_s`` where the configuration does not set it.
-    ``reconfigure`` applies what can change while a pilot runs; the keys (``slurm.partition``) that wait for the next start.
-    ``permit`` is called in every tick: whether nodes may be held at all, by the site's latest answer.
+    ``reconfigure`` applies what can change while a pilot runs; the keys (``slurm.partition``) that
+    wait for the next start. ``permit`` is called in every tick: whether nodes may be held at all,
+    by the site's latest answer.
     """
 
     scheduler: Scheduler
@@ -45,7 +49,9 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class JobNodes:
-    """The nodes of a batch job, and the command words that start a worker on one of them ({node})."""
+    """The nodes of a batch job, and the command words that start a worker on one of them
+    ({node}).
+    """
 
     nodes: tuple[str, ...]
     prefix: tuple[str, ...] = ()
@@ -67,7 +73,9 @@ class OwnJob(Protocol):
 
 
 class BatchSystem(Protocol):
-    """Further parts of a site with a scheduler: jobs in which pilots run, and a cluster that is only observed."""
+    """Further parts of a site with a scheduler: jobs in which pilots run, and a cluster that is
+    only observed.
+    """
 
     def job_id(self, environment: Mapping[str, str]) -> str:
         """The job that this process runs in; empty outside of any."""
@@ -81,11 +89,15 @@ class BatchSystem(Protocol):
     def job_nodes(self, environment: Mapping[str, str], config: PilotConfig) -> JobNodes | None:
         """The nodes of the job that this process runs in; None outside of any."""
 
-    def observe(self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None) -> ObservedSite:
-        """The cluster for ``bftrainer record``, from the configuration (of file ``where``) or from nothing at all.
+    def observe(
+        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None
+    ) -> ObservedSite:
+        """The cluster for ``bftrainer record``, from the configuration (of file ``where``) or from
+        nothing at all.
 
-        No node is held, so a hidden window counts as endless. ``slots_per_node`` is for schedulers that do not report the
-        size of a whole node. Raises :class:`~bftrainer.errors.SchedulerError` where the scheduler gives no answer.
+        No node is held, so a hidden window counts as endless. ``slots_per_node`` is for schedulers
+        that do not report the size of a whole node. Raises
+        :class:`~bftrainer.errors.SchedulerError` where the scheduler gives no answer.
         """
 
 
@@ -94,7 +106,9 @@ class SitePlugin(Protocol):
 
     @property
     def table(self) -> type[ConfigTable] | None:
-        """The model of the site's own table; ``bftrainer init`` writes it with every key, default and description."""
+        """The model of the site's own table; ``bftrainer init`` writes it with every key, default
+        and description.
+        """
 
     @property
     def init_values(self) -> Mapping[str, object]:
@@ -114,8 +128,8 @@ class SitePlugin(Protocol):
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         """Whether a pilot with this configuration (of file ``where``) could work here; reads only.
 
-        Without a configuration: checks for every pilot here; nothing where the site's commands are not installed. Output
-        that is not understood is kept in the folder ``keep``.
+        Without a configuration: checks for every pilot here; nothing where the site's commands are
+        not installed. Output that is not understood is kept in the folder ``keep``.
         """
 
 

@@ -1,8 +1,9 @@
-"""The pilot's own time: that of the host when the pilot started, and from then on what has really passed.
+"""The pilot's own time: that of the host when the pilot started, and from then on what has really
+passed.
 
-Node-hours, time-outs, timers of policies and windows are differences of times. If the host's clock is set while the pilot runs,
-they must not change: an hour forward is no hour of training. What users and other hosts read is the host's time
-(:meth:`SteadyClock.to_host`).
+Node-hours, time-outs, timers of policies and windows are differences of times. If the host's clock
+is set while the pilot runs, they must not change: an hour forward is no hour of training. What
+users and other hosts read is the host's time (:meth:`SteadyClock.to_host`).
 """
 
 from __future__ import annotations

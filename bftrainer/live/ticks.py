@@ -1,4 +1,6 @@
-"""How long each tick of the loop takes, and which part of it: a node waits for its release as long as the longest tick."""
+"""How long each tick of the loop takes, and which part of it: a node waits for its release as long
+as the longest tick.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class TickTimer:
             self._noted_s = self._clock.elapsed_s()
             stage, seconds = took.largest
             self._recorder.note(
-                "slow tick", "", f"a tick took {took.whole_s:.1f} s, {seconds:.1f} s of it for {stage.value}"
+                "slow tick",
+                "",
+                f"a tick took {took.whole_s:.1f} s, {seconds:.1f} s of it for {stage.value}",
             )
 
     def begins(self) -> None:

@@ -1,4 +1,6 @@
-"""The time lines of held fragments: collected from facts, written with the heartbeat, complete ones told to the metrics."""
+"""The time lines of held fragments: collected from facts, written with the heartbeat, complete ones
+told to the metrics.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,29 @@ from bftrainer.persistence.time_lines import TimeLine
 from bftrainer.protocol.worker_times import TrainingTimes, WorkerTimes
 
 Complete = Callable[[str, dict[NodeStage, float]], None]
-"""Told of each fragment whose way to training, or back, is complete: its name, and the seconds of each stage."""
+"""Told of each fragment whose way to training, or back, is complete: its name, and the seconds of
+each stage.
+"""
 
 
 class TimeLineBook:
     """Instants by the host's clock. The first of each kind counts.
 
-    The last worker's end counts on the way back only: workers also end where a trainer starts again.
+    The last worker's end counts on the way back only: workers also end where a trainer starts
+    again.
     """
 
     def __init__(self, open_lines: Iterable[TimeLine], complete: Complete) -> None:
-        self._instants: dict[str, dict[NodeStage, HostS]] = {it.fragment: dict(it.instants) for it in open_lines}
+        self._instants: dict[str, dict[NodeStage, HostS]] = {
+            it.fragment: dict(it.instants) for it in open_lines
+        }
         self._names = {id_of(name): name for name in self._instants}
-        self._given = {name for name, instants in self._instants.items() if NodeStage.GIVEN in instants}
-        self._empty: dict[str, tuple[HostS, str]] = {}  # since when no worker runs there, and whose it was
+        self._given = {
+            name for name, instants in self._instants.items() if NodeStage.GIVEN in instants
+        }
+        self._empty: dict[
+            str, tuple[HostS, str]
+        ] = {}  # since when no worker runs there, and whose it was
         self._unwritten: list[StageReached] = []
         self._complete = complete
 

@@ -1,1 +1,3 @@
-"""Everything that survives a crash: the database with registry and journal, and the spool of requests."""
+"""Everything that survives a crash: the database with registry and journal, and the spool of
+requests.
+"""

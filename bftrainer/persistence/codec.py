@@ -1,13 +1,16 @@
 """Frozen values as JSON and back, exactly: the journal keeps what the loop had.
 
-Numbers, text, None and booleans are themselves; a tuple is a list; a frozenset is ``{"$set": [...]}``, sorted; a frozen
-dataclass is an object with its class under ``$``; an enum member ``{"$enum": class, "name": ...}``; a mapping
-``{"$map": [[key, value], ...]}``. The memory of a policy may be made of all of these.
+Numbers, text, None and booleans are themselves; a tuple is a list; a frozenset is ``{"$set":
+[...]}``, sorted; a frozen dataclass is an object with its class under ``$``; an enum member
+``{"$enum": class, "name": ...}``; a mapping ``{"$map": [[key, value], ...]}``. The memory of a
+policy may be made of all of these.
 
-``WIRE`` lists the classes that can be written or read. A name on the wire is independent of where the class lives and what
-it is called today, so journals of earlier versions stay readable, and earlier versions can read ours. No module is ever
-imported because a row names it. A policy of our other packages has a ``WIRE`` of its own; policies of third parties keep their
-memories under ``module:class``. :func:`allow` admits both once the policy has been built from the pilot's settings.
+``WIRE`` lists the classes that can be written or read. A name on the wire is independent of where
+the class lives and what it is called today, so journals of earlier versions stay readable, and
+earlier versions can read ours. No module is ever imported because a row names it. A policy of our
+other packages has a ``WIRE`` of its own; policies of third parties keep their memories under
+``module:class``. :func:`allow` admits both once the policy has been built from the pilot's
+settings.
 """
 
 from __future__ import annotations
@@ -84,8 +87,8 @@ ADDED: Mapping[type, frozenset[str]] = {
     events.StallSeen: frozenset({"start_s", "from_zero"}),
     measurements.Measurements: frozenset({"starts", "from_zero"}),
 }
-"""Class -> fields that earlier versions did not have. Written only where they are not empty: other rows stay as they were, and
-earlier versions can read them.
+"""Class -> fields that earlier versions did not have. Written only where they are not empty: other
+rows stay as they were, and earlier versions can read them.
 """
 
 _PLAIN = frozenset({str, float, int, bool, type(None)})  # themselves
@@ -94,7 +97,9 @@ _allowed: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How a class is written: ``fields`` are (attribute, name on the wire) of a dataclass, members of an enum."""
+    """How a class is written: ``fields`` are (attribute, name on the wire) of a dataclass, members
+    of an enum.
+    """
 
     name: str
     kind: type
@@ -115,8 +120,9 @@ class Unread:
 def allow(module: str) -> None:
     """Admit the memories of the policy in ``module``. Called when the policy has been built.
 
-    In our own packages, these are the classes in the module's ``WIRE``, under its names. In another package, they are all
-    frozen dataclasses and enums: a policy in ``mine.policies`` may keep classes of any loaded module of ``mine``.
+    In our own packages, these are the classes in the module's ``WIRE``, under its names. In another
+    package, they are all frozen dataclasses and enums: a policy in ``mine.policies`` may keep
+    classes of any loaded module of ``mine``.
     """
     package = module.partition(".")[0]
     if package not in _OURS:
@@ -130,7 +136,9 @@ _OURS = ("bftrainer", "bftrainer_adapters", "bftrainer_papers", "bftrainer_repla
 
 
 def dumps(value: object) -> str:
-    """The value as one line of JSON. Raises :class:`InvalidValueError` for one that is not frozen, or not on the list."""
+    """The value as one line of JSON. Raises :class:`InvalidValueError` for one that is not frozen,
+    or not on the list.
+    """
     trainers: list[str] = []
     pieces = _json(_encode(value, trainers)).split(f'"{_MARK}"')
     return "".join(chain.from_iterable(zip_longest(pieces, trainers, fillvalue="")))
@@ -147,7 +155,9 @@ _texts: dict[int, tuple[model.Trainer, str]] = {}
 
 
 def _text_of(trainer: model.Trainer) -> str:
-    """A trainer's JSON, which is made once: the same trainers are in the state after every decision."""
+    """A trainer's JSON, which is made once: the same trainers are in the state after every
+    decision.
+    """
     known = _texts.get(id(trainer))
     if known is None:
         if len(_texts) >= _MOST_TEXTS:
@@ -159,9 +169,10 @@ def _text_of(trainer: model.Trainer) -> str:
 def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
     """The value that :func:`dumps` wrote.
 
-    A class that is not on the list is refused, and so are a value that is no ``kind`` and a field of another type than in our
-    classes. Where policy memories do not matter, or the row is the pilot's own, ``strict=False`` makes values of classes that
-    are not on the list :class:`Unread` instead. Raises :class:`InvalidValueError` for a refused or damaged row.
+    A class that is not on the list is refused, and so are a value that is no ``kind`` and a field
+    of another type than in our classes. Where policy memories do not matter, or the row is the
+    pilot's own, ``strict=False`` makes values of classes that are not on the list :class:`Unread`
+    instead. Raises :class:`InvalidValueError` for a refused or damaged row.
     """
     try:
         value = _decode(json.loads(text), strict)
@@ -170,8 +181,17 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
         return value
     except InvalidValueError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise InvalidValueError(f"the journal has a row that cannot be read: {printable(repr(error)):.300}") from error
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise InvalidValueError(
+            f"the journal has a row that cannot be read: {printable(repr(error)):.300}"
+        ) from error
 
 
 def _encode(value: object, trainers: list[str]) -> object:
@@ -194,15 +214,21 @@ def _encode(value: object, trainers: list[str]) -> object:
             return [item if type(item) in _PLAIN else _encode(item, trainers) for item in value]
         case frozenset():
             items = sorted(value)
-            return {"$set": items if _is_of_text(items) else [_encode(item, trainers) for item in items]}
+            return {
+                "$set": items if _is_of_text(items) else [_encode(item, trainers) for item in items]
+            }
         case Mapping():
-            return {"$map": [[_encode(k, trainers), _encode(v, trainers)] for k, v in value.items()]}
+            return {
+                "$map": [[_encode(k, trainers), _encode(v, trainers)] for k, v in value.items()]
+            }
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value, _shape_of(type(value)), trainers)
     item = getattr(value, "item", None)  # numpy scalars that inherit from nothing
     if callable(item) and getattr(value, "shape", None) == ():
         return _encode(item(), trainers)
-    raise InvalidValueError(f"a {type(value).__name__} cannot be journaled, expected a frozen value")
+    raise InvalidValueError(
+        f"a {type(value).__name__} cannot be journaled, expected a frozen value"
+    )
 
 
 def _fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, object]:
@@ -233,11 +259,15 @@ def _decode(value: Any, strict: bool) -> Any:
     if shape is None:
         if not strict:
             return Unread(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-        raise InvalidValueError(f"the journal names a class {name!r:.120}, which is not an allowed class")
+        raise InvalidValueError(
+            f"the journal names a class {name!r:.120}, which is not an allowed class"
+        )
     if "$enum" in value:
         member = value["name"]
         return shape.kind[shape.attributes.get(member, member)]  # type: ignore[index]  # an Enum's class is subscriptable
-    fields = {k: v if type(v) in _PLAIN else _decode(v, strict) for k, v in value.items() if k != "$"}
+    fields = {
+        k: v if type(v) in _PLAIN else _decode(v, strict) for k, v in value.items() if k != "$"
+    }
     for wire, attribute in shape.attributes.items():
         if wire in fields:
             fields[attribute] = fields.pop(wire)
@@ -250,7 +280,9 @@ def _decode(value: Any, strict: bool) -> Any:
 
 @lru_cache(maxsize=len(WIRE))
 def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
-    """(attribute, whether a 1-tuple holds a value of its type) of a class of ours. A row is data: it may hold anything."""
+    """(attribute, whether a 1-tuple holds a value of its type) of a class of ours. A row is data:
+    it may hold anything.
+    """
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind) if field.init]
     return tuple((name, _check(hints[name])) for name in names)
@@ -264,7 +296,9 @@ def _check(hint: Any) -> Callable[[tuple[Any]], bool]:
 
 
 def _of_instances(hint: Any) -> Any:
-    """The type, of whose dataclasses only the class matters: their own fields were checked when they were read."""
+    """The type, of whose dataclasses only the class matters: their own fields were checked when
+    they were read.
+    """
     origin, inner = get_origin(hint), tuple(map(_of_instances, get_args(hint)))
     if origin in (Union, UnionType):
         return reduce(or_, inner)
@@ -299,13 +333,16 @@ def _shape_of(kind: type) -> _Shape:
     if shape is None or shape.kind is not kind:
         raise InvalidValueError(
             f"a {kind.__module__}:{kind.__qualname__} cannot be journaled: "
-            "a memory is made of plain values and of frozen dataclasses and enums of the policy's own package"
+            "a memory is made of plain values and of frozen dataclasses and enums of the "
+            "policy's own package"
         )
     return shape
 
 
 def _named(name: str) -> _Shape | None:
-    """The class of a name on the wire: one of the list, or one of a loaded module of an allowed package."""
+    """The class of a name on the wire: one of the list, or one of a loaded module of an allowed
+    package.
+    """
     if not isinstance(name, str):
         raise TypeError("the name of a class is not text")
     if (shape := _BY_NAME.get(name)) is not None:
@@ -316,6 +353,8 @@ def _named(name: str) -> _Shape | None:
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
         found = getattr(found, part, None)
-    if not (isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum))):
+    if not (
+        isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum))
+    ):
         return None
     return _shape(name, found)

@@ -1,9 +1,10 @@
 """Checks of a database file before and while it is read: it may have been copied from anywhere.
 
-SQLite carries out what a file says. A view or trigger in place of a table runs for as long as its author likes. The rollback
-journal beside the file can name any other file, which SQLite deletes after it has rolled back (3.40.1). Pages that share their
-children yield more rows than the file has bytes, and a column holds values of any type. So only our tables are read, rows must
-have the declared types, and a query is bounded by the size of the file.
+SQLite carries out what a file says. A view or trigger in place of a table runs for as long as its
+author likes. The rollback journal beside the file can name any other file, which SQLite deletes
+after it has rolled back (3.40.1). Pages that share their children yield more rows than the file has
+bytes, and a column holds values of any type. So only our tables are read, rows must have the
+declared types, and a query is bounded by the size of the file.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ LONGEST_VALUE = 64 << 20
 LATEST_S = 253_370_764_800.0
 """The year 9999: what a time can be shown as."""
 _SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
-"""The magic that ends a rollback journal which names another file (sqlite.org/fileformat.html). We attach no second database,
-so ours never does."""
+"""The magic that ends a rollback journal which names another file (sqlite.org/fileformat.html). We
+attach no second database, so ours never does.
+"""
 _STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 50_000_000, 20, 1_000_000
 _TYPES: Mapping[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,)}
 _OWN_OF_SQLITE = "sqlite_"
@@ -51,7 +53,9 @@ def _sql(name: str) -> str:
 
 
 def check_file(path: Path) -> None:
-    """Raise for what SQLite must not open: a pipe or device, or a database with a journal that names another file."""
+    """Raise for what SQLite must not open: a pipe or device, or a database with a journal that
+    names another file.
+    """
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -66,12 +70,17 @@ def check_file(path: Path) -> None:
     try:
         found = os.fstat(handle)
         is_file = stat.S_ISREG(found.st_mode)
-        ending = os.pread(handle, len(_SUPER_JOURNAL), max(found.st_size - len(_SUPER_JOURNAL), 0)) if is_file else b""
+        ending = (
+            os.pread(handle, len(_SUPER_JOURNAL), max(found.st_size - len(_SUPER_JOURNAL), 0))
+            if is_file
+            else b""
+        )
     finally:
         os.close(handle)
     if not is_file or ending == _SUPER_JOURNAL:
         raise StateDirError(
-            f"{journal}: is no rollback journal of a pilot (it names another file, which SQLite would delete); "
+            f"{journal}: is no rollback journal of a pilot (it names another file, which "
+            "SQLite would delete); "
             "the folder comes from elsewhere: remove this file to read the database"
         )
 
@@ -97,15 +106,20 @@ class _WorkLimit:
 
 
 def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") -> None:
-    """Raise unless the tables and indexes are ours, and have our columns. ``only``: of this table."""
+    """Raise unless the tables and indexes are ours, and have our columns. ``only``: of this
+    table.
+    """
     names = {only} if only else {*columns(), "fragments_open"}
-    for kind, name, sql in connection.execute("SELECT type, name, substr(sql, 1, 60) FROM sqlite_master"):
+    for kind, name, sql in connection.execute(
+        "SELECT type, name, substr(sql, 1, 60) FROM sqlite_master"
+    ):
         is_plain = kind in ("table", "index") and not str(sql).upper().startswith("CREATE VIRTUAL")
         if (only and name != only) or (is_plain and str(name).startswith(_OWN_OF_SQLITE)):
             continue
         if name not in names or not is_plain:
             raise StateDirError(
-                f"{path}: contains {str(kind)[:20]} {str(name)[:60]!r}, expected only the tables of a pilot's database"
+                f"{path}: contains {str(kind)[:20]} {str(name)[:60]!r}, expected only the "
+                "tables of a pilot's database"
             )
     tables = names & columns().keys()
     tables -= missing_tables(connection)
@@ -115,12 +129,16 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
             for row in connection.execute(f"PRAGMA table_xinfo({table})")
         }
         if found != {name: (kind, 0) for name, kind in columns()[table].items()}:
-            raise StateDirError(f"{path}: the table {table} has other columns than a pilot's database")
+            raise StateDirError(
+                f"{path}: the table {table} has other columns than a pilot's database"
+            )
 
 
 def missing_tables(connection: sqlite3.Connection) -> frozenset[str]:
     """Tables of added.sql that an older database does without."""
-    found = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    found = {
+        row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    }
     return _ADDED - found
 
 
@@ -129,14 +147,20 @@ def columns() -> Mapping[str, Mapping[str, str]]:
     """The declared type of each column of each table."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(schema_sql())
-        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        tables = [
+            row[0]
+            for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
         return {
-            table: {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")} for table in tables
+            table: {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")}
+            for table in tables
         }
 
 
 class BoundedReader:
-    """Runs queries on a connection: typed rows, no more of them and no more work than a file of this size explains."""
+    """Runs queries on a connection: typed rows, no more of them and no more work than a file of
+    this size explains.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
@@ -156,12 +180,16 @@ class BoundedReader:
         room = 2 * size + (1 << 20)
         found, cursor = [], self._connection.execute(query, values)
         checks = [
-            (place, check) for place, column in enumerate(cursor.description) if (check := _checks().get(column[0]))
+            (place, check)
+            for place, column in enumerate(cursor.description)
+            if (check := _checks().get(column[0]))
         ]
         for row in cursor:
             for place, check in checks:
                 if not check(row[place]):
-                    raise self._damaged(f"{cursor.description[place][0]} is {str(row[place])[:40]!r}")
+                    raise self._damaged(
+                        f"{cursor.description[place][0]} is {str(row[place])[:40]!r}"
+                    )
             room -= sum(len(value) if isinstance(value, (str, bytes)) else 8 for value in row)
             if room < 0:
                 raise self._damaged("a query yields more than the file has")
@@ -176,7 +204,15 @@ class BoundedReader:
 def _checks() -> Mapping[str, Callable[[object], bool]]:
     """A check of each column's values by the column's name, which has one type in all tables."""
     found: dict[str, Callable[[object], bool]] = {}
-    nullable = {"admitted_s", "started_s", "finished_s", "samples_at_failure", "taken_s", "asked_back_s", "released_s"}
+    nullable = {
+        "admitted_s",
+        "started_s",
+        "finished_s",
+        "samples_at_failure",
+        "taken_s",
+        "asked_back_s",
+        "released_s",
+    }
     for table in columns().values():
         for name, kind in table.items():
             types = (*_TYPES[kind], type(None)) if name in nullable else _TYPES[kind]

@@ -1,4 +1,6 @@
-"""The journal: every event with its plan, on disk before the plan is carried out; and its reader."""
+"""The journal: every event with its plan, on disk before the plan is carried out; and its
+reader.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,11 @@ STATE_EVERY = 200
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax (None: all are admitted).
+    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax (None:
+    all are admitted).
 
-    In the database ``gather_s`` is a parameter of the policy (``bftrainer?gather_s=1``), as its users may write it, and 0 in
-    ``max_parallel`` is None.
+    In the database ``gather_s`` is a parameter of the policy (``bftrainer?gather_s=1``), as its
+    users may write it, and 0 in ``max_parallel`` is None.
     """
 
     policy: str
@@ -43,7 +46,10 @@ class Settings:
         own = [one for one in text.split("&") if one.startswith("gather_s=")]
         others = "&".join(one for one in text.split("&") if one not in own)
         try:
-            policy, gather_s = f"{name}?{others}" if others else name, float(own[0][9:]) if own else 0.0
+            policy, gather_s = (
+                f"{name}?{others}" if others else name,
+                float(own[0][9:]) if own else 0.0,
+            )
         except ValueError:  # the builder of policies says what is wrong with it
             policy, gather_s = row["policy"], 0.0
         return cls(
@@ -60,12 +66,21 @@ class Settings:
         policy = self.policy
         if self.gather_s and "gather_s=" not in policy:
             policy += f"{'&' if '?' in policy else '?'}gather_s={self.gather_s:g}"
-        return policy, self.solver, self.objective, self.forward_s, self.seed, self.max_parallel or 0
+        return (
+            policy,
+            self.solver,
+            self.objective,
+            self.forward_s,
+            self.seed,
+            self.max_parallel or 0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One row: the event, the plan, all answers of solvers, and the seconds that the decision took."""
+    """One row: the event, the plan, all answers of solvers, and the seconds that the decision
+    took.
+    """
 
     number: int
     settings: Settings
@@ -76,7 +91,9 @@ class JournalEntry:
 
 
 class JournalWriter:
-    """Writes the journal. Each row comes with the state after it, from which a restarted pilot resumes."""
+    """Writes the journal. Each row comes with the state after it, from which a restarted pilot
+    resumes.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -86,21 +103,27 @@ class JournalWriter:
         """From now on decisions are made with these settings."""
         with self._store.writing("settings") as db:
             cursor = db.execute(
-                "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, seed, max_parallel) "
+                "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, "
+                "seed, max_parallel) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (at_s, __version__, *settings.values()),
             )
             assert cursor.lastrowid is not None
             self._settings_number = cursor.lastrowid
 
-    def record(self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float) -> None:
-        """Write event, plan and the state after it in one commit. Raises :class:`~bftrainer.errors.StoreError`."""
+    def record(
+        self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
+    ) -> None:
+        """Write event, plan and the state after it in one commit. Raises
+        :class:`~bftrainer.errors.StoreError`.
+        """
         if plan.decision.kept:
             answers = ()  # those of trials, which nothing was decided on
         with self._store.writing("decision") as db:
             texts = codec.dumps(event), codec.dumps(plan), codec.dumps(answers)
             cursor = db.execute(
-                "INSERT INTO journal (at_s, settings, event, plan, answers, took_s) VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO journal (at_s, settings, event, plan, answers, took_s) VALUES (?, "
+                "?, ?, ?, ?, ?)",
                 (event.at_s, self._settings_number, *texts, took_s),
             )
             assert cursor.lastrowid is not None
@@ -111,13 +134,16 @@ class JournalWriter:
 
 
 Admit = Callable[[Settings], object]
-"""Builds the policy of these settings, so that its memories may be read (:func:`bftrainer.persistence.codec.allow`)."""
+"""Builds the policy of these settings, so that its memories may be read
+(:func:`bftrainer.persistence.codec.allow`).
+"""
 
 
 def last_state(store: Store) -> State | None:
     """The state after the last decision, or None before the first.
 
-    A policy memory of a class that is not loaded comes as :class:`~bftrainer.persistence.codec.Unread`.
+    A policy memory of a class that is not loaded comes as
+    :class:`~bftrainer.persistence.codec.Unread`.
     """
     for row in store.read("SELECT state FROM last_state"):
         return usable(codec.loads(row["state"], strict=False, kind=State))
@@ -125,9 +151,12 @@ def last_state(store: Store) -> State | None:
 
 
 def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | None]:
-    """The latest snapshot from before a moment, and the number of its decision (0: the beginning of the journal)."""
+    """The latest snapshot from before a moment, and the number of its decision (0: the beginning of
+    the journal).
+    """
     query = (
-        "SELECT journal, state, settings FROM states JOIN journal ON number = journal WHERE at_s < ? "
+        "SELECT journal, state, settings FROM states JOIN journal ON number = journal WHERE "
+        "at_s < ? "
         "ORDER BY journal DESC LIMIT 1"
     )
     for row in store.read(query, min(at_s, 1e300)):
@@ -139,12 +168,15 @@ def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | 
 def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterator[JournalEntry]:
     """The journal in order, a few rows at a time.
 
-    ``admit`` is called with the settings of a row before the row is read; then a class that is not admitted raises
-    :class:`~bftrainer.errors.InvalidValueError`. Without it such a memory is :class:`~bftrainer.persistence.codec.Unread`.
+    ``admit`` is called with the settings of a row before the row is read; then a class that is not
+    admitted raises :class:`~bftrainer.errors.InvalidValueError`. Without it such a memory is
+    :class:`~bftrainer.persistence.codec.Unread`.
     """
     strict = admit is not None
     settings = _settings(store)
-    while rows := store.read("SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after):
+    while rows := store.read(
+        "SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after
+    ):
         for row in rows:
             if row["settings"] not in settings:
                 settings = _settings(store)  # a pilot has begun others since they were read
@@ -154,7 +186,9 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
             event = codec.loads(row["event"], strict=strict, kind=Event)
             plan = codec.loads(row["plan"], strict=strict, kind=Plan)
             if not strict and (has_unread(event) or has_unread(plan.decision)):
-                raise InvalidValueError(f"row {after} of the journal contains a class that this version does not know")
+                raise InvalidValueError(
+                    f"row {after} of the journal contains a class that this version does not know"
+                )
             yield JournalEntry(
                 after,
                 its,
@@ -168,7 +202,9 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
 def events(store: Store) -> Iterator[Event]:
     """The events of the journal in order, without their decisions, a few rows at a time."""
     after = 0
-    while rows := store.read("SELECT number, event FROM journal WHERE number > ? ORDER BY number LIMIT 1000", after):
+    while rows := store.read(
+        "SELECT number, event FROM journal WHERE number > ? ORDER BY number LIMIT 1000", after
+    ):
         for row in rows:
             after = row["number"]
             yield codec.loads(row["event"], strict=False, kind=Event)
@@ -188,7 +224,9 @@ def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
 
 def _of_row(settings: dict[int, Settings], number: int) -> Settings:
     if number not in settings:
-        raise InvalidValueError(f"the journal has a row of settings {number}, which it does not contain")
+        raise InvalidValueError(
+            f"the journal has a row of settings {number}, which it does not contain"
+        )
     return settings[number]
 
 

@@ -1,4 +1,6 @@
-"""The registry of trainers and the audit of fragments, read from the store. Times are those of the host's clock."""
+"""The registry of trainers and the audit of fragments, read from the store. Times are those of the
+host's clock.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,11 @@ class TrainerStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
-    """A row of the registry. ``*_node_s`` are node-seconds; ``repeated_samples`` were processed again after a restart.
+    """A row of the registry. ``*_node_s`` are node-seconds; ``repeated_samples`` were processed
+    again after a restart.
 
-    ``unfit``: sizes, from the least to the most nodes, at which its memory did not suffice. ``reported_total``: samples of the
-    whole training, as its script has reported them last.
+    ``unfit``: sizes, from the least to the most nodes, at which its memory did not suffice.
+    ``reported_total``: samples of the whole training, as its script has reported them last.
     """
 
     number: int
@@ -78,13 +81,21 @@ class TrainerRecord:
 
     @property
     def samples_total(self) -> float | None:
-        """Samples of the whole training: as submitted, else as its script reports them; None if neither is known."""
+        """Samples of the whole training: as submitted, else as its script reports them; None if
+        neither is known.
+        """
         return self.reported_total if self.spec.samples_total is None else self.spec.samples_total
 
     @property
     def repeated_node_s(self) -> float:
-        """The part of ``trained_node_s`` that went into samples processed again, at the trainer's mean speed."""
-        return self.trained_node_s * self.repeated_samples / max(self.samples_done + self.repeated_samples, 1e-9)
+        """The part of ``trained_node_s`` that went into samples processed again, at the trainer's
+        mean speed.
+        """
+        return (
+            self.trained_node_s
+            * self.repeated_samples
+            / max(self.samples_done + self.repeated_samples, 1e-9)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +161,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Node-seconds of a trainer since the last usage record, its samples in total, metrics that have changed, and new
-    ``repeated_samples``."""
+    """Node-seconds of a trainer since the last usage record, its samples in total, metrics that
+    have changed, and new ``repeated_samples``.
+    """
 
     name: str
     samples_done: float
@@ -176,12 +188,16 @@ class Registry:
         return self._trainers("")
 
     def trainers_from(self, number: int) -> tuple[TrainerRecord, ...]:
-        """Trainers from this number on, so that a frequent reader need not read thousands that have ended."""
+        """Trainers from this number on, so that a frequent reader need not read thousands that have
+        ended.
+        """
         return self._trainers("WHERE number >= ?", number)
 
     def named(self, names: Sequence[str]) -> tuple[TrainerRecord, ...]:
         """Those of these trainers that are there, in the order of submission."""
-        return self._trainers("WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names)))
+        return self._trainers(
+            "WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names))
+        )
 
     def trainer(self, name: str) -> TrainerRecord:
         """A trainer by name. Raises :class:`UserError` for an unknown one."""
@@ -191,11 +207,16 @@ class Registry:
 
     def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
         repeated, unfit, total = "0", "NULL", "NULL"
-        added = {row["name"] for row in self.store.read(_ADDED_TABLES)}  # none of them in an earlier version's database
+        added = {
+            row["name"] for row in self.store.read(_ADDED_TABLES)
+        }  # none of them in an earlier version's database
         if "repeated" in added:
             repeated = "coalesce((SELECT repeated_samples FROM repeated WHERE trainer = name), 0)"
         if "unfit" in added:
-            unfit = "(SELECT json_group_array(json_array(least_nodes, most_nodes)) FROM unfit WHERE trainer = name)"
+            unfit = (
+                "(SELECT json_group_array(json_array(least_nodes, most_nodes)) FROM unfit "
+                "WHERE trainer = name)"
+            )
         if "lengths" in added:
             total = "(SELECT samples_total FROM lengths WHERE trainer = name)"
         columns = f"*, {repeated} AS repeated_samples, {unfit} AS unfit, {total} AS reported_total"
@@ -204,7 +225,10 @@ class Registry:
 
     def submissions(self) -> dict[str, str]:
         """The spool name of each trainer's submission."""
-        return {row["name"]: row["spool_name"] for row in self.store.read("SELECT name, spool_name FROM trainers")}
+        return {
+            row["name"]: row["spool_name"]
+            for row in self.store.read("SELECT name, spool_name FROM trainers")
+        }
 
     def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
         """The metrics of each trainer that has any, or of one trainer."""
@@ -213,7 +237,9 @@ class Registry:
         where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
         found: dict[str, tuple[Metric, ...]] = {}
         for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours
-            one = Metric(r["name"], r["last"], r["least"], r["least_samples"], r["most"], r["most_samples"])
+            one = Metric(
+                r["name"], r["last"], r["least"], r["least_samples"], r["most"], r["most_samples"]
+            )
             found[r["trainer"]] = (*found.get(r["trainer"], ()), one)
         return found
 
@@ -224,14 +250,23 @@ class Registry:
     def was_carried_out(self, spool_name: str) -> bool:
         return bool(self.store.read("SELECT 1 FROM commands WHERE spool_name = ?", spool_name))
 
-    def fragments(self, *, open_only: bool = False, last: int = 1_000_000) -> tuple[FragmentRecord, ...]:
+    def fragments(
+        self, *, open_only: bool = False, last: int = 1_000_000
+    ) -> tuple[FragmentRecord, ...]:
         """The audit, oldest first."""
-        rows = self._latest("fragments WHERE released_s IS NULL" if open_only else "fragments", last)
-        return tuple(FragmentRecord(**{name: r[name] for name in FragmentRecord.__dataclass_fields__}) for r in rows)
+        rows = self._latest(
+            "fragments WHERE released_s IS NULL" if open_only else "fragments", last
+        )
+        return tuple(
+            FragmentRecord(**{name: r[name] for name in FragmentRecord.__dataclass_fields__})
+            for r in rows
+        )
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""
-        of, values = ("notes WHERE subject = ?", (subject,)) if subject is not None else ("notes", ())
+        of, values = (
+            ("notes WHERE subject = ?", (subject,)) if subject is not None else ("notes", ())
+        )
         rows = self._latest(of, *values, last)
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
@@ -255,7 +290,9 @@ def _trainer(row: object) -> TrainerRecord:
     try:
         r["status"] = TrainerStatus(r["status"])
     except ValueError as error:
-        raise StoreError(f"trainer {r['name'][:60]!r} has the unknown status {r['status'][:40]!r}: damaged") from error
+        raise StoreError(
+            f"trainer {r['name'][:60]!r} has the unknown status {r['status'][:40]!r}: damaged"
+        ) from error
     try:
         r["spec"] = _spec(r["spec"])
     except ValidationError as error:
@@ -263,7 +300,10 @@ def _trainer(row: object) -> TrainerRecord:
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         r["spec"] = TrainerSpec.model_construct(name=r["name"], command=("false",), max_nodes=1)
         if not r["status"].is_final:
-            r |= {"status": TrainerStatus.FAILED, "reason": f"this version does not accept its submission: {problem}"}
+            r |= {
+                "status": TrainerStatus.FAILED,
+                "reason": f"this version does not accept its submission: {problem}",
+            }
     return TrainerRecord(**{name: r[name] for name in TrainerRecord.__dataclass_fields__})
 
 

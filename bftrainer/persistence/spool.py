@@ -1,7 +1,8 @@
-"""The spool: requests for the pilot, whether it is running or not. One file each, by write, fsync and rename.
+"""The spool: requests for the pilot, whether it is running or not. One file each, by write, fsync
+and rename.
 
-The uid of a file says who wrote it. A file that is a link, has a second name, is not regular, belongs to another user or is
-too large is not read but moved to ``spool/rejected``.
+The uid of a file says who wrote it. A file that is a link, has a second name, is not regular,
+belongs to another user or is too large is not read but moved to ``spool/rejected``.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Request(ConfigTable):
             raise InvalidValueError("a submission needs a spec; other requests have none")
         if self.spec is not None and self.spec.name != self.trainer:
             raise InvalidValueError(
-                f"the request is for trainer {self.trainer!r}, but its spec is for {self.spec.name!r}"
+                f"the request is for trainer {self.trainer!r}, but its spec is for "
+                f"{self.spec.name!r}"
             )
         return self
 
@@ -89,7 +91,8 @@ class Spool:
         return self.put_all((request,))[0]
 
     def put_all(self, requests: Sequence[Request]) -> tuple[str, ...]:
-        """Write requests, in order. All are on disk under hidden names before the first becomes visible.
+        """Write requests, in order. All are on disk under hidden names before the first becomes
+        visible.
 
         So an error leaves none of them. A crash while they become visible leaves the first ones.
         """
@@ -98,7 +101,9 @@ class Spool:
         for place, request in enumerate(requests):
             data = request.model_dump_json().encode()
             if len(data) > MAX_BYTES:
-                raise InvalidValueError(f"the request has {len(data):,} bytes, expected at most {MAX_BYTES:,}")
+                raise InvalidValueError(
+                    f"the request has {len(data):,} bytes, expected at most {MAX_BYTES:,}"
+                )
             written[f"{since + place:020d}-{secrets.token_hex(4)}{_SUFFIX}"] = data
         visible: list[str] = []
         try:
@@ -108,7 +113,9 @@ class Spool:
         except OSError as error:
             what = "the request" if len(requests) == 1 else f"{len(requests):,} requests"
             left = f"the first {len(visible):,} are there" if visible else "nothing has changed"
-            raise StoreError(f"{self.path}: {what} cannot be written: {error.strerror}; {left}") from error
+            raise StoreError(
+                f"{self.path}: {what} cannot be written: {error.strerror}; {left}"
+            ) from error
         return tuple(written)
 
     def _write(self, files: Mapping[str, bytes], visible: list[str]) -> None:
@@ -120,7 +127,9 @@ class Spool:
                     handle = os.open(f".{name}", flags, 0o600, dir_fd=folder)
                     with os.fdopen(handle, "wb") as out:
                         out.write(data)
-                for name in files:  # one after the other when all are written: most then find their blocks on disk
+                for name in (
+                    files
+                ):  # one after the other when all are written: most then find their blocks on disk
                     _sync(f".{name}", folder)
                 for name in files:
                     os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -136,7 +145,9 @@ class Spool:
         """The first ``most`` pending requests, oldest first. Files stay."""
         with suppress(
             OSError
-        ):  # made by its reader: a host that once found none would not look again for a minute (NFS)
+            # made by its reader: a host that once found none would not look again for a minute
+            # (NFS)
+        ):
             self.path.mkdir(mode=0o700)
         if not self.path.is_dir():
             return ()
@@ -155,10 +166,11 @@ class Spool:
             return frozenset(_names(folder))
 
     def take(self, most: int) -> Iterator[Received]:
-        """Up to ``most`` pending requests, oldest first, each read when it is asked for. Files stay.
+        """Up to ``most`` pending requests, oldest first, each read when it is asked for. Files
+        stay.
 
-        The folder is listed again only when everything of the last listing has been taken: the work of a call does not depend
-        on how much there is.
+        The folder is listed again only when everything of the last listing has been taken: the work
+        of a call does not depend on how much there is.
         """
         if not self._listed:
             if not self.path.is_dir():
@@ -175,9 +187,11 @@ class Spool:
         return [name for name in _names(folder) if name not in self._stuck]
 
     def take_away(self, *names: str) -> None:
-        """Remove the files of requests that have been carried out. One that cannot be removed is not pending any more.
+        """Remove the files of requests that have been carried out. One that cannot be removed is
+        not pending any more.
 
-        The registry has what was carried out, and the next pilot refuses it or does it again without harm.
+        The registry has what was carried out, and the next pilot refuses it or does it again
+        without harm.
         """
         if not names:
             return
@@ -188,7 +202,9 @@ class Spool:
             os.fsync(folder)
 
     def put_aside(self, name: str) -> None:
-        """Move a rejected file to ``rejected``, else remove it. If neither can be done, it is not pending any more."""
+        """Move a rejected file to ``rejected``, else remove it. If neither can be done, it is not
+        pending any more.
+        """
         with _opened(self.path) as folder:
             with suppress(OSError):
                 os.mkdir("rejected", 0o700, dir_fd=folder)
@@ -220,7 +236,8 @@ class Spool:
 def open_state_dir(path: Path, *, create: bool = False) -> Path:
     """Resolve and check a state directory. Raises :class:`StateDirError`.
 
-    It must be ours with mode 0700. Only root and we may change the directories above it (sticky ones like /tmp are fine).
+    It must be ours with mode 0700. Only root and we may change the directories above it (sticky
+    ones like /tmp are fine).
     """
     path = path.absolute()
     try:
@@ -245,14 +262,20 @@ def _check_folder(folder: Path, found: os.stat_result, *, is_state_dir: bool) ->
     if is_state_dir:
         if found.st_uid != os.getuid():
             raise StateDirError(
-                f"{folder}: belongs to uid {found.st_uid}, expected {os.getuid()}: a pilot serves only its own user"
+                f"{folder}: belongs to uid {found.st_uid}, expected {os.getuid()}: a pilot "
+                "serves only its own user"
             )
         if mode & 0o077:
             raise StateDirError(f"{folder}: has mode {mode:o}, expected 700 (chmod 700 {folder})")
     elif found.st_uid not in (0, os.getuid()):
-        raise StateDirError(f"{folder}: belongs to uid {found.st_uid}, who could replace the state directory below it")
+        raise StateDirError(
+            f"{folder}: belongs to uid {found.st_uid}, who could replace the state directory "
+            "below it"
+        )
     elif mode & 0o022 and not mode & stat.S_ISVTX:
-        raise StateDirError(f"{folder}: has mode {mode:o}: others could replace the state directory below it")
+        raise StateDirError(
+            f"{folder}: has mode {mode:o}: others could replace the state directory below it"
+        )
 
 
 def _names(folder: int) -> list[str]:
@@ -286,7 +309,9 @@ def _opened(path: Path) -> Iterator[int]:
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except NotADirectoryError as error:
-        raise StateDirError(f"{path}: is not a folder, or a link to one; remove it, and it is made again") from error
+        raise StateDirError(
+            f"{path}: is not a folder, or a link to one; remove it, and it is made again"
+        ) from error
     try:
         yield folder
     finally:

@@ -1,7 +1,8 @@
-"""The database of a state directory: SQLite in rollback-journal mode, durable at every commit, with one writer.
+"""The database of a state directory: SQLite in rollback-journal mode, durable at every commit, with
+one writer.
 
-The rollback journal instead of WAL, because WAL needs shared memory, which network file systems lack. The pilot that holds
-the lease row writes; commands such as ``list`` read.
+The rollback journal instead of WAL, because WAL needs shared memory, which network file systems
+lack. The pilot that holds the lease row writes; commands such as ``list`` read.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ SCHEMA_VERSION = 2
 # MIGRATIONS[n] brings schema n to n + 1; the file is copied to pilot.db.schema-n first.
 MIGRATIONS: dict[int, str] = {
     1: "ALTER TABLE trainers ADD COLUMN samples_at_failure REAL;"
-    "CREATE TABLE states (journal INTEGER PRIMARY KEY REFERENCES journal (number), state TEXT NOT NULL);",
+    "CREATE TABLE states (journal INTEGER PRIMARY KEY REFERENCES journal (number), state TEXT "
+    "NOT NULL);",
 }
 
 
@@ -49,9 +51,13 @@ class Holder:
 
 
 class Store:
-    """An open database. ``at_step`` is called around every write with its name, for fault injection in tests."""
+    """An open database. ``at_step`` is called around every write with its name, for fault injection
+    in tests.
+    """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, at_step: Callable[[str], None]) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, at_step: Callable[[str], None]
+    ) -> None:
         self.path = path
         self._connection = connection
         self._reader = BoundedReader(connection, path)
@@ -60,7 +66,9 @@ class Store:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[sqlite3.Connection]:
-        """One transaction, on disk when the block ends. Raises :class:`StoreError`, or :class:`LeaseLostError`."""
+        """One transaction, on disk when the block ends. Raises :class:`StoreError`, or
+        :class:`LeaseLostError`.
+        """
         self._at_step(f"{step}: before")
         with self._transaction(step):
             self._check_lease()
@@ -100,24 +108,42 @@ class Store:
     def holder(self) -> Holder | None:
         """The pilot that holds the lease, or held it last."""
         for row in self.read("SELECT * FROM lease"):
-            return Holder(row["host"], ProcessId(row["pid"], row["pid_started"]), row["job_id"], row["heartbeat_s"])
+            return Holder(
+                row["host"],
+                ProcessId(row["pid"], row["pid_started"]),
+                row["job_id"],
+                row["heartbeat_s"],
+            )
         return None
 
     def take_lease(
-        self, process: ProcessId, job_id: str, now_s: float, lease_s: float, job_is_gone: Callable[[str], bool | None]
+        self,
+        process: ProcessId,
+        job_id: str,
+        now_s: float,
+        lease_s: float,
+        job_is_gone: Callable[[str], bool | None],
     ) -> Holder | None:
-        """Take the lease and return its last holder. Raises :class:`DirectoryInUseError` if that pilot is still alive.
+        """Take the lease and return its last holder. Raises :class:`DirectoryInUseError` if that
+        pilot is still alive.
 
-        On the same host a live process keeps the lease, however old its heartbeat is (it may be stopped, and resume). On
-        another host its job must be gone (``job_is_gone``; None: unknown), or, without a job, its heartbeat three leases old.
+        On the same host a live process keeps the lease, however old its heartbeat is (it may be
+        stopped, and resume). On another host its job must be gone (``job_is_gone``; None: unknown),
+        or, without a job, its heartbeat three leases old.
         """
         with self._transaction("lease"):
             last = self.holder()
-            if last is not None and last.process != process and _keeps_off(last, job_id, now_s, lease_s, job_is_gone):
+            if (
+                last is not None
+                and last.process != process
+                and _keeps_off(last, job_id, now_s, lease_s, job_is_gone)
+            ):
                 job = f", job {last.job_id}" if last.job_id else ""
                 raise DirectoryInUseError(
-                    f"{self.path.parent}: is in use by the pilot with pid {last.process.pid} on {last.host}{job} "
-                    f"(last seen {max(now_s - last.heartbeat_s, 0):.0f} s ago); stop it first, or specify another --state"
+                    f"{self.path.parent}: is in use by the pilot with pid {last.process.pid} "
+                    f"on {last.host}{job} "
+                    f"(last seen {max(now_s - last.heartbeat_s, 0):.0f} s ago); stop it first, "
+                    "or specify another --state"
                 )
             self._connection.execute(
                 "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?)",
@@ -138,18 +164,25 @@ class Store:
     def _check_lease(self) -> None:
         row = self._connection.execute("SELECT pid, pid_started FROM lease").fetchone()
         if self._holder is None or row is None or ProcessId(*row) != self._holder:
-            raise LeaseLostError(f"{self.path.parent}: another pilot has taken over; this one exits")
+            raise LeaseLostError(
+                f"{self.path.parent}: another pilot has taken over; this one exits"
+            )
 
 
-def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None) -> Store:
-    """Open the database. With ``create``, create it or migrate it to the current schema; readers leave it as it is.
+def open_store(
+    state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None
+) -> Store:
+    """Open the database. With ``create``, create it or migrate it to the current schema; readers
+    leave it as it is.
 
-    Raises :class:`StateDirError` if it is missing or of another version, :class:`StoreError` if it cannot be opened.
+    Raises :class:`StateDirError` if it is missing or of another version, :class:`StoreError` if it
+    cannot be opened.
     """
     path = state_dir / DB_NAME
     if not create and not path.exists():
         raise StateDirError(
-            f"{state_dir}: no pilot has run here (no {DB_NAME}); start one with `bftrainer pilot`, or specify another --state"
+            f"{state_dir}: no pilot has run here (no {DB_NAME}); start one with `bftrainer "
+            "pilot`, or specify another --state"
         )
     try:
         if create and not path.exists():
@@ -157,13 +190,17 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
         check_file(path)
         # `create` may read an existing file; the mode keeps a reader from making an empty one.
         connection = sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}", uri=True, isolation_level=None, timeout=10.0
+            f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}",
+            uri=True,
+            isolation_level=None,
+            timeout=10.0,
         )
         try:
             connection.row_factory = sqlite3.Row
             guard(connection)
-            # EXTRA: FULL does not sync the folder after the journal's unlink, so that after a power loss the journal may
-            # be there again and undo a commit whose decision was carried out (sqlite.org/pragma.html#pragma_synchronous).
+            # EXTRA: FULL does not sync the folder after the journal's unlink, so that after a power
+            # loss the journal may be there again and undo a commit whose decision was carried out
+            # (sqlite.org/pragma.html#pragma_synchronous).
             for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             _bring_up_to_date(connection, path, create)
@@ -181,7 +218,9 @@ def _make_whole(path: Path) -> None:
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(part, isolation_level=None)) as connection:
         _make_tables(connection)
-    with suppress(OSError):  # another pilot was first; or the file system has no links, and it is created in place
+    with suppress(
+        OSError
+    ):  # another pilot was first; or the file system has no links, and it is created in place
         os.link(part, path)
     remove_file(part)
 
@@ -202,16 +241,19 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) 
     version = row[0] if row is not None else None
     if not isinstance(version, int) or version < min(MIGRATIONS):
         raise StateDirError(
-            f"{path}: has schema {str(version)[:20]!r}, expected {SCHEMA_VERSION}: no pilot has written it"
+            f"{path}: has schema {str(version)[:20]!r}, expected {SCHEMA_VERSION}: no pilot "
+            "has written it"
         )
     if version > SCHEMA_VERSION:
         raise StateDirError(
-            f"{path}: was written by bftrainer {str(row[1])[:40]} (schema {version}), this is {__version__} "
+            f"{path}: was written by bftrainer {str(row[1])[:40]} (schema {version}), this is "
+            f"{__version__} "
             f"(schema {SCHEMA_VERSION}); expected the same or a newer version of bftrainer"
         )
     if version < SCHEMA_VERSION and not create:
         raise StateDirError(
-            f"{path}: has schema {version}, expected {SCHEMA_VERSION}; the pilot migrates it when it starts"
+            f"{path}: has schema {version}, expected {SCHEMA_VERSION}; the pilot migrates it "
+            "when it starts"
         )
     for old in range(version, SCHEMA_VERSION):
         shutil.copy2(path, path.with_name(f"{path.name}.schema-{old}"))
@@ -223,7 +265,11 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) 
 
 
 def _keeps_off(
-    last: Holder, job_id: str, now_s: float, lease_s: float, job_is_gone: Callable[[str], bool | None]
+    last: Holder,
+    job_id: str,
+    now_s: float,
+    lease_s: float,
+    job_is_gone: Callable[[str], bool | None],
 ) -> bool:
     if last.host == socket.gethostname():
         return is_alive(last.process)

@@ -34,14 +34,19 @@ def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine
         found[it.fragment].instants[it.stage] = it.at_s
         if it.stage is NodeStage.FIRST_STEP:
             trainers[it.fragment] = it.trainer
-    return tuple(TimeLine(it.fragment, it.node, trainers.get(it.fragment, ""), it.instants) for it in found.values())
+    return tuple(
+        TimeLine(it.fragment, it.node, trainers.get(it.fragment, ""), it.instants)
+        for it in found.values()
+    )
 
 
 def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached]:
     if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'stages'"):
         return []  # written by an earlier version
     names = json.dumps(list(fragments))
-    rows = store.read("SELECT * FROM stages WHERE fragment IN (SELECT value FROM json_each(?))", names)
+    rows = store.read(
+        "SELECT * FROM stages WHERE fragment IN (SELECT value FROM json_each(?))", names
+    )
     return [
         StageReached(row["fragment"], _BY_WORD[row["stage"]], row["at_s"], row["trainer"])
         for row in rows
@@ -56,4 +61,6 @@ def _from_audit(it: FragmentRecord) -> TimeLine:
         (NodeStage.NOTICE, it.asked_back_s),
         (NodeStage.RELEASED, it.released_s),
     )
-    return TimeLine(it.name, it.node, "", {stage: at_s for stage, at_s in columns if at_s is not None})
+    return TimeLine(
+        it.name, it.node, "", {stage: at_s for stage, at_s in columns if at_s is not None}
+    )

@@ -20,13 +20,17 @@ from bftrainer.policies.line import KnownPlaces, line_of, one_node_s
 from bftrainer.policies.settings import PolicySettings
 
 PAYS_WITHIN = 0.25
-"""Of what is left of a trainer on one node: its rescale has to pay off within that time, if it is shorter than T_fwd."""
+"""Of what is left of a trainer on one node: its rescale has to pay off within that time, if it is
+shorter than T_fwd.
+"""
 _MOST = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class BFTrainer:
-    """Maximize the outcome within ``forward_s`` seconds (T_fwd), less the cost of rescaling (Eqn 16)."""
+    """Maximize the outcome within ``forward_s`` seconds (T_fwd), less the cost of rescaling (Eqn
+    16).
+    """
 
     allocator: Allocator
     objective: Objective
@@ -41,7 +45,8 @@ class BFTrainer:
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve the allocation problem of this state. T_fwd ends no later than the last node's window.
+        """Solve the allocation problem of this state. T_fwd ends no later than the last node's
+        window.
 
         The memory is M if the objective has a line (:mod:`~bftrainer.policies.line`), else None.
         """
@@ -53,18 +58,29 @@ class BFTrainer:
         return Decision(answer.counts, answer=answer), None
 
     def _by_line(self, state: State, kappa: float, forward_s: float) -> tuple[Decision, object]:
-        """The same, of the trainers that can be chosen, with their weights; the others get nothing."""
+        """The same, of the trainers that can be chosen, with their weights; the others get
+        nothing.
+        """
         unfinished = len(state.active) + len(state.queue)
-        peak = max(unfinished, state.memory if isinstance(state.memory, int) else 0) if unfinished else 0
+        peak = (
+            max(unfinished, state.memory if isinstance(state.memory, int) else 0)
+            if unfinished
+            else 0
+        )
         line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak, self._places)
         chosen = [state.active[j] for j in line.members]
         values = [self.objective.value(a.trainer, None) for a in chosen]
         whole = _demands(chosen, values, state.at_s, self.forward_s, self._known)
-        demands = [_paying(active, demand, state.at_s, forward_s) for active, demand in zip(chosen, whole, strict=True)]
+        demands = [
+            _paying(active, demand, state.at_s, forward_s)
+            for active, demand in zip(chosen, whole, strict=True)
+        ]
         if line.first is not None:
             first = line.members.index(line.first)
             demands[first] = _without_zero(demands[first], len(state.pool))
-        answer = self.allocator.solve(Problem(len(state.pool), forward_s, tuple(demands), line.weights))
+        answer = self.allocator.solve(
+            Problem(len(state.pool), forward_s, tuple(demands), line.weights)
+        )
         counts = [0] * len(state.active)
         for j, n in zip(line.members, answer.counts, strict=True):
             counts[j] = n
@@ -72,7 +88,9 @@ class BFTrainer:
 
 
 def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float) -> TrainerDemand:
-    """The demand, with higher costs if the trainer is done soon: a rescale gains nothing after its end."""
+    """The demand, with higher costs if the trainer is done soon: a rescale gains nothing after its
+    end.
+    """
     left_s = one_node_s(active)
     if left_s is None or (within_s := max(PAYS_WITHIN * left_s, 1.0)) >= forward_s:
         return demand
@@ -85,21 +103,34 @@ def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float
 def _without_zero(demand: TrainerDemand, pool_size: int) -> TrainerDemand:
     """The same, and it has to get nodes; it could have up to ``pool_size``."""
     sizes = demand.sizes or range(demand.min_nodes, demand.max_nodes + 1)
-    return replace(demand, sizes=tuple([n for n in sizes if 0 < n <= max(pool_size, demand.current)]))
+    return replace(
+        demand, sizes=tuple([n for n in sizes if 0 < n <= max(pool_size, demand.current)])
+    )
 
 
 def demands_of(
-    state: State, objective: Objective, forward_s: float = math.inf, known: KnownDemands | None = None
+    state: State,
+    objective: Objective,
+    forward_s: float = math.inf,
+    known: KnownDemands | None = None,
 ) -> tuple[TrainerDemand, ...]:
-    """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and C_j (Eqn 1).
+    """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and
+    C_j (Eqn 1).
 
-    ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones start.
+    ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones
+    start.
     """
-    return tuple(_demands(state.active, objective.of(state), state.at_s, forward_s, known or KnownDemands()))
+    return tuple(
+        _demands(state.active, objective.of(state), state.at_s, forward_s, known or KnownDemands())
+    )
 
 
 def _demands(
-    actives: Sequence[Active], values: Sequence[Curve], at_s: float, forward_s: float, known: KnownDemands
+    actives: Sequence[Active],
+    values: Sequence[Curve],
+    at_s: float,
+    forward_s: float,
+    known: KnownDemands,
 ) -> list[TrainerDemand]:
     return [
         known.demand(active.trainer, value, len(active.nodes))
@@ -114,12 +145,16 @@ def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -
     trainer, nodes = active.trainer, len(active.nodes)
     if active.rescaling is None:
         return _settled(trainer, value, nodes, forward_s)
-    return with_two_costs(_demand(trainer, value, nodes), trainer.starts_s(nodes), active.rescaling, at_s, forward_s)
+    return with_two_costs(
+        _demand(trainer, value, nodes), trainer.starts_s(nodes), active.rescaling, at_s, forward_s
+    )
 
 
 @lru_cache(maxsize=_MOST)
 def _settled(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> TrainerDemand:
-    return with_two_costs(_demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s)
+    return with_two_costs(
+        _demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s
+    )
 
 
 @lru_cache(maxsize=_MOST)
@@ -137,8 +172,8 @@ def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
 
 
 class KnownDemands:
-    """The last demand of every trainer: at most events, most have the same curve and nodes as before. What it returns depends
-    on its arguments only.
+    """The last demand of every trainer: at most events, most have the same curve and nodes as
+    before. What it returns depends on its arguments only.
     """
 
     def __init__(self) -> None:

@@ -1,13 +1,17 @@
-"""Cohort: for rescales that cost a minute and more. Free nodes are given by cohort, and no running trainer gives one up.
+"""Cohort: for rescales that cost a minute and more. Free nodes are given by cohort, and no running
+trainer gives one up.
 
-Nodes that joined together tend to leave together, so the nodes of one job that ended are divided over as few trainers as pays
-off, where one preemption stalls few of them. At every event, until nothing moves:
+Nodes that joined together tend to leave together, so the nodes of one job that ended are divided
+over as few trainers as pays off, where one preemption stalls few of them. At every event, until
+nothing moves:
 
-1. Each free cohort, the oldest first, is split over the trainers such that the sum of their worths rises most.
+1. Each free cohort, the oldest first, is split over the trainers such that the sum of their worths
+   rises most.
 2. Then the trainer that gains most gets the union of at least two of the oldest free cohorts.
 
-The worth of a trainer is what it is expected to do within the horizon, less the stall that is left and, as it nears its end,
-the start of its successor (:mod:`~bftrainer.policies.cohort_worth`). Nodes are given only if that raises the sum.
+The worth of a trainer is what it is expected to do within the horizon, less the stall that is left
+and, as it nears its end, the start of its successor (:mod:`~bftrainer.policies.cohort_worth`).
+Nodes are given only if that raises the sum.
 """
 
 from __future__ import annotations
@@ -46,20 +50,26 @@ class Cohort:
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Give free nodes by cohort. A trainer that a loss has left with an illegal size drops to the largest legal one."""
+        """Give free nodes by cohort. A trainer that a loss has left with an illegal size drops to
+        the largest legal one.
+        """
         before = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
         memory = Cohorts(self._cohorts(before.joined, state, event))
         nodes = self._divided(state, memory)
         counts = tuple(len(each) for each in nodes)
         changed = tuple(
-            (a.trainer.id, given) for a, given in zip(state.active, nodes, strict=True) if given is not a.nodes
+            (a.trainer.id, given)
+            for a, given in zip(state.active, nodes, strict=True)
+            if given is not a.nodes
         )
         return Decision(counts, self._wake_s(state, memory, counts), nodes=changed), memory
 
     def _cohorts(
         self, known: tuple[tuple[float, Nodes], ...], state: State, event: Event
     ) -> tuple[tuple[float, Nodes], ...]:
-        """The cohorts of the pool. What is in no known one joined now: earlier, only if another wrapper hid the event."""
+        """The cohorts of the pool. What is in no known one joined now: earlier, only if another
+        wrapper hid the event.
+        """
         pool = state.pool
         for change in event.changes:
             if isinstance(change, PoolChanged):
@@ -86,10 +96,14 @@ class Cohort:
         return division.nodes()
 
     def _wake_s(self, state: State, memory: Cohorts, counts: tuple[int, ...]) -> float | None:
-        """Without timers, except where nothing trains though something could: then the nodes are worth more when older."""
+        """Without timers, except where nothing trains though something could: then the nodes are
+        worth more when older.
+        """
         if not state.active or any(counts):
             return None
-        if min(min(sizes_of(a.trainer), default=len(state.pool) + 1) for a in state.active) > len(state.pool):
+        if min(min(sizes_of(a.trainer), default=len(state.pool) + 1) for a in state.active) > len(
+            state.pool
+        ):
             return None
         return state.at_s + max(state.at_s - memory.joined[0][0], self.model.youngest_s, 1.0)
 

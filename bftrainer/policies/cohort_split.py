@@ -1,4 +1,6 @@
-"""The division of free cohorts over trainers: the arrays behind the policy ``cohort``, updated as nodes are given."""
+"""The division of free cohorts over trainers: the arrays behind the policy ``cohort``, updated as
+nodes are given.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _EPSILON = 1e-9
 
 @dataclass(slots=True)
 class _CohortColumn:
-    """A cohort: the expected useful seconds of a node, the probability of a hit, all its nodes, the free ones in name order."""
+    """A cohort: the expected useful seconds of a node, the probability of a hit, all its nodes, the
+    free ones in name order.
+    """
 
     column: int
     useful_s: float
@@ -32,27 +36,41 @@ class _CohortColumn:
 
 
 class Division:
-    """Who has which nodes. Rows are trainers in the order of ``State.active``, columns cohorts, the oldest first."""
+    """Who has which nodes. Rows are trainers in the order of ``State.active``, columns cohorts, the
+    oldest first.
+    """
 
     def __init__(
-        self, model: CohortModel, values: Sequence[Curve], state: State, joined: Sequence[tuple[float, Nodes]]
+        self,
+        model: CohortModel,
+        values: Sequence[Curve],
+        state: State,
+        joined: Sequence[tuple[float, Nodes]],
     ) -> None:
         trainers = [a.trainer for a in state.active]
         self._trainers, self._model = trainers, model
         self._before = [a.nodes for a in state.active]
         self._nodes = [set(nodes) for nodes in self._before]
         width = 1 + max(t.max_nodes for t in trainers)
-        self._values = np.array([_legal_values(v, t, width) for v, t in zip(values, trainers, strict=True)])
+        self._values = np.array(
+            [_legal_values(v, t, width) for v, t in zip(values, trainers, strict=True)]
+        )
         self._rates = np.array([_rates(t, width) for t in trainers])
         self._frozen = np.zeros(len(trainers), dtype=bool)
         within_s = model.horizon(max(t.growth_s for t in trainers))
         left = [math.inf if (r := a.remaining_samples) is None else r for a in state.active]
         self._costs = CohortCosts(
-            _column([t.growth_s for t in trainers]), _column([t.scale_down_s for t in trainers]),
-            _column(left), within_s, model,
-        )  # fmt: skip
+            _column([t.growth_s for t in trainers]),
+            _column([t.scale_down_s for t in trainers]),
+            _column(left),
+            within_s,
+            model,
+        )
         self._stall_s = _column(
-            [0.0 if a.rescaling is None else max(a.rescaling.ready_s - state.at_s, 0.0) for a in state.active]
+            [
+                0.0 if a.rescaling is None else max(a.rescaling.ready_s - state.at_s, 0.0)
+                for a in state.active
+            ]
         )
         self._cohorts = self._columns(state, joined, within_s)
         self._useful = np.array([c.useful_s for c in self._cohorts])
@@ -77,7 +95,9 @@ class Division:
                 moved = True
 
     def trim(self) -> bool:
-        """Drop trainers with illegal sizes to the largest legal ones; these change no more. Whether nodes became free."""
+        """Drop trainers with illegal sizes to the largest legal ones; these change no more. Whether
+        nodes became free.
+        """
         dropped = False
         for j, trainer in enumerate(self._trainers):
             nodes = self._nodes[j]
@@ -98,11 +118,16 @@ class Division:
     def nodes(self) -> list[Nodes]:
         """The nodes of every trainer; the same object as before if they are unchanged."""
         return [
-            old if len(old) == len(new) else frozenset(new) for old, new in zip(self._before, self._nodes, strict=True)
+            old if len(old) == len(new) else frozenset(new)
+            for old, new in zip(self._before, self._nodes, strict=True)
         ]
 
-    def _columns(self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float) -> list[_CohortColumn]:
-        """One column per cohort and known window end: a node is useful until its window ends, and then it is gone."""
+    def _columns(
+        self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float
+    ) -> list[_CohortColumn]:
+        """One column per cohort and known window end: a node is useful until its window ends, and
+        then it is gone.
+        """
         ends = dict(state.window_ends)
         held: Nodes = frozenset().union(*self._before)
         cohorts: list[_CohortColumn] = []
@@ -120,17 +145,26 @@ class Division:
         return cohorts
 
     def _measure(self) -> None:
-        """Sums over the cohorts of each trainer, and its present worth; an illegal size counts as the legal one below."""
+        """Sums over the cohorts of each trainer, and its present worth; an illegal size counts as
+        the legal one below.
+        """
         self._n = self._held.sum(axis=1)
         self._useful_sum = self._held @ self._useful
         self._hits = (self._held > 0) @ self._hit
         self._spread = (self._held > 0).sum(axis=1)
-        legal = np.array([largest_legal(t, len(nodes)) for t, nodes in zip(self._trainers, self._nodes, strict=True)])
+        legal = np.array(
+            [
+                largest_legal(t, len(nodes))
+                for t, nodes in zip(self._trainers, self._nodes, strict=True)
+            ]
+        )
         share_s = np.divide(self._useful_sum, self._n, out=np.zeros(len(legal)), where=self._n > 0)
         hits = np.where(self._spread == 1, self._hits * self._model.partly(self._n), self._hits)
         self._now = self._worth(legal[:, None], share_s[:, None], hits[:, None], self._stall_s)
 
-    def _worth(self, n: npt.NDArray[np.int64], share_s: Array, hits: Array, stall_s: Array) -> Array:
+    def _worth(
+        self, n: npt.NDArray[np.int64], share_s: Array, hits: Array, stall_s: Array
+    ) -> Array:
         """Worth on ``n`` nodes, shape (J, any); -inf where ``n`` is not legal."""
         inside = np.minimum(n, self._values.shape[1] - 1)
         value = np.take_along_axis(self._values, inside, axis=1)
@@ -151,7 +185,9 @@ class Division:
         return gains
 
     def _split(self, cohort: _CohortColumn) -> bool:
-        """Give the nodes of a cohort to the trainers that gain most in sum. Whether any was given."""
+        """Give the nodes of a cohort to the trainers that gain most in sum. Whether any was
+        given.
+        """
         most = min(len(cohort.nodes), self._values.shape[1] - 1)
         k = np.arange(1.0, most + 1.0)[None, :]
         has = self._held[:, cohort.column][:, None] > 0
@@ -168,7 +204,9 @@ class Division:
         return bool(chosen)
 
     def _unite(self) -> bool:
-        """Give a union of the oldest free cohorts, whole, to the trainer that gains most. Whether any was given."""
+        """Give a union of the oldest free cohorts, whole, to the trainer that gains most. Whether
+        any was given.
+        """
         free = [c for c in self._cohorts if c.nodes]
         sizes = np.cumsum([len(c.nodes) for c in free])
         free = free[: int(np.searchsorted(sizes, self._values.shape[1] - 1, side="right"))]
@@ -176,7 +214,9 @@ class Division:
             return False
         columns = [c.column for c in free]
         useful_s = np.cumsum([len(c.nodes) * c.useful_s for c in free])[None, :]
-        hits = self._hits[:, None] + np.cumsum(np.where(self._held[:, columns] > 0, 0.0, self._hit[columns]), axis=1)
+        hits = self._hits[:, None] + np.cumsum(
+            np.where(self._held[:, columns] > 0, 0.0, self._hit[columns]), axis=1
+        )
         gains = self._gains(sizes[None, : len(free)].astype(float), useful_s, hits)[:, 1:]
         j, last = np.unravel_index(int(gains.argmax()), gains.shape)
         if gains[j, last] <= _EPSILON * np.abs(self._now).max():
@@ -194,7 +234,8 @@ class Division:
 
 
 def best_split(gains: Array, nodes: int) -> list[tuple[int, int]]:
-    """(row, count) of the split of ``nodes`` nodes with the largest sum; ``gains[j, k - 1]`` is for k nodes.
+    """(row, count) of the split of ``nodes`` nodes with the largest sum; ``gains[j, k - 1]`` is for
+    k nodes.
 
     Gains that are not above 0 must be -inf. Of equal splits, the one that gives less to later rows.
     """

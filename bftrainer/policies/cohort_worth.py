@@ -1,8 +1,10 @@
-"""The worth of nodes to a trainer while their cohorts last: the model behind the policy ``cohort``. Pure arithmetic.
+"""The worth of nodes to a trainer while their cohorts last: the model behind the policy ``cohort``.
+Pure arithmetic.
 
-A cohort is the set of nodes that joined the pool together. A *hit* takes nodes of it, usually all that are left. The mean time
-to the next hit grows with the age of the cohort: a job that has left nodes idle for an hour is likely to be followed by another
-such hour. All times are in seconds; arrays have one element per trainer, or per trainer and count.
+A cohort is the set of nodes that joined the pool together. A *hit* takes nodes of it, usually all
+that are left. The mean time to the next hit grows with the age of the cohort: a job that has left
+nodes idle for an hour is likely to be followed by another such hour. All times are in seconds;
+arrays have one element per trainer, or per trainer and count.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ _PAPER_SCALE_UP_S = 18.0
 class CohortModel:
     """The constants, fitted to the first Summit week. Options of the policy have the same names.
 
-    A cohort of age a, at least ``youngest_s``, is hit after ``first_s`` + a seconds in the mean; beyond ``knee_s``, only
-    ``late`` of the further age counts. Single nodes stay ``outlast`` times as long as their cohort. A trainer on one cohort of
-    k nodes is hit, but rarely by the loss of some of its nodes: the larger the cohort, by ``at_once`` * ln k, the more often
-    all of it goes and no worker is left to stall. ``horizon_s`` is how far the policy looks ahead, ``successor_s`` how far
-    ahead a completion costs the start of the next trainer. Nodes that join within ``together_s`` are one cohort.
+    A cohort of age a, at least ``youngest_s``, is hit after ``first_s`` + a seconds in the mean;
+    beyond ``knee_s``, only ``late`` of the further age counts. Single nodes stay ``outlast`` times
+    as long as their cohort. A trainer on one cohort of k nodes is hit, but rarely by the loss of
+    some of its nodes: the larger the cohort, by ``at_once`` * ln k, the more often all of it goes
+    and no worker is left to stall. ``horizon_s`` is how far the policy looks ahead, ``successor_s``
+    how far ahead a completion costs the start of the next trainer. Nodes that join within
+    ``together_s`` are one cohort.
     """
 
     first_s: float = 140.0
@@ -47,10 +51,14 @@ class CohortModel:
             least_is_legal = field.name in ("late", "at_once", "knee_s", "youngest_s", "together_s")
             if not (math.isfinite(value) and (value > 0 or (least_is_legal and value == 0))):
                 least = "at least 0" if least_is_legal else "above 0"
-                raise InvalidValueError(f"policy cohort: {field.name} must be finite and {least}, got {value:g}")
+                raise InvalidValueError(
+                    f"policy cohort: {field.name} must be finite and {least}, got {value:g}"
+                )
 
     def horizon(self, scale_up_s: float) -> float:
-        """T: how far to look ahead if the most expensive growth takes ``scale_up_s``. This is not the T_fwd of Eqn 16."""
+        """T: how far to look ahead if the most expensive growth takes ``scale_up_s``. This is not
+        the T_fwd of Eqn 16.
+        """
         return self.horizon_s * math.pow(max(scale_up_s / _PAPER_SCALE_UP_S, 0.1), 0.9)
 
     def mean_to_hit_s(self, age_s: float) -> float:
@@ -68,13 +76,17 @@ class CohortModel:
         return within_s / (self.mean_to_hit_s(age_s) + within_s)
 
     def partly(self, nodes: Array) -> Array:
-        """The share of the hits that leave something of a trainer on one cohort, by its number of nodes; 0 for one node."""
+        """The share of the hits that leave something of a trainer on one cohort, by its number of
+        nodes; 0 for one node.
+        """
         return 1.0 - 1.0 / (1.0 + self.at_once * np.log(np.maximum(nodes, 1.0)))
 
 
 @dataclass(frozen=True, slots=True)
 class CohortCosts:
-    """Per trainer, shape (J, 1): R_up, R_dw and the remaining samples (infinite if unknown); the horizon and the model."""
+    """Per trainer, shape (J, 1): R_up, R_dw and the remaining samples (infinite if unknown); the
+    horizon and the model.
+    """
 
     up_s: Array
     down_s: Array
@@ -82,13 +94,18 @@ class CohortCosts:
     within_s: float
     model: CohortModel
 
-    def worth(self, value: Array, rate: Array, share_s: Array, hits: Array, stall_s: Array) -> Array:
+    def worth(
+        self, value: Array, rate: Array, share_s: Array, hits: Array, stall_s: Array
+    ) -> Array:
         """The expected value of trainers within the horizon; 0 where ``value`` is 0.
 
-        ``value`` and ``rate`` are O_j(n) under the objective and in samples per second, ``share_s`` the mean useful seconds of
-        its nodes, ``hits`` the expected hits, ``stall_s`` the stall that is left.
+        ``value`` and ``rate`` are O_j(n) under the objective and in samples per second, ``share_s``
+        the mean useful seconds of its nodes, ``hits`` the expected hits, ``stall_s`` the stall that
+        is left.
         """
-        finishes_s = stall_s + np.divide(self.remaining, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
+        finishes_s = stall_s + np.divide(
+            self.remaining, rate, out=np.full(rate.shape, np.inf), where=rate > 0
+        )
         successor_s = self.up_s / (1.0 + finishes_s / self.model.successor_s)
         lasting_s = share_s * np.exp(-self.down_s * hits / self.within_s)
         worth: Array = value * (lasting_s - stall_s - successor_s)

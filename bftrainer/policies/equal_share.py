@@ -1,4 +1,6 @@
-"""Equal share, the baseline of the paper (5.1): optimal where rescaling is free and all trainers are alike."""
+"""Equal share, the baseline of the paper (5.1): optimal where rescaling is free and all trainers
+are alike.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from bftrainer.policies.shares import equal_shares
 
 @dataclass(frozen=True, slots=True)
 class EqualShare:
-    """q = floor(|pool| / J) nodes each, within bounds; the rest in order of admission, up to N_j^max."""
+    """q = floor(|pool| / J) nodes each, within bounds; the rest in order of admission, up to
+    N_j^max.
+    """
 
     name: str = "equal-share"
 

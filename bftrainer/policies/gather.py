@@ -1,10 +1,12 @@
-"""Gathering: nodes that join within a moment of one another move a running trainer once, not once each.
+"""Gathering: nodes that join within a moment of one another move a running trainer once, not once
+each.
 
-A large job that ends frees its nodes over a second or so, and every rescale stalls a trainer for many. From the first node that
-joins, running trainers keep their sizes for ``gather_s``; then one decision is made for all that came. The wait never grows:
-later arrivals do not extend it. It ends early where nothing else is about to join (``Event.all_joined``). What needs no running
-trainer does not wait: a trainer that waits starts on free nodes. A loss never waits: an event in which nodes leave is decided
-in full, and ends the wait.
+A large job that ends frees its nodes over a second or so, and every rescale stalls a trainer for
+many. From the first node that joins, running trainers keep their sizes for ``gather_s``; then one
+decision is made for all that came. The wait never grows: later arrivals do not extend it. It ends
+early where nothing else is about to join (``Event.all_joined``). What needs no running trainer does
+not wait: a trainer that waits starts on free nodes. A loss never waits: an event in which nodes
+leave is decided in full, and ends the wait.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ class Gathered(Wrapped):
     gather_s: float
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The decision of the policy; while arrivals are gathered, without what would move a running trainer.
+        """The decision of the policy; while arrivals are gathered, without what would move a
+        running trainer.
 
-        What was held back was not decided, so the policy is asked again with the memory that it had before.
+        What was held back was not decided, so the policy is asked again with the memory that it had
+        before.
         """
         memory = state.memory
         inner = memory.inner if isinstance(memory, GatheringArrivals) else memory
@@ -44,7 +48,9 @@ class Gathered(Wrapped):
         if until_s is None or held == decision.counts:
             return decision, after
         wakes = [until_s] if decision.wake_at_s is None else [until_s, decision.wake_at_s]
-        return Decision(held, min(wakes), nodes=still_named(state, decision, held)), GatheringArrivals(until_s, inner)
+        return Decision(
+            held, min(wakes), nodes=still_named(state, decision, held)
+        ), GatheringArrivals(until_s, inner)
 
     def _until_s(self, state: State, event: Event) -> float | None:
         """Until when running trainers keep their sizes; None: they may be moved now."""
@@ -57,7 +63,9 @@ class Gathered(Wrapped):
 
 
 def _without_moves(state: State, counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Running trainers as they are; those that wait get what they were given if it is free, in order of admission."""
+    """Running trainers as they are; those that wait get what they were given if it is free, in
+    order of admission.
+    """
     kept = [len(active.nodes) for active in state.active]
     if not all(active.trainer.is_legal(n) for active, n in zip(state.active, kept, strict=True)):
         return counts

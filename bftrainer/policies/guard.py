@@ -1,12 +1,15 @@
-"""A guard against starvation around any policy: a trainer that could have run for H hours gets nodes.
+"""A guard against starvation around any policy: a trainer that could have run for H hours gets
+nodes.
 
-A trainer *starves* while it is admitted, has no nodes, and its smallest size fits the pool. After ``patience_s`` of
-uninterrupted starvation the guard gives it its smallest size for ``turn_s`` (as long as the pool lasts), whatever the policy
-decides. The nodes come from idle nodes first, then from the trainer with the most nodes above its own smallest size, and
-last from the trainer admitted last that has no turn itself. Several starving trainers take turns, the longest starved first.
+A trainer *starves* while it is admitted, has no nodes, and its smallest size fits the pool. After
+``patience_s`` of uninterrupted starvation the guard gives it its smallest size for ``turn_s`` (as
+long as the pool lasts), whatever the policy decides. The nodes come from idle nodes first, then
+from the trainer with the most nodes above its own smallest size, and last from the trainer admitted
+last that has no turn itself. Several starving trainers take turns, the longest starved first.
 
-The promise: a trainer whose smallest size has fit the pool for H hours runs, unless the trainers whose turn it is need the
-whole pool; then it is next. Trainers queued beyond P_jmax are not admitted and not covered.
+The promise: a trainer whose smallest size has fit the pool for H hours runs, unless the trainers
+whose turn it is need the whole pool; then it is next. Trainers queued beyond P_jmax are not
+admitted and not covered.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from bftrainer.policies.wrapped import Wrapped
 class StarvationClock:
     """Memory of the guard around the memory of the policy (``inner``).
 
-    ``since`` holds (id, time at which it began to starve), ``turns`` (id, time at which its turn ends).
+    ``since`` holds (id, time at which it began to starve), ``turns`` (id, time at which its turn
+    ends).
     """
 
     inner: object = None
@@ -50,10 +54,20 @@ class Guarded(Wrapped):
         before = dict(memory.since)
         # A trainer that held nodes until now was running: it starves from now on at the earliest.
         since = {
-            name: before.get(name, now) if not state.active[j].nodes else now for name, j in index.items() if fits[j]
+            name: before.get(name, now) if not state.active[j].nodes else now
+            for name, j in index.items()
+            if fits[j]
         }
-        turns = {name: until for name, until in memory.turns if until > now and name in index and fits[index[name]]}
-        waiting = [n for n, at_s in since.items() if now - at_s >= self.patience_s and counts[index[n]] == 0]
+        turns = {
+            name: until
+            for name, until in memory.turns
+            if until > now and name in index and fits[index[name]]
+        }
+        waiting = [
+            n
+            for n, at_s in since.items()
+            if now - at_s >= self.patience_s and counts[index[n]] == 0
+        ]
         for name in sorted(waiting, key=lambda n: (since[n], index[n])):
             turns.setdefault(name, now + self.turn_s)
         served: set[int] = set()
@@ -74,7 +88,9 @@ class Guarded(Wrapped):
 
 
 def _give(state: State, counts: list[int], j: int, smallest: list[int], served: set[int]) -> bool:
-    """Raise trainer ``j`` to its smallest size, at the cost of others. False, with nothing changed, if impossible."""
+    """Raise trainer ``j`` to its smallest size, at the cost of others. False, with nothing changed,
+    if impossible.
+    """
     if counts[j] >= smallest[j]:
         return True
     after = list(counts)

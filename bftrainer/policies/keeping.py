@@ -1,8 +1,9 @@
-"""A policy that cannot fail: an error keeps the present counts, and names the trainers that cause it.
+"""A policy that cannot fail: an error keeps the present counts, and names the trainers that cause
+it.
 
-An error is an exception of the policy, its objective or its solver, or counts or named nodes that break a rule. A live pilot
-decides through this wrapper, since a policy that raises must not end all training; a replay does not, since there the
-error is what the user wants to see.
+An error is an exception of the policy, its objective or its solver, or counts or named nodes that
+break a rule. A live pilot decides through this wrapper, since a policy that raises must not end all
+training; a replay does not, since there the error is what the user wants to see.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _MOST_TRIED = 100
 
 
 def present_counts(state: State) -> tuple[int, ...]:
-    """The sizes that trainers have now; after a loss, the largest legal ones within what is left."""
+    """The sizes that trainers have now; after a loss, the largest legal ones within what is
+    left.
+    """
     return tuple(largest_legal(active.trainer, len(active.nodes)) for active in state.active)
 
 
@@ -31,19 +34,23 @@ def present_counts(state: State) -> tuple[int, ...]:
 class Keeping(Wrapped):
     """``policy``, or the present counts where it fails.
 
-    A trainer with which it fails even alone is to blame, if it does not fail with the others. ``check_memory`` raises for a
-    memory that cannot be journaled.
+    A trainer with which it fails even alone is to blame, if it does not fail with the others.
+    ``check_memory`` raises for a memory that cannot be journaled.
     """
 
     check_memory: Callable[[object], object] = lambda _: None
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The decision of the policy; on an error one with ``kept`` set, the old memory, and a time to try again."""
+        """The decision of the policy; on an error one with ``kept`` set, the old memory, and a time
+        to try again.
+        """
         try:
             return self._checked(state, event)
         except Exception as error:
             blamed, wake_at_s = self._blamed(state, event), state.at_s + RETRY_S
-            return Decision(present_counts(state), wake_at_s, kept=_described(error), blamed=blamed), state.memory
+            return Decision(
+                present_counts(state), wake_at_s, kept=_described(error), blamed=blamed
+            ), state.memory
 
     def _checked(self, state: State, event: Event) -> tuple[Decision, object]:
         decision, memory = self.policy.decide(state, event)

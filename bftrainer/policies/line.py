@@ -1,25 +1,30 @@
 """The line of all unfinished trainers, and the weight of each in Eqn 16: how many wait for it.
 
-No trainer is refused: which trainers of the queue train, and with how many nodes, is one optimization.
+No trainer is refused: which trainers of the queue train, and with how many nodes, is one
+optimization.
 
     m      unfinished trainers; M: the most since there was last none
     line   by submission plus remaining time on one node, the least first
     i_j    trainers at or behind j in the line: m for the first, 1 for the last
     w_j    (i_j + kappa M) / (m + kappa M)
 
-The sum of completion times falls by one second for each trainer at or behind j when j is a second nearer to its end, so the
-work of j is worth i_j (for concave curves that is close to heSRPT: Berg, Vesilo, Harchol-Balter 2020). ``kappa`` M is the
-weight of the last completion in trainers: 0 minimizes the mean, more and more the last.
+The sum of completion times falls by one second for each trainer at or behind j when j is a second
+nearer to its end, so the work of j is worth i_j (for concave curves that is close to heSRPT: Berg,
+Vesilo, Harchol-Balter 2020). ``kappa`` M is the weight of the last completion in trainers: 0
+minimizes the mean, more and more the last.
 
-A trainer of unknown length stands by its submission; beyond a day of work on one node it moves back by what it trains.
+A trainer of unknown length stands by its submission; beyond a day of work on one node it moves back
+by what it trains.
 
-No starvation: the first of the line whose smallest size fits the pool always trains. A trainer submitted later than a time T_j
-is never before j, with T_j the submission of j plus its time on one node. So j waits at 0 nodes no longer than the trainers
-submitted before T_j take, one after another on their smallest sizes, plus the time in which the pool is too small for them.
+No starvation: the first of the line whose smallest size fits the pool always trains. A trainer
+submitted later than a time T_j is never before j, with T_j the submission of j plus its time on one
+node. So j waits at 0 nodes no longer than the trainers submitted before T_j take, one after another
+on their smallest sizes, plus the time in which the pool is too small for them.
 
-A waiting trainer that cannot be chosen is left out of the problem: trainers before it in the line could fill the pool, of its
-kind at their smallest sizes, or of any kind with one node each where no size is better per node. (In an optimum with it, as
-many of them have nothing as it has nodes, and they are worth no less with these.)
+A waiting trainer that cannot be chosen is left out of the problem: trainers before it in the line
+could fill the pool, of its kind at their smallest sizes, or of any kind with one node each where no
+size is better per node. (In an optimum with it, as many of them have nothing as it has nodes, and
+they are worth no less with these.)
 """
 
 from __future__ import annotations
@@ -38,7 +43,9 @@ _MOST = 16_384
 
 @dataclass(frozen=True, slots=True)
 class WaitingLine:
-    """Indices of trainers, in line, and their weights; ``first`` is the one that must train (None: none fits the pool)."""
+    """Indices of trainers, in line, and their weights; ``first`` is the one that must train (None:
+    none fits the pool).
+    """
 
     members: tuple[int, ...]
     weights: tuple[float, ...]
@@ -46,9 +53,16 @@ class WaitingLine:
 
 
 def line_of(
-    active: Sequence[Active], queued: int, pool_size: int, kappa: float, peak: int, known: KnownPlaces | None = None
+    active: Sequence[Active],
+    queued: int,
+    pool_size: int,
+    kappa: float,
+    peak: int,
+    known: KnownPlaces | None = None,
 ) -> WaitingLine:
-    """The trainers that can be chosen, in the order of ``active``; ``queued`` more are behind them all. ``peak`` is M."""
+    """The trainers that can be chosen, in the order of ``active``; ``queued`` more are behind them
+    all. ``peak`` is M.
+    """
     known = known or KnownPlaces()
     places = known.in_line(active)
     whole = len(active) + queued + kappa * peak
@@ -75,7 +89,9 @@ def key_s(active: Active) -> float:
     """The trainer's key in the line, in seconds."""
     left_s = one_node_s(active)
     if left_s is None:
-        return active.admitted_s + max(active.samples_done / rate_of_one(active.trainer) - UNKNOWN_S, 0.0)
+        return active.admitted_s + max(
+            active.samples_done / rate_of_one(active.trainer) - UNKNOWN_S, 0.0
+        )
     return active.admitted_s + left_s
 
 
@@ -86,8 +102,9 @@ def one_node_s(active: Active) -> float | None:
 
 
 class KnownPlaces:
-    """Every trainer's last key, and its kind: those that wait do not change. A line depends on its arguments only: a kind
-    has the same number as long as nothing is forgotten, and all is forgotten together, between two lines.
+    """Every trainer's last key, and its kind: those that wait do not change. A line depends on its
+    arguments only: a kind has the same number as long as nothing is forgotten, and all is forgotten
+    together, between two lines.
     """
 
     def __init__(self) -> None:
@@ -109,13 +126,22 @@ class KnownPlaces:
         return found
 
     def kind(self, t: Trainer) -> tuple[int, int, int]:
-        """A number, the same for trainers that differ only in name and length; the smallest size; 1 if that is one node, and
-        no other size is better per node, else 0.
+        """A number, the same for trainers that differ only in name and length; the smallest size; 1
+        if that is one node, and no other size is better per node, else 0.
         """
         known = self._kinds.get(t.id)
         if known is not None and known[0] is t:
             return known[1]
-        alike = (t.curve, t.min_nodes, t.max_nodes, t.scale_up_s, t.scale_down_s, t.sizes, t.start_s, t.from_zero_s)
+        alike = (
+            t.curve,
+            t.min_nodes,
+            t.max_nodes,
+            t.scale_up_s,
+            t.scale_down_s,
+            t.sizes,
+            t.start_s,
+            t.from_zero_s,
+        )
         smallest = sizes_of(t)[0]
         takes_one = smallest == 1 and t.curve.at(1) >= rate_of_one(t)
         found = self._numbers.setdefault(alike, len(self._numbers)), smallest, int(takes_one)

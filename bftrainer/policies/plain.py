@@ -1,7 +1,9 @@
-"""Plain preemptible jobs, the baseline: every trainer is a job of fixed size, requeued with its age when a node leaves.
+"""Plain preemptible jobs, the baseline: every trainer is a job of fixed size, requeued with its age
+when a node leaves.
 
-Running jobs keep their nodes. Free nodes go to the oldest waiting job that fits, as ``sbatch --requeue`` in a scavenger
-partition does. Nothing limits the number of jobs (P_jmax does not apply).
+Running jobs keep their nodes. Free nodes go to the oldest waiting job that fits, as ``sbatch
+--requeue`` in a scavenger partition does. Nothing limits the number of jobs (P_jmax does not
+apply).
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from bftrainer.policies.settings import PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Jobs of ``nodes`` nodes, or of the nearest legal size below; by default, of a trainer's smallest size.
+    """Jobs of ``nodes`` nodes, or of the nearest legal size below; by default, of a trainer's
+    smallest size.
 
-    ``start_s``: the seconds that a job takes to start, instead of the trainer's R_j^up; the world charges them.
+    ``start_s``: the seconds that a job takes to start, instead of the trainer's R_j^up; the world
+    charges them.
     """
 
     nodes: int = 0
@@ -31,7 +35,9 @@ class Plain:
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """``state.active`` is in order of submission: the oldest first. No memory."""
         sizes = [self._size(a) for a in state.active]
-        counts = [size if len(a.nodes) == size else 0 for a, size in zip(state.active, sizes, strict=True)]
+        counts = [
+            size if len(a.nodes) == size else 0 for a, size in zip(state.active, sizes, strict=True)
+        ]
         free = len(state.pool) - sum(counts)
         for j, size in enumerate(sizes):
             if free <= 0:

@@ -1,5 +1,5 @@
-"""Facts that a policy needs of a trainer. Checked at submission, where a trainer can still be rejected with a reason, and for
-all trainers before a pilot starts or applies a new configuration.
+"""Facts that a policy needs of a trainer. Checked at submission, where a trainer can still be
+rejected with a reason, and for all trainers before a pilot starts or applies a new configuration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def _lacks(trainer: Trainer, need: Need) -> bool:
 
 
 def refusal(policy: Policy, trainer: Trainer) -> str | None:
-    """Why this policy cannot serve this trainer; None if it can. Asked live at submission, in a replay before the start."""
+    """Why this policy cannot serve this trainer; None if it can. Asked live at submission, in a
+    replay before the start.
+    """
     if trainer.fill:  # no policy decides on it
         return None
     for need in sorted(needs_of(policy), key=lambda need: need.name):
@@ -35,8 +37,10 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
     if (forward_s := forward_of(policy)) is not None and is_limited(trainer, forward_s):
         longest_s = max(trainer.growth_s, trainer.scale_down_s)
         return (
-            f"trainer {trainer.id}: a rescale takes {longest_s:g} s (start_s + scale_up_s, or scale_down_s), but decisions "
-            f"look {forward_s:g} s ahead (T_fwd), so that growing would never pay off; set forward_s above {longest_s:g}"
+            f"trainer {trainer.id}: a rescale takes {longest_s:g} s (start_s + scale_up_s, or "
+            "scale_down_s), but decisions "
+            f"look {forward_s:g} s ahead (T_fwd), so that growing would never pay off; set "
+            f"forward_s above {longest_s:g}"
         )
     return None
 
@@ -50,12 +54,15 @@ def _who(policy: Policy, need: Need) -> str:
 
 
 def check_needs_of_all(policy: Policy, trainers: Iterable[Trainer]) -> None:
-    """Raise :class:`InvalidValueError` with the first trainer that the policy cannot serve, and how many more there are."""
+    """Raise :class:`InvalidValueError` with the first trainer that the policy cannot serve, and how
+    many more there are.
+    """
     reasons = [reason for trainer in trainers if (reason := refusal(policy, trainer)) is not None]
     if reasons:
         more = f" (and {counted(len(reasons) - 1, 'more trainer')})" if len(reasons) > 1 else ""
         raise InvalidValueError(
-            f"decisions: {reasons[0]}{more}; choose another decisions.policy or decisions.objective, or cancel the trainer"
+            f"decisions: {reasons[0]}{more}; choose another decisions.policy or "
+            "decisions.objective, or cancel the trainer"
         )
 
 
@@ -77,23 +84,33 @@ def forward_of(policy: Policy) -> float | None:
 
 
 def is_rigid(policy: Policy) -> bool:
-    """Whether its trainers are ordinary jobs: the loss of a node kills them, and they resume from their last checkpoint."""
+    """Whether its trainers are ordinary jobs: the loss of a node kills them, and they resume from
+    their last checkpoint.
+    """
     return bool(_of_inner(policy, "rigid"))
 
 
 def is_unlimited(policy: Policy) -> bool:
-    """Whether every trainer is admitted, whatever P_jmax: its trainers are jobs in the queue of the scheduler."""
+    """Whether every trainer is admitted, whatever P_jmax: its trainers are jobs in the queue of the
+    scheduler.
+    """
     return bool(_of_inner(policy, "unlimited"))
 
 
 def has_line(policy: Policy) -> bool:
-    """Whether the policy decides how many trainers train: then P_jmax may be None. Also within other policies."""
+    """Whether the policy decides how many trainers train: then P_jmax may be None. Also within
+    other policies.
+    """
     return getattr(_of_inner(policy, "objective"), "kappa", None) is not None
 
 
 def _of_inner(policy: Policy, name: str) -> Any:
-    """An attribute of the policy, or else of the policy that a guard or the gathering of arrivals has inside."""
+    """An attribute of the policy, or else of the policy that a guard or the gathering of arrivals
+    has inside.
+    """
     inner: object = policy
-    while (found := getattr(inner, name, None)) is None and (inner := getattr(inner, "policy", None)):
+    while (found := getattr(inner, name, None)) is None and (
+        inner := getattr(inner, "policy", None)
+    ):
         pass
     return found

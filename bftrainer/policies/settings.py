@@ -13,8 +13,8 @@ from bftrainer.errors import UnknownNameError
 class PolicySettings:
     """``forward_s`` is T_fwd in seconds; ``seed`` is for policies that break ties at random.
 
-    ``options`` are parameters of the policy by name, as the user gave them. ``guard_h``, in hours, adds the starvation guard;
-    ``gather_s``: seconds within which joining nodes are gathered.
+    ``options`` are parameters of the policy by name, as the user gave them. ``guard_h``, in hours,
+    adds the starvation guard; ``gather_s``: seconds within which joining nodes are gathered.
     """
 
     allocator: Allocator
@@ -26,7 +26,9 @@ class PolicySettings:
     gather_s: float = 0.0
 
     def option_values(self, policy: str, **defaults: float) -> dict[str, float]:
-        """The parameters of the policy: ``defaults``, overridden by the user. Raises :class:`UnknownNameError`."""
+        """The parameters of the policy: ``defaults``, overridden by the user. Raises
+        :class:`UnknownNameError`.
+        """
         for name, _ in self.options:
             if name not in defaults:
                 raise UnknownNameError(f"option of policy {policy}", name, defaults)

@@ -9,7 +9,9 @@ from bftrainer.domain.sizes import largest_legal
 
 
 def equal_shares(trainers: Sequence[Trainer], nodes: int) -> tuple[int, ...]:
-    """Equal counts within the bounds of each trainer; the rest goes to the trainers in order, up to N_j^max."""
+    """Equal counts within the bounds of each trainer; the rest goes to the trainers in order, up to
+    N_j^max.
+    """
     if not trainers:
         return ()
     quota = nodes // len(trainers)

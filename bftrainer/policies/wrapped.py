@@ -9,7 +9,9 @@ from bftrainer.domain.ports import Policy
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """Its name is that of ``policy``; what else is asked of it (:mod:`.needs`) is asked of the policy inside."""
+    """Its name is that of ``policy``; what else is asked of it (:mod:`.needs`) is asked of the
+    policy inside.
+    """
 
     policy: Policy
 

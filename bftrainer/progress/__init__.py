@@ -29,10 +29,11 @@ Any other program, after each step::
         report.checkpointed()
         report.leave()
 
-``docs/training.md`` has batches, learning rates and the order of the data (``Batches``, ``LearningRate``, ``Sampler``).
+``docs/training.md`` has batches, learning rates and the order of the data (``Batches``,
+``LearningRate``, ``Sampler``).
 
-Outside bftrainer (without ``BFTRAINER_TRAINER_DIR``) all calls do nothing, and the script runs as it is. Only the standard
-library is needed. ``docs/trainer-directory.md`` describes the files.
+Outside bftrainer (without ``BFTRAINER_TRAINER_DIR``) all calls do nothing, and the script runs as
+it is. Only the standard library is needed. ``docs/trainer-directory.md`` describes the files.
 """
 
 from bftrainer.progress.agreement import Agreement

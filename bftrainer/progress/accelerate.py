@@ -1,9 +1,10 @@
-"""A training loop of Accelerate: :class:`bftrainer.progress.torch.Training` with the accelerator's processes and devices.
+"""A training loop of Accelerate: :class:`bftrainer.progress.torch.Training` with the accelerator's
+processes and devices.
 
 ::
 
-    model, optimizer = accelerator.prepare(model, optimizer)
-    training = AcceleratedTraining(accelerator, model, optimizer, data, batch=32, checkpoint="{name}.pt")
+    model, optimizer = accelerator.prepare(model, optimizer) training =
+    AcceleratedTraining(accelerator, model, optimizer, data, batch=32, checkpoint="{name}.pt")
 
 Use ``training.loader``: Accelerate's own loader would give other samples at another size.
 """

@@ -1,7 +1,8 @@
-"""Lets all workers of a group stop at the same step. Workers exchange numbers in tensors, never objects.
+"""Lets all workers of a group stop at the same step. Workers exchange numbers in tensors, never
+objects.
 
-``torch.distributed.broadcast_object_list`` and Horovod's ``broadcast_object`` unpickle what arrives: a process that had taken a
-worker's place in the group would run code in all others.
+``torch.distributed.broadcast_object_list`` and Horovod's ``broadcast_object`` unpickle what
+arrives: a process that had taken a worker's place in the group would run code in all others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _LARGEST_INTERVAL = int(CONTROL_EVERY_S / _SHORTEST_CALL_S)
 
 
 def numbers_from_rank_0(numbers: Sequence[int], size: int) -> list[int]:
-    """Rank 0's integers on each of ``size`` workers, over ``torch.distributed``; one worker keeps its own.
+    """Rank 0's integers on each of ``size`` workers, over ``torch.distributed``; one worker keeps
+    its own.
 
     All workers pass equally many.
     """
@@ -32,7 +34,9 @@ def numbers_from_rank_0(numbers: Sequence[int], size: int) -> list[int]:
 
 
 def _device_of_group() -> str:
-    """A device whose tensors the default group can send: the CPU if it can, else the present GPU."""
+    """A device whose tensors the default group can send: the CPU if it can, else the present
+    GPU.
+    """
     import torch
     import torch.distributed as dist
 
@@ -48,14 +52,17 @@ def _device_of_group() -> str:
 class Agreement:
     """Lets all workers stop at the same step: all call :meth:`to_stop` after each step.
 
-    A broadcast at each step would cost too much: rank 0 chooses the number of steps until the next one, about 0.2 s.
+    A broadcast at each step would cost too much: rank 0 chooses the number of steps until the next
+    one, about 0.2 s.
 
     Args:
         reporter: Reads the stop requests.
         broadcast: Returns rank 0's integers on every worker.
     """
 
-    def __init__(self, reporter: Reporter, broadcast: Callable[[Sequence[int]], Sequence[int]]) -> None:
+    def __init__(
+        self, reporter: Reporter, broadcast: Callable[[Sequence[int]], Sequence[int]]
+    ) -> None:
         self.reporter = reporter
         self.broadcast = broadcast
         self.begin()
@@ -63,7 +70,9 @@ class Agreement:
     @classmethod
     def of_torch(cls, reporter: Reporter, distributed: ModuleType) -> Agreement:
         """Over the module ``torch.distributed``, whose process group has been initialized."""
-        return cls(reporter, lambda numbers: numbers_from_rank_0(numbers, distributed.get_world_size()))
+        return cls(
+            reporter, lambda numbers: numbers_from_rank_0(numbers, distributed.get_world_size())
+        )
 
     def begin(self) -> None:
         """Begin with a new group: the next call broadcasts."""

@@ -31,18 +31,23 @@ def track(
     further: Callable[[], Mapping[str, object]] | None = None,
     reporter: Reporter | None = None,
 ) -> StateT:
-    """Make Horovod's elastic ``state`` report, and obey stop requests, at each ``commit()``; returns the state.
+    """Make Horovod's elastic ``state`` report, and obey stop requests, at each ``commit()``;
+    returns the state.
 
     Args:
-        state: An elastic state of Horovod. Its attributes ``step``, ``samples``, ``loss`` and ``samples_total`` are reported
+        state: An elastic state of Horovod. Its attributes ``step``, ``samples``, ``loss`` and
+        ``samples_total`` are reported
             where they exist.
-        hvd: The framework's module (``import horovod.torch as hvd``).
-        checkpoint: Saves to disk; rank 0 calls it at a stop request and every ``checkpoint_every_s``. A file name: the model,
-            optimizer and numbers of a ``TorchState`` and ``keep`` are loaded from this file now, and saved there.
-        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests.
-        keep: A ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and ``load_state_dict``; they are saved,
+        hvd: The framework's module (``import horovod.torch as hvd``). checkpoint: Saves to disk;
+        rank 0 calls it at a stop request and every ``checkpoint_every_s``. A file name: the model,
+            optimizer and numbers of a ``TorchState`` and ``keep`` are loaded from this file now,
+            and saved there.
+        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests. keep: A
+        ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and
+        ``load_state_dict``; they are saved,
             restored and synchronized with the state, also to workers that join.
-        on_rescale: Called with the old and the new number of workers before the state is synchronized, on the remaining
+        on_rescale: Called with the old and the new number of workers before the state is
+        synchronized, on the remaining
             workers only: nothing that training depends on belongs there.
         further: Returns other keys of the lines.
         reporter: Default: a new ``Reporter``.
@@ -51,7 +56,16 @@ def track(
     if isinstance(checkpoint, (str, Path)):
         checkpoint = CheckpointFile(named(checkpoint), state, kept)
         checkpoint.load()
-    tracker = _Tracker(state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, kept, on_rescale, further)
+    tracker = _Tracker(
+        state,
+        hvd,
+        reporter or Reporter(),
+        checkpoint,
+        checkpoint_every_s,
+        kept,
+        on_rescale,
+        further,
+    )
     tracker.install()
     return state
 
@@ -90,7 +104,11 @@ class CheckpointFile:
         from bftrainer.system.files import make_anew
 
         parts = (self.state.model, self.state.optimizer, *self.kept)
-        numbers = {name: it for name, it in vars(self.state).items() if name[0] != "_" and isinstance(it, (int, float))}
+        numbers = {
+            name: it
+            for name, it in vars(self.state).items()
+            if name[0] != "_" and isinstance(it, (int, float))
+        }
         part = self.path.with_name(f"{self.path.name}.part")
         make_anew(part)
         torch.save({"parts": [one.state_dict() for one in parts], "numbers": numbers}, part)
@@ -100,8 +118,8 @@ class CheckpointFile:
 class _Followers:
     """Objects that are saved, restored and synchronized with an elastic state.
 
-    As attributes of the state they would not do: ``ObjectState.save`` keeps a reference, so that what was changed since the
-    commit would survive ``restore`` (0.28.1).
+    As attributes of the state they would not do: ``ObjectState.save`` keeps a reference, so that
+    what was changed since the commit would survive ``restore`` (0.28.1).
     """
 
     def __init__(self, state: Any, hvd: Any, kept: tuple[Kept, ...]) -> None:
@@ -134,7 +152,9 @@ class _Followers:
 
 @dataclass(eq=False)
 class _Tracker:
-    """The wrapped ``commit`` of one state. Outside bftrainer only ``keep`` and ``on_rescale`` are active."""
+    """The wrapped ``commit`` of one state. Outside bftrainer only ``keep`` and ``on_rescale`` are
+    active.
+    """
 
     state: Any
     hvd: Any
@@ -149,9 +169,13 @@ class _Tracker:
         self.clock = self.reporter.clock
         self.size = int(self.hvd.size())
         self.saved_at = self.clock()
-        self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = None  # what the last commit reported
+        self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = (
+            None  # what the last commit reported
+        )
         self.fresh = True  # no step of this group has been reported
-        self.agreement = Agreement(self.reporter, lambda numbers: horovod_numbers(self.hvd, numbers))
+        self.agreement = Agreement(
+            self.reporter, lambda numbers: horovod_numbers(self.hvd, numbers)
+        )
 
     def install(self) -> None:
         self.state.register_reset_callbacks([self.resized])
@@ -174,7 +198,10 @@ class _Tracker:
             self.save()
             horovod_numbers(self.hvd, [0])  # no worker leaves while rank 0 saves
             self.reporter.leave()
-        if self.checkpoint_every_s is not None and self.clock() - self.saved_at >= self.checkpoint_every_s:
+        if (
+            self.checkpoint_every_s is not None
+            and self.clock() - self.saved_at >= self.checkpoint_every_s
+        ):
             self.save()
 
     def save(self) -> None:
@@ -184,7 +211,9 @@ class _Tracker:
             self.reporter.checkpointed()
 
     def resized(self) -> None:
-        """Report a new group. The last commit of the old group is written too, so that the stall can be measured."""
+        """Report a new group. The last commit of the old group is written too, so that the stall
+        can be measured.
+        """
         old, self.size = self.size, int(self.hvd.size())
         self.fresh = True
         self.agreement.begin()
@@ -200,8 +229,9 @@ class _Tracker:
     def shard(self) -> None:
         """Tell the samplers of the new group.
 
-        Horovod's own sampler learns of it at a synchronization only, and there is none where workers only left (0.28.1): it
-        would continue with the shares of the old group, from the position where it last learned of one.
+        Horovod's own sampler learns of it at a synchronization only, and there is none where
+        workers only left (0.28.1): it would continue with the shares of the old group, from the
+        position where it last learned of one.
         """
         for one in self.keep:
             if isinstance(one, Sampler):
@@ -213,14 +243,22 @@ class _Tracker:
     def watch(self) -> None:
         rates = [one for one in self.keep if isinstance(one, LearningRate)]
         samplers = [*self.keep, *vars(self.state).values()]
-        sampler = next((one for one in samplers if isinstance(one, Sampler) or hasattr(one, "record_batch")), None)
+        sampler = next(
+            (one for one in samplers if isinstance(one, Sampler) or hasattr(one, "record_batch")),
+            None,
+        )
         self.reporter.watch(
-            getattr(self.state, "model", None), getattr(self.state, "optimizer", None), sampler=sampler,
+            getattr(self.state, "model", None),
+            getattr(self.state, "optimizer", None),
+            sampler=sampler,
             rate=rates[0] if rates else None,
-        )  # fmt: skip
+        )
 
     def facts(self) -> dict[str, Any]:
-        found = {name: getattr(self.state, name, None) for name in ("step", "samples", "loss", "samples_total")}
+        found = {
+            name: getattr(self.state, name, None)
+            for name in ("step", "samples", "loss", "samples_total")
+        }
         return {"at_s": self.clock(), "world_size": self.size, **found}
 
     def own(self) -> Mapping[str, Any]:

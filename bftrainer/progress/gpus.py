@@ -1,4 +1,6 @@
-"""Memory and utilization of this worker's GPU, by NVML where its Python has ``pynvml`` (``pip install nvidia-ml-py``)."""
+"""Memory and utilization of this worker's GPU, by NVML where its Python has ``pynvml`` (``pip
+install nvidia-ml-py``).
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,19 @@ class GpuWatch:
     def _open(self) -> None:
         self._nvml = nvml = import_module("pynvml")
         nvml.nvmlInit()
-        local = int(next((self._environment[name] for name in _LOCAL if name in self._environment), "0"))
-        visible = [name for name in self._environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        local = int(
+            next((self._environment[name] for name in _LOCAL if name in self._environment), "0")
+        )
+        visible = [
+            name for name in self._environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name
+        ]
         name = visible[min(local, len(visible) - 1)] if visible else str(local)
         by_index = name.isdecimal()
-        self._gpu = nvml.nvmlDeviceGetHandleByIndex(int(name)) if by_index else nvml.nvmlDeviceGetHandleByUUID(name)
+        self._gpu = (
+            nvml.nvmlDeviceGetHandleByIndex(int(name))
+            if by_index
+            else nvml.nvmlDeviceGetHandleByUUID(name)
+        )
 
     def look(self, rank: int, now_s: float) -> None:
         """After a step."""
@@ -47,7 +57,9 @@ class GpuWatch:
             percent = self._nvml.nvmlDeviceGetUtilizationRates(self._gpu).gpu
             node = self._environment.get(NODE, os.uname().nodename)
             write_json(
-                self._directory.gpu_use / f"{rank}.json", GpuUse(now_s, node, float(used), float(percent)), 0o600
+                self._directory.gpu_use / f"{rank}.json",
+                GpuUse(now_s, node, float(used), float(percent)),
+                0o600,
             )
         except Exception:  # no package, no driver, no such GPU, a full disk: the script goes on
             self._due_s = math.inf

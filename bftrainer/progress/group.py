@@ -1,4 +1,6 @@
-"""The group of a replica: agreed on before each step with the driver, connected by torchft's process groups."""
+"""The group of a replica: agreed on before each step with the driver, connected by torchft's
+process groups.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ from bftrainer.progress.weights import WeightsServer, copied_from
 from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.messages import DriverSettings
 from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.replicas import MOST_BYTES, REPLICA, Hello, Keys, Meeting, NextStep, Turn, packed, unpacked
+from bftrainer.protocol.replicas import (
+    MOST_BYTES,
+    REPLICA,
+    Hello,
+    Keys,
+    Meeting,
+    NextStep,
+    Turn,
+    packed,
+    unpacked,
+)
 from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.listening_ports import hosts_in
 from bftrainer.system.sealed import SealedClient
@@ -50,18 +62,24 @@ class Group:
         welcomes = hosts_in([*settings.allow_from, meeting.host, self._steps.host])
         self._weights = WeightsServer(self._steps.host, self._key, welcomes)
         self._steps.send(packed(Hello(environment[REPLICA], self._weights.port)))
-        self._steps.wait_for(None)  # a step begins when the last peer is there; the driver's end ends the connection
+        self._steps.wait_for(
+            None
+        )  # a step begins when the last peer is there; the driver's end ends the connection
         self._meet.send(packed(Hello(environment[REPLICA], 0)))
         self._peers = _peers(self._timeout)
 
     def next(self, step: int) -> Turn:
-        """Agree on the group of the next step; a replica that is behind gets a peer's state here."""
+        """Agree on the group of the next step; a replica that is behind gets a peer's state
+        here.
+        """
         self._steps.send(packed(NextStep(step, self._failures)))
         last, self.turn = self.turn, unpacked(Turn, self._steps.receive(MOST_BYTES))
         self.error = None
         try:
             if self.turn.number != last.number:
-                self._peers.connect(_keys(self._meet, f"{self.turn.number}/"), self.turn.rank, self.turn.size)
+                self._peers.connect(
+                    _keys(self._meet, f"{self.turn.number}/"), self.turn.rank, self.turn.size
+                )
             timeout_s = self._timeout.total_seconds()
             if self.turn.copies:
                 self._weights.pass_on(self._state(), self.turn.step, self.turn.copies, timeout_s)
@@ -95,7 +113,9 @@ class Group:
             client.close()
 
     def _failed(self, error: Exception) -> None:
-        """Close the connections: peers that do not know of the loss yet then see an error as well."""
+        """Close the connections: peers that do not know of the loss yet then see an error as
+        well.
+        """
         print(f"bftrainer: step {self.turn.step}: {error}; it is made again", flush=True)
         self.error = error
         self._peers.abort()
@@ -106,7 +126,9 @@ def _peers(timeout: timedelta) -> Any:
     cuda = torch.cuda.is_available()
 
     class Peers(torchft.ProcessGroupNCCL if cuda else torchft.ProcessGroupGloo):  # type: ignore[misc]
-        """Connected by keys that only the driver gives; a member that dies meanwhile is waited for no longer than CONNECT."""
+        """Connected by keys that only the driver gives; a member that dies meanwhile is waited for
+        no longer than CONNECT.
+        """
 
         def connect(self, keys: Any, rank: int, size: int) -> None:
             self.abort(errored=False)

@@ -1,4 +1,5 @@
-"""A training loop of Elastic Horovod: :class:`bftrainer.progress.torch.Training` around the elastic state.
+"""A training loop of Elastic Horovod: :class:`bftrainer.progress.torch.Training` around the elastic
+state.
 
 ::
 
@@ -32,21 +33,25 @@ if TYPE_CHECKING:
 
 
 class ElasticTraining(Training):
-    """:class:`~bftrainer.progress.torch.Training` under Elastic Horovod, whose group changes within the process.
+    """:class:`~bftrainer.progress.torch.Training` under Elastic Horovod, whose group changes within
+    the process.
 
-    Weights, order, rate, steps and ``keep`` are those of the last ``state.commit()`` after a rescale.
+    Weights, order, rate, steps and ``keep`` are those of the last ``state.commit()`` after a
+    rescale.
 
     Args:
-        hvd: ``import horovod.torch as hvd``.
-        state: The ``TorchState``; the learning rate of its optimizer is that of one worker, without a factor ``hvd.size()``.
-        data: The data set, or the script's ``DataLoader``.
-        options: The other arguments of ``Training``.
+        hvd: ``import horovod.torch as hvd``. state: The ``TorchState``; the learning rate of its
+        optimizer is that of one worker, without a factor ``hvd.size()``. data: The data set, or the
+        script's ``DataLoader``. options: The other arguments of ``Training``.
     """
 
     def __init__(
-        self, hvd: ModuleType, state: Any, data: torch.utils.data.Dataset[Any] | torch.utils.data.DataLoader[Any],
+        self,
+        hvd: ModuleType,
+        state: Any,
+        data: torch.utils.data.Dataset[Any] | torch.utils.data.DataLoader[Any],
         **options: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._hvd, self._state = hvd, state
         super().__init__(state.model, state.optimizer, data, **options)
 
@@ -94,5 +99,10 @@ class ElasticTraining(Training):
         self.report = reporter or Reporter()
         it = self._file
         track(
-            self._state, self._hvd, checkpoint=it, checkpoint_every_s=self._every_s, keep=it.kept, reporter=self.report
+            self._state,
+            self._hvd,
+            checkpoint=it,
+            checkpoint_every_s=self._every_s,
+            keep=it.kept,
+            reporter=self.report,
         )

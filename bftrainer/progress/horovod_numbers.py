@@ -1,4 +1,6 @@
-"""Numbers and bytes of rank 0 on all workers of Horovod: tensors, where Horovod's ``broadcast_object`` unpickles."""
+"""Numbers and bytes of rank 0 on all workers of Horovod: tensors, where Horovod's
+``broadcast_object`` unpickles.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from typing import Any
 
 
 def horovod_numbers(hvd: Any, numbers: Sequence[int]) -> list[int]:
-    """Rank 0's integers on every worker; all pass equally many. ``hvd``: the framework's module, initialized."""
+    """Rank 0's integers on every worker; all pass equally many. ``hvd``: the framework's module,
+    initialized.
+    """
     return [int(number) for number in _broadcast(hvd, numbers, "int64")]
 
 
@@ -32,5 +36,7 @@ def _broadcast(hvd: Any, values: Sequence[int], dtype: str) -> Any:
         return hvd.broadcast(tensor, root_rank=0, name=name).numpy()
     import numpy  # TensorFlow and Keras accept arrays
 
-    array = numpy.frombuffer(values, dtype) if isinstance(values, bytes) else numpy.array(values, dtype)
+    array = (
+        numpy.frombuffer(values, dtype) if isinstance(values, bytes) else numpy.array(values, dtype)
+    )
     return numpy.asarray(hvd.broadcast(array, root_rank=0, name=name))

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 
 class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are not read: it may be missing
-    """Order of the data, learning rate, checkpoints and reports of a training with Lightning on any number of workers.
+    """Order of the data, learning rate, checkpoints and reports of a training with Lightning on any
+    number of workers.
 
-    Lightning saves the callback's state with the weights. The module has one optimizer, whose learning rate is the rate for
-    ``batch``.
+    Lightning saves the callback's state with the weights. The module has one optimizer, whose
+    learning rate is the rate for ``batch``.
 
     Args:
         data: The data set, or a ``DataLoader``, whose data set, batch size and options are used.
@@ -70,28 +71,39 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments of ``lightning.Trainer``: torchrun's processes, and this callback in charge of data and checkpoints.
+        """Arguments of ``lightning.Trainer``: torchrun's processes, and this callback in charge of
+        data and checkpoints.
 
-        The sampler counts the epochs: Lightning's own count is of no use where the size changes within an epoch.
+        The sampler counts the epochs: Lightning's own count is of no use where the size changes
+        within an epoch.
         """
         return {
-            "max_epochs": -1, "use_distributed_sampler": False, "enable_checkpointing": False, "callbacks": [self],
+            "max_epochs": -1,
+            "use_distributed_sampler": False,
+            "enable_checkpointing": False,
+            "callbacks": [self],
             "num_nodes": int(os.environ.get("GROUP_WORLD_SIZE", "1")),
             "devices": int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
-        }  # fmt: skip
+        }
 
     @property
     def ckpt_path(self) -> Path | None:
         """The checkpoint to continue from, for ``trainer.fit``."""
         return self._checkpoint if self._checkpoint.exists() else None
 
-    def setup(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
+    def setup(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str
+    ) -> None:
         """Take this rank's share of the data."""
         self.report = Reporter(rank=trainer.global_rank)
-        self._agreement = Agreement(self.report, lambda numbers: numbers_from_rank_0(numbers, trainer.world_size))
+        self._agreement = Agreement(
+            self.report, lambda numbers: numbers_from_rank_0(numbers, trainer.world_size)
+        )
         self.sampler.shard(trainer.global_rank, trainer.world_size)
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
         """Begin to watch the ranks."""
         restored = self._restored or {}
         # The rate of a restored optimizer is that of another size.
@@ -104,11 +116,17 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         trainer.should_stop, self._step = self.sampler.epoch >= self._epochs, trainer.global_step
 
     def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: object, batch_idx: int
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
+        batch: object,
+        batch_idx: int,
     ) -> None:
         """Set the learning rate."""
         assert self.rate is not None
-        self.rate.apply(trainer.optimizers[0], self.batches.total(trainer.world_size), trainer.global_step)
+        self.rate.apply(
+            trainer.optimizers[0], self.batches.total(trainer.world_size), trainer.global_step
+        )
 
     def on_train_batch_end(
         self,
@@ -118,7 +136,9 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         batch: object,
         batch_idx: int,
     ) -> None:
-        """Count and report the step; save now and then; leave at a stop request, all ranks at the same step."""
+        """Count and report the step; save now and then; leave at a stop request, all ranks at the
+        same step.
+        """
         self.sampler.advance()
         trainer.should_stop = self.sampler.epoch >= self._epochs
         if trainer.global_step == self._step:
@@ -126,12 +146,17 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         self._step = trainer.global_step
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
         metrics = {
-            name: value for name, value in trainer.logged_metrics.items() if name not in ("loss", "step", "epoch")
+            name: value
+            for name, value in trainer.logged_metrics.items()
+            if name not in ("loss", "step", "epoch")
         }
         self.report.step(
-            step=trainer.global_step, samples=self.sampler.samples, world_size=trainer.world_size, metrics=metrics,
+            step=trainer.global_step,
+            samples=self.sampler.samples,
+            world_size=trainer.world_size,
+            metrics=metrics,
             loss=None if loss is None else loss.detach(),
-        )  # fmt: skip
+        )
         if self._agreement.to_stop():
             self.save(trainer)
             self.report.leave()
@@ -142,7 +167,9 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         """Report a sign of life."""
         self.report.busy()
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
         """Write the last checkpoint and report the end."""
         self.save(trainer)
         self.report.done()
@@ -150,7 +177,9 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     def save(self, trainer: lightning.Trainer) -> None:
         """Write a checkpoint under another name, then rename it."""
         part = self._checkpoint.with_name(f"{self._checkpoint.name}.part")
-        if trainer.is_global_zero and (part.is_symlink() or part.is_file()):  # it may be a folder, by the strategy
+        if trainer.is_global_zero and (
+            part.is_symlink() or part.is_file()
+        ):  # it may be a folder, by the strategy
             part.unlink()
         trainer.save_checkpoint(part)  # all ranks; rank 0 writes
         if trainer.is_global_zero:
@@ -161,7 +190,11 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     def state_dict(self) -> dict[str, Any]:
         """Position and learning rate, for the checkpoint."""
         assert self.rate is not None
-        return {"sampler": self.sampler.state_dict(), "rate": self.rate.state_dict(), "base": self.rate.base}
+        return {
+            "sampler": self.sampler.state_dict(),
+            "rate": self.rate.state_dict(),
+            "base": self.rate.base,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue at the position of a checkpoint."""

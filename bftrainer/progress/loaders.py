@@ -1,4 +1,6 @@
-"""A script's own ``DataLoader`` in parts, for one that reads the same data in the order of ``progress.Sampler``."""
+"""A script's own ``DataLoader`` in parts, for one that reads the same data in the order of
+``progress.Sampler``.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,20 @@ from typing import Any, NamedTuple
 from bftrainer.errors import InvalidValueError
 
 _KEPT = (
-    "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "prefetch_factor", "persistent_workers",
-)  # fmt: skip
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "prefetch_factor",
+    "persistent_workers",
+)
 
 
 class LoaderParts(NamedTuple):
-    """The data set, samples per batch, arguments of ``DataLoader`` but for sampler and batch, whether epochs are shuffled."""
+    """The data set, samples per batch, arguments of ``DataLoader`` but for sampler and batch,
+    whether epochs are shuffled.
+    """
 
     data: Any
     batch: int
@@ -22,9 +32,11 @@ class LoaderParts(NamedTuple):
 
 
 def parts(data: Any, batch: int | None, options: Mapping[str, object] | None) -> LoaderParts:
-    """The parts of a loader, or of a data set whose ``batch`` is given. Arguments override what the loader has.
+    """The parts of a loader, or of a data set whose ``batch`` is given. Arguments override what the
+    loader has.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` for data without a length, and if no batch size is known.
+    Raises :class:`~bftrainer.errors.InvalidValueError` for data without a length, and if no batch
+    size is known.
     """
     kept, shuffle = dict(options or {}), True
     if hasattr(data, "batch_sampler") and hasattr(data, "dataset"):
@@ -34,7 +46,11 @@ def parts(data: Any, batch: int | None, options: Mapping[str, object] | None) ->
         shuffle = type(own).__name__ != "SequentialSampler" and getattr(own, "shuffle", True)
         data = data.dataset
     if not hasattr(data, "__len__"):
-        raise InvalidValueError(f"{type(data).__name__} has no length: expected a data set whose samples have an index")
+        raise InvalidValueError(
+            f"{type(data).__name__} has no length: expected a data set whose samples have an index"
+        )
     if batch is None:
-        raise InvalidValueError("the batch size is missing: expected batch=N, or a DataLoader that has one")
+        raise InvalidValueError(
+            "the batch size is missing: expected batch=N, or a DataLoader that has one"
+        )
     return LoaderParts(data, batch, kept, shuffle)

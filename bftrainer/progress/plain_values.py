@@ -1,7 +1,7 @@
 """Values of a ``state_dict`` as JSON and back, so that workers need no pickle to pass them on.
 
-Plain values are None, booleans, numbers, text, bytes, lists, tuples, dictionaries, arrays of numpy and tensors
-of torch. Reading them calls nothing that the text names.
+Plain values are None, booleans, numbers, text, bytes, lists, tuples, dictionaries, arrays of numpy
+and tensors of torch. Reading them calls nothing that the text names.
 """
 
 from __future__ import annotations
@@ -14,11 +14,27 @@ from typing import Any
 
 from bftrainer.errors import InvalidValueError
 
-_DTYPES = frozenset({
-    "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64",
-    "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
-    "complex64", "complex128",
-})  # fmt: skip
+_DTYPES = frozenset(
+    {
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "complex64",
+        "complex128",
+    }
+)
 
 
 def packed_values(value: object) -> bytes:
@@ -35,7 +51,9 @@ def unpacked_values(data: bytes) -> Any:
 
 
 def _tagged(value: Any) -> Any:
-    """Numbers and text stand for themselves; everything else is a list that begins with its kind."""
+    """Numbers and text stand for themselves; everything else is a list that begins with its
+    kind.
+    """
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if value is None or type(value) in (bool, int, float, str):
         return value
@@ -49,11 +67,21 @@ def _tagged(value: Any) -> Any:
         data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         dtype = str(value.dtype).removeprefix("torch.")
         return ["tensor", dtype, list(value.shape), base64.b64encode(data).decode()]
-    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)) and value.dtype.name in _DTYPES:
+    if (
+        numpy is not None
+        and isinstance(value, (numpy.ndarray, numpy.generic))
+        and value.dtype.name in _DTYPES
+    ):
         kind = "array" if isinstance(value, numpy.ndarray) else "number"
-        return [kind, value.dtype.name, list(value.shape), base64.b64encode(value.tobytes()).decode()]
+        return [
+            kind,
+            value.dtype.name,
+            list(value.shape),
+            base64.b64encode(value.tobytes()).decode(),
+        ]
     raise InvalidValueError(
-        f"a state_dict has a {type(value).__name__}, which is not sent to other workers: expected numbers, text, lists, "
+        f"a state_dict has a {type(value).__name__}, which is not sent to other workers: "
+        "expected numbers, text, lists, "
         "dictionaries, arrays or tensors"
     )
 

@@ -1,7 +1,8 @@
-"""Reports of every rank: a digest of its weights, its learning rate, and in a rehearsal its samples.
+"""Reports of every rank: a digest of its weights, its learning rate, and in a rehearsal its
+samples.
 
-Cheap: a digest reads at most 4,096 values of each tensor, at the first step of a group of workers and then after 2, 4, 8, ...
-steps. In a rehearsal, which reports every step, every step is checked.
+Cheap: a digest reads at most 4,096 values of each tensor, at the first step of a group of workers
+and then after 2, 4, 8, ... steps. In a rehearsal, which reports every step, every step is checked.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ class Watch:
     """One process's reports. ``every_step``: as in a rehearsal, with the samples."""
 
     def __init__(
-        self, directory: TrainerDirectory, incarnation: int, clock: Callable[[], float], every_step: bool
+        self,
+        directory: TrainerDirectory,
+        incarnation: int,
+        clock: Callable[[], float],
+        every_step: bool,
     ) -> None:
         self._directory = directory
         self._incarnation = incarnation
@@ -46,7 +51,9 @@ class Watch:
         self._begun: str | None = None
         self._last: RankLine | None = None
         self.disagreement: str | None = None
-        """Set on rank 0: what it saw last; empty where all ranks agreed, None where nothing was compared."""
+        """Set on rank 0: what it saw last; empty where all ranks agreed, None where nothing was
+        compared.
+        """
         self.formed()
 
     def begin(self, model: Any, optimizer: Any, sampler: Any, rate: LearningRate | None) -> None:
@@ -76,9 +83,19 @@ class Watch:
         weights, level = self._digest()
         wanted = None if self._rate is None else self._rate.latest
         line = RankLine(
-            self._clock(), self._incarnation, rank, world_size, self._since, step, weights, level, self._begun,
-            wanted if self._optimizer is None else _rate(self._optimizer), _made_with(self._optimizer), wanted,
-        )  # fmt: skip
+            self._clock(),
+            self._incarnation,
+            rank,
+            world_size,
+            self._since,
+            step,
+            weights,
+            level,
+            self._begun,
+            wanted if self._optimizer is None else _rate(self._optimizer),
+            _made_with(self._optimizer),
+            wanted,
+        )
         if self._order is not None and self._every_step:
             line = self._order.added(line)
         if rank == 0 and self._last is not None and self._last.group == line.group:
@@ -106,7 +123,9 @@ class Watch:
             tail = JsonTail(self._directory.rank(rank))
             tail.skip(_TAIL_BYTES)
             found = [line for line in map(parse_rank, tail.read()) if line is not None]
-            lines += [line for line in found if (line.group, line.step) == (mine.group, mine.step)][-1:]
+            lines += [line for line in found if (line.group, line.step) == (mine.group, mine.step)][
+                -1:
+            ]
         if len(lines) > 1:
             found_one = disagreement(lines)
             self.disagreement = "" if found_one is None else str(found_one)
@@ -133,12 +152,16 @@ class _Order:
 
     def added(self, line: RankLine) -> RankLine:
         return line._replace(
-            indices=_by_epoch(self._sampler.latest_indices()), data_size=self._sampler.size, sampler="progress.Sampler"
+            indices=_by_epoch(self._sampler.latest_indices()),
+            data_size=self._sampler.size,
+            sampler="progress.Sampler",
         )
 
 
 class _ElasticOrder:
-    """The samples of Horovod's ``ElasticSampler``, which records only how many of its present pass were processed."""
+    """The samples of Horovod's ``ElasticSampler``, which records only how many of its present pass
+    were processed.
+    """
 
     def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
@@ -159,9 +182,12 @@ class _ElasticOrder:
         mine, self._taken = order[self._taken : taken], taken
         epoch, position = self._restored
         return line._replace(
-            indices=_by_epoch([(int(sampler.epoch), int(number)) for number in mine]), data_size=size,
-            sampler="ElasticSampler", restored_at=position if epoch == int(sampler.epoch) else None, pass_at=begun_at,
-        )  # fmt: skip
+            indices=_by_epoch([(int(sampler.epoch), int(number)) for number in mine]),
+            data_size=size,
+            sampler="ElasticSampler",
+            restored_at=position if epoch == int(sampler.epoch) else None,
+            pass_at=begun_at,
+        )
 
 
 def _by_epoch(pairs: Iterable[tuple[int, int]]) -> Indices:
@@ -186,12 +212,21 @@ def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
         found = list(weights.parameters())  # not the buffers: batch statistics are each rank's own
     else:
         found = list(weights()) if callable(weights) else list(weights)
-    whole = (tensor.full_tensor() if gather and hasattr(tensor, "full_tensor") else tensor for tensor in found)
-    return (tensor for tensor in whole if not hasattr(tensor, "placements") and not hasattr(tensor, "ds_id"))
+    whole = (
+        tensor.full_tensor() if gather and hasattr(tensor, "full_tensor") else tensor
+        for tensor in found
+    )
+    return (
+        tensor
+        for tensor in whole
+        if not hasattr(tensor, "placements") and not hasattr(tensor, "ds_id")
+    )
 
 
 def _sampled(tensor: Any) -> tuple[bytes, float]:
-    """Up to ``VALUES`` values as bytes, and the sum of their absolute values; a torch tensor or a NumPy array."""
+    """Up to ``VALUES`` values as bytes, and the sum of their absolute values; a torch tensor or a
+    NumPy array.
+    """
     if hasattr(tensor, "detach"):
         flat = tensor.detach().reshape(-1)
         some = flat[:: max(1, flat.numel() // VALUES)][:VALUES].contiguous().cpu()
@@ -209,4 +244,8 @@ def _rate(optimizer: Any) -> float | None:
 
 def _made_with(optimizer: Any) -> float | None:
     defaults = getattr(optimizer, "defaults", None)
-    return float(defaults["lr"]) if isinstance(defaults, dict) and defaults.get("lr") is not None else None
+    return (
+        float(defaults["lr"])
+        if isinstance(defaults, dict) and defaults.get("lr") is not None
+        else None
+    )

@@ -1,4 +1,6 @@
-"""torchft: replicas of a model that train together, and of which any may join or be lost between two steps, or within one."""
+"""torchft: replicas of a model that train together, and of which any may join or be lost between
+two steps, or within one.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,20 @@ class Replicas:
         for inputs, targets in replicas.batches(loader, epochs):
             replicas.step(cross_entropy(replicas.model(inputs), targets))
 
-    Before each step the group is agreed on; a replica that joins gets the weights, the optimizer's state, the sampler's
-    position, the rate and everything in ``keep`` from a peer. A step in which a peer was lost is not applied: its batches come
-    again. Outside the launcher torchft, the process trains alone.
+    Before each step the group is agreed on; a replica that joins gets the weights, the optimizer's
+    state, the sampler's position, the rate and everything in ``keep`` from a peer. A step in which
+    a peer was lost is not applied: its batches come again. Outside the launcher torchft, the
+    process trains alone.
 
     Args:
-        model: The model on its device.
-        optimizer: Its optimizer; :meth:`step` calls it.
-        sampler: The order of the data, which is also the loader's ``batch_sampler``.
-        rate: The learning rate at every size. Default: the optimizer's own.
-        checkpoint: Writes :meth:`state_dict` to disk; rank 0 calls it at a stop request, every ``checkpoint_every_s``, and at
+        model: The model on its device. optimizer: Its optimizer; :meth:`step` calls it. sampler:
+        The order of the data, which is also the loader's ``batch_sampler``. rate: The learning rate
+        at every size. Default: the optimizer's own. checkpoint: Writes :meth:`state_dict` to disk;
+        rank 0 calls it at a stop request, every ``checkpoint_every_s``, and at
             the end.
-        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests and at the end.
-        keep: Further objects with ``state_dict`` and ``load_state_dict``.
-        reporter: Default: a new ``Reporter``.
-        environment: The environment variables of the worker.
+        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests and at the
+        end. keep: Further objects with ``state_dict`` and ``load_state_dict``. reporter: Default: a
+        new ``Reporter``. environment: The environment variables of the worker.
     """
 
     def __init__(
@@ -77,17 +78,27 @@ class Replicas:
         self._watched = False
         self._number = 0
         run_in_worker()
-        self._group = Group(self.state_dict, self.load_state_dict, environment) if environment.get(REPLICA) else None
-        self.model: torch.nn.Module = model if self._group is None else _parallel(self._group, model)
+        self._group = (
+            Group(self.state_dict, self.load_state_dict, environment)
+            if environment.get(REPLICA)
+            else None
+        )
+        self.model: torch.nn.Module = (
+            model if self._group is None else _parallel(self._group, model)
+        )
         """The model to train with: its gradients are averaged over the replicas."""
 
     @property
     def weight(self) -> float:
-        """The factor for the mean loss of this replica's batch (``Batches.weight``); :meth:`step` applies it."""
+        """The factor for the mean loss of this replica's batch (``Batches.weight``); :meth:`step`
+        applies it.
+        """
         return self.sampler.batches.weight(self.rank, self.size)
 
     def batches(self, loader: Iterable[BatchT], epochs: int) -> Iterator[BatchT]:
-        """The batches of this replica until ``epochs`` epochs are complete. Each must be followed by :meth:`step`."""
+        """The batches of this replica until ``epochs`` epochs are complete. Each must be followed
+        by :meth:`step`.
+        """
         self._report.samples_total = epochs * self.sampler.size
         source: Iterator[BatchT] = iter(())
         expected: object = None
@@ -108,7 +119,8 @@ class Replicas:
         """Average the gradients, apply them, and report the step.
 
         Args:
-            loss: The mean loss of this replica's batch. Without it, the caller has called ``backward()`` on the loss times
+            loss: The mean loss of this replica's batch. Without it, the caller has called
+            ``backward()`` on the loss times
                 :attr:`weight`.
 
         Returns:
@@ -134,7 +146,9 @@ class Replicas:
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """The content of a checkpoint: weights, optimizer, position, rate, ``keep``, and the number of steps."""
+        """The content of a checkpoint: weights, optimizer, position, rate, ``keep``, and the number
+        of steps.
+        """
         return {key: one.state_dict() for key, one in self._kept.items()} | {"steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -152,7 +166,11 @@ class Replicas:
                 self._number = turn.number
                 self._report.act_as(self.rank)
                 self._report.line(
-                    step=self.steps, samples=self.sampler.samples, world_size=self.size, force=True, formed=True
+                    step=self.steps,
+                    samples=self.sampler.samples,
+                    world_size=self.size,
+                    force=True,
+                    formed=True,
                 )
         if not self._watched:
             self._watched = True
@@ -190,7 +208,9 @@ def _parallel(group: Group, model: torch.nn.Module) -> torch.nn.Module:
     torch, torchft = importlib.import_module("torch"), importlib.import_module("torchft")
 
     class Averaged(torchft.DistributedDataParallel):  # type: ignore[misc,name-defined]
-        """torchft's, which never rebuilds its buckets: a replica that joins has the same buckets."""
+        """torchft's, which never rebuilds its buckets: a replica that joins has the same
+        buckets.
+        """
 
         @staticmethod
         def _comm_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch checks annotations, which are text here

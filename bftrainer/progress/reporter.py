@@ -17,7 +17,13 @@ from bftrainer.progress.ranks import Watch
 from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.append import append_line
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
-from bftrainer.protocol.environment import FRAGMENT, INCARNATION, REPORT_EVERY_S, TRAINER_DIR, WORKER
+from bftrainer.protocol.environment import (
+    FRAGMENT,
+    INCARNATION,
+    REPORT_EVERY_S,
+    TRAINER_DIR,
+    WORKER,
+)
 from bftrainer.protocol.messages import StartedPer, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import PROGRESS_BYTES, Phase, ProgressLine, format_progress
@@ -32,13 +38,16 @@ CONTROL_EVERY_S = 0.2
 RANK_VARIABLES = ("HOROVOD_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
-def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] = os.environ) -> Batches:
+def batches(
+    scaling: Scaling, global_batch: int, environment: Mapping[str, str] = os.environ
+) -> Batches:
     """The batch sizes that the trainer file sets.
 
     Args:
-        scaling: How the global batch follows the number of workers, if the trainer file does not say, or outside bftrainer.
-        global_batch: Samples per step, likewise: of all workers with strong scaling, of one worker with weak scaling.
-        environment: The environment variables of the worker.
+        scaling: How the global batch follows the number of workers, if the trainer file does not
+        say, or outside bftrainer. global_batch: Samples per step, likewise: of all workers with
+        strong scaling, of one worker with weak scaling. environment: The environment variables of
+        the worker.
     """
     path = environment.get(TRAINER_DIR)
     if not path:
@@ -49,7 +58,11 @@ def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] 
 
 def named(path: str | Path, environment: Mapping[str, str] = os.environ) -> Path:
     """The path with the trainer's name for ``{name}``; outside bftrainer, the script's."""
-    return Path(str(path).replace("{name}", Path(environment.get(TRAINER_DIR) or Path(sys.argv[0]).stem).name))
+    return Path(
+        str(path).replace(
+            "{name}", Path(environment.get(TRAINER_DIR) or Path(sys.argv[0]).stem).name
+        )
+    )
 
 
 def _group_size() -> int:
@@ -64,10 +77,12 @@ def _group_size() -> int:
 
 
 def _end_group() -> None:
-    """End torch's process group at the exit of a worker that leaves or is done, while Python still runs.
+    """End torch's process group at the exit of a worker that leaves or is done, while Python still
+    runs.
 
-    A thread of gloo that completes a message later, and calls Python for it, finds no interpreter: "terminate called without
-    an active exception", SIGABRT instead of the script's exit status (torch 2.13).
+    A thread of gloo that completes a message later, and calls Python for it, finds no interpreter:
+    "terminate called without an active exception", SIGABRT instead of the script's exit status
+    (torch 2.13).
     """
     dist = sys.modules.get("torch.distributed")
     if dist is not None and dist.is_available() and dist.is_initialized():
@@ -77,7 +92,9 @@ def _end_group() -> None:
             print(f"bftrainer: ending the process group: {error!r}", file=sys.stderr)
 
 
-def _mirror(directory: TrainerDirectory) -> Callable[[int | None, Mapping[str, float | None]], None]:
+def _mirror(
+    directory: TrainerDirectory,
+) -> Callable[[int | None, Mapping[str, float | None]], None]:
     """What passes values of a step on to the trackers that the trainer file names."""
     try:
         is_tracked = bool(read_json(TrainerMessage, directory.trainer).trackers)
@@ -94,9 +111,9 @@ class Reporter:
     """Writes ``progress.jsonl`` and reads stop requests; does nothing outside bftrainer.
 
     Args:
-        environment: The environment variables of the worker.
-        clock: Seconds since 1970.
-        rank: This worker's rank. Default: the rank that Horovod, torchrun, MPI or Slurm has set. Rank 0 writes.
+        environment: The environment variables of the worker. clock: Seconds since 1970. rank: This
+        worker's rank. Default: the rank that Horovod, torchrun, MPI or Slurm has set. Rank 0
+        writes.
     """
 
     def __init__(
@@ -112,13 +129,18 @@ class Reporter:
         self._of_pool = WORKER in environment  # its driver reports; workers only read stop requests
         self._fragment = environment.get(FRAGMENT, "")
         given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
-        # Horovod's size changes within a process; its other variables name a group of torch's or of the script's own.
+        # Horovod's size changes within a process; its other variables name a group of torch's or of
+        # the script's own.
         is_elastic = "HOROVOD_RANK" in environment
-        self._started_workers = 1 if self.directory is None or is_elastic else int(environment.get("WORLD_SIZE") or 1)
+        self._started_workers = (
+            1 if self.directory is None or is_elastic else int(environment.get("WORLD_SIZE") or 1)
+        )
         self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
         self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
         self.samples_total: float | None = None
-        """Samples of the whole training, if they are known: every later line has them, so ``list`` shows what is left."""
+        """Samples of the whole training, if they are known: every later line has them, so ``list``
+        shows what is left.
+        """
         self._written_at = -self._every_s
         self._is_written = True
         self._asked_at = -CONTROL_EVERY_S
@@ -130,7 +152,9 @@ class Reporter:
         self._gpu: GpuWatch | None = None
         self._mirror: Callable[[int | None, Mapping[str, float | None]], None] | None = None
         if self.directory is not None and not self._of_pool:
-            self._watch = Watch(self.directory, self.incarnation, clock, every_step=self._every_s == 0)
+            self._watch = Watch(
+                self.directory, self.incarnation, clock, every_step=self._every_s == 0
+            )
             self._gpu = GpuWatch(self.directory, environment)
             atexit.register(self._write_last)
 
@@ -150,15 +174,13 @@ class Reporter:
         """Report a step (or commit). All ranks call it; rank 0 writes a line about once a second.
 
         Args:
-            step: Steps since training began.
-            samples: Samples that all workers have processed since training began.
-            loss: Training loss of this step.
-            world_size: Number of workers. Default: the size of the process group of torch or Horovod.
-            at_s: Time of the step, in seconds since 1970. Default: now.
-            force: Write a line in any case.
-            metrics: Values such as an accuracy, for ``bftrainer results``; the next line has them.
-            samples_total: Samples of the whole training, for ``bftrainer list`` and for policies; later lines keep them.
-            further: Other keys of the line.
+            step: Steps since training began. samples: Samples that all workers have processed since
+            training began. loss: Training loss of this step. world_size: Number of workers.
+            Default: the size of the process group of torch or Horovod. at_s: Time of the step, in
+            seconds since 1970. Default: now. force: Write a line in any case. metrics: Values such
+            as an accuracy, for ``bftrainer results``; the next line has them. samples_total:
+            Samples of the whole training, for ``bftrainer list`` and for policies; later lines keep
+            them. further: Other keys of the line.
 
         Returns:
             Whether a stop has been requested: write a checkpoint and call :meth:`leave`.
@@ -196,7 +218,9 @@ class Reporter:
         samples_total: float | None = None,
         further: Mapping[str, object] = MappingProxyType({}),
     ) -> bool:
-        """As :meth:`step`, for a line that is not the end of a step. ``formed``: the first of a new group of workers."""
+        """As :meth:`step`, for a line that is not the end of a step. ``formed``: the first of a new
+        group of workers.
+        """
         now = self.clock() if at_s is None else at_s
         changed = self._last.world_size != world_size
         if changed and world_size == 1 < self._started_workers:
@@ -205,9 +229,18 @@ class Reporter:
             self._watch.formed()
         self.samples_total = self.samples_total if samples_total is None else samples_total
         self._last = ProgressLine(
-            now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed,
-            None if self._watch is None else self._watch.disagreement, further, samples_total=self.samples_total,
-        )  # fmt: skip
+            now,
+            Phase.RUNNING,
+            self.incarnation,
+            world_size,
+            step,
+            samples,
+            loss,
+            formed,
+            None if self._watch is None else self._watch.disagreement,
+            further,
+            samples_total=self.samples_total,
+        )
         self._is_written = False
         if force or changed or now - self._written_at >= self._every_s:
             self._written_at = now
@@ -222,28 +255,34 @@ class Reporter:
         sampler: Sampler | None = None,
         rate: LearningRate | None = None,
     ) -> None:
-        """Let every rank report a digest of its weights and its learning rate, so that ranks that disagree are noticed.
+        """Let every rank report a digest of its weights and its learning rate, so that ranks that
+        disagree are noticed.
 
-        Call it on every rank, after the checkpoint has been loaded. ``progress.track`` calls it itself.
+        Call it on every rank, after the checkpoint has been loaded. ``progress.track`` calls it
+        itself.
 
         Args:
-            model: A torch module, or a function that returns the arrays of the weights. Sharded weights are left out.
-            optimizer: Its learning rate is reported.
-            sampler: With it, ``bftrainer rehearse`` checks that each sample is used once.
-            rate: The learning rate to compare with the optimizer's.
+            model: A torch module, or a function that returns the arrays of the weights. Sharded
+            weights are left out. optimizer: Its learning rate is reported. sampler: With it,
+            ``bftrainer rehearse`` checks that each sample is used once. rate: The learning rate to
+            compare with the optimizer's.
         """
         if self._watch is not None:
             self._watch.begin(model, optimizer, sampler, rate)
 
     def metrics(self, **values: float) -> None:
-        """Report values between steps: ``report.metrics(accuracy=0.93)`` after a validation. Counts as a sign of life."""
+        """Report values between steps: ``report.metrics(accuracy=0.93)`` after a validation. Counts
+        as a sign of life.
+        """
         self._unwritten |= values
         self.busy()
 
     def busy(self) -> bool:
-        """Report a sign of life between steps, such as in each batch of a validation; returns the same as :meth:`step`.
+        """Report a sign of life between steps, such as in each batch of a validation; returns the
+        same as :meth:`step`.
 
-        Rank 0 writes a line about once a second. Without one for ``hang_s``, the trainer counts as hung, and fails.
+        Rank 0 writes a line about once a second. Without one for ``hang_s``, the trainer counts as
+        hung, and fails.
         """
         now = self.clock()
         if now - self._written_at >= self._every_s:
@@ -252,11 +291,15 @@ class Reporter:
         return self.stop_requested()
 
     def checkpointed(self, path: str | Path | None = None) -> None:
-        """Report that the state of the last reported step is on disk: in ``path``, relative to the working directory."""
+        """Report that the state of the last reported step is on disk: in ``path``, relative to the
+        working directory.
+        """
         self._write(self._checkpointed(self._last, path))
 
     def mark(self) -> Callable[[str | Path | None], None]:
-        """What to call once the state of the last reported step is on disk, in any thread: as :meth:`checkpointed`."""
+        """What to call once the state of the last reported step is on disk, in any thread: as
+        :meth:`checkpointed`.
+        """
         last = self._last
 
         def checkpointed(path: str | Path | None = None) -> None:
@@ -279,13 +322,17 @@ class Reporter:
         raise SystemExit(STOPPED_STATUS)
 
     def stop_requested(self) -> bool:
-        """Whether the pilot or the driver requests a checkpoint and an exit. Reads the files at most every 0.2 s."""
+        """Whether the pilot or the driver requests a checkpoint and an exit. Reads the files at
+        most every 0.2 s.
+        """
         if self.directory is None or self._stop:
             return self._stop
         now = self.clock()
         if now - self._asked_at >= CONTROL_EVERY_S:
             self._asked_at = now
-            self._stop = self._asks(self.directory.control, None) or self._asks(self.directory.leave, self.incarnation)
+            self._stop = self._asks(self.directory.control, None) or self._asks(
+                self.directory.leave, self.incarnation
+            )
             if self._of_pool and not self._stop:
                 self._stop = self._asks(self.directory.leave_of(self._fragment), self.incarnation)
         return self._stop
@@ -295,12 +342,16 @@ class Reporter:
         self._rank = rank
 
     def _check_alone(self) -> None:
-        """Raise for workers that form no group, unless the program starts its own workers (``started_per = "trainer"``)."""
+        """Raise for workers that form no group, unless the program starts its own workers
+        (``started_per = "trainer"``).
+        """
         assert self.directory is not None
         if read_json(TrainerMessage, self.directory.trainer).started_per is StartedPer.WORKER:
             raise UserError(
-                f"{self._started_workers} workers were started, but this one trains alone, so all train the same: form a group "
-                "(torch.distributed.init_process_group, hvd.init), or submit with max_nodes = 1. Workers that do form a "
+                f"{self._started_workers} workers were started, but this one trains alone, so "
+                "all train the same: form a group "
+                "(torch.distributed.init_process_group, hvd.init), or submit with max_nodes = "
+                "1. Workers that do form a "
                 "group of another kind report it: report.step(world_size=...)"
             )
 
@@ -318,7 +369,9 @@ class Reporter:
         return message.request is ControlRequest.STOP and number in (None, message.number)
 
     def _write_last(self) -> None:
-        """At the end of the process: the last step came less than a second after the line before."""
+        """At the end of the process: the last step came less than a second after the line
+        before.
+        """
         if not self._is_written:
             self._write(self._last)
 
@@ -331,7 +384,10 @@ class Reporter:
         self._mirror = self._mirror or _mirror(self.directory)
         if line.phase is Phase.RUNNING or line.metrics:
             of = self._last
-            self._mirror(of.step, {"loss": of.loss, "samples": of.samples, "workers": of.world_size, **line.metrics})
+            self._mirror(
+                of.step,
+                {"loss": of.loss, "samples": of.samples, "workers": of.world_size, **line.metrics},
+            )
 
     def _append(self, line: ProgressLine) -> None:
         if self.directory is not None and self._rank == 0:

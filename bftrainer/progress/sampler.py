@@ -1,9 +1,11 @@
-"""The order of the data: each sample of an epoch once, whatever sizes, restarts and losses an epoch sees.
+"""The order of the data: each sample of an epoch once, whatever sizes, restarts and losses an epoch
+sees.
 
-The samples form one endless sequence: epoch 0 in its order, then epoch 1 in its order, and so on. A step takes the next global
-batch of that sequence, and each worker its share of it. So the position, one number, says all: it is the number of samples
-that all workers have processed, and belongs in the checkpoint beside the weights. ``DataLoader`` workers read ahead of the
-position without changing it.
+The samples form one endless sequence: epoch 0 in its order, then epoch 1 in its order, and so on. A
+step takes the next global batch of that sequence, and each worker its share of it. So the position,
+one number, says all: it is the number of samples that all workers have processed, and belongs in
+the checkpoint beside the weights. ``DataLoader`` workers read ahead of the position without
+changing it.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ _KEPT_ORDERS = 2
 
 
 class Sampler:
-    """A ``batch_sampler`` for ``torch.utils.data.DataLoader``: the indices of this worker's share of each global batch.
+    """A ``batch_sampler`` for ``torch.utils.data.DataLoader``: the indices of this worker's share
+    of each global batch.
 
-    Call :meth:`advance` after each step. The batch at the end of an epoch is filled with the first samples of the next
-    epoch, so that no worker ever has an empty batch; the next epoch continues after them.
+    Call :meth:`advance` after each step. The batch at the end of an epoch is filled with the first
+    samples of the next epoch, so that no worker ever has an empty batch; the next epoch continues
+    after them.
 
     ::
 
@@ -73,7 +77,9 @@ class Sampler:
         return self.samples // self.size
 
     def shard(self, rank: int, world_size: int) -> None:
-        """Take this rank's share from the next iteration on. ``progress.track`` calls it at each change of the group."""
+        """Take this rank's share from the next iteration on. ``progress.track`` calls it at each
+        change of the group.
+        """
         self._share = self.batches.share(rank, world_size)
         self._total = self.batches.total(world_size)
 
@@ -88,17 +94,22 @@ class Sampler:
         """This worker's batches from the present position to the end of the epoch."""
         if self._ended_from == self.samples:
             raise InvalidValueError(
-                "the last pass over the data was not counted: call sampler.advance() after each step"
+                "the last pass over the data was not counted: call sampler.advance() after "
+                "each step"
             )
         return self._batches(self.samples, self._share, self._total)
 
     def __len__(self) -> int:
-        """The steps of the present epoch: those made, and those that are left at the present size."""
+        """The steps of the present epoch: those made, and those that are left at the present
+        size.
+        """
         left = (self.epoch + 1) * self.size - self.samples
         return self._steps + -(-left // self._total)
 
     def latest_indices(self) -> list[tuple[int, int]]:
-        """Epoch and index of each sample of this worker in the last counted step; empty before the first."""
+        """Epoch and index of each sample of this worker in the last counted step; empty before the
+        first.
+        """
         if self.latest is None:
             return []
         at, (begin, end), _ = self.latest
@@ -111,12 +122,17 @@ class Sampler:
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue at the position of a checkpoint, at any number of workers."""
         try:
-            samples, steps, size, seed = (int(state[key]) for key in ("samples", "steps", "size", "seed"))
+            samples, steps, size, seed = (
+                int(state[key]) for key in ("samples", "steps", "size", "seed")
+            )
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValueError(f"not the state of a progress.Sampler: {state!r} ({error!r})") from None
+            raise InvalidValueError(
+                f"not the state of a progress.Sampler: {state!r} ({error!r})"
+            ) from None
         if (size, seed) != (self.size, self.seed):
             raise InvalidValueError(
-                f"the checkpoint is of {size} samples in the order of seed {seed}; here are {self.size} samples and seed "
+                f"the checkpoint is of {size} samples in the order of seed {seed}; here are "
+                f"{self.size} samples and seed "
                 f"{self.seed}: continue with the same data, or start without this sampler's state"
             )
         self.samples, self._steps, self._ended_from, self.latest = samples, steps, None, None

@@ -1,4 +1,5 @@
-"""Checkpoints of sharded models (FSDP2's ``fully_shard``), which load at every size; written while training goes on.
+"""Checkpoints of sharded models (FSDP2's ``fully_shard``), which load at every size; written while
+training goes on.
 
 ::
 
@@ -11,8 +12,9 @@
         if step % 20 == 0:
             checkpoints.begin(step)
 
-A checkpoint is a folder ``step-N`` of ``torch.distributed.checkpoint``. It is written as ``step-N.part`` and renamed when the
-shards of all workers are on disk, so that a worker that dies leaves the one before.
+A checkpoint is a folder ``step-N`` of ``torch.distributed.checkpoint``. It is written as
+``step-N.part`` and renamed when the shards of all workers are on disk, so that a worker that dies
+leaves the one before.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _WHOLE = re.compile(r"step-(\d{1,18})")
 
 
 class Sharded:
-    """Sharded checkpoints in a folder. Create it on every worker, after the process group and ``fully_shard``.
+    """Sharded checkpoints in a folder. Create it on every worker, after the process group and
+    ``fully_shard``.
 
     Args:
         folder: A folder that all nodes see.
@@ -56,14 +59,24 @@ class Sharded:
     ) -> None:
         import torch.distributed as dist
 
-        self.folder, self.model, self.optimizer, self.report, self.keep = named(folder), model, optimizer, report, keep
+        self.folder, self.model, self.optimizer, self.report, self.keep = (
+            named(folder),
+            model,
+            optimizer,
+            report,
+            keep,
+        )
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self._group = dist.new_group(backend="gloo")  # its thread's own: training uses the other one meanwhile
+        self._group = dist.new_group(
+            backend="gloo"
+        )  # its thread's own: training uses the other one meanwhile
         self._writing: Future[Any] | None = None
         self._step: int | None = None
 
     def load(self) -> int:
-        """Load the latest checkpoint, of whatever number of workers; its step, 0 if there is none."""
+        """Load the latest checkpoint, of whatever number of workers; its step, 0 if there is
+        none.
+        """
         import torch
         import torch.distributed.checkpoint as dcp
         from torch.distributed.checkpoint.state_dict import set_state_dict
@@ -90,7 +103,8 @@ class Sharded:
         return int(step or 0)
 
     def begin(self, step: int) -> None:
-        """Begin a checkpoint of this step, on all workers: its state is copied now, and written while training goes on.
+        """Begin a checkpoint of this step, on all workers: its state is copied now, and written
+        while training goes on.
 
         Waits for the one before.
         """
@@ -100,7 +114,9 @@ class Sharded:
         self._step, part = step, self._path(step, ".part")
         writing = dcp.async_save(self._content(), checkpoint_id=part, process_group=self._group)
         assert isinstance(writing, Future)
-        self._writing = writing if self.rank else _followed(writing, self._publisher(step, self.report.mark()))
+        self._writing = (
+            writing if self.rank else _followed(writing, self._publisher(step, self.report.mark()))
+        )
 
     def save(self, step: int) -> None:
         """Write a checkpoint; returns on all workers when it is on disk."""
@@ -110,7 +126,9 @@ class Sharded:
         self.finish()
         if step != self._step:
             self._step = step
-            dcp.save(self._content(), checkpoint_id=self._path(step, ".part"), process_group=self._group)
+            dcp.save(
+                self._content(), checkpoint_id=self._path(step, ".part"), process_group=self._group
+            )
             if self.rank == 0:
                 self._publisher(step, self.report.mark())()
         dist.barrier(group=self._group)

@@ -27,27 +27,30 @@ if TYPE_CHECKING:
 
 
 _MOST_UNAPPLIED = 64
-"""Batches after which an optimizer whose ``step()`` was never called is not waited for: another one steps."""
+"""Batches after which an optimizer whose ``step()`` was never called is not waited for: another one
+steps.
+"""
 
 
 class StepLoop:
-    """Checkpoints and reports of a loop over steps. Create it after the process group, before the loop.
+    """Checkpoints and reports of a loop over steps. Create it after the process group, before the
+    loop.
 
-    Where several workers have formed no process group, it forms one, and averages their gradients in each ``backward()``; torch
-    then draws other random numbers on each.
+    Where several workers have formed no process group, it forms one, and averages their gradients
+    in each ``backward()``; torch then draws other random numbers on each.
 
-    The order of the data and the learning rate stay the script's. After a restart, torch draws other random numbers than at the
-    start, so that random batches do not repeat the batches of the first steps.
+    The order of the data and the learning rate stay the script's. After a restart, torch draws
+    other random numbers than at the start, so that random batches do not repeat the batches of the
+    first steps.
 
     Args:
-        model: The model, bare or wrapped by DistributedDataParallel, which is loaded from ``checkpoint`` if that exists.
-        optimizer: Its optimizer, loaded as well.
-        batch: Samples per step of one worker.
-        steps: Steps of the whole training, so that ``list`` shows what is left; ``range`` knows them.
-        checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that trials share none.
-        checkpoint_every_s: Seconds between checkpoints.
-        keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by name.
-        reporter: Default: a new ``Reporter``.
+        model: The model, bare or wrapped by DistributedDataParallel, which is loaded from
+        ``checkpoint`` if that exists. optimizer: Its optimizer, loaded as well. batch: Samples per
+        step of one worker. steps: Steps of the whole training, so that ``list`` shows what is left;
+        ``range`` knows them. checkpoint: File of the checkpoint; ``{name}`` in it stands for the
+        trainer's name, so that trials share none. checkpoint_every_s: Seconds between checkpoints.
+        keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
+        name. reporter: Default: a new ``Reporter``.
 
     Raises:
         InvalidValueError: The weights are sharded.
@@ -73,19 +76,27 @@ class StepLoop:
         if self.step_number or self._forms_group:
             import torch
 
-            torch.manual_seed(torch.initial_seed() + self.step_number + self._forms_group * self.rank)
+            torch.manual_seed(
+                torch.initial_seed() + self.step_number + self._forms_group * self.rank
+            )
         self._report(reporter)
         if steps is not None:
             self._expect(steps)
 
     def _begin(
-        self, model: Any, optimizer: Any, checkpoint: str | Path, every_s: float, keep: Mapping[str, Kept] | None
+        self,
+        model: Any,
+        optimizer: Any,
+        checkpoint: str | Path,
+        every_s: float,
+        keep: Mapping[str, Kept] | None,
     ) -> None:
         self.rank, self.size = self._place()
         self.model, self.optimizer, self.checkpoint = model, optimizer, named(checkpoint)
         if any(hasattr(weight, "full_tensor") for weight in model.parameters()):
             raise InvalidValueError(
-                "the weights are sharded (fully_shard): expected a checkpoint of shards (docs/torchrun.md)"
+                "the weights are sharded (fully_shard): expected a checkpoint of shards "
+                "(docs/torchrun.md)"
             )
         if self._forms_group:
             self._average()
@@ -96,7 +107,9 @@ class StepLoop:
     def _report(self, reporter: Reporter | None) -> None:
         self.report = reporter or Reporter(rank=self.rank)
         self.report.watch(self._bare(), self.optimizer, **self._watched())
-        self._agreement = Agreement(self.report, lambda numbers: numbers_from_rank_0(numbers, self.size))
+        self._agreement = Agreement(
+            self.report, lambda numbers: numbers_from_rank_0(numbers, self.size)
+        )
         self._saved_at = time.monotonic()
         self._stops = self._applies = False
         self._unapplied = 1
@@ -104,7 +117,9 @@ class StepLoop:
         getattr(self.optimizer, "optimizer", self.optimizer).register_step_post_hook(self._applied)
 
     def range(self, count: int) -> Iterator[int]:
-        """The numbers of the steps that are left, from 0 to ``count`` - 1; then the checkpoint is written, the end reported."""
+        """The numbers of the steps that are left, from 0 to ``count`` - 1; then the checkpoint is
+        written, the end reported.
+        """
         self._expect(count)
         while self.step_number < count:
             yield self.step_number
@@ -118,8 +133,9 @@ class StepLoop:
     def step(self, loss: torch.Tensor | float | None = None, **metrics: float) -> None:
         """Count and report a step, save every ``checkpoint_every_s``, and leave at a stop request.
 
-        Call it after ``optimizer.step()``. Where a script accumulates the gradients of several batches, saving and leaving wait
-        for the next ``optimizer.step()``: no checkpoint has the gradients.
+        Call it after ``optimizer.step()``. Where a script accumulates the gradients of several
+        batches, saving and leaving wait for the next ``optimizer.step()``: no checkpoint has the
+        gradients.
 
         Args:
             loss: Training loss of this step.
@@ -129,7 +145,13 @@ class StepLoop:
         self.step_number += 1
         # A tensor becomes a number only in a line that is written.
         shown = loss if loss is None or isinstance(loss, (int, float)) else loss.detach()
-        self.report.step(step=self.step_number, samples=samples, loss=shown, world_size=self.size, metrics=metrics)
+        self.report.step(
+            step=self.step_number,
+            samples=samples,
+            loss=shown,
+            world_size=self.size,
+            metrics=metrics,
+        )
         self._stops = self._agreement.to_stop() or self._stops
         self._unapplied += 1
         if self._unapplied > 1 and (self._applies or self._unapplied < _MOST_UNAPPLIED):
@@ -183,7 +205,9 @@ class StepLoop:
             one.load_state_dict(content["keep"][name])
 
     def _expect(self, steps: int) -> None:
-        """Report the length of the training: the steps that are left have the present number of workers."""
+        """Report the length of the training: the steps that are left have the present number of
+        workers.
+        """
         self.report.samples_total = self._samples_after(max(steps - self.step_number, 0))
 
     def _samples_after(self, steps: int) -> int:
@@ -212,10 +236,16 @@ class StepLoop:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
             dist.init_process_group()
             self._forms_group = True
-        return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+        return (
+            (dist.get_rank(), dist.get_world_size())
+            if dist.is_available() and dist.is_initialized()
+            else (0, 1)
+        )
 
     def _average(self) -> None:
-        """Make ranks that were not wrapped by DistributedDataParallel train one model: gradients are averaged as they come."""
+        """Make ranks that were not wrapped by DistributedDataParallel train one model: gradients
+        are averaged as they come.
+        """
         import torch.distributed as dist
 
         def average(weight: Any) -> None:

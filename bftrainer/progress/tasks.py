@@ -1,4 +1,5 @@
-"""The tasks of a pool, one after the other, until none is left: ``for task in tasks("prompts.jsonl"): ...`` (docs/pools.md).
+"""The tasks of a pool, one after the other, until none is left: ``for task in
+tasks("prompts.jsonl"): ...`` (docs/pools.md).
 
 Outside bftrainer the same script does all tasks by itself, and goes on where it was ended.
 """
@@ -26,12 +27,16 @@ from bftrainer.system.files import remove_file
 
 _TOO_DEEP = "[" * (MOST_LEVELS + 1)
 PATIENCE_S = 60.0
-"""How long a worker asks a driver that does not answer: it may be busy. A worker is ended with its driver."""
+"""How long a worker asks a driver that does not answer: it may be busy. A worker is ended with its
+driver.
+"""
 
 
 @dataclass(slots=True)
 class PoolTask:
-    """One task. ``id``: the number of its line, from 1, or its file's name. ``value``: the line, or the file's path."""
+    """One task. ``id``: the number of its line, from 1, or its file's name. ``value``: the line, or
+    the file's path.
+    """
 
     id: TaskId
     value: Any
@@ -39,9 +44,11 @@ class PoolTask:
     is_done: bool = field(default=False, init=False)
 
     def done(self, result: Any = None) -> None:
-        """Commit the result, a JSON value; it is on disk when this returns. A task without a result counts as done as well.
+        """Commit the result, a JSON value; it is on disk when this returns. A task without a result
+        counts as done as well.
 
-        Raises :class:`~bftrainer.errors.UserError` for a result that is no JSON value, or longer than 1 MiB.
+        Raises :class:`~bftrainer.errors.UserError` for a result that is no JSON value, or longer
+        than 1 MiB.
         """
         try:
             text = json.dumps(result)
@@ -50,17 +57,22 @@ class PoolTask:
         except RecursionError:
             text = _TOO_DEEP
         if is_too_deep(text):
-            raise UserError(f"the result of task {self.id} is nested in more than {MOST_LEVELS} levels")
+            raise UserError(
+                f"the result of task {self.id} is nested in more than {MOST_LEVELS} levels"
+            )
         if len(text) > MOST_BYTES:
             raise UserError(
-                f"the result of task {self.id} is longer than {MOST_BYTES >> 20} MiB: write a file, and give its path"
+                f"the result of task {self.id} is longer than {MOST_BYTES >> 20} MiB: write a "
+                "file, and give its path"
             )
         if not self.is_done:
             self._tasks.done(self.id, result)
             self.is_done = True
 
     def stop_requested(self) -> bool:
-        """Whether the node is to be released: a long task may call :meth:`hand_back` then, or finish within ``stop_s``."""
+        """Whether the node is to be released: a long task may call :meth:`hand_back` then, or
+        finish within ``stop_s``.
+        """
         return self._tasks.reporter.stop_requested()
 
     def hand_back(self) -> None:
@@ -74,11 +86,12 @@ def tasks(
     results: str | Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[PoolTask]:
-    """The tasks: lines of a file (of ``.jsonl``: objects), files of a folder, or items of an iterable, which is written once.
+    """The tasks: lines of a file (of ``.jsonl``: objects), files of a folder, or items of an
+    iterable, which is written once.
 
-    ``results``: a file of lines ``{"task": ID, "result": ...}``; default: ``SOURCE.results.jsonl``. Each task runs at least
-    once, and has one result. One that ends its worker three times is put aside. Raises
-    :class:`~bftrainer.errors.UserError` for a list that cannot be used.
+    ``results``: a file of lines ``{"task": ID, "result": ...}``; default: ``SOURCE.results.jsonl``.
+    Each task runs at least once, and has one result. One that ends its worker three times is put
+    aside. Raises :class:`~bftrainer.errors.UserError` for a list that cannot be used.
     """
     if not isinstance(source, str | Path):
         path = Path(results or "tasks.results.jsonl").with_suffix(".tasks.jsonl").absolute()
@@ -86,10 +99,14 @@ def tasks(
         results = results or "tasks.results.jsonl"
         source = path
     path = Path(source).absolute()
-    results = Path(results).absolute() if results is not None else path.with_suffix(".results.jsonl")
+    results = (
+        Path(results).absolute() if results is not None else path.with_suffix(".results.jsonl")
+    )
     reporter = Reporter(environment)
     board = (
-        _OfDriver(path, results, reporter, environment) if WORKER in environment else _Alone(path, results, reporter)
+        _OfDriver(path, results, reporter, environment)
+        if WORKER in environment
+        else _Alone(path, results, reporter)
     )
     try:
         while True:
@@ -150,17 +167,27 @@ class _Alone:
 class _OfDriver:
     """A worker of a pool."""
 
-    def __init__(self, source: Path, results: Path, reporter: Reporter, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, source: Path, results: Path, reporter: Reporter, environment: Mapping[str, str]
+    ) -> None:
         self.reporter = reporter
         self._meeting = TrainerDirectory(Path(environment[TRAINER_DIR])).meeting
         self._connection: http.client.HTTPConnection | None = None
         self._key = ""
-        self._always = {"worker": environment[WORKER], "source": str(source), "results": str(results)}
+        self._always = {
+            "worker": environment[WORKER],
+            "source": str(source),
+            "results": str(results),
+        }
 
     def take(self) -> PoolTask | float:
         """A task, or the seconds until another may be free; 0: none is left."""
         found = self._ask(verb="take")
-        return PoolTask(found["task"], found["value"], self) if "task" in found else float(found["wait_s"])
+        return (
+            PoolTask(found["task"], found["value"], self)
+            if "task" in found
+            else float(found["wait_s"])
+        )
 
     def done(self, task: TaskId, result: Any) -> None:
         self._ask(verb="done", task=task, result=result)
@@ -173,7 +200,9 @@ class _OfDriver:
         self._hang_up()
 
     def _ask(self, **said: Any) -> dict[str, Any]:
-        """Said again if the answer is lost: who takes twice gets the same task, and of two results the first one is kept."""
+        """Said again if the answer is lost: who takes twice gets the same task, and of two results
+        the first one is kept.
+        """
         body = json.dumps({**self._always, **said}).encode()
         give_up_s = time.monotonic() + PATIENCE_S
         while True:
@@ -193,13 +222,19 @@ class _OfDriver:
             time.sleep(0.2)
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer, over the connection that this worker keeps: it waits behind no crowd at the port."""
+        """Status and body of the answer, over the connection that this worker keeps: it waits
+        behind no crowd at the port.
+        """
         if self._connection is None:
             meeting = read_json(Meeting, self._meeting)
             self._key = meeting.key
-            self._connection = http.client.HTTPConnection(meeting.host, meeting.port, timeout=PATIENCE_S)
+            self._connection = http.client.HTTPConnection(
+                meeting.host, meeting.port, timeout=PATIENCE_S
+            )
         try:
-            self._connection.request("POST", "/tasks", body, {"Authorization": f"Bearer {self._key}"})
+            self._connection.request(
+                "POST", "/tasks", body, {"Authorization": f"Bearer {self._key}"}
+            )
             answer = self._connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException):

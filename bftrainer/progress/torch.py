@@ -11,9 +11,9 @@
             optimizer.step()
             training.step(loss)
 
-It brings the order of the data, the learning rate at every size, checkpoints and the report, as ``docs/training.md`` describes
-them. Without bftrainer the same script trains as well, and resumes from its checkpoint. A loop over steps wants
-:class:`StepLoop`.
+It brings the order of the data, the learning rate at every size, checkpoints and the report, as
+``docs/training.md`` describes them. Without bftrainer the same script trains as well, and resumes
+from its checkpoint. A loop over steps wants :class:`StepLoop`.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ __all__ = ["StepLoop", "Training"]
 
 
 class Training(StepLoop):
-    """Data order, learning rate, checkpoints and reports of a loop. Create it after the process group, before the loop.
+    """Data order, learning rate, checkpoints and reports of a loop. Create it after the process
+    group, before the loop.
 
     Args:
-        model: The model, bare or wrapped by DistributedDataParallel, which is loaded from ``checkpoint`` if that exists.
-        optimizer: Its optimizer, loaded as well. Its learning rate is the rate for ``batch``; where a scheduler of torch has
+        model: The model, bare or wrapped by DistributedDataParallel, which is loaded from
+        ``checkpoint`` if that exists. optimizer: Its optimizer, loaded as well. Its learning rate
+        is the rate for ``batch``; where a scheduler of torch has
             changed it, its ``initial_lr``.
         data: The data set, or a ``DataLoader``, whose data set, batch size and options are used.
-        batch: Samples per step of one worker, and of all workers with ``Scaling.STRONG``; the trainer file may override it.
-        checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that trials share none.
-        scaling: How the global batch follows the number of workers; the trainer file may override it.
-        rule: How the learning rate follows the global batch.
-        warmup_steps: Steps in which the rate rises to a new value.
-        checkpoint_every_s: Seconds between checkpoints.
-        seed: Seed of the order of the data, the same on all workers.
-        schedule: Maps the share of the training that is done (0 to 1) to a factor of the rate.
-        keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by name.
-        loader_options: Arguments of ``DataLoader``.
-        reporter: Default: a new ``Reporter``.
+        batch: Samples per step of one worker, and of all workers with ``Scaling.STRONG``; the
+        trainer file may override it. checkpoint: File of the checkpoint; ``{name}`` in it stands
+        for the trainer's name, so that trials share none. scaling: How the global batch follows the
+        number of workers; the trainer file may override it. rule: How the learning rate follows the
+        global batch. warmup_steps: Steps in which the rate rises to a new value.
+        checkpoint_every_s: Seconds between checkpoints. seed: Seed of the order of the data, the
+        same on all workers. schedule: Maps the share of the training that is done (0 to 1) to a
+        factor of the rate. keep: Further objects with ``state_dict`` and ``load_state_dict`` for
+        the checkpoint, by name. loader_options: Arguments of ``DataLoader``. reporter: Default: a
+        new ``Reporter``.
 
     Raises:
         InvalidValueError: The data have no length or no batch size, or the weights are sharded.
@@ -85,9 +86,12 @@ class Training(StepLoop):
         rates = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self._shares = [rate / rates[0] for rate in rates]
         self.rate = LearningRate(float(rates[0]), found.batch, rule, warmup_steps)
-        self.sampler = Sampler(found.data, self.batches, self.rank, self.size, seed=seed, shuffle=found.shuffle)
+        self.sampler = Sampler(
+            found.data, self.batches, self.rank, self.size, seed=seed, shuffle=found.shuffle
+        )
         self.loader = _Loader(
-            torch.utils.data.DataLoader(found.data, batch_sampler=self.sampler, **found.options), self
+            torch.utils.data.DataLoader(found.data, batch_sampler=self.sampler, **found.options),
+            self,
         )
         self._schedule = schedule
         self._epochs: int | None = None
@@ -95,7 +99,9 @@ class Training(StepLoop):
         self._report(reporter)
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The numbers of the epochs that are left; after the last one, the checkpoint is written and the end reported."""
+        """The numbers of the epochs that are left; after the last one, the checkpoint is written
+        and the end reported.
+        """
         self._epochs = count
         self.report.samples_total = count * self.sampler.size
         while self.sampler.epoch < count:
@@ -103,12 +109,18 @@ class Training(StepLoop):
         self.end()
 
     def backward(self, loss: torch.Tensor) -> None:
-        """``loss.backward()`` for a mean loss: with strong scaling, the batches of workers may differ by one sample."""
+        """``loss.backward()`` for a mean loss: with strong scaling, the batches of workers may
+        differ by one sample.
+        """
         self._weighted(loss).backward()
 
     def apply_rate(self) -> None:
         """Set the learning rate of the next step."""
-        done = 0.0 if not self._epochs else min(self.sampler.samples / (self._epochs * self.sampler.size), 1.0)
+        done = (
+            0.0
+            if not self._epochs
+            else min(self.sampler.samples / (self._epochs * self.sampler.size), 1.0)
+        )
         rate = self.rate.at(self.batches.total(self.size), self.step_number) * self._schedule(done)
         for group, share in zip(self.optimizer.param_groups, self._shares, strict=True):
             group["lr"] = rate * share
@@ -122,12 +134,17 @@ class Training(StepLoop):
         return self.sampler.samples + steps * self.batches.total(self.size)
 
     def _position(self) -> dict[str, Any]:
-        return {"sampler": self.sampler.state_dict(), "rate": self.rate.state_dict(), "base": self.rate.base}
+        return {
+            "sampler": self.sampler.state_dict(),
+            "rate": self.rate.state_dict(),
+            "base": self.rate.base,
+        }
 
     def _restore(self, content: Mapping[str, Any]) -> None:
         self.sampler.load_state_dict(content["sampler"])
         self.rate.load_state_dict(content["rate"])
-        # The script may have loaded a checkpoint of its own into the optimizer, with the rate of another size.
+        # The script may have loaded a checkpoint of its own into the optimizer, with the rate of
+        # another size.
         self.rate.base = content.get("base", self.rate.base)
 
     def _advance(self) -> int:

@@ -1,8 +1,10 @@
-"""Mirrors what rank 0 reports to Weights & Biases, MLflow and TensorBoard: ``trackers`` in the trainer file.
+"""Mirrors what rank 0 reports to Weights & Biases, MLflow and TensorBoard: ``trackers`` in the
+trainer file.
 
-``python -m bftrainer.progress.trackers TRAINER_DIR`` reads lines ``[step, {name: value}]`` from standard input. It is a process
-of its own: no training waits for a server, or fails because a tracker does. Threads would not do: Python 3.12 starts none
-while it ends, and trackers need them to open a run and to send its last values.
+``python -m bftrainer.progress.trackers TRAINER_DIR`` reads lines ``[step, {name: value}]`` from
+standard input. It is a process of its own: no training waits for a server, or fails because a
+tracker does. Threads would not do: Python 3.12 starts none while it ends, and trackers need them to
+open a run and to send its last values.
 """
 
 from __future__ import annotations
@@ -45,8 +47,12 @@ class Mirror:
         atexit.register(self.close)
 
     def put(self, step: int | None, values: Mapping[str, float | None]) -> None:
-        """Pass on values, without waiting: what does not fit into the pipe (64 KiB, minutes of reports) is dropped."""
-        line = json.dumps([step, {name: float(value) for name, value in values.items() if value is not None}])
+        """Pass on values, without waiting: what does not fit into the pipe (64 KiB, minutes of
+        reports) is dropped.
+        """
+        line = json.dumps(
+            [step, {name: float(value) for name, value in values.items() if value is not None}]
+        )
         with suppress(OSError):  # it is full, or its reader has ended
             os.write(self._pipe.fileno(), f"{line}\n".encode())
 
@@ -60,17 +66,24 @@ class Mirror:
 def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     config = {name: typed(text) for name, text in trainer.parameters.items()}
     run = import_module("wandb").init(
-        # The same after each restart, and another one for a trainer of this name in another state directory.
+        # The same after each restart, and another one for a trainer of this name in another state
+        # directory.
         id=f"{trainer.id}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}",
-        resume="allow", name=trainer.id, group=trainer.group or None, config=config, dir=str(folder),
-    )  # fmt: skip
+        resume="allow",
+        name=trainer.id,
+        group=trainer.group or None,
+        config=config,
+        dir=str(folder),
+    )
     run.define_metric("*", step_metric="step")  # its own counter cannot go back to a checkpoint
     return lambda at, values: run.log({"step": at, **values}), run.finish
 
 
 def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     mlflow, known = import_module("mlflow"), folder / "mlflow_run"
-    run = mlflow.start_run(run_id=known.read_text() if known.exists() else None, run_name=trainer.id)
+    run = mlflow.start_run(
+        run_id=known.read_text() if known.exists() else None, run_name=trainer.id
+    )
     if not known.exists():
         write_atomically(known, run.info.run_id.encode(), 0o600)
         mlflow.log_params(dict(trainer.parameters))
@@ -81,16 +94,23 @@ def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
 def _tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     """Without torch, whose ``SummaryWriter`` does the same: it would be imported at every start."""
     proto = "tensorboard.compat.proto"
-    event, summary = import_module(f"{proto}.event_pb2"), import_module(f"{proto}.summary_pb2").Summary
+    event, summary = (
+        import_module(f"{proto}.event_pb2"),
+        import_module(f"{proto}.summary_pb2").Summary,
+    )
     writer = import_module("tensorboard.summary.writer.event_file_writer").EventFileWriter(
         str(trainer.cwd / "runs" / trainer.id)
     )
-    start = event.SessionLog(status=event.SessionLog.START)  # hides what was logged after the checkpoint
+    start = event.SessionLog(
+        status=event.SessionLog.START
+    )  # hides what was logged after the checkpoint
     writer.add_event(event.Event(step=step or 0, wall_time=time.time(), session_log=start))
 
     def log(at: int | None, values: Mapping[str, float]) -> None:
         shown = [summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        writer.add_event(event.Event(step=at or 0, wall_time=time.time(), summary=summary(value=shown)))
+        writer.add_event(
+            event.Event(step=at or 0, wall_time=time.time(), summary=summary(value=shown))
+        )
 
     return log, writer.close
 
@@ -104,12 +124,18 @@ def _safely(tracker: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        print(f"bftrainer: tracker {tracker} is not used: {type(error).__name__}: {error}", file=sys.stderr)
+        print(
+            f"bftrainer: tracker {tracker} is not used: {type(error).__name__}: {error}",
+            file=sys.stderr,
+        )
 
 
 def main(path: str) -> None:
     """Pass on the lines of standard input until it ends."""
-    trainer, opened = read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer), dict[str, Opened]()
+    trainer, opened = (
+        read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer),
+        dict[str, Opened](),
+    )
     for number, line in enumerate(sys.stdin):
         step, values = json.loads(line)
         for name in () if number else trainer.trackers:

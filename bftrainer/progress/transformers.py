@@ -6,8 +6,9 @@
     trainer = Trainer(model, arguments, train_dataset=data, callbacks=[IdleNodesCallback()])
     trainer.train(resume_from_checkpoint=last_checkpoint("out"))
 
-The Trainer counts steps: its schedule, its number of epochs and its position in the data are right at every size only if a step
-always has the same number of samples. ``constant_batch`` therefore divides one global batch among the workers.
+The Trainer counts steps: its schedule, its number of epochs and its position in the data are right
+at every size only if a step always has the same number of samples. ``constant_batch`` therefore
+divides one global batch among the workers.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from bftrainer.progress.reporter import Reporter
 
 
 def constant_batch(global_batch: int, save_steps: int = 200) -> dict[str, Any]:
-    """Keys of ``TrainingArguments`` that give the same global batch on every number of workers that divides it.
+    """Keys of ``TrainingArguments`` that give the same global batch on every number of workers that
+    divides it.
 
     Args:
-        global_batch: Samples per step of all workers. Allow only its divisors in the trainer file (``sizes = [1, 2, 4]``).
-        save_steps: Steps between checkpoints.
+        global_batch: Samples per step of all workers. Allow only its divisors in the trainer file
+        (``sizes = [1, 2, 4]``). save_steps: Steps between checkpoints.
 
     Raises:
         InvalidValueError: The number of workers does not divide the global batch.
@@ -37,48 +39,71 @@ def constant_batch(global_batch: int, save_steps: int = 200) -> dict[str, Any]:
     workers = int(os.environ.get("WORLD_SIZE", "1"))
     if global_batch % workers:
         raise InvalidValueError(
-            f"a global batch of {global_batch} cannot be divided equally among {workers} workers; allow only sizes that divide "
+            f"a global batch of {global_batch} cannot be divided equally among {workers} "
+            "workers; allow only sizes that divide "
             "it (sizes = [...] in the trainer file)"
         )
     return {
-        "per_device_train_batch_size": global_batch // workers, "dataloader_drop_last": True, "save_strategy": "steps",
-        "save_steps": save_steps, "save_total_limit": 2,
-    }  # fmt: skip
+        "per_device_train_batch_size": global_batch // workers,
+        "dataloader_drop_last": True,
+        "save_strategy": "steps",
+        "save_steps": save_steps,
+        "save_total_limit": 2,
+    }
 
 
 def last_checkpoint(folder: str | Path) -> str | None:
-    """The latest complete checkpoint of an output folder; the Trainer writes ``trainer_state.json`` last."""
+    """The latest complete checkpoint of an output folder; the Trainer writes ``trainer_state.json``
+    last.
+    """
     found = [path.parent for path in Path(folder).glob("checkpoint-*/trainer_state.json")]
     numbered = [
-        (int(path.name.rpartition("-")[2]), str(path)) for path in found if path.name.rpartition("-")[2].isdecimal()
+        (int(path.name.rpartition("-")[2]), str(path))
+        for path in found
+        if path.name.rpartition("-")[2].isdecimal()
     ]
     return max(numbered)[1] if numbered else None
 
 
 class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are not read: it may be missing
-    """Reports each step; at a stop request, lets the Trainer write a checkpoint and leaves, all ranks at the same step."""
+    """Reports each step; at a stop request, lets the Trainer write a checkpoint and leaves, all
+    ranks at the same step.
+    """
 
     def __init__(self) -> None:
         self._leaves = False
         self._loss: float | None = None
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
     ) -> None:
         """Begin to watch the ranks."""
         self.report = Reporter(rank=args.process_index)
         self._batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
         if state.max_steps > 0:
             self.report.samples_total = state.max_steps * self._batch
-        self._agreement = Agreement(self.report, lambda numbers: numbers_from_rank_0(numbers, args.world_size))
+        self._agreement = Agreement(
+            self.report, lambda numbers: numbers_from_rank_0(numbers, args.world_size)
+        )
         self.report.watch(kwargs.get("model"), kwargs.get("optimizer"))
 
     def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
     ) -> None:
         """Report; all ranks learn of a stop request at the same step."""
         self.report.step(
-            step=state.global_step, samples=state.global_step * self._batch, loss=self._loss, world_size=args.world_size
+            step=state.global_step,
+            samples=state.global_step * self._batch,
+            loss=self._loss,
+            world_size=args.world_size,
         )
         if self._agreement.to_stop():
             self._leaves = control.should_save = True
@@ -95,7 +120,11 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         self._loss = (logs or {}).get("loss", self._loss)
 
     def on_prediction_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
     ) -> None:
         """Report a sign of life."""
         self.report.busy()
@@ -109,9 +138,17 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         **kwargs: object,
     ) -> None:
         """Report the metrics of an evaluation."""
-        self.report.metrics(**{k: v for k, v in (metrics or {}).items() if isinstance(v, (int, float))})
+        self.report.metrics(
+            **{k: v for k, v in (metrics or {}).items() if isinstance(v, (int, float))}
+        )
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
+    def on_save(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
         """Report the checkpoint, and leave if a stop was requested."""
         self.report.checkpointed(Path(args.output_dir) / f"checkpoint-{state.global_step}")
         if self._leaves:
@@ -119,7 +156,11 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
             self.report.leave()
 
     def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
     ) -> None:
         """Report the end."""
         self.report.done()

@@ -1,6 +1,8 @@
-"""The state of a replica on its way to another one: tensors as they lie in memory, and a JSON description of the rest.
+"""The state of a replica on its way to another one: tensors as they lie in memory, and a JSON
+description of the rest.
 
-Reading one makes numbers, text, lists, tuples, dicts and tensors, and nothing else: no class is looked up, nothing is called.
+Reading one makes numbers, text, lists, tuples, dicts and tensors, and nothing else: no class is
+looked up, nothing is called.
 """
 
 from __future__ import annotations
@@ -23,12 +25,25 @@ _CHUNK_BYTES = 4 << 20
 _BACKLOG = 16_384
 _LIMITS = Limits(strangers=2048, clients=64, request_s=10.0)
 _DTYPES = (
-    "float64", "float32", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8", "bool",
-)  # fmt: skip
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "complex64",
+    "complex128",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+)
 
 
 def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
-    """The description and the tensors. Raises :class:`UserError`, which names the place of what cannot be sent."""
+    """The description and the tensors. Raises :class:`UserError`, which names the place of what
+    cannot be sent.
+    """
     torch = importlib.import_module("torch")
     tensors: list[Any] = []
 
@@ -36,7 +51,10 @@ def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
         if isinstance(value, torch.Tensor):
             name = str(value.dtype).removeprefix("torch.")
             if name not in _DTYPES or value.layout is not torch.strided:
-                raise UserError(f"replicas: {place}: a tensor of {name}, {value.layout} cannot be copied to a peer")
+                raise UserError(
+                    f"replicas: {place}: a tensor of {name}, {value.layout} cannot be copied "
+                    "to a peer"
+                )
             tensors.append(value.detach())
             return {"tensor": name, "shape": list(value.shape)}
         if value is None or isinstance(value, bool | int | float | str):
@@ -49,7 +67,8 @@ def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
         if isinstance(value, bytes):
             return {"bytes": value.hex()}
         raise UserError(
-            f"replicas: {place}: {type(value).__name__} cannot be copied to a peer; expected tensors, numbers, text, lists, "
+            f"replicas: {place}: {type(value).__name__} cannot be copied to a peer; expected "
+            "tensors, numbers, text, lists, "
             "tuples and dicts"
         )
 
@@ -105,7 +124,12 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
                 left = left[len(piece) :]
         client.send(b"")
         return restored(found, iter(tensors))
-    except (ValueError, TypeError, RuntimeError, StopIteration) as error:  # RecursionError is a RuntimeError
+    except (
+        ValueError,
+        TypeError,
+        RuntimeError,
+        StopIteration,
+    ) as error:  # RecursionError is a RuntimeError
         raise SealError(f"not a description of a state: {error}") from error
     finally:
         client.close()
@@ -114,11 +138,17 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
 def _memory(tensor: Any) -> memoryview:
     """The bytes of a contiguous tensor in the host's memory."""
     torch = importlib.import_module("torch")
-    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy()) if tensor.numel() else memoryview(b"")
+    return (
+        memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+        if tensor.numel()
+        else memoryview(b"")
+    )
 
 
 class WeightsServer:
-    """Passes this replica's state to peers that know the key, while :meth:`pass_on` waits for them."""
+    """Passes this replica's state to peers that know the key, while :meth:`pass_on` waits for
+    them.
+    """
 
     def __init__(self, address: str, key: bytes, welcomes: Callable[[str], bool]) -> None:
         self._key = key
@@ -130,9 +160,15 @@ class WeightsServer:
         self._server.start()
 
     def pass_on(self, state: object, step: int, copies: int, timeout_s: float) -> None:
-        """Offer the state after ``step`` steps until so many peers have it. Raises ``TimeoutError``, :class:`UserError`."""
+        """Offer the state after ``step`` steps until so many peers have it. Raises
+        ``TimeoutError``, :class:`UserError`.
+        """
         found, tensors = described(state)
-        self._state = step, json.dumps(found).encode(), [tensor.cpu().contiguous() for tensor in tensors]
+        self._state = (
+            step,
+            json.dumps(found).encode(),
+            [tensor.cpu().contiguous() for tensor in tensors],
+        )
         try:
             for _ in range(copies):
                 if not self._passed.acquire(timeout=timeout_s):
@@ -151,7 +187,9 @@ class WeightsServer:
                 return
             step = int(await sealed.receive(64))
             connection.due(None)
-            while self._state is None or self._state[0] != step:  # the peer may be told of the step first
+            while (
+                self._state is None or self._state[0] != step
+            ):  # the peer may be told of the step first
                 await connection.until(asyncio.sleep(0.005))
             _, found, tensors = self._state
             await sealed.send(found)

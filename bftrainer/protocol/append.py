@@ -1,4 +1,6 @@
-"""Appends a line to a file of a trainer directory. A training never ends because a line cannot be written."""
+"""Appends a line to a file of a trainer directory. A training never ends because a line cannot be
+written.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from bftrainer.protocol.paths import older_part
 
 
 def append_line(path: Path, line: str, most_bytes: int, what: str, flags: int = 0) -> None:
-    """Append ``line``; a file of more than ``most_bytes`` is renamed first. ``what`` names the line in a message on stderr."""
+    """Append ``line``; a file of more than ``most_bytes`` is renamed first. ``what`` names the line
+    in a message on stderr.
+    """
     try:
         if path.exists() and path.stat().st_size > most_bytes:
             path.replace(older_part(path))

@@ -1,7 +1,9 @@
-"""Bounds of the values in a trainer's lines: each value is finite, of its type and within bounds, or it is refused. Pure.
+"""Bounds of the values in a trainer's lines: each value is finite, of its type and within bounds,
+or it is refused. Pure.
 
-Training scripts write these lines, in any language, and so may anything else that runs as the user. One trainer's line must
-not reach the arithmetic of a decision, the registry or a terminal unchecked.
+Training scripts write these lines, in any language, and so may anything else that runs as the user.
+One trainer's line must not reach the arithmetic of a decision, the registry or a terminal
+unchecked.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ def whole_or_none(value: object) -> int | None:
 
 
 def text(value: str, most: int = MAX_TEXT) -> str:
-    """A limited number of characters, all of which can be encoded: JSON may contain halves of surrogate pairs."""
+    """A limited number of characters, all of which can be encoded: JSON may contain halves of
+    surrogate pairs.
+    """
     cut = value if len(value) <= most else f"{value[: most - 3]}..."
     return cut.encode("utf-8", "replace").decode()
 
@@ -68,7 +72,11 @@ def shown(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return repr(value)
     if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity"}.get(str(value), "-Infinity")
+        return (
+            repr(value)
+            if math.isfinite(value)
+            else {"nan": "NaN", "inf": "Infinity"}.get(str(value), "-Infinity")
+        )
     if isinstance(value, int):
         return str(value) if abs(value) < 10**20 else "an integer of more than 20 digits"
     if isinstance(value, str):

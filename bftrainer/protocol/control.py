@@ -23,14 +23,18 @@ class ControlRequest(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ControlMessage:
-    """``number``: in ``control``, how many requests the pilot has made; in ``leave``, the incarnation that is to exit."""
+    """``number``: in ``control``, how many requests the pilot has made; in ``leave``, the
+    incarnation that is to exit.
+    """
 
     request: ControlRequest
     number: int = 0
 
 
 def is_stop_requested(control: Path) -> bool:
-    """Whether the pilot's ``control`` says stop; a missing file means run. Raises :class:`InputFileError`."""
+    """Whether the pilot's ``control`` says stop; a missing file means run. Raises
+    :class:`InputFileError`.
+    """
     try:
         return read_json(ControlMessage, control).request is ControlRequest.STOP
     except InputFileError as error:

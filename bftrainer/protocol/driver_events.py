@@ -1,4 +1,6 @@
-"""``events.jsonl``: what a driver reports, one JSON object a line. Drivers write and the pilot reads the same types."""
+"""``events.jsonl``: what a driver reports, one JSON object a line. Drivers write and the pilot
+reads the same types.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ class WorkerStarted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerExited:
-    """``status``: exit status, or minus the signal. ``planned``: the driver had dropped the fragment or asked for a stop."""
+    """``status``: exit status, or minus the signal. ``planned``: the driver had dropped the
+    fragment or asked for a stop.
+    """
 
     word: ClassVar = DriverEvent.WORKER_EXITED
     host: str
@@ -141,7 +145,9 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Last line: the trainer waits for nodes. ``checkpointed``: the script saved its state since it was asked to stop."""
+    """Last line: the trainer waits for nodes. ``checkpointed``: the script saved its state since it
+    was asked to stop.
+    """
 
     word: ClassVar = DriverEvent.STOPPED
     reason: str = ""
@@ -166,15 +172,30 @@ class Failed:
 
 
 AnyDriverEvent = (
-    Started | Warming | Warm | WarmingCanceled | WorkerStarted | WorkerExited | Withheld | Running | Hung | Stopping
-    | Stopped | Done | Failed
-)  # fmt: skip
-_TYPES: dict[str, type[AnyDriverEvent]] = {kind.word.value: kind for kind in get_args(AnyDriverEvent)}
+    Started
+    | Warming
+    | Warm
+    | WarmingCanceled
+    | WorkerStarted
+    | WorkerExited
+    | Withheld
+    | Running
+    | Hung
+    | Stopping
+    | Stopped
+    | Done
+    | Failed
+)
+_TYPES: dict[str, type[AnyDriverEvent]] = {
+    kind.word.value: kind for kind in get_args(AnyDriverEvent)
+}
 
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """A line of ``events.jsonl``. ``at_s``: seconds since 1970. ``incarnation``: starts of the training program, from 1."""
+    """A line of ``events.jsonl``. ``at_s``: seconds since 1970. ``incarnation``: starts of the
+    training program, from 1.
+    """
 
     at_s: float
     incarnation: int
@@ -183,12 +204,18 @@ class EventLine:
 
 def format_event(line: EventLine) -> str:
     """The JSON object, without a line end."""
-    head = {"time": round(line.at_s, 4), "event": line.event.word.value, "incarnation": line.incarnation}
+    head = {
+        "time": round(line.at_s, 4),
+        "event": line.event.word.value,
+        "incarnation": line.incarnation,
+    }
     return json.dumps({**head, **to_fields(line.event)})
 
 
 def parse_event(line: Mapping[str, Any]) -> EventLine | None:
-    """A line's object as written by this version or another one; None where its word or its keys are not known here."""
+    """A line's object as written by this version or another one; None where its word or its keys
+    are not known here.
+    """
     found = read_event(line)
     return found if isinstance(found, EventLine) else None
 
@@ -221,18 +248,27 @@ class BadEvent:
 
 
 _NAMES = ("host", "fragment", "log", "driver")
-_RANGES = {"pid": (0, 2**31), "slot": (0, MAX_WORKERS), "world_size": (0, MAX_WORKERS), "status": (-(2**31), 2**31)}
+_RANGES = {
+    "pid": (0, 2**31),
+    "slot": (0, MAX_WORKERS),
+    "world_size": (0, MAX_WORKERS),
+    "status": (-(2**31), 2**31),
+}
 
 
 def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
-    """The event with text of bounded length. Raises :class:`RefusedValueError` where cutting would change the meaning."""
+    """The event with text of bounded length. Raises :class:`RefusedValueError` where cutting would
+    change the meaning.
+    """
     changed: dict[str, Any] = {}
     for name, value in to_fields(event).items():
         if isinstance(value, str):
             changed[name] = _name(name, value) if name in _NAMES else text(value)
         elif name == "fragments":
             if len(value) > MAX_WORKERS:
-                raise RefusedValueError(f"{name}: expected at most {MAX_WORKERS} names, found {len(value)}")
+                raise RefusedValueError(
+                    f"{name}: expected at most {MAX_WORKERS} names, found {len(value)}"
+                )
             changed[name] = tuple(_name(name, one) for one in value)
         elif isinstance(value, tuple):
             changed[name] = tuple(text(one) for one in value[-MAX_LINES:])
@@ -243,5 +279,7 @@ def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
 
 def _name(key: str, value: str) -> str:
     if len(value) > MAX_NAME or not value.isprintable():
-        raise RefusedValueError(f"{key}: expected at most {MAX_NAME} printable characters, found {shown(value)}")
+        raise RefusedValueError(
+            f"{key}: expected at most {MAX_NAME} printable characters, found {shown(value)}"
+        )
     return value

@@ -1,4 +1,6 @@
-"""``driver.pid``: which process the driver is, so that a pilot that starts finds the drivers of the one before."""
+"""``driver.pid``: which process the driver is, so that a pilot that starts finds the drivers of the
+one before.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
-from bftrainer.protocol.typed_json import OtherVersionError, from_fields, read_json, read_object, write_json
+from bftrainer.protocol.typed_json import (
+    OtherVersionError,
+    from_fields,
+    read_json,
+    read_object,
+    write_json,
+)
 from bftrainer.system.processes import ProcessId, identify, this_process
 
 MAX_PID = 2**22 + 1
@@ -16,7 +24,9 @@ MAX_PID = 2**22 + 1
 
 @dataclass(frozen=True, slots=True)
 class DriverPid:
-    """``start_ticks``: field 22 of ``/proc/PID/stat`` (proc(5)), clock ticks from boot to the start of the process."""
+    """``start_ticks``: field 22 of ``/proc/PID/stat`` (proc(5)), clock ticks from boot to the start
+    of the process.
+    """
 
     pid: int
     start_ticks: int
@@ -31,7 +41,8 @@ def write_own_pid(path: Path) -> int:
 
 
 def read_driver_pid(path: Path) -> ProcessId | None:
-    """The process that ``path`` names, which may have ended; None where the file is missing, damaged or of another host.
+    """The process that ``path`` names, which may have ended; None where the file is missing,
+    damaged or of another host.
 
     Raises :class:`OtherVersionError`: a driver that speaks another version cannot be adopted.
     """
@@ -44,7 +55,9 @@ def read_driver_pid(path: Path) -> ProcessId | None:
 
 
 def driver_of_any_version(path: Path) -> ProcessId | None:
-    """The process that ``path`` names, if a file of another version names it as this one does; it may have ended."""
+    """The process that ``path`` names, if a file of another version names it as this one does; it
+    may have ended.
+    """
     try:
         return _named_by(from_fields(DriverPid, read_object(path), str(path)))
     except InputFileError:

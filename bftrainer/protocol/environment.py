@@ -16,7 +16,9 @@ PART = "BFTRAINER_PART"
 HOSTS = "BFTRAINER_HOSTS"
 """``node:slots,node:slots``: all hosts of the trainer (launchers ``restart`` and ``torchrun``)."""
 WORKER = "BFTRAINER_WORKER"
-"""The name of a worker of a pool, which no other worker of the trainer ever has (launcher ``pool``)."""
+"""The name of a worker of a pool, which no other worker of the trainer ever has (launcher
+``pool``).
+"""
 NOTICE_S = "BFTRAINER_NOTICE_S"
 """Seconds that the worker may take to save when its node is preempted; not set: none."""
 SLOT = "BFTRAINER_SLOT"
@@ -25,13 +27,19 @@ REPORT_EVERY_S = "BFTRAINER_REPORT_EVERY_S"
 """Set by users: seconds between two lines of ``progress.jsonl``; 0: every step."""
 
 PREEMPTION_SIGNAL = 44
-"""The real-time signal that a scheduler sends to the holder of a preempted node. Workers ignore it."""
+"""The real-time signal that a scheduler sends to the holder of a preempted node. Workers ignore
+it.
+"""
 IN_WORKER = "BFTRAINER_IN_WORKER"
-"""A Python file of the driver's installation, which runs once inside a Horovod worker, before the script."""
+"""A Python file of the driver's installation, which runs once inside a Horovod worker, before the
+script.
+"""
 
 
 def run_in_worker(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Run the file that IN_WORKER names. The variable is removed: the worker's own child processes do not inherit it."""
+    """Run the file that IN_WORKER names. The variable is removed: the worker's own child processes
+    do not inherit it.
+    """
     path = environment.pop(IN_WORKER, None)
     if path is not None:
         runpy.run_path(path, run_name="__main__")
@@ -39,4 +47,9 @@ def run_in_worker(environment: MutableMapping[str, str] = os.environ) -> None:
 
 def worker_variables(directory: Path, incarnation: int, fragment: str, node: str) -> dict[str, str]:
     """What every worker gets, whatever its launcher."""
-    return {TRAINER_DIR: str(directory), INCARNATION: str(incarnation), FRAGMENT: fragment, NODE: node}
+    return {
+        TRAINER_DIR: str(directory),
+        INCARNATION: str(incarnation),
+        FRAGMENT: fragment,
+        NODE: node,
+    }

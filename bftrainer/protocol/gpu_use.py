@@ -14,7 +14,9 @@ MOST_AGE_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """At a time in seconds since 1970: bytes used by all processes on the GPU, and the percentage of time that it computed."""
+    """At a time in seconds since 1970: bytes used by all processes on the GPU, and the percentage
+    of time that it computed.
+    """
 
     at_s: float
     node: str
@@ -25,7 +27,9 @@ class GpuUse:
 def gpu_uses(directory: TrainerDirectory, now_s: float) -> dict[str, GpuUse]:
     """By ``node:rank``; older than two minutes are left out."""
     found: dict[str, GpuUse] = {}
-    for path in sorted(directory.gpu_use.glob("*.json"), key=lambda path: (len(path.name), path.name)):
+    for path in sorted(
+        directory.gpu_use.glob("*.json"), key=lambda path: (len(path.name), path.name)
+    ):
         with suppress(InputFileError):
             use = read_json(GpuUse, path)
             if use.at_s > now_s - MOST_AGE_S:

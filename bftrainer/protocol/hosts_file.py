@@ -1,7 +1,8 @@
 """``hosts``: the nodes that a trainer is to use. Format and parser.
 
-A line is ``host:slots:fragment``. Under ``nodes.unit = "gpu"`` it is ``host:slots:job:1,2,5``, with the indices of the GPUs
-that the trainer has of this holder; each of them is read as a host of one slot.
+A line is ``host:slots:fragment``. Under ``nodes.unit = "gpu"`` it is ``host:slots:job:1,2,5``, with
+the indices of the GPUs that the trainer has of this holder; each of them is read as a host of one
+slot.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _GPUS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class HostSlots:
-    """``slots`` workers on a node, inside the fragment with the id ``fragment``. ``is_gpu``: that is one GPU of a part."""
+    """``slots`` workers on a node, inside the fragment with the id ``fragment``. ``is_gpu``: that
+    is one GPU of a part.
+    """
 
     node: str
     slots: int
@@ -58,12 +61,16 @@ def format_hosts(hosts: Iterable[HostSlots]) -> str:
 
 
 def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
-    """The lines in their order; blank ones are skipped. Raises :class:`InputFileError` (``where:line``)."""
+    """The lines in their order; blank ones are skipped. Raises :class:`InputFileError`
+    (``where:line``).
+    """
     found: dict[tuple[str, str], list[HostSlots]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        host, slots, fragment, *more = line.strip().split(":") if line.count(":") in (2, 3) else ("", "", "")
+        host, slots, fragment, *more = (
+            line.strip().split(":") if line.count(":") in (2, 3) else ("", "", "")
+        )
         gpus = more[0].split(",") if more and _GPUS.fullmatch(more[0]) else []
         if not (
             _NAME.fullmatch(host)
@@ -71,9 +78,17 @@ def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
             and slots.isdecimal()
             and len(slots) <= 7
             and int(slots) > 0
-            and (not more or ("." not in fragment and int(slots) == len({int(gpu) for gpu in gpus}) == len(gpus)))
+            and (
+                not more
+                or (
+                    "." not in fragment
+                    and int(slots) == len({int(gpu) for gpu in gpus}) == len(gpus)
+                )
+            )
         ):
-            expected = "host:slots:fragment, or host:slots:job:GPUS with as many different GPUs as slots"
+            expected = (
+                "host:slots:fragment, or host:slots:job:GPUS with as many different GPUs as slots"
+            )
             raise InputFileError(f"{where}:{number}", f"expected {expected}; found {line!r:.200}")
         if (host, fragment if more else "") in found:
             raise InputFileError(f"{where}:{number}", f"host {host} is listed twice")

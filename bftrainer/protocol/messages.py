@@ -1,4 +1,6 @@
-"""``trainer.json`` and ``driver.json``: written by the pilot before it starts a driver, and read by the driver."""
+"""``trainer.json`` and ``driver.json``: written by the pilot before it starts a driver, and read by
+the driver.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from bftrainer.scaling import Scaling
 
 
 class StartedPer(str, Enum):
-    """Whether the launcher ``restart`` starts the command once per worker, or once per trainer (as for MPI programs)."""
+    """Whether the launcher ``restart`` starts the command once per worker, or once per trainer (as
+    for MPI programs).
+    """
 
     WORKER = "worker"
     TRAINER = "trainer"
@@ -20,7 +24,9 @@ class StartedPer(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrainerMessage:
-    """``trainer.json``: what was submitted, as far as the driver and the training script need it."""
+    """``trainer.json``: what was submitted, as far as the driver and the training script need
+    it.
+    """
 
     id: str
     command: tuple[str, ...]
@@ -38,7 +44,9 @@ class TrainerMessage:
     stop_s: float = 30.0
     """From a stop request to SIGKILL."""
     stop_signal: str | None = None
-    """``SIGUSR1`` or ``USR1``: asks the program for a checkpoint and exit (launcher ``restart``)."""
+    """``SIGUSR1`` or ``USR1``: asks the program for a checkpoint and exit (launcher
+    ``restart``).
+    """
     trackers: tuple[str, ...] = ()
     group: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +55,9 @@ class TrainerMessage:
 
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
-    """``driver.json``: how to start and watch workers at this site. The pilot gives all that its configuration sets."""
+    """``driver.json``: how to start and watch workers at this site. The pilot gives all that its
+    configuration sets.
+    """
 
     driver: str
     """The launcher's name."""
@@ -68,7 +78,9 @@ class DriverSettings:
     notice_s: float = 0.0
     """Seconds that workers on a preempted node may take to save; 0: they are killed at once."""
     prefix: tuple[str, ...] = ()
-    """Put before every worker's command; ``{fragment_id}``, ``{job_id}`` and ``{node}`` are filled in."""
+    """Put before every worker's command; ``{fragment_id}``, ``{job_id}`` and ``{node}`` are filled
+    in.
+    """
     ends_by: int = int(signal.SIGKILL)
     """Signal at which the prefix's process ends, and its worker at once."""
     drop_environment: tuple[str, ...] = ("SLURM_", "SBATCH_", "SRUN_")

@@ -1,4 +1,6 @@
-"""Metrics of a trainer: the last, the smallest and the largest value that its progress lines had of each name. Pure."""
+"""Metrics of a trainer: the last, the smallest and the largest value that its progress lines had of
+each name. Pure.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Metric:
 def with_metrics(
     known: tuple[Metric, ...], lines: Iterable[tuple[float, Mapping[str, float]]]
 ) -> tuple[tuple[Metric, ...], tuple[str, ...]]:
-    """The metrics after more values, (samples, values by name) each; the names that are too many."""
+    """The metrics after more values, (samples, values by name) each; the names that are too
+    many.
+    """
     found = {metric.name: metric for metric in known}
     left_out: list[str] = []
     for samples, values in lines:
@@ -49,17 +53,23 @@ def with_metrics(
 
 
 def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, float]:
-    """The values of ``metrics`` of a line that can be used. What is wrong with others is appended to ``refused``."""
+    """The values of ``metrics`` of a line that can be used. What is wrong with others is appended
+    to ``refused``.
+    """
     if not isinstance(value, dict):
         refused.append(("metrics", f"expected an object of numbers, found {shown(value)}"))
         return {}
     found: dict[str, float] = {}
     for place, (name, one) in enumerate(value.items()):
         if place >= MOST_METRICS:
-            refused.append(("metrics", f"expected at most {MOST_METRICS} names, found {len(value)}"))
+            refused.append(
+                ("metrics", f"expected at most {MOST_METRICS} names, found {len(value)}")
+            )
             break
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name == LOSS:
-            expected = "up to 64 letters, digits and _./@%+-, and not 'loss', which has a key of its own"
+            expected = (
+                "up to 64 letters, digits and _./@%+-, and not 'loss', which has a key of its own"
+            )
             refused.append(("metrics", f"expected a name of {expected}; found {shown(name)}"))
             continue
         try:

@@ -1,4 +1,6 @@
-"""The files of a trainer directory. Who writes and who reads each of them: docs/trainer-directory.md."""
+"""The files of a trainer directory. Who writes and who reads each of them:
+docs/trainer-directory.md.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class TrainerDirectory:
 
     @property
     def preempted(self) -> Path:
-        """The fragments whose nodes are preempted, a JSON object per line (``on_node.payload`` writes them)."""
+        """The fragments whose nodes are preempted, a JSON object per line (``on_node.payload``
+        writes them).
+        """
         return self.path / "preempted.jsonl"
 
     @property
@@ -82,7 +86,9 @@ class TrainerDirectory:
 
     @property
     def meeting(self) -> Path:
-        """Where replicas of torchft or workers of a pool meet, with the key; mode 0600 (``protocol.replicas``)."""
+        """Where replicas of torchft or workers of a pool meet, with the key; mode 0600
+        (``protocol.replicas``).
+        """
         return self.path / "meeting.json"
 
     @property
@@ -130,8 +136,8 @@ class TrainerDirectory:
     def new_incarnation(self) -> int:
         """Make the log folder of the next incarnation and return its number.
 
-        Also make the files that hosts wait for: workers wait for ``leave``, the driver for ``preempted.jsonl``, and both it
-        and the pilot for ``progress.jsonl``.
+        Also make the files that hosts wait for: workers wait for ``leave``, the driver for
+        ``preempted.jsonl``, and both it and the pilot for ``progress.jsonl``.
         """
         for path in (self.leave, self.preempted, self.progress):
             ensure_exists(path)
@@ -146,5 +152,7 @@ class TrainerDirectory:
 
 
 def older_part(path: Path) -> Path:
-    """Where a file that has grown too long goes when another is begun: ``progress.jsonl.1``, ``driver.log.1``."""
+    """Where a file that has grown too long goes when another is begun: ``progress.jsonl.1``,
+    ``driver.log.1``.
+    """
     return path.with_name(f"{path.name}.1")

@@ -1,4 +1,6 @@
-"""``progress.jsonl``: what rank 0 of a training reports, one JSON object a line. Training scripts write it, in any language."""
+"""``progress.jsonl``: what rank 0 of a training reports, one JSON object a line. Training scripts
+write it, in any language.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ DIVERGED = ": training has diverged"
 """The end of the problem of a loss that is no number."""
 
 PROGRESS_BYTES = 20_000_000
-"""A longer ``progress.jsonl`` is renamed to ``progress.jsonl.1``; both together never exceed twice this size."""
+"""A longer ``progress.jsonl`` is renamed to ``progress.jsonl.1``; both together never exceed twice
+this size.
+"""
 
 
 class Phase(str, Enum):
@@ -44,14 +48,17 @@ class Phase(str, Enum):
 
 
 class ProgressLine(NamedTuple):
-    """One line; a tuple, which is cheap: scripts make one at every step, the pilot one per trainer and second.
+    """One line; a tuple, which is cheap: scripts make one at every step, the pilot one per trainer
+    and second.
 
-    ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training. ``formed``: a new group of
-    workers has been formed, and its last committed step is repeated. ``ranks_disagree``: the weights or learning rates of two
-    ranks that differ, as rank 0 saw it last; empty where all agree. ``further`` are the script's own keys. ``refused`` says of
-    each value that cannot be used what is wrong with it: (key, problem). ``metrics`` are values by name (``protocol.metrics``);
-    ``checkpoint`` is the path of the checkpoint that was written, relative to the trainer's working directory.
-    ``samples_total``: samples of the whole training, as the script expects now.
+    ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training.
+    ``formed``: a new group of workers has been formed, and its last committed step is repeated.
+    ``ranks_disagree``: the weights or learning rates of two ranks that differ, as rank 0 saw it
+    last; empty where all agree. ``further`` are the script's own keys. ``refused`` says of each
+    value that cannot be used what is wrong with it: (key, problem). ``metrics`` are values by name
+    (``protocol.metrics``); ``checkpoint`` is the path of the checkpoint that was written, relative
+    to the trainer's working directory. ``samples_total``: samples of the whole training, as the
+    script expects now.
     """
 
     at_s: float
@@ -73,8 +80,17 @@ class ProgressLine(NamedTuple):
 def format_progress(line: ProgressLine) -> str:
     """The JSON object, without a line end. Numbers of NumPy or torch are written as plain ones."""
     phase = line.phase and line.phase.value
-    value: dict[str, object] = {"time": round(line.at_s, 4), "phase": phase, "incarnation": line.incarnation}
-    value |= {"world_size": line.world_size, "step": line.step, "samples": line.samples, "loss": line.loss}
+    value: dict[str, object] = {
+        "time": round(line.at_s, 4),
+        "phase": phase,
+        "incarnation": line.incarnation,
+    }
+    value |= {
+        "world_size": line.world_size,
+        "step": line.step,
+        "samples": line.samples,
+        "loss": line.loss,
+    }
     if line.samples_total is not None:
         value["samples_total"] = line.samples_total
     value |= line.further
@@ -90,9 +106,11 @@ def format_progress(line: ProgressLine) -> str:
 
 
 def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> ProgressLine:
-    """A line's object, with finite values within bounds. What a script leaves out is None, and so is what cannot be used.
+    """A line's object, with finite values within bounds. What a script leaves out is None, and so
+    is what cannot be used.
 
-    ``now_s`` is the time at which the line is read: a line cannot be from later. Without it times are only finite.
+    ``now_s`` is the time at which the line is read: a line cannot be from later. Without it times
+    are only finite.
     """
     refused: list[tuple[str, str]] = []
     get = line.get
@@ -110,7 +128,13 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
     at_s = checked("time", _time) or 0.0
     if now_s is not None and at_s > now_s:
         if at_s > now_s + MAX_AHEAD_S:
-            refused.append(("time", f"is {at_s - now_s:,.0f} s ahead of the pilot's clock; the pilot's time is used"))
+            refused.append(
+                (
+                    "time",
+                    f"is {at_s - now_s:,.0f} s ahead of the pilot's clock; the pilot's time is "
+                    "used",
+                )
+            )
         at_s = now_s
     checkpoint = checked("checkpoint", _path)
     metrics = None if (values := get("metrics")) is None else parse_metrics(values, refused)
@@ -158,7 +182,9 @@ def _sentence(value: object) -> str:
 
 def _path(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH or "\0" in value:
-        raise RefusedValueError(f"expected a path of at most {MAX_PATH} characters, found {shown(value)}")
+        raise RefusedValueError(
+            f"expected a path of at most {MAX_PATH} characters, found {shown(value)}"
+        )
     return text(value, MAX_PATH)
 
 

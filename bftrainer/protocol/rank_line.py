@@ -1,6 +1,8 @@
-"""``ranks/RANK.jsonl``: each rank's weights, learning rate and samples, one JSON object a line. Written by the helper.
+"""``ranks/RANK.jsonl``: each rank's weights, learning rate and samples, one JSON object a line.
+Written by the helper.
 
-Ranks of one group make the same steps, so at one step all of them must report equal weights and rates.
+Ranks of one group make the same steps, so at one step all of them must report equal weights and
+rates.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ Indices = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 class RankLine(NamedTuple):
-    """One line. ``since_step``: the first step of this group of workers; with the incarnation and the size it names the group.
+    """One line. ``since_step``: the first step of this group of workers; with the incarnation and
+    the size it names the group.
 
-    ``weights`` is a digest of the weights and ``level`` the sum of their absolute values, both over a sample of at most 4,096
-    values per tensor; ``begun`` is the digest at the start of the process. ``rate`` is the optimizer's learning rate,
-    ``made_with`` the one that it was constructed with, ``wanted`` the last result of ``progress.LearningRate``. ``indices``
-    are this rank's samples of the step, out of ``data_size``; ``restored_at`` and ``pass_at``: the sampler's position as the
-    group began, and where its pass over the data began.
+    ``weights`` is a digest of the weights and ``level`` the sum of their absolute values, both over
+    a sample of at most 4,096 values per tensor; ``begun`` is the digest at the start of the
+    process. ``rate`` is the optimizer's learning rate, ``made_with`` the one that it was
+    constructed with, ``wanted`` the last result of ``progress.LearningRate``. ``indices`` are this
+    rank's samples of the step, out of ``data_size``; ``restored_at`` and ``pass_at``: the sampler's
+    position as the group began, and where its pass over the data began.
     """
 
     at_s: float
@@ -58,25 +62,45 @@ def format_rank(line: RankLine) -> str:
 
 
 def parse_rank(line: object) -> RankLine | None:
-    """A line's object; None where what identifies it is missing. Other values of another type count as missing."""
+    """A line's object; None where what identifies it is missing. Other values of another type count
+    as missing.
+    """
     if not isinstance(line, Mapping):
         return None
     get = line.get
-    head = [whole_or_none(get(key)) for key in ("incarnation", "rank", "world_size", "since_step", "step")]
+    head = [
+        whole_or_none(get(key))
+        for key in ("incarnation", "rank", "world_size", "since_step", "step")
+    ]
     at_s = number_or_none(get("time"))
     if at_s is None or any(value is None for value in head):
         return None
     incarnation, rank, world_size, since_step, step = (value for value in head if value is not None)
     return RankLine(
-        at_s, incarnation, rank, world_size, since_step, step, _digest(get("weights")), number_or_none(get("level")),
-        _digest(get("begun")), number_or_none(get("rate")), number_or_none(get("made_with")), number_or_none(get("wanted")),
-        _indices(get("indices")), whole_or_none(get("data_size")), _digest(get("sampler")), whole_or_none(get("restored_at")),
+        at_s,
+        incarnation,
+        rank,
+        world_size,
+        since_step,
+        step,
+        _digest(get("weights")),
+        number_or_none(get("level")),
+        _digest(get("begun")),
+        number_or_none(get("rate")),
+        number_or_none(get("made_with")),
+        number_or_none(get("wanted")),
+        _indices(get("indices")),
+        whole_or_none(get("data_size")),
+        _digest(get("sampler")),
+        whole_or_none(get("restored_at")),
         whole_or_none(get("pass_at")),
-    )  # fmt: skip
+    )
 
 
 class Disagreement(NamedTuple):
-    """Two ranks of one group, at one step, with different rates or weights. ``what``: ``rate`` or ``weights``."""
+    """Two ranks of one group, at one step, with different rates or weights. ``what``: ``rate`` or
+    ``weights``.
+    """
 
     what: str
     one: RankLine
@@ -91,11 +115,16 @@ class Disagreement(NamedTuple):
             if values[0] == values[1]:
                 values = [f"digest {line.weights}" for line in (self.one, self.other)]
             what = "weights"
-        return f"{what} differ at step {step}: rank {ranks[0]} has {values[0]}, rank {ranks[1]} has {values[1]}"
+        return (
+            f"{what} differ at step {step}: rank {ranks[0]} has {values[0]}, rank "
+            f"{ranks[1]} has {values[1]}"
+        )
 
 
 def disagreement(lines: Iterable[RankLine]) -> Disagreement | None:
-    """The first two lines, of one group and step, that contradict each other. A difference of rates explains one of weights."""
+    """The first two lines, of one group and step, that contradict each other. A difference of rates
+    explains one of weights.
+    """
     by_rank = {line.rank: line for line in lines}
     ranks = [by_rank[rank] for rank in sorted(by_rank)]
     return _differing("rate", ranks) or _differing("weights", ranks)
@@ -114,7 +143,12 @@ def _shown(line: RankLine) -> str:
 
 
 def _digest(value: object) -> str | None:
-    usable = isinstance(value, str) and value.isascii() and value.isprintable() and 0 < len(value) <= _LONGEST_DIGEST
+    usable = (
+        isinstance(value, str)
+        and value.isascii()
+        and value.isprintable()
+        and 0 < len(value) <= _LONGEST_DIGEST
+    )
     return value if usable else None  # type: ignore[return-value]
 
 

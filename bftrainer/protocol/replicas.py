@@ -1,7 +1,9 @@
-"""Messages of the driver of a torchft trainer and its replicas: JSON objects over a sealed connection.
+"""Messages of the driver of a torchft trainer and its replicas: JSON objects over a sealed
+connection.
 
-A replica's connection begins with :class:`Hello`. The first one of a replica asks for its steps (:class:`NextStep`, answered by
-:class:`Turn`); a second one sets and gets the keys by which the group's members find each other (:class:`Keys`).
+A replica's connection begins with :class:`Hello`. The first one of a replica asks for its steps
+(:class:`NextStep`, answered by :class:`Turn`); a second one sets and gets the keys by which the
+group's members find each other (:class:`Keys`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Where the replicas of this incarnation meet. The file has mode 0600; ``key``: in hexadecimal digits."""
+    """Where the replicas of this incarnation meet. The file has mode 0600; ``key``: in hexadecimal
+    digits.
+    """
 
     host: str
     port: int
@@ -32,7 +36,9 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """``port``: where the replica passes its weights on, at the address that it connects from; 0: a connection for keys."""
+    """``port``: where the replica passes its weights on, at the address that it connects from; 0: a
+    connection for keys.
+    """
 
     replica: str
     port: int
@@ -40,7 +46,9 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """``step``: steps that the replica has committed; ``failures``: steps in succession that it could not commit."""
+    """``step``: steps that the replica has committed; ``failures``: steps in succession that it
+    could not commit.
+    """
 
     step: int
     failures: int
@@ -50,8 +58,8 @@ class NextStep:
 class Turn:
     """The group of the next step. ``number`` is new whenever connections have to be made again.
 
-    ``source`` (``host:port``): where this replica copies the state after ``step`` steps; empty: it has it. ``copies``: how many
-    others copy this replica's.
+    ``source`` (``host:port``): where this replica copies the state after ``step`` steps; empty: it
+    has it. ``copies``: how many others copy this replica's.
     """
 
     number: int
@@ -64,7 +72,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """``set`` a key to ``value`` (Latin-1), ``get`` it once it is there, or ask whether it ``has`` come: ``act`` is which."""
+    """``set`` a key to ``value`` (Latin-1), ``get`` it once it is there, or ask whether it ``has``
+    come: ``act`` is which.
+    """
 
     act: str
     key: str

@@ -1,7 +1,8 @@
 """Which tasks of a pool are done, which worker has which, and which have failed too often.
 
-Results are lines of one log that only this process appends to, ``{"task": ID, "result": ...}``: a task is done once its line is
-on disk. The task of a line that a crash has cut runs again: at least once, and each result is there once.
+Results are lines of one log that only this process appends to, ``{"task": ID, "result": ...}``: a
+task is done once its line is on disk. The task of a line that a crash has cut runs again: at least
+once, and each result is there once.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ _MOST_TRACEBACK = 8000
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """``tasks.json``: how far a pool is. ``failed``: put aside. ``repeated``: starts of tasks beyond the first of each.
+    """``tasks.json``: how far a pool is. ``failed``: put aside. ``repeated``: starts of tasks
+    beyond the first of each.
 
-    ``per_hour``: settled in the last ten minutes or less, per hour; ``left_s``: until the end, at that rate (None: unknown).
+    ``per_hour``: settled in the last ten minutes or less, per hour; ``left_s``: until the end, at
+    that rate (None: unknown).
     """
 
     source: str
@@ -49,7 +52,8 @@ class TaskCounts:
 class TaskBoard:
     """Safe to use from several threads; :meth:`done` returns once the result is on disk.
 
-    ``results`` and ``failures`` are logs. Raises :class:`InputFileError` if they cannot be read or written.
+    ``results`` and ``failures`` are logs. Raises :class:`InputFileError` if they cannot be read or
+    written.
     """
 
     def __init__(self, source: TaskSource, results: Path, failures: Path) -> None:
@@ -87,12 +91,20 @@ class TaskBoard:
             source, names = self.source, (str(self.results), str(self.failures))
             settled, running = self.done_count + self.failed_count, len(self._leases)
             return TaskCounts(
-                str(source.path), source.digest, *names, len(source), self.done_count, running, self.failed_count,
+                str(source.path),
+                source.digest,
+                *names,
+                len(source),
+                self.done_count,
+                running,
+                self.failed_count,
                 max(self._started - settled - running, 0),
-            )  # fmt: skip
+            )
 
     def take(self, worker: str) -> tuple[TaskId, Any] | None:
-        """A task for this worker until it settles it, hands it back or ends; None: all that is left is with others."""
+        """A task for this worker until it settles it, hands it back or ends; None: all that is left
+        is with others.
+        """
         with self._lock:
             index = self._leases.get(worker)  # it has not heard the answer
             while index is None or self._settled[index]:
@@ -127,7 +139,9 @@ class TaskBoard:
             return self.source.id_of(index)
 
     def charge(self, task: TaskId, error: str) -> bool:
-        """A task that was handed back has failed. Whether it is put aside, since it fails too often."""
+        """A task that was handed back has failed. Whether it is put aside, since it fails too
+        often.
+        """
         index = self.source.index_of(task)
         assert index is not None, "a task that was taken"
         with self._lock:
@@ -154,11 +168,15 @@ class TaskBoard:
 
 
 def _locked(results: Path) -> OwnerLock:
-    """The lock of a file of results. Raises :class:`InputFileError` if another pool of this user has it."""
+    """The lock of a file of results. Raises :class:`InputFileError` if another pool of this user
+    has it.
+    """
     lock = OwnerLock(results)
     try:
         if not lock.acquire():
-            raise InputFileError(str(results), "in use by another pool; give another file for the results")
+            raise InputFileError(
+                str(results), "in use by another pool; give another file for the results"
+            )
     except NotLockableError as error:  # whether another pool uses the file is unknown
         print(f"bftrainer: {error}", file=sys.stderr)
     return lock

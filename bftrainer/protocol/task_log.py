@@ -1,8 +1,8 @@
 """A log of a pool: one line of JSON for each result, or for each failure, of a task.
 
-A line that a crash has cut is removed, so that the log has whole lines only. The user names the file of results, and may name a
-wrong one: nothing is removed before every other line has proved to be of this log, and the last one to be the beginning of such
-a line.
+A line that a crash has cut is removed, so that the log has whole lines only. The user names the
+file of results, and may name a wrong one: nothing is removed before every other line has proved to
+be of this log, and the last one to be the beginning of such a line.
 """
 
 from __future__ import annotations
@@ -28,19 +28,24 @@ _LONGEST_NAME = 2048
 
 
 class TaskLog:
-    """Lines ``{"task": ID, KEY: ...}``. Raises :class:`InputFileError` if the file cannot be read and written."""
+    """Lines ``{"task": ID, KEY: ...}``. Raises :class:`InputFileError` if the file cannot be read
+    and written.
+    """
 
     def __init__(self, path: Path, key: str, source: TaskSource) -> None:
         self.path, self._key, self._source = path, key, source
         try:
             self._handle = open_regular_to_append(path, users_mode(0o666))
         except NotRegularError as error:
-            raise InputFileError(str(path), f"is not a regular file; expected a file for the {key}s") from error
+            raise InputFileError(
+                str(path), f"is not a regular file; expected a file for the {key}s"
+            ) from error
         except OSError as error:
             raise InputFileError(str(path), f"cannot be written: {error.strerror}") from error
 
     def lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The index of the task of each line, and the line. Once all are read, what a crash has cut of the last one is removed.
+        """The index of the task of each line, and the line. Once all are read, what a crash has cut
+        of the last one is removed.
 
         Raises :class:`InputFileError`, with the line that is not of this log.
         """
@@ -57,7 +62,9 @@ class TaskLog:
                     raise self._foreign(number, line)
                 yield found
                 whole_bytes += len(line)
-                if not line.endswith(b"\n"):  # a whole line, of which a crash, or an editor, has left out the end
+                if not line.endswith(
+                    b"\n"
+                ):  # a whole line, of which a crash, or an editor, has left out the end
                     self.append(b"\n")
                     whole_bytes += 1
         if torn:
@@ -81,10 +88,14 @@ class TaskLog:
         os.close(self._handle)
 
     def line(self, task: TaskId, value: Any, **further: object) -> bytes:
-        """A line of this log. Raises ``ValueError`` or ``TypeError`` for a value that could not be written or read back."""
+        """A line of this log. Raises ``ValueError`` or ``TypeError`` for a value that could not be
+        written or read back.
+        """
         text = json.dumps({"task": task, self._key: value, **further})
         if is_too_deep(text):
-            raise ValueError(f"the {self._key} of task {task} is nested in more than {MOST_LEVELS} levels")
+            raise ValueError(
+                f"the {self._key} of task {task} is nested in more than {MOST_LEVELS} levels"
+            )
         return text.encode() + b"\n"
 
     def _line_of(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
@@ -98,7 +109,9 @@ class TaskLog:
         return None if index is None else (index, record)
 
     def _is_beginning(self, line: bytes) -> bool:
-        """Whether a crash can have left this of a line: its beginning, with zeros for data that were not on disk yet."""
+        """Whether a crash can have left this of a line: its beginning, with zeros for data that
+        were not on disk yet.
+        """
         beginning = line.rstrip(b"\0")
         if b"\n" in beginning or b"\0" in beginning or not beginning.isascii():
             return False
@@ -117,5 +130,10 @@ class TaskLog:
     def _foreign(self, number: int, line: bytes) -> InputFileError:
         problem = f"expected {self._key}s of the tasks in {self._source.path}, found {line[:60]!r}"
         if is_too_deep(line.decode(errors="replace")):
-            problem = f"is nested in more than {MOST_LEVELS} levels, expected {self._key}s of the tasks in {self._source.path}"
-        return InputFileError(f"{self.path}:{number}", f"{problem}; give another file for the {self._key}s")
+            problem = (
+                f"is nested in more than {MOST_LEVELS} levels, expected {self._key}s of "
+                f"the tasks in {self._source.path}"
+            )
+        return InputFileError(
+            f"{self.path}:{number}", f"{problem}; give another file for the {self._key}s"
+        )

@@ -17,7 +17,9 @@ from bftrainer.system.regular import NotRegularError, open_regular
 MOST_BYTES = 1 << 20
 """Of a line, and of a result."""
 MOST_LEVELS = 200
-"""Of lists and objects within each other, in a task and in a result: JSON's parser counts them as calls of Python's stack."""
+"""Of lists and objects within each other, in a task and in a result: JSON's parser counts them as
+calls of Python's stack.
+"""
 TaskId = int | str
 """The number of a line, from 1, or the name of a file."""
 
@@ -25,8 +27,9 @@ TaskId = int | str
 class TaskSource:
     """The tasks by index, from 0. Of a file, only the places of its lines are kept in memory.
 
-    ``values`` of lines are objects if the file's name ends in ``.jsonl``, else strings; of a folder, paths. Blank lines and
-    hidden files are no tasks. Raises :class:`InputFileError`, with the line.
+    ``values`` of lines are objects if the file's name ends in ``.jsonl``, else strings; of a
+    folder, paths. Blank lines and hidden files are no tasks. Raises :class:`InputFileError`, with
+    the line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,7 +39,9 @@ class TaskSource:
         digest = hashlib.sha256()
         try:
             if path.is_dir():
-                self._names = sorted(it.name for it in path.iterdir() if it.is_file() and not it.name.startswith("."))
+                self._names = sorted(
+                    it.name for it in path.iterdir() if it.is_file() and not it.name.startswith(".")
+                )
                 digest.update("\n".join(self._names).encode(errors="surrogateescape"))
             else:
                 with _opened(path) as file:
@@ -47,7 +52,9 @@ class TaskSource:
                             self._offsets.append(offset)
                             self._numbers.append(number)
         except NotRegularError as error:
-            raise InputFileError(str(path), "is not a regular file; expected a file of lines, or a folder") from error
+            raise InputFileError(
+                str(path), "is not a regular file; expected a file of lines, or a folder"
+            ) from error
         except OSError as error:
             raise InputFileError(str(path), error.strerror or str(error)) from error
         self.digest = digest.hexdigest()
@@ -84,7 +91,9 @@ class TaskSource:
             if self.path.suffix != ".jsonl":
                 return text
             if is_too_deep(text):
-                raise InputFileError(f"{self.path}:{number}", f"is nested in more than {MOST_LEVELS} levels")
+                raise InputFileError(
+                    f"{self.path}:{number}", f"is nested in more than {MOST_LEVELS} levels"
+                )
             return json.loads(text)
         except (ValueError, RecursionError) as error:
             kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
@@ -92,7 +101,9 @@ class TaskSource:
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether JSON text has more than :data:`MOST_LEVELS` lists and objects within each other. Linear, without recursion."""
+    """Whether JSON text has more than :data:`MOST_LEVELS` lists and objects within each other.
+    Linear, without recursion.
+    """
     if text.count("[") + text.count("{") <= MOST_LEVELS:
         return False
     depth = 0
@@ -107,7 +118,9 @@ _BRACKET_OR_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The user's file, for reading. Raises ``OSError``, also for a pipe or a device, which may never end."""
+    """The user's file, for reading. Raises ``OSError``, also for a pipe or a device, which may
+    never end.
+    """
     return os.fdopen(open_regular(path, follow_links=True), "rb")
 
 
@@ -117,7 +130,10 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, bytes]]:
     while line := file.readline(MOST_BYTES + 1):
         number += 1
         if len(line) > MOST_BYTES:
-            problem = f"longer than {MOST_BYTES >> 20} MiB; put long inputs into files of a folder, and give the folder"
+            problem = (
+                f"longer than {MOST_BYTES >> 20} MiB; put long inputs into files of a "
+                "folder, and give the folder"
+            )
             raise InputFileError(f"{path}:{number}", problem)
         yield offset, number, line
         offset += len(line)

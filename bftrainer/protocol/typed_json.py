@@ -1,4 +1,6 @@
-"""JSON objects from and to frozen dataclasses: the fields' types say what is accepted, their defaults what may be missing."""
+"""JSON objects from and to frozen dataclasses: the fields' types say what is accepted, their
+defaults what may be missing.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,24 @@ class OtherVersionError(InputFileError):
 
 
 def read_json(kind: type[T], path: Path) -> T:
-    """The message in ``path``. Raises :class:`InputFileError` with file and key, ``OtherVersionError`` before all else."""
+    """The message in ``path``. Raises :class:`InputFileError` with file and key,
+    ``OtherVersionError`` before all else.
+    """
     found = read_object(path)
     if (version := found.get("version")) != VERSION:
         kind_of_error = InputFileError if version is None else OtherVersionError
-        problem = f"expected {VERSION}, found {shown(version)}; another version of bftrainer wrote this file"
+        problem = (
+            f"expected {VERSION}, found {shown(version)}; another version of bftrainer "
+            "wrote this file"
+        )
         raise kind_of_error(f"{path}: version", "missing" if version is None else problem)
     return from_fields(kind, found, str(path))
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in ``path``, of any version. Never waits, and reads a bounded part. Raises :class:`InputFileError`."""
+    """The JSON object in ``path``, of any version. Never waits, and reads a bounded part. Raises
+    :class:`InputFileError`.
+    """
     try:
         found = json.loads(read_regular(path))
     except OSError as error:
@@ -61,14 +70,18 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, message: Any, mode: int = 0o666) -> None:
     """Put a message into ``path`` by atomic rename."""
-    from bftrainer.system.files import write_atomically  # training scripts write no messages and need no tempfile
+    from bftrainer.system.files import (
+        write_atomically,
+    )  # training scripts write no messages and need no tempfile
 
     value = {"version": VERSION, **to_fields(message)}
     write_atomically(path, json.dumps(value, default=_plain).encode(), mode)
 
 
 def from_fields(kind: type[T], found: Mapping[str, Any], where: str) -> T:
-    """A dataclass of an object's keys; unknown ones are ignored. Raises :class:`InputFileError` (``where: key``)."""
+    """A dataclass of an object's keys; unknown ones are ignored. Raises :class:`InputFileError`
+    (``where: key``).
+    """
     given: dict[str, Any] = {}
     for name, check, is_required in _fields_of(kind):
         value = found.get(name)
@@ -94,14 +107,22 @@ def _fields_of(kind: type[Any]) -> tuple[tuple[str, _Check, bool], ...]:
     if kind not in _known:
         hints = get_type_hints(kind)
         _known[kind] = tuple(
-            (it.name, _check_of(hints[it.name]), it.default is MISSING and it.default_factory is MISSING)
+            (
+                it.name,
+                _check_of(hints[it.name]),
+                it.default is MISSING and it.default_factory is MISSING,
+            )
             for it in fields(kind)
         )
     return _known[kind]
 
 
 def _check_of(hint: Any) -> _Check:
-    (hint,) = [part for part in get_args(hint) if part is not NoneType] if NoneType in get_args(hint) else (hint,)
+    (hint,) = (
+        [part for part in get_args(hint) if part is not NoneType]
+        if NoneType in get_args(hint)
+        else (hint,)
+    )
     if hint in _PLAIN:
         return lambda value, where: _of_type(value, *_PLAIN[hint], where)
     if hint is Path:

@@ -1,7 +1,8 @@
 """When a trainer's nodes came to train: a fold over what its driver and rank 0 report. Pure.
 
-A driver says on which fragments the group trains (``running``). Rank 0 marks the first line of a group that elastic workers
-have formed; where workers are started again instead, a new incarnation is the new group.
+A driver says on which fragments the group trains (``running``). Rank 0 marks the first line of a
+group that elastic workers have formed; where workers are started again instead, a new incarnation
+is the new group.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ MOST_GONE = 1000
 
 @dataclass(frozen=True, slots=True)
 class WorkerTimes:
-    """Seconds since 1970 of one fragment, of its first workers in this driver; ``gone_s`` of the last one that has ended."""
+    """Seconds since 1970 of one fragment, of its first workers in this driver; ``gone_s`` of the
+    last one that has ended.
+    """
 
     fragment: str
     started_s: float
@@ -32,7 +35,9 @@ class WorkerTimes:
 
 @dataclass(frozen=True, slots=True)
 class TrainingTimes:
-    """All fragments of a driver, and the group of which rank 0 has reported last: since when, and its first step."""
+    """All fragments of a driver, and the group of which rank 0 has reported last: since when, and
+    its first step.
+    """
 
     fragments: tuple[WorkerTimes, ...] = ()
     group: tuple[int | None, int | None] = (None, None)
@@ -44,12 +49,18 @@ class TrainingTimes:
         return next((it for it in self.fragments if it.fragment == fragment), None)
 
 
-def after_event(times: TrainingTimes, line: EventLine, with_workers: Iterable[tuple[str, int]]) -> TrainingTimes:
-    """The times after an event. ``with_workers`` are (fragment, pid) of workers that run after it."""
+def after_event(
+    times: TrainingTimes, line: EventLine, with_workers: Iterable[tuple[str, int]]
+) -> TrainingTimes:
+    """The times after an event. ``with_workers`` are (fragment, pid) of workers that run after
+    it.
+    """
     match line.event:
         case WorkerStarted(fragment=fragment):
             if times.of(fragment) is None:
-                return replace(times, fragments=(*times.fragments, WorkerTimes(fragment, line.at_s)))
+                return replace(
+                    times, fragments=(*times.fragments, WorkerTimes(fragment, line.at_s))
+                )
             return _each(times, fragment, lambda it: replace(it, gone_s=None))
         case Warm(fragment=fragment):
             return _each(times, fragment, lambda it: replace(it, warm_s=it.warm_s or line.at_s))
@@ -58,7 +69,9 @@ def after_event(times: TrainingTimes, line: EventLine, with_workers: Iterable[tu
         case Running(world_size, fragments):
             group, now = (line.incarnation, world_size), frozenset(fragments)
             joined = tuple(
-                replace(it, group=group, switched_s=line.at_s) if it.fragment in now and it.group is None else it
+                replace(it, group=group, switched_s=line.at_s)
+                if it.fragment in now and it.group is None
+                else it
                 for it in times.fragments
             )
             return _with_steps(replace(times, fragments=joined))
@@ -88,10 +101,18 @@ def _with_steps(times: TrainingTimes) -> TrainingTimes:
 
 
 def _stepped(it: WorkerTimes, times: TrainingTimes, stepped_s: float) -> WorkerTimes:
-    if it.group is None or it.switched_s is None or it.stepped_s is not None or stepped_s < it.started_s:
+    if (
+        it.group is None
+        or it.switched_s is None
+        or it.stepped_s is not None
+        or stepped_s < it.started_s
+    ):
         return it
     # A script may report neither.
-    if any(theirs is not None and mine != theirs for mine, theirs in zip(it.group, times.group, strict=True)):
+    if any(
+        theirs is not None and mine != theirs
+        for mine, theirs in zip(it.group, times.group, strict=True)
+    ):
         return it
     # Elastic drivers say that a group trains once it has reported; it was formed before.
     switched_s = min(it.switched_s, stepped_s)
@@ -100,8 +121,13 @@ def _stepped(it: WorkerTimes, times: TrainingTimes, stepped_s: float) -> WorkerT
     return replace(it, switched_s=switched_s, stepped_s=stepped_s)
 
 
-def _each(times: TrainingTimes, fragment: str, change: Callable[[WorkerTimes], WorkerTimes]) -> TrainingTimes:
-    return replace(times, fragments=tuple(change(it) if it.fragment == fragment else it for it in times.fragments))
+def _each(
+    times: TrainingTimes, fragment: str, change: Callable[[WorkerTimes], WorkerTimes]
+) -> TrainingTimes:
+    return replace(
+        times,
+        fragments=tuple(change(it) if it.fragment == fragment else it for it in times.fragments),
+    )
 
 
 def _without_oldest(times: TrainingTimes) -> TrainingTimes:

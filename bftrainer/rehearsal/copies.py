@@ -20,53 +20,80 @@ SCRATCH = "bftrainer-rehearse."
 
 
 def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> None:
-    """Copy files and links; environments and repositories become links. Raises ``InputFileError`` above the limit."""
+    """Copy files and links; environments and repositories become links. Raises ``InputFileError``
+    above the limit.
+    """
     size = sum(path.stat().st_size for path in _files(source))
     if size > limit_bytes:
         raise InputFileError(
             where,
             f"the working directory {source} has {size / 1e6:,.0f} MB; a rehearsal copies at most "
-            f"{limit_bytes / 1e6:,.0f} MB; keep data elsewhere and link to it, raise --copy-mb, or use --in-place (trains on "
+            f"{limit_bytes / 1e6:,.0f} MB; keep data elsewhere and link to it, raise "
+            "--copy-mb, or use --in-place (trains on "
             "your real checkpoint)",
         )
     _copy(source.resolve(), target, source.resolve(), target)
 
 
 def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
-    """The trainer in the copy: its working directory, and all paths below it in the command and the environment."""
+    """The trainer in the copy: its working directory, and all paths below it in the command and the
+    environment.
+    """
 
     def there(text: str) -> str:
-        head, sign, path = text.rpartition("=")  # an option's value: --checkpoint=DIRECTORY/model.pt
+        head, sign, path = text.rpartition(
+            "="
+        )  # an option's value: --checkpoint=DIRECTORY/model.pt
         for name in (path, str(Path(path).resolve()) if path.startswith("/") else ""):
             if _is_below(name, source):
                 return f"{head}{sign}{target}{name.removeprefix(str(source))}"
-        if path.startswith("..") and (beside := source / path).exists():  # the copy has other neighbors
+        if (
+            path.startswith("..") and (beside := source / path).exists()
+        ):  # the copy has other neighbors
             return f"{head}{sign}{beside.resolve()}"
         return text
 
-    # PATH stays: an environment in the working directory is linked, and its programs contain their original paths.
+    # PATH stays: an environment in the working directory is linked, and its programs contain their
+    # original paths.
     env = {key: value if key == "PATH" else there(value) for key, value in spec.env.items()}
     command = (spec.command[0], *map(there, spec.command[1:]))
     return spec.model_copy(update={"cwd": target, "command": command, "env": env, "trackers": ()})
 
 
 def outside(spec: TrainerSpec) -> list[Path]:
-    """Existing files and folders outside the working directory that the command or a link names; they are not copied."""
+    """Existing files and folders outside the working directory that the command or a link names;
+    they are not copied.
+    """
     words = [word.rpartition("=")[2] for word in spec.command[1:]]
     beside = [word for word in (*words, *spec.env.values()) if word.startswith("..")]
-    paths = [*(Path(word) for word in words if word.startswith("/")), *((spec.cwd / word).resolve() for word in beside)]
-    named = [path for path in paths if path.exists() and not _is_below(str(path.resolve()), spec.cwd)]
+    paths = [
+        *(Path(word) for word in words if word.startswith("/")),
+        *((spec.cwd / word).resolve() for word in beside),
+    ]
+    named = [
+        path for path in paths if path.exists() and not _is_below(str(path.resolve()), spec.cwd)
+    ]
     links = [path.resolve() for path in _links(spec.cwd) if path.exists()]
-    return list(dict.fromkeys([*named, *(path for path in links if not _is_below(str(path), spec.cwd.resolve()))]))
+    return list(
+        dict.fromkeys(
+            [*named, *(path for path in links if not _is_below(str(path), spec.cwd.resolve()))]
+        )
+    )
 
 
 def missing(tail: Iterable[str], home: Path, work: Path) -> tuple[str, ...]:
-    """Paths in the last lines of a log that do not exist for the copy ``work``, and do for the original ``home``."""
+    """Paths in the last lines of a log that do not exist for the copy ``work``, and do for the
+    original ``home``.
+    """
     found = []
     for name in _PATH.findall("\n".join(tail)):
         # A script may have made its relative path absolute.
         relative = os.path.relpath(name, work) if name.startswith("/") else name
-        if relative.startswith("..") and not (work / relative).exists() and (home / relative).exists():
+        if (
+            relative.startswith("..")
+            and not (work / relative).exists()
+            and (home / relative).exists()
+        ):
             found.append(relative)
     return tuple(dict.fromkeys(found))
 

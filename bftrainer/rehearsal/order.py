@@ -24,7 +24,9 @@ class _StepSamples:
 
 
 def judge(record: Record) -> RehearsalFinding:
-    """The samples of the steps that count: what is made again after a loss replaces what was made before."""
+    """The samples of the steps that count: what is made again after a loss replaces what was made
+    before.
+    """
     if not any(line.indices is not None for line in record.ranks):
         return _CHECK.undecided(
             "the order of the data is not known",
@@ -49,13 +51,18 @@ def judge(record: Record) -> RehearsalFinding:
         if len(repeated) > (step.line.world_size if step.line.sampler == "ElasticSampler" else 0):
             first = seen[repeated[0]].line
             act = record.act_at(step.line.at_s) or "the start"
-            seen_there = f"after {act}: step {step.line.step} uses {len(repeated)} samples of epoch {repeated[0][0]}"
+            seen_there = (
+                f"after {act}: step {step.line.step} uses {len(repeated)} samples of "
+                f"epoch {repeated[0][0]}"
+            )
             if first is step.line:
-                return _CHECK.failed(f"{seen_there} on two workers", "give each worker its own share of the batch")
+                return _CHECK.failed(
+                    f"{seen_there} on two workers", "give each worker its own share of the batch"
+                )
             return _CHECK.failed(f"{seen_there} that step {first.step} had used", _SAVE)
         kept.append(step)
-    # A worker that was killed after its part of a step, which the others have saved, has not reported that step. A script of
-    # Horovod reports the steps that it commits.
+    # A worker that was killed after its part of a step, which the others have saved, has not
+    # reported that step. A script of Horovod reports the steps that it commits.
     whole = {step.line.step for step in kept if len(step.ranks) == step.line.world_size}
     complete = max(whole, default=0) - min(whole, default=0) < len(whole) == len(kept)
     unused = _never_used(record, seen) if complete else None
@@ -63,7 +70,9 @@ def judge(record: Record) -> RehearsalFinding:
 
 
 def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
-    """All steps in order; whether it is the first of a group with samples, which replaces the steps from its own on."""
+    """All steps in order; whether it is the first of a group with samples, which replaces the steps
+    from its own on.
+    """
     groups: dict[tuple[int, int, int], dict[int, dict[int, RankLine]]] = {}
     for line in lines:
         groups.setdefault(line.group, {}).setdefault(line.step, {})[line.rank] = line
@@ -73,25 +82,36 @@ def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
             ranks = list(steps[number].values())
             made = _StepSamples(ranks[0], tuple(steps[number]))
             for line in ranks:
-                made.samples += [(epoch, index) for epoch, numbers in line.indices or () for index in numbers]
+                made.samples += [
+                    (epoch, index) for epoch, numbers in line.indices or () for index in numbers
+                ]
             if made.samples:
                 yield made, again
                 again = False
 
 
 def _discarded(record: Record) -> str | None:
-    """Horovod's sampler was at a position when the group began, and its pass over the data began at an earlier one."""
+    """Horovod's sampler was at a position when the group began, and its pass over the data began at
+    an earlier one.
+    """
     for line in record.ranks:
-        if line.step == line.since_step and line.restored_at and (line.pass_at or 0) < line.restored_at:
+        if (
+            line.step == line.since_step
+            and line.restored_at
+            and (line.pass_at or 0) < line.restored_at
+        ):
             act = record.act_at(line.at_s) or "the start"
             return (
-                f"after {act}: the sampler was at sample {line.restored_at} of the epoch, and began again at "
+                f"after {act}: the sampler was at sample {line.restored_at} of the epoch, and "
+                "began again at "
                 f"{line.pass_at}: sampler.set_epoch was called within the epoch"
             )
     return None
 
 
-def _never_used(record: Record, seen: dict[tuple[int, int], _StepSamples]) -> RehearsalFinding | None:
+def _never_used(
+    record: Record, seen: dict[tuple[int, int], _StepSamples]
+) -> RehearsalFinding | None:
     """Epochs that began and ended within the rehearsal are complete."""
     size = next((line.data_size for line in record.ranks if line.data_size), None)
     epochs = sorted({epoch for epoch, _ in seen})
@@ -100,5 +120,7 @@ def _never_used(record: Record, seen: dict[tuple[int, int], _StepSamples]) -> Re
     for epoch in epochs[1:-1]:
         missing = size - sum(1 for other, _ in seen if other == epoch)
         if missing:
-            return _CHECK.failed(f"{missing} of {size} samples of epoch {epoch} were never used", _SAVE)
+            return _CHECK.failed(
+                f"{missing} of {size} samples of epoch {epoch} were never used", _SAVE
+            )
     return None

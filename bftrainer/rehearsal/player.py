@@ -1,4 +1,6 @@
-"""Plays the acts of a rehearsal with the trainer's real driver: hosts are only names, workers are local processes."""
+"""Plays the acts of a rehearsal with the trainer's real driver: hosts are only names, workers are
+local processes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ POLL_S, DRIVER_POLL_S = 0.02, 0.05
 LEAVES_WITHIN_S = 15.0
 """Within this time after ``stop_s``, a driver kills the remaining workers and ends."""
 LONGEST = 10
-"""Limit, in multiples of the patience, for a script that makes steps but never on the right nodes."""
+"""Limit, in multiples of the patience, for a script that makes steps but never on the right
+nodes.
+"""
 UNSAVED_S = 3.0
 """Longest wait of a kill for unsaved work."""
 UNSAVED_STEPS = 3
@@ -50,7 +54,9 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``steps`` are waited for after each change; ``window_s`` is the duration of a speed measurement."""
+    """``steps`` are waited for after each change; ``window_s`` is the duration of a speed
+    measurement.
+    """
 
     quick: bool = False
     in_place: bool = False
@@ -63,7 +69,9 @@ class Options:
 
 
 class Player:
-    """One trainer. After each change, the player waits for the steps and the measurement of the options."""
+    """One trainer. After each change, the player waits for the steps and the measurement of the
+    options.
+    """
 
     def __init__(
         self,
@@ -127,7 +135,9 @@ class Player:
             view = self._launcher.look(self.spec.name)
         self._launcher.look(self.spec.name)  # reaps a driver that has just ended
         give_up = time.monotonic() + 10.0
-        while (there := [process for process in self._mine() if is_alive(process)]) and time.monotonic() < give_up:
+        while (
+            there := [process for process in self._mine() if is_alive(process)]
+        ) and time.monotonic() < give_up:
             for process in there:
                 send(process, signal.SIGKILL)
             time.sleep(POLL_S)
@@ -175,7 +185,9 @@ class Player:
             case _:
                 self._kill(self._places[-1])
                 self._places = self._places[:-1]
-                if len(self._places) < self.spec.min_nodes:  # too few: the pilot would restart it on other nodes
+                if (
+                    len(self._places) < self.spec.min_nodes
+                ):  # too few: the pilot would restart it on other nodes
                     self._places = self._new(act.nodes)
                 elif len(self._places) > act.nodes:
                     self._places = self._places[: act.nodes]
@@ -208,11 +220,14 @@ class Player:
         self._places = ()
 
     def _settle(self, at_s: float) -> TrialOutcome:
-        """Wait until the trainer has made its steps on exactly these places, and its stall is measured."""
+        """Wait until the trainer has made its steps on exactly these places, and its stall is
+        measured.
+        """
 
         def holds() -> bool:
             view = self.look()
-            # The last "running" line may belong to the previous change: count lines from the later of the two times.
+            # The last "running" line may belong to the previous change: count lines from the later
+            # of the two times.
             there = view.on == self._wanted() and self._made(max(view.said_s, at_s))
             return there and (self._measured or view.samples is None)
 
@@ -220,11 +235,17 @@ class Player:
             ended = self._follow(holds, self._patience_s)
             if ended is not TrialOutcome.STOPPED:
                 return ended
-            self._launcher.start(self.spec, self._places)  # it had lost all nodes: restart it, as the pilot does
+            self._launcher.start(
+                self.spec, self._places
+            )  # it had lost all nodes: restart it, as the pilot does
         return ended
 
-    def _follow(self, holds: Callable[[], bool], patience_s: float, renewed: bool = True) -> TrialOutcome:
-        """Wait for a condition or the driver's end. ``renewed``: each step restarts the patience, up to ``LONGEST`` times."""
+    def _follow(
+        self, holds: Callable[[], bool], patience_s: float, renewed: bool = True
+    ) -> TrialOutcome:
+        """Wait for a condition or the driver's end. ``renewed``: each step restarts the patience,
+        up to ``LONGEST`` times.
+        """
         last, since = None, time.monotonic()
         give_up = since + LONGEST * patience_s
         while (now_s := time.monotonic()) - since < patience_s and now_s < give_up:
@@ -243,7 +264,8 @@ class Player:
         reasons = {
             TrialOutcome.FAILED: view.reason,
             TrialOutcome.TIMEOUT: f"timed out after {until_s - at_s:.0f} s",
-            TrialOutcome.DIED: view.reason or f"its driver ended without a report; see {_DRIVER_LOG}",
+            TrialOutcome.DIED: view.reason
+            or f"its driver ended without a report; see {_DRIVER_LOG}",
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         reason = reasons.get(outcome, "")
@@ -278,13 +300,17 @@ class Player:
         return steps[-1] if steps else None
 
     def _wait_for_unsaved_work(self) -> None:
-        """Wait until some steps after a checkpoint: a kill just after or just before one would lose nothing."""
+        """Wait until some steps after a checkpoint: a kill just after or just before one would lose
+        nothing.
+        """
         self.look()
         seen, give_up = len(self.lines), time.monotonic() + UNSAVED_S
         while time.monotonic() < give_up:
             self.look()
             new = self.lines[seen:]
-            saved = [number for number, line in enumerate(new) if line.get("phase") == Phase.CHECKPOINTED]
+            saved = [
+                number for number, line in enumerate(new) if line.get("phase") == Phase.CHECKPOINTED
+            ]
             if saved and len(new) - saved[-1] > UNSAVED_STEPS:
                 return
             time.sleep(POLL_S / 4)

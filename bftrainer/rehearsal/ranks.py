@@ -1,4 +1,6 @@
-"""Whether all ranks have the same weights and learning rate, at every step that two of them have reported. Pure."""
+"""Whether all ranks have the same weights and learning rate, at every step that two of them have
+reported. Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from bftrainer.rehearsal.finding import RehearsalCheck, RehearsalFinding
 from bftrainer.rehearsal.record import Record
 
 _CHECK = RehearsalCheck("ranks", "all ranks have the same weights")
-WATCH = "progress.track, or report.watch(model, optimizer, sampler=sampler, rate=rate) on every rank"
+WATCH = (
+    "progress.track, or report.watch(model, optimizer, sampler=sampler, rate=rate) on every rank"
+)
 
 
 def judge(record: Record) -> RehearsalFinding:
@@ -25,15 +29,24 @@ def judge(record: Record) -> RehearsalFinding:
             if found.what == "rate":
                 return _CHECK.failed(
                     seen,
-                    "compute the rate on every rank before each step (progress.LearningRate in keep, rate.apply): a reset "
+                    "compute the rate on every rank before each step (progress.LearningRate in "
+                    "keep, rate.apply): a reset "
                     "callback does not run on workers that join",
                 )
             return _CHECK.failed(
-                seen, "synchronize all that a step depends on, and use the same on every rank: weights, optimizer, rate"
+                seen,
+                "synchronize all that a step depends on, and use the same on every rank: "
+                "weights, optimizer, rate",
             )
     sizes = sorted({lines[0].world_size for lines in compared})
-    what = "weights" if all(line.rate is None for line in record.ranks) else "weights and learning rates"
-    return _CHECK.passed(f"equal {what} at {len(compared)} steps with {', '.join(map(str, sizes))} workers")
+    what = (
+        "weights"
+        if all(line.rate is None for line in record.ranks)
+        else "weights and learning rates"
+    )
+    return _CHECK.passed(
+        f"equal {what} at {len(compared)} steps with {', '.join(map(str, sizes))} workers"
+    )
 
 
 def _steps(lines: Iterable[RankLine]) -> list[list[RankLine]]:

@@ -1,4 +1,6 @@
-"""The record of a rehearsal: the acts as played, and rank 0's progress lines cut into stretches. Pure."""
+"""The record of a rehearsal: the acts as played, and rank 0's progress lines cut into stretches.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class TrialOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One act. Times in seconds since 1970; ``stalls_s`` by the pilot's meter; ``tail`` of a failing worker's log.
+    """One act. Times in seconds since 1970; ``stalls_s`` by the pilot's meter; ``tail`` of a
+    failing worker's log.
 
     ``hung_at``: where a worker was when the act had timed out; empty if it is not known.
     """
@@ -45,7 +48,9 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A start after one file that is written in place was truncated to half. ``step`` is the first reported step."""
+    """A start after one file that is written in place was truncated to half. ``step`` is the first
+    reported step.
+    """
 
     file: str
     outcome: TrialOutcome
@@ -56,7 +61,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Files below the working directory that the last save wrote in place, or renamed into place."""
+    """Files below the working directory that the last save wrote in place, or renamed into
+    place.
+    """
 
     in_place: tuple[str, ...] = ()
     renamed: tuple[str, ...] = ()
@@ -64,10 +71,11 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A whole rehearsal. ``reference`` are the lines of a run without any change; ``left`` are pids that still ran.
+    """A whole rehearsal. ``reference`` are the lines of a run without any change; ``left`` are pids
+    that still ran.
 
-    ``ranks``: what every rank reported of itself, in order of time; ``missing``: files that a failing script looked for in the
-    copy, and that are beside the original.
+    ``ranks``: what every rank reported of itself, in order of time; ``missing``: files that a
+    failing script looked for in the copy, and that are beside the original.
     """
 
     acts: tuple[Act, ...]
@@ -84,7 +92,11 @@ class Record:
 
     def resumed_without_a_step(self) -> bool:
         """Whether the last start of the workers resumed, and has reported no step."""
-        numbers = [line["incarnation"] for line in (*self.events, *self.lines) if is_whole(line.get("incarnation"))]
+        numbers = [
+            line["incarnation"]
+            for line in (*self.events, *self.lines)
+            if is_whole(line.get("incarnation"))
+        ]
         latest = max(numbers, default=0)
         of_steps = [part.last.get("incarnation") for part in stretches(self.lines)]
         return bool(of_steps) and latest not in of_steps
@@ -101,8 +113,14 @@ class Record:
         return acts[-1] if acts else None
 
     def saved_by(self, at_s: float) -> list[int]:
-        """The steps whose checkpoints were on disk at a time, in the order in which they were saved."""
-        saves = (line for line in self.lines if line.get("phase") == Phase.CHECKPOINTED and is_whole(line.get("step")))
+        """The steps whose checkpoints were on disk at a time, in the order in which they were
+        saved.
+        """
+        saves = (
+            line
+            for line in self.lines
+            if line.get("phase") == Phase.CHECKPOINTED and is_whole(line.get("step"))
+        )
         return [int(line["step"]) for line in saves if float(line["time"]) <= at_s]
 
     def of(self, *kinds: object) -> list[Played]:
@@ -128,7 +146,9 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The change from one stretch to the next. ``saved`` is the step of the last "checkpointed" line; ``act`` caused it."""
+    """The change from one stretch to the next. ``saved`` is the step of the last "checkpointed"
+    line; ``act`` caused it.
+    """
 
     act: Act
     before: Line
@@ -142,7 +162,9 @@ def stretches(lines: Iterable[Line]) -> list[Stretch]:
     for line in lines:
         if line.get("phase") != Phase.RUNNING or not is_whole(line.get("step")):
             continue
-        same = bool(found) and all(line.get(key) == found[-1][-1].get(key) for key in ("incarnation", "world_size"))
+        same = bool(found) and all(
+            line.get(key) == found[-1][-1].get(key) for key in ("incarnation", "world_size")
+        )
         if same and not line.get("formed"):
             found[-1].append(line)
         else:

@@ -1,4 +1,6 @@
-"""One rehearsal: the scenario, a reference run without changes, and starts with a truncated checkpoint."""
+"""One rehearsal: the scenario, a reference run without changes, and starts with a truncated
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from bftrainer.protocol.driver_events import DriverEvent
 from bftrainer.protocol.environment import REPORT_EVERY_S
 from bftrainer.rehearsal.copies import copy_folder, missing, moved
 from bftrainer.rehearsal.player import Options, Player
-from bftrainer.rehearsal.record import Line, Played, Record, Trial, TrialOutcome, is_whole, stretches
+from bftrainer.rehearsal.record import (
+    Line,
+    Played,
+    Record,
+    Trial,
+    TrialOutcome,
+    is_whole,
+    stretches,
+)
 from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
 from bftrainer.rehearsal.stacks import VARIABLE
 from bftrainer.rehearsal.writes import Writes
@@ -29,11 +39,17 @@ class Costs:
     up_s: float | None
     down_s: float | None
     stalls: tuple[tuple[str, float], ...]
-    """By act: the stall, including repeated work; after a start of a driver, the time until the first step."""
+    """By act: the stall, including repeated work; after a start of a driver, the time until the
+    first step.
+    """
 
 
-def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, where: str = "trainer file") -> Record:
-    """Play a rehearsal of a settled trainer. All files are written below ``scratch``, unless ``in_place``."""
+def rehearse(
+    spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, where: str = "trainer file"
+) -> Record:
+    """Play a rehearsal of a settled trainer. All files are written below ``scratch``, unless
+    ``in_place``.
+    """
     home = spec.cwd
     # Report every step, not one line per second; a worker that hangs can say where.
     spec = spec.model_copy(update={"env": {VARIABLE: "1", **spec.env, REPORT_EVERY_S: "0"}})
@@ -55,10 +71,18 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
         tails = [line for played in record.played for line in played.tail]
         record = replace(record, missing=missing(tails, home, here.cwd))
     if options.in_place:
-        return replace(record, why_no_reference="requires a second run from the same start, which --in-place rules out")
+        return replace(
+            record,
+            why_no_reference=(
+                "requires a second run from the same start, which --in-place rules out"
+            ),
+        )
     if len(record.of(ActKind.START)) < 2 or spec.is_pool:
         return record
-    return replace(record, reference=_alone(moved(spec, home, scratch / "work-alone"), options, scratch, record, tell))
+    return replace(
+        record,
+        reference=_alone(moved(spec, home, scratch / "work-alone"), options, scratch, record, tell),
+    )
 
 
 def costs(record: Record) -> Costs:
@@ -68,14 +92,22 @@ def costs(record: Record) -> Costs:
         found = [seconds for played in record.of(kind) for seconds in played.stalls_s]
         return statistics.median(found) if found else None
 
-    stalls = tuple((str(played.act), seconds) for played in record.played for seconds in _stalls(record, played))
+    stalls = tuple(
+        (str(played.act), seconds)
+        for played in record.played
+        for seconds in _stalls(record, played)
+    )
     return Costs(median(ActKind.GROW), median(ActKind.SHRINK), stalls)
 
 
 def _stalls(record: Record, played: Played) -> tuple[float, ...]:
     if played.act.kind not in (ActKind.START, ActKind.KILL_ALL):
         return played.stalls_s
-    first = [float(part.first["time"]) for part in stretches(record.lines) if float(part.first["time"]) >= played.at_s]
+    first = [
+        float(part.first["time"])
+        for part in stretches(record.lines)
+        if float(part.first["time"]) >= played.at_s
+    ]
     return (first[0] - played.at_s,) if first else ()
 
 
@@ -95,12 +127,20 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
     player.look()
     ranks = tuple(sorted(player.ranks, key=lambda line: line.at_s))
     return Record(
-        acts, tuple(played), tuple(player.lines), tuple(player.events), saved=writes.saved(), left=left, ranks=ranks
+        acts,
+        tuple(played),
+        tuple(player.lines),
+        tuple(player.events),
+        saved=writes.saved(),
+        left=left,
+        ranks=ranks,
     )
 
 
 def _was_killed(player: Player, played: Played) -> bool:
-    """Whether workers ignored the stop request: every further change would take ``stop_s``, with the same result."""
+    """Whether workers ignored the stop request: every further change would take ``stop_s``, with
+    the same result.
+    """
     return played.act.kind in LEAVES and any(
         e.get("event") == DriverEvent.WORKER_EXITED
         and e.get("status") == -9
@@ -116,7 +156,9 @@ def _is_whole(record: Record) -> bool:
 
 
 def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tuple[Trial, ...]:
-    """Start with half of each file that the last save wrote in place, as a kill during the save would leave it."""
+    """Start with half of each file that the last save wrote in place, as a kill during the save
+    would leave it.
+    """
     found = []
     small = record.acts[0].nodes
     for name in record.saved.in_place[:TRIALS]:
@@ -133,14 +175,20 @@ def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tup
         finally:
             path.write_bytes(content)
         steps = [line["step"] for line in player.lines[seen:] if is_whole(line.get("step"))]
-        found.append(Trial(name, played.outcome, steps[0] if steps else None, played.reason, played.tail))
+        found.append(
+            Trial(name, played.outcome, steps[0] if steps else None, played.reason, played.tail)
+        )
     return tuple(found)
 
 
-def _alone(spec: TrainerSpec, options: Options, scratch: Path, record: Record, tell: Tell) -> tuple[Line, ...]:
+def _alone(
+    spec: TrainerSpec, options: Options, scratch: Path, record: Record, tell: Tell
+) -> tuple[Line, ...]:
     """The reference run: the same work without a stop, up to the last step of the second start."""
     starts = record.of(ActKind.START)
-    lines = [x for x in record.lines if is_whole(x.get("step")) and float(x["time"]) <= starts[1].until_s]
+    lines = [
+        x for x in record.lines if is_whole(x.get("step")) and float(x["time"]) <= starts[1].until_s
+    ]
     if not lines:
         return ()
     tell("the reference run, without a stop")

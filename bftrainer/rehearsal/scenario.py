@@ -57,13 +57,19 @@ class Act:
 
 def sizes_of(spec: TrainerSpec) -> tuple[int, int | None]:
     """The smallest legal size and the next one; None if there is only one size."""
-    legal = spec.sizes if spec.sizes is not None else range(spec.min_nodes, min(spec.max_nodes, spec.min_nodes + 1) + 1)
+    legal = (
+        spec.sizes
+        if spec.sizes is not None
+        else range(spec.min_nodes, min(spec.max_nodes, spec.min_nodes + 1) + 1)
+    )
     sizes = sorted(n for n in legal if spec.min_nodes <= n <= spec.max_nodes and n > 0)
     return sizes[0], sizes[1] if len(sizes) > 1 else None
 
 
 def scenario(small: int, large: int | None, quick: bool = False) -> tuple[Act, ...]:
-    """The acts, in order. The first two starts have one size, so they can be compared with a run without a stop."""
+    """The acts, in order. The first two starts have one size, so they can be compared with a run
+    without a stop.
+    """
     begin = [Act(ActKind.START, small), Act(ActKind.STOP, 0), Act(ActKind.START, small)]
     grow = [] if large is None else [Act(ActKind.GROW, large)]
     one = [] if large is None and small == 1 else [*grow, Act(ActKind.KILL, small)]

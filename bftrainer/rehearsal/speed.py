@@ -1,4 +1,6 @@
-"""The speed at each size in a rehearsal, as a row of a curves file (``model,node_type,nodes_1,nodes_2,...``) for replays."""
+"""The speed at each size in a rehearsal, as a row of a curves file
+(``model,node_type,nodes_1,nodes_2,...``) for replays.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,17 @@ _NAMED = ("model", "node_type")
 
 
 def speeds(record: Record, slots: int) -> dict[int, float]:
-    """Samples per second by number of nodes: the median over the stretches at that size, each without its first step."""
+    """Samples per second by number of nodes: the median over the stretches at that size, each
+    without its first step.
+    """
     found: dict[int, list[float]] = {}
     for part in stretches(record.lines):
         lines = part.lines[1:]  # the first step compiles, or waits for data
-        if len(lines) < 2 or part.world_size % slots or not all(is_whole(line.get("samples")) for line in lines):
+        if (
+            len(lines) < 2
+            or part.world_size % slots
+            or not all(is_whole(line.get("samples")) for line in lines)
+        ):
             continue
         seconds = float(lines[-1]["time"]) - float(lines[0]["time"])
         samples = lines[-1]["samples"] - lines[0]["samples"]
@@ -37,10 +45,19 @@ def this_node() -> str:
 
 
 def add_curve(path: Path, model: str, node_type: str, rates: Mapping[int, float]) -> None:
-    """Write the row of a model to a curves file, instead of an earlier one of that model; other rows stay."""
+    """Write the row of a model to a curves file, instead of an earlier one of that model; other
+    rows stay.
+    """
     rows = _rows(path)
-    rows[model] = {"model": model, "node_type": node_type, **{f"nodes_{n}": f"{rate:.6g}" for n, rate in rates.items()}}
-    sizes = sorted({name for row in rows.values() for name in row} - set(_NAMED), key=lambda name: int(name[6:]))
+    rows[model] = {
+        "model": model,
+        "node_type": node_type,
+        **{f"nodes_{n}": f"{rate:.6g}" for n, rate in rates.items()},
+    }
+    sizes = sorted(
+        {name for row in rows.values() for name in row} - set(_NAMED),
+        key=lambda name: int(name[6:]),
+    )
     text = io.StringIO()
     table = csv.DictWriter(text, (*_NAMED, *sizes), lineterminator="\n")
     table.writeheader()
@@ -54,10 +71,19 @@ def _rows(path: Path) -> dict[str, dict[str, str]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             table = csv.DictReader(file, strict=True)
-            rows = {row["model"]: {name: row[name] or "" for name in row if name is not None} for row in table}
+            rows = {
+                row["model"]: {name: row[name] or "" for name in row if name is not None}
+                for row in table
+            }
             names = set(table.fieldnames or ()) - set(_NAMED)
     except (KeyError, UnicodeDecodeError, csv.Error) as error:
-        raise InputFileError(str(path), "is no curves file, expected the columns model,nodes_1,nodes_2,...") from error
-    if not all(name.startswith("nodes_") and name[6:].isdecimal() and len(name) < 14 for name in names):
-        raise InputFileError(str(path), "is no curves file, expected the columns model,nodes_1,nodes_2,...")
+        raise InputFileError(
+            str(path), "is no curves file, expected the columns model,nodes_1,nodes_2,..."
+        ) from error
+    if not all(
+        name.startswith("nodes_") and name[6:].isdecimal() and len(name) < 14 for name in names
+    ):
+        raise InputFileError(
+            str(path), "is no curves file, expected the columns model,nodes_1,nodes_2,..."
+        )
     return rows

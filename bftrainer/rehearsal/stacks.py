@@ -1,4 +1,6 @@
-"""Where a worker hangs: Python's fault handler writes the stack of a process that gets SIGABRT to its log."""
+"""Where a worker hangs: Python's fault handler writes the stack of a process that gets SIGABRT to
+its log.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from bftrainer.protocol.log_tail import last_lines
 from bftrainer.system.processes import ProcessId, is_alive, send
 
 VARIABLE = "PYTHONFAULTHANDLER"
-"""With it, Python installs the fault handler at its start. Other programs ignore it, and end by the signal."""
+"""With it, Python installs the fault handler at its start. Other programs ignore it, and end by the
+signal.
+"""
 WITHIN_S = 3.0
 """A process writes its stack and ends within this time."""
 _LOG_LINES, _LOG_BYTES = 400, 1 << 16
@@ -35,12 +39,18 @@ class StackFrame(NamedTuple):
 
     @property
     def is_of_script(self) -> bool:
-        """Whether it is in the user's own code, not in an installed package or in Python's library."""
-        return not self.file.startswith("<") and not re.search(r"/(site|dist)-packages/|/lib(64)?/python3", self.file)
+        """Whether it is in the user's own code, not in an installed package or in Python's
+        library.
+        """
+        return not self.file.startswith("<") and not re.search(
+            r"/(site|dist)-packages/|/lib(64)?/python3", self.file
+        )
 
 
 def request_stacks(processes: Collection[ProcessId]) -> None:
-    """Let processes write their stacks and end; returns when they have ended, or after ``WITHIN_S``. No core is written."""
+    """Let processes write their stacks and end; returns when they have ended, or after
+    ``WITHIN_S``. No core is written.
+    """
     for process in processes:
         with suppress(OSError, ValueError):
             resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
@@ -51,7 +61,9 @@ def request_stacks(processes: Collection[ProcessId]) -> None:
 
 
 def hung_at(logs: Iterable[Path]) -> str:
-    """Where the worker of the first log with a stack of the user's script is; empty if no log has one."""
+    """Where the worker of the first log with a stack of the user's script is; empty if no log has
+    one.
+    """
     for log in logs:
         for frames in stacks(last_lines(log, _LOG_LINES, _LOG_BYTES)):
             if text := described(frames):
@@ -83,10 +95,18 @@ def stacks(lines: Sequence[str]) -> list[list[StackFrame]]:
 
 
 def described(frames: Sequence[StackFrame]) -> str:
-    """The line of the script, and the calls below it: ``train.py:12 in init_process_group, rendezvous``."""
+    """The line of the script, and the calls below it: ``train.py:12 in init_process_group,
+    rendezvous``.
+    """
     depth = next((number for number, frame in enumerate(frames) if frame.is_of_script), None)
     if depth is None:
         return ""
-    calls = [frame.function for frame in reversed(frames[:depth]) if frame.function not in _WRAPPERS]
+    calls = [
+        frame.function for frame in reversed(frames[:depth]) if frame.function not in _WRAPPERS
+    ]
     where = f"{Path(frames[depth].file).name}:{frames[depth].line}"
-    return f"{where} in {', '.join(calls[:_MOST_CALLS])}" if calls else f"{where} in {frames[depth].function}"
+    return (
+        f"{where} in {', '.join(calls[:_MOST_CALLS])}"
+        if calls
+        else f"{where} in {frames[depth].function}"
+    )

@@ -1,4 +1,6 @@
-"""Passed rehearsals in a state directory, by the content of the script and how it is launched, not by name or arguments."""
+"""Passed rehearsals in a state directory, by the content of the script and how it is launched, not
+by name or arguments.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ FOLDER = "rehearsed"
 
 
 def key_of(spec: TrainerSpec) -> str:
-    """The key of a settled trainer: its command up to the script, the script's content, its launcher, how it is stopped.
+    """The key of a settled trainer: its command up to the script, the script's content, its
+    launcher, how it is stopped.
 
     Arguments after the script do not count: another learning rate needs no new rehearsal.
     """
@@ -25,14 +28,26 @@ def key_of(spec: TrainerSpec) -> str:
         if path.is_file():
             words, content = words[:number], path.read_bytes()
             break
-    facts = [words, spec.launcher, spec.setup, spec.started_per.value, spec.scaling.value, spec.stop_signal]
+    facts = [
+        words,
+        spec.launcher,
+        spec.setup,
+        spec.started_per.value,
+        spec.scaling.value,
+        spec.stop_signal,
+    ]
     return hashlib.sha256(json.dumps(facts).encode() + content).hexdigest()
 
 
 def note(state: Path, spec: TrainerSpec) -> None:
     """Record that the trainer has passed."""
     (state / FOLDER).mkdir(mode=0o700, exist_ok=True)
-    value = {"version": 1, "trainer": spec.name, "command": list(spec.command), "passed_s": round(time.time(), 3)}
+    value = {
+        "version": 1,
+        "trainer": spec.name,
+        "command": list(spec.command),
+        "passed_s": round(time.time(), 3),
+    }
     write_atomically(state / FOLDER / f"{key_of(spec)}.json", json.dumps(value).encode(), 0o600)
 
 
@@ -42,6 +57,7 @@ def require(state: Path, spec: TrainerSpec, where: str) -> None:
         file = where if where.endswith(".toml") else "FILE.toml"
         raise InputFileError(
             where,
-            "this pilot requires a rehearsal (workers.require_rehearsal), and this version of the script has not passed one "
+            "this pilot requires a rehearsal (workers.require_rehearsal), and this version of "
+            "the script has not passed one "
             f"with this launcher; run: bftrainer rehearse {file} --state {state}",
         )

@@ -10,7 +10,16 @@ from bftrainer.live.trainers.remarks import last_words
 from bftrainer.protocol.driver_events import DriverEvent
 from bftrainer.rehearsal import order, ranks, rates, resumed, samples, weight_digests
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalCheck, RehearsalFinding
-from bftrainer.rehearsal.record import Boundary, Played, Record, TrialOutcome, boundaries, is_whole, stretches, stride
+from bftrainer.rehearsal.record import (
+    Boundary,
+    Played,
+    Record,
+    TrialOutcome,
+    boundaries,
+    is_whole,
+    stretches,
+    stride,
+)
 from bftrainer.rehearsal.scenario import LEAVES, ActKind
 
 _KILLS = (ActKind.KILL, ActKind.KILL_ALL)
@@ -22,9 +31,16 @@ _PLANNED = (ActKind.GROW, ActKind.SHRINK, ActKind.MOVE)
 
 
 def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
-    """All checks, in the order of their output. A pool has no state of its own: its processes alone are checked."""
+    """All checks, in the order of their output. A pool has no state of its own: its processes alone
+    are checked.
+    """
     if spec.is_pool:
-        return [_starts(record, spec), _stops(record, spec), _kill(record, is_pool=True), _left(record)]
+        return [
+            _starts(record, spec),
+            _stops(record, spec),
+            _kill(record, is_pool=True),
+            _left(record),
+        ]
     return [
         _starts(record, spec),
         _stops(record, spec),
@@ -56,34 +72,47 @@ def _log_end(tail: tuple[str, ...]) -> str:
 def _missing(record: Record) -> str:
     """What to do about files that the copy of the working directory lacks."""
     return (
-        f"{', '.join(record.missing)}: outside the working directory, which the rehearsal copies. Name the data by an absolute "
+        f"{', '.join(record.missing)}: outside the working directory, which the rehearsal "
+        "copies. Name the data by an absolute "
         "path, put a link to them into the working directory, or use --in-place"
     )
 
 
 def _no_step(record: Record, spec: TrainerSpec) -> str:
     if spec.is_pool:
-        return "rehearse a pool with bftrainer.progress.tasks: what workers of another engine do is not known here"
+        return (
+            "rehearse a pool with bftrainer.progress.tasks: what workers of another engine "
+            "do is not known here"
+        )
     if spec.launcher in ("horovod", "horovodrun"):
         state = (
-            "the state that progress.track returns must have the attribute step (TorchState(..., step=0, samples=0))"
+            "the state that progress.track returns must have the attribute step "
+            "(TorchState(..., step=0, samples=0))"
         )
         return f"{state}; add 1 to it before each state.commit()"
     if record.lines:
         return "report.step(step=...) must have a number: lines came without one"
-    return "bftrainer.progress: report.step(step=..., samples=..., loss=..., world_size=...) after each step"
+    return (
+        "bftrainer.progress: report.step(step=..., samples=..., loss=..., world_size=...) "
+        "after each step"
+    )
 
 
 def _hung(record: Record, spec: TrainerSpec, hung_at: str, *, has_steps: bool) -> str:
     """What to do about a worker that was at this place when the time was over."""
     if _GROUP.search(hung_at):
         return (
-            "that call waits for the other workers: every worker that was started must make it, with the number of workers, "
-            "the address and the port that its environment has (WORLD_SIZE, MASTER_ADDR, MASTER_PORT)"
+            "that call waits for the other workers: every worker that was started must make "
+            "it, with the number of workers, "
+            "the address and the port that its environment has (WORLD_SIZE, MASTER_ADDR, "
+            "MASTER_PORT)"
         )
     if has_steps:
         return "see why it waits there, or allow more time (--patience-s); --keep keeps the logs"
-    return f"if it waits there, see why (--keep keeps the logs); if it trains, {_no_step(record, spec)}"
+    return (
+        "if it waits there, see why (--keep keeps the logs); if it trains, "
+        f"{_no_step(record, spec)}"
+    )
 
 
 def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
@@ -95,14 +124,18 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
         step = f" at step {parts[-1].last['step']}" if parts else ""
         if record.resumed_without_a_step() and not record.is_complete():
             return check.failed(
-                f"{bad.act}: ends with status 0 after a resume, without one step{step and f' (it had stopped{step})'}",
-                "a resumed run must go on where the checkpoint was written: a data loader that was saved at the end of its "
-                "epoch gives no batch. Save and load its position (progress.Sampler, Training). If training was complete, "
+                f"{bad.act}: ends with status 0 after a resume, without one "
+                f"step{step and f' (it had stopped{step})'}",
+                "a resumed run must go on where the checkpoint was written: a data loader that "
+                "was saved at the end of its "
+                "epoch gives no batch. Save and load its position (progress.Sampler, "
+                "Training). If training was complete, "
                 "give it more work (--set command=[...])",
             )
         return check.undecided(
             f"training was complete{step}, in the act: {bad.act}",
-            "give it more work (--set command=[...]), and leave no checkpoint of a finished run in its directory",
+            "give it more work (--set command=[...]), and leave no checkpoint of a finished "
+            "run in its directory",
         )
     if bad is not None and bad.act.kind not in LEAVES:
         if record.missing:
@@ -112,13 +145,18 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
         elif not parts and bad.outcome is TrialOutcome.TIMEOUT:
             remedy = _no_step(record, spec)
         elif bad.reason.startswith(DriverEvent.HUNG.value):
-            remedy = "call report.busy() in each batch of a long evaluation, or raise hang_s in the trainer file"
+            remedy = (
+                "call report.busy() in each batch of a long evaluation, or raise hang_s "
+                "in the trainer file"
+            )
         elif bad.outcome is TrialOutcome.TIMEOUT:
             remedy = "allow more time (--patience-s), or read the logs (--keep)"
         else:
             remedy = "read the logs (--keep)"
         where = f"; a worker is at {bad.hung_at}" if bad.hung_at else ""
-        return check.failed(f"{bad.act}: {bad.reason or bad.outcome.value}{where}{_log_end(bad.tail)}", remedy)
+        return check.failed(
+            f"{bad.act}: {bad.reason or bad.outcome.value}{where}{_log_end(bad.tail)}", remedy
+        )
     if not parts:
         return check.failed("no step was reported", _no_step(record, spec))
     took = float(parts[0].first["time"]) - record.played[0].at_s
@@ -135,25 +173,35 @@ def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
         if killed := _killed(record, played):
             how = f"or on {spec.stop_signal}" if spec.stop_signal else "(or set stop_signal)"
             return check.failed(
-                f"{played.act}: {killed} worker(s) still running after stop_s = {spec.stop_s:g} s, and killed",
-                f"leave when report.step(...) returns True {how}; or raise stop_s, if the checkpoint takes that long",
+                f"{played.act}: {killed} worker(s) still running after stop_s = "
+                f"{spec.stop_s:g} s, and killed",
+                f"leave when report.step(...) returns True {how}; or raise stop_s, if the "
+                "checkpoint takes that long",
             )
         if played.outcome is not TrialOutcome.OK:
-            return check.failed(f"{played.act}: {played.reason or played.outcome.value}", "read its log (--keep)")
+            return check.failed(
+                f"{played.act}: {played.reason or played.outcome.value}", "read its log (--keep)"
+            )
         slowest = max(slowest, _leaving_s(record, played))
         ended = max(ended, played.until_s - played.at_s)
     count = len(leaves)
     return check.passed(
-        f"{count} of {count} times; the slowest worker left {slowest:.1f} s after it was asked to (after stop_s = "
-        f"{spec.stop_s:g} s it would have been killed); {ended:.1f} s until its driver had ended as well"
+        f"{count} of {count} times; the slowest worker left {slowest:.1f} s after it was asked "
+        "to (after stop_s = "
+        f"{spec.stop_s:g} s it would have been killed); {ended:.1f} s until its driver had "
+        "ended as well"
     )
 
 
 def _leaving_s(record: Record, played: Played) -> float:
     """From the driver's request to the end of the last worker: the time that ``stop_s`` limits."""
-    events = [event for event in record.events if played.at_s <= float(event["time"]) <= played.until_s]
+    events = [
+        event for event in record.events if played.at_s <= float(event["time"]) <= played.until_s
+    ]
     asked = [float(event["time"]) for event in events if event.get("event") == DriverEvent.STOPPING]
-    left = [float(event["time"]) for event in events if event.get("event") == DriverEvent.WORKER_EXITED]
+    left = [
+        float(event["time"]) for event in events if event.get("event") == DriverEvent.WORKER_EXITED
+    ]
     return max(left, default=played.until_s) - min(asked, default=played.at_s)
 
 
@@ -184,7 +232,9 @@ def _checkpoint(record: Record) -> RehearsalFinding:
                 "save a checkpoint when asked to stop, and load it at the start",
             )
         if (wrong := _discontinuity(b, gap)) is not None:
-            return check.failed(wrong, "save when asked to stop, before report.leave(); load it at the start")
+            return check.failed(
+                wrong, "save when asked to stop, before report.leave(); load it at the start"
+            )
     steps = ", ".join(f"{b.before['step']} -> {b.after['step']}" for b in starts)
     return check.passed(f"last step before and first after: {steps}")
 
@@ -208,7 +258,9 @@ def _changes(record: Record) -> RehearsalFinding:
     wrong = [text for b in changes if (text := _discontinuity(b, gap)) is not None]
     if wrong:
         return check.failed(wrong[0], "save when asked to stop, or commit more often")
-    return check.passed(", ".join(f"{b.act.kind.value} {b.before['step']} -> {b.after['step']}" for b in changes))
+    return check.passed(
+        ", ".join(f"{b.act.kind.value} {b.before['step']} -> {b.after['step']}" for b in changes)
+    )
 
 
 def _contiguous(record: Record) -> RehearsalFinding:
@@ -234,7 +286,8 @@ def _contiguous(record: Record) -> RehearsalFinding:
     lines = "line" if total == 1 else "lines"
     every = "" if gap == 1 else f", one line per {gap} steps"
     return check.passed(
-        f"{total} {lines} in {len(parts)} stretch{'es' * (len(parts) > 1)}, none missing or repeated{every}"
+        f"{total} {lines} in {len(parts)} stretch{'es' * (len(parts) > 1)}, none missing or "
+        f"repeated{every}"
     )
 
 
@@ -255,7 +308,9 @@ def _kill(record: Record, *, is_pool: bool = False) -> RehearsalFinding:
     for b in found:
         if not is_pool and (wrong := _excess_loss(b, begin, gap)) is not None:
             return check.failed(*wrong)
-    return check.passed("; ".join(f"{b.act}: {b.before['step']} -> {b.after['step']}" for b in found))
+    return check.passed(
+        "; ".join(f"{b.act}: {b.before['step']} -> {b.after['step']}" for b in found)
+    )
 
 
 def _excess_loss(b: Boundary, begin: int, gap: int) -> tuple[str, str] | None:
@@ -263,9 +318,15 @@ def _excess_loss(b: Boundary, begin: int, gap: int) -> tuple[str, str] | None:
     step, last = int(b.after["step"]), int(b.before["step"])
     seen = f"{b.act} at step {last}, resumed at step {step}"
     if b.saved is not None and step < b.saved - gap:
-        return f"{seen}: its last checkpoint was at step {b.saved}", "load the last checkpoint at the start"
+        return (
+            f"{seen}: its last checkpoint was at step {b.saved}",
+            "load the last checkpoint at the start",
+        )
     if step <= begin + gap < last - gap:
-        return f"{seen}: all work was lost", "save checkpoints regularly, not only when asked to stop"
+        return (
+            f"{seen}: all work was lost",
+            "save checkpoints regularly, not only when asked to stop",
+        )
     if step > last + 2 * gap:
         return f"{seen}: steps were skipped", "save steps, samples and weights together"
     return None
@@ -277,7 +338,8 @@ def _half(record: Record) -> RehearsalFinding:
         return check.undecided("the rehearsal did not get that far")
     if not record.trials and not record.saved.renamed:
         return check.undecided(
-            "it saved nothing below its working directory", "use a relative checkpoint path for the rehearsal"
+            "it saved nothing below its working directory",
+            "use a relative checkpoint path for the rehearsal",
         )
     for trial in record.trials:
         begin = int(stretches(record.lines)[0].first["step"])
@@ -290,10 +352,15 @@ def _half(record: Record) -> RehearsalFinding:
             continue
         return check.failed(
             f"{trial.file} is written in place; with half of it {effect}",
-            "write the checkpoint under another name, then rename it (os.replace): a kill leaves the old one or the new",
+            "write the checkpoint under another name, then rename it (os.replace): a kill "
+            "leaves the old one or the new",
         )
-    seen = [f"renamed into place: {', '.join(record.saved.renamed)}"] if record.saved.renamed else []
-    seen += [f"with half of {trial.file} it resumed at step {trial.step}" for trial in record.trials]
+    seen = (
+        [f"renamed into place: {', '.join(record.saved.renamed)}"] if record.saved.renamed else []
+    )
+    seen += [
+        f"with half of {trial.file} it resumed at step {trial.step}" for trial in record.trials
+    ]
     return check.passed("; ".join(seen))
 
 
@@ -302,7 +369,8 @@ def _state(record: Record) -> RehearsalFinding:
     starts = [p.at_s for p in record.of(ActKind.START)]
     if wrong_loss := resumed.not_finite((*record.lines, *(record.reference or ()))):
         return check.failed(
-            wrong_loss, "training has diverged: lower the learning rate, clip gradients, check the data"
+            wrong_loss,
+            "training has diverged: lower the learning rate, clip gradients, check the data",
         )
     if _checkpoint(record).verdict is not CheckVerdict.PASS:
         return check.undecided("it did not resume from a checkpoint")
@@ -313,8 +381,14 @@ def _state(record: Record) -> RehearsalFinding:
     ends = [p.at_s for p in record.played if p.at_s > starts[1]]
     lines = [line for part in stretches(record.lines) for line in part.lines]
     before = [line for line in lines if float(line["time"]) < starts[1]]
-    after = [line for line in lines if starts[1] <= float(line["time"]) < (ends[0] if ends else float("inf"))]
-    return resumed.compare([line for line in record.reference if is_whole(line.get("step"))], before, after)
+    after = [
+        line
+        for line in lines
+        if starts[1] <= float(line["time"]) < (ends[0] if ends else float("inf"))
+    ]
+    return resumed.compare(
+        [line for line in record.reference if is_whole(line.get("step"))], before, after
+    )
 
 
 def _left(record: Record) -> RehearsalFinding:

@@ -1,6 +1,7 @@
 """How files below a folder are written: in place, or by renaming. Uses Linux's inotify.
 
-After a kill, a file that is written in place may be incomplete; a file that is renamed into place is not.
+After a kill, a file that is written in place may be incomplete; a file that is renamed into place
+is not.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Writes:
         self._folders: dict[int, Path] = {}
         self._in_place: dict[Path, None] = {}
         self._renamed: dict[Path, None] = {}
-        self._moving: dict[int, Path] = {}  # folders on their way, by the number that both events of a rename have
+        self._moving: dict[
+            int, Path
+        ] = {}  # folders on their way, by the number that both events of a rename have
         self._created: set[Path] = set()
         self._whole: set[Path] = set()  # folders that were renamed into place
         self._watch(folder)
@@ -52,14 +55,21 @@ class Writes:
     def saved(self) -> Saved:
         """Existing files that were written since the last ``forget``; the latest first.
 
-        A folder that was renamed into place, as a whole, stands for its files; its name ends with a slash.
+        A folder that was renamed into place, as a whole, stands for its files; its name ends with a
+        slash.
         """
         self._read()
         whole = [
-            f"{self._name(folder)}/" for folder in sorted(self._whole) if folder.is_dir() and self._has_new(folder)
+            f"{self._name(folder)}/"
+            for folder in sorted(self._whole)
+            if folder.is_dir() and self._has_new(folder)
         ]
         in_place, renamed = (
-            [self._name(path) for path in reversed(found) if path.is_file() and not self._whole & set(path.parents)]
+            [
+                self._name(path)
+                for path in reversed(found)
+                if path.is_file() and not self._whole & set(path.parents)
+            ]
             for found in (self._in_place, self._renamed)
         )
         return Saved(tuple(in_place), (*whole, *renamed))
@@ -68,7 +78,9 @@ class Writes:
         return str(path.relative_to(self._root))
 
     def _has_new(self, folder: Path) -> bool:
-        return any(folder in path.parents and path.is_file() for path in (*self._in_place, *self._renamed))
+        return any(
+            folder in path.parents and path.is_file() for path in (*self._in_place, *self._renamed)
+        )
 
     def _watch(self, folder: Path) -> None:
         mask = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
@@ -107,7 +119,9 @@ class Writes:
             self._in_place[path] = None
 
     def _note_folder(self, path: Path, mask: int, cookie: int) -> None:
-        """Events are read late: a folder may have been filled and renamed before it could be watched."""
+        """Events are read late: a folder may have been filled and renamed before it could be
+        watched.
+        """
         if mask & _CREATE:
             self._watch(path)
             self._created.add(path)

@@ -1,8 +1,9 @@
 """Host lists that other users wrote, compared with our own nodes and never expanded. Pure.
 
-A comment of 800 bytes can stand for millions of names (``n[1-199999,1-199999,...]``). So a pattern stays a shape with ranges of
-numbers, and our nodes are looked up in it. The work is counted, for each user and over all users; what exceeds a limit is left
-out, so that no other user decides how long a poll takes or how much memory it needs.
+A comment of 800 bytes can stand for millions of names (``n[1-199999,1-199999,...]``). So a pattern
+stays a shape with ranges of numbers, and our nodes are looked up in it. The work is counted, for
+each user and over all users; what exceeds a limit is left out, so that no other user decides how
+long a poll takes or how much memory it needs.
 """
 
 from __future__ import annotations
@@ -27,14 +28,19 @@ _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NumberRanges:
-    """A pair of brackets: (first, last, width) of each range. ``[08-10]`` is 08, 09, 10; ``[8-10]`` is 8, 9, 10."""
+    """A pair of brackets: (first, last, width) of each range. ``[08-10]`` is 08, 09, 10; ``[8-10]``
+    is 8, 9, 10.
+    """
 
     ranges: tuple[tuple[int, int, int], ...]
 
     def __contains__(self, digits: str) -> bool:
         number = int(digits)
         length, least = len(digits), len(str(number))
-        return any(first <= number <= last and length == max(width, least) for first, last, width in self.ranges)
+        return any(
+            first <= number <= last and length == max(width, least)
+            for first, last, width in self.ranges
+        )
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -45,7 +51,9 @@ class NumberRanges:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A pattern with brackets or wildcards: names that begin with ``prefix`` and have this shape and these numbers."""
+    """A pattern with brackets or wildcards: names that begin with ``prefix`` and have this shape
+    and these numbers.
+    """
 
     prefix: str
     shape: re.Pattern[str]
@@ -58,12 +66,16 @@ class Claim:
 
     def __contains__(self, node: str) -> bool:
         found = self.shape.fullmatch(node)
-        return found is not None and all(map(NumberRanges.__contains__, self.numbers, found.groups()))
+        return found is not None and all(
+            map(NumberRanges.__contains__, self.numbers, found.groups())
+        )
 
 
 @lru_cache(maxsize=1024)  # other pilots' lists are the same at every poll
 def read_claim(pattern: str) -> Claim | None:
-    """The claim in ``rack[1-4]n[01-20]`` or ``gpu*``; None for what is no pattern, or one that a name fits in several ways."""
+    """The claim in ``rack[1-4]n[01-20]`` or ``gpu*``; None for what is no pattern, or one that a
+    name fits in several ways.
+    """
     if len(pattern) > _MOST_LENGTH:
         return None
     parts, end = [], 0
@@ -136,7 +148,10 @@ class ClaimComparison:
             claim = read_claim(pattern)
             if claim is None:
                 continue
-            first, after = bisect_left(self.nodes, claim.prefix), bisect_left(self.nodes, claim.prefix + _LAST)
+            first, after = (
+                bisect_left(self.nodes, claim.prefix),
+                bisect_left(self.nodes, claim.prefix + _LAST),
+            )
             steps = claim.steps * (after - first)
             if self._steps[user] + steps > MOST_STEPS_OF_A_USER or self.steps + steps > MOST_STEPS:
                 continue

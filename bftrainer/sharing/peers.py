@@ -1,9 +1,11 @@
-"""The other pilots of a site: host lists that must not overlap, and a cap on the nodes of all pilots together.
+"""The other pilots of a site: host lists that must not overlap, and a cap on the nodes of all
+pilots together.
 
-No process coordinates pilots. Each shows its claims where all can read them (the ``PeerPilots`` port), and all follow the same
-rules: a host list that overlaps another one is refused, and of the holder jobs above the shared cap the latest ones, by job
-id, are released by their pilots. Any user can make a job that looks like a pilot's. So at its start, a pilot is refused by a
-claim of its own user only; another user's is told, and the nodes are shared, first come, first served.
+No process coordinates pilots. Each shows its claims where all can read them (the ``PeerPilots``
+port), and all follow the same rules: a host list that overlaps another one is refused, and of the
+holder jobs above the shared cap the latest ones, by job id, are released by their pilots. Any user
+can make a job that looks like a pilot's. So at its start, a pilot is refused by a claim of its own
+user only; another user's is told, and the nodes are shared, first come, first served.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _MOST_CHARACTERS = 60
 
 
 def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable[str]) -> str:
-    """Which ``nodes`` of the cluster are in ``hosts`` and in a peer pilot's list, and whose; empty if there are none.
+    """Which ``nodes`` of the cluster are in ``hosts`` and in a peer pilot's list, and whose; empty
+    if there are none.
 
     A pilot without a list claims nothing: it uses whatever is idle, first come, first served.
     """
@@ -37,14 +40,17 @@ def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable
             more = f" and {len(both) - 3} more" if len(both) > 3 else ""
             pilot = printable(other.pilot[:_MOST_CHARACTERS])
             return (
-                f"nodes.hosts: {', '.join(both[:3])}{more} also in the list of pilot {pilot} of {other.user} "
+                f"nodes.hosts: {', '.join(both[:3])}{more} also in the list of pilot {pilot} "
+                f"of {other.user} "
                 f"(job {other.job}); expected lists that do not overlap, or that pilot ended"
             )
     return ""
 
 
 def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, ...]:
-    """The peer pilots that may use some of our ``usable`` nodes (sorted), as far as their host lists say."""
+    """The peer pilots that may use some of our ``usable`` nodes (sorted), as far as their host
+    lists say.
+    """
     comparison, found = ClaimComparison(usable), list[Sharer]()
     for other in others:
         nodes = frozenset(comparison.claimed(other.user, other.hosts)) if other.hosts else None
@@ -57,13 +63,17 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
 
 
 def claim_hosts(
-    peers: PeerPilots | None, scheduler: Scheduler, hosts: tuple[str, ...], refused_by: str | None = None
+    peers: PeerPilots | None,
+    scheduler: Scheduler,
+    hosts: tuple[str, ...],
+    refused_by: str | None = None,
 ) -> str:
-    """Announce our host list, then check that no node of it is in a peer pilot's list. Raises ``UserError``; with
-    ``refused_by``, for pilots of this user only.
+    """Announce our host list, then check that no node of it is in a peer pilot's list. Raises
+    ``UserError``; with ``refused_by``, for pilots of this user only.
 
-    In this order, so that of two pilots that start at once at least one sees the other. A check that cannot be made now is
-    no error: a pilot that comes back while the scheduler is down must reach its trainers. The text returned says so.
+    In this order, so that of two pilots that start at once at least one sees the other. A check
+    that cannot be made now is no error: a pilot that comes back while the scheduler is down must
+    reach its trainers. The text returned says so.
     """
     if peers is None:
         return ""
@@ -76,7 +86,9 @@ def claim_hosts(
     except (CommandError, SchedulerError) as error:
         return f"cannot check whether other pilots claim the same hosts: {error}"
     nodes = [node.name for node in seen.nodes]
-    if problem := overlap(hosts, [other for other in others if refused_by in (None, other.user)], nodes):
+    if problem := overlap(
+        hosts, [other for other in others if refused_by in (None, other.user)], nodes
+    ):
         raise UserError(problem)
     return overlap(hosts, others, nodes) or (
         "cannot check whether other pilots claim the same hosts: the site hides other users' jobs"
@@ -86,18 +98,27 @@ def claim_hosts(
 
 
 def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, ...] | None:
-    """Ask for the peer pilots, in the background; None where they do not matter: no split, no shared cap, no host list."""
-    return None if peers is None or not (nodes.share or nodes.site_max_nodes or nodes.hosts) else peers.look()
+    """Ask for the peer pilots, in the background; None where they do not matter: no split, no
+    shared cap, no host list.
+    """
+    return (
+        None
+        if peers is None or not (nodes.share or nodes.site_max_nodes or nodes.hosts)
+        else peers.look()
+    )
 
 
-def peer_holders(nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None) -> tuple[str, ...]:
+def peer_holders(
+    nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None
+) -> tuple[str, ...]:
     """The holder jobs of the peer pilots.
 
     Raises ``UserError`` where the site hides what has to be counted: hidden is not none.
     """
     if others is not None and Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
         raise UserError(
-            "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other pilots' nodes cannot be "
+            "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other "
+            "pilots' nodes cannot be "
             "counted; remove the key, or have an operator run the pilot"
         )
     return tuple(job for other in others or () for job in other.holders)
@@ -108,8 +129,12 @@ def room_beside(peer_holders: Sequence[str], site_max_nodes: int | None) -> floa
     return math.inf if site_max_nodes is None else max(site_max_nodes - len(peer_holders), 0)
 
 
-def surplus(fragments: Iterable[str], peer_holders: Iterable[str], site_max_nodes: int | None) -> tuple[str, ...]:
-    """Our fragments above the shared cap: all pilots count in the same order, so only one of two that raced gives way."""
+def surplus(
+    fragments: Iterable[str], peer_holders: Iterable[str], site_max_nodes: int | None
+) -> tuple[str, ...]:
+    """Our fragments above the shared cap: all pilots count in the same order, so only one of two
+    that raced gives way.
+    """
     if site_max_nodes is None:
         return ()
     ours = [(_number(job_of(name)), name) for name in fragments]

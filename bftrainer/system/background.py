@@ -1,4 +1,6 @@
-"""Work beside the loop. One function at a time runs in a thread that does not keep the process from ending."""
+"""Work beside the loop. One function at a time runs in a thread that does not keep the process from
+ending.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class Background(Protocol):
 
 
 class AtOnce:
-    """The work is done before ``start`` returns: for sites that answer from memory, and wherever time is made up."""
+    """The work is done before ``start`` returns: for sites that answer from memory, and wherever
+    time is made up.
+    """
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
@@ -27,7 +31,8 @@ class AtOnce:
 
 
 class InThread:
-    """Each piece of work in a daemon thread. (ThreadPoolExecutor's threads are joined when the interpreter ends.)
+    """Each piece of work in a daemon thread. (ThreadPoolExecutor's threads are joined when the
+    interpreter ends.)
 
     ``done`` is called after each, in its thread.
     """

@@ -36,7 +36,9 @@ class SystemClock:
         return ElapsedS(time.monotonic())
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until then, or until something has happened (:meth:`wake`); return at once if ``seconds`` is not positive."""
+        """Sleep until then, or until something has happened (:meth:`wake`); return at once if
+        ``seconds`` is not positive.
+        """
         if seconds > 0:
             self._woken.wait(seconds)
             self._woken.clear()

@@ -1,9 +1,9 @@
 """Runs another program and returns its output: a list of words, a time limit, no shell.
 
-Variables of the pilot's own batch job are removed from the environment first. Programs that inherit them fail or are limited
-without a message (Slurm 22.05.8): SLURM_MEM_PER_CPU and SLURM_MEM_PER_NODE become limits of steps or make Slurm reject them,
-SLURM_GPUS hides GPUs, SLURM_HINT hides cores. LSF's LSB_* variables can change the output of bjobs and bhosts
-(LSB_BJOBS_FORMAT).
+Variables of the pilot's own batch job are removed from the environment first. Programs that inherit
+them fail or are limited without a message (Slurm 22.05.8): SLURM_MEM_PER_CPU and SLURM_MEM_PER_NODE
+become limits of steps or make Slurm reject them, SLURM_GPUS hides GPUs, SLURM_HINT hides cores.
+LSF's LSB_* variables can change the output of bjobs and bhosts (LSB_BJOBS_FORMAT).
 """
 
 from __future__ import annotations
@@ -22,8 +22,17 @@ from bftrainer.system.printable import printable
 from bftrainer.system.umask import users_umask
 
 DROPPED_PREFIXES = (
-    "SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SINFO_", "SCONTROL_", "SCANCEL_", "LSB_", "LSF_UNIT_FOR_LIMITS", "LS_SUBCWD",
-)  # fmt: skip
+    "SLURM_",
+    "SBATCH_",
+    "SRUN_",
+    "SQUEUE_",
+    "SINFO_",
+    "SCONTROL_",
+    "SCANCEL_",
+    "LSB_",
+    "LSF_UNIT_FOR_LIMITS",
+    "LS_SUBCWD",
+)
 KEPT = ("SLURM_CONF",)
 _FIRST_LINES, _LAST_LINES = 1, 3
 _MOST_CHARACTERS = 400
@@ -34,7 +43,9 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a program that has ended printed, and its exit status (negative: the signal that ended it)."""
+    """What a program that has ended printed, and its exit status (negative: the signal that ended
+    it).
+    """
 
     out: str
     err: str
@@ -42,7 +53,9 @@ class Output:
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without the variables of a batch job, with a locale in which parsers know the output."""
+    """``environment`` without the variables of a batch job, with a locale in which parsers know the
+    output.
+    """
     kept = {k: v for k, v in environment.items() if k in KEPT or not k.startswith(DROPPED_PREFIXES)}
     return {**kept, "LC_ALL": "C.UTF-8"}
 
@@ -55,10 +68,11 @@ def run(
     stdin: str | None = None,
     cwd: str | None = None,
 ) -> str:
-    """The standard output of ``argv``; ``env`` is added to the scrubbed environment, ``cwd`` is where it runs (None: here).
+    """The standard output of ``argv``; ``env`` is added to the scrubbed environment, ``cwd`` is
+    where it runs (None: here).
 
-    Raises :class:`~bftrainer.errors.CommandError` if the program does not exist, takes longer than ``timeout_s``
-    (its process group is then killed) or exits with a nonzero status.
+    Raises :class:`~bftrainer.errors.CommandError` if the program does not exist, takes longer than
+    ``timeout_s`` (its process group is then killed) or exits with a nonzero status.
     """
     output = outcome(argv, timeout_s=timeout_s, env=env, stdin=stdin, cwd=cwd)
     if output.status:
@@ -74,7 +88,9 @@ def outcome(
     stdin: str | None = None,
     cwd: str | None = None,
 ) -> Output:
-    """The same with a nonzero exit status as a result. Line ends stay as they are: a CR in the output is no new line."""
+    """The same with a nonzero exit status as a result. Line ends stay as they are: a CR in the
+    output is no new line.
+    """
     environment = {**scrubbed(os.environ), **(env or {})}
     try:
         process = subprocess.Popen(  # noqa: S603  # a list, no shell
@@ -84,7 +100,8 @@ def outcome(
             stderr=subprocess.PIPE,
             env=environment,
             cwd=cwd,
-            umask=users_umask(),  # the pilot's next job must not take the pilot's own for its user's
+            # the pilot's next job must not take the pilot's own for its user's
+            umask=users_umask(),
             start_new_session=True,
         )
     except FileNotFoundError as error:
@@ -118,8 +135,9 @@ def failure(argv: Sequence[str], output: Output) -> CommandError:
 def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Parsed:
     """``text``, which ``argv`` printed, as ``parse`` reads it.
 
-    The one place where an answer that cannot be parsed becomes a :class:`~bftrainer.errors.SchedulerError`, whatever went
-    wrong (a number too long, nesting too deep, a missing key): other users write parts of these answers.
+    The one place where an answer that cannot be parsed becomes a
+    :class:`~bftrainer.errors.SchedulerError`, whatever went wrong (a number too long, nesting too
+    deep, a missing key): other users write parts of these answers.
     """
     try:
         return parse(text)
@@ -129,13 +147,17 @@ def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Pa
         raise
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         said = printable(str(error))[:80]
-        cannot = SchedulerError(f"{' '.join(argv[:3])}: the output cannot be parsed: {type(error).__name__}: {said}")
+        cannot = SchedulerError(
+            f"{' '.join(argv[:3])}: the output cannot be parsed: {type(error).__name__}: {said}"
+        )
         cannot.answer = (tuple(argv), text)
         raise cannot from error
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process group. A process that has left the group and keeps the pipes open does not block us."""
+    """Kill the process group. A process that has left the group and keeps the pipes open does not
+    block us.
+    """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):

@@ -1,8 +1,9 @@
 """HTTP at a port of a pilot or driver. h11 parses and writes it.
 
-Of strangers nothing is kept but the head of their request, ``Limits.head_bytes`` at most. A request counts as a client's once
-it has passed ``HttpService.refusal``, which compares the token. ``Limits.request_s`` runs from accept to close, or for each
-request of a client that is kept, and stands still while the process itself is busy with a request (``HttpService.blocks``).
+Of strangers nothing is kept but the head of their request, ``Limits.head_bytes`` at most. A request
+counts as a client's once it has passed ``HttpService.refusal``, which compares the token.
+``Limits.request_s`` runs from accept to close, or for each request of a client that is kept, and
+stands still while the process itself is busy with a request (``HttpService.blocks``).
 """
 
 from __future__ import annotations
@@ -48,10 +49,14 @@ class HttpService(Protocol):
     """What a port serves. Called from the server's thread, and must not raise."""
 
     def welcomes(self, host: str) -> bool:
-        """Whether a host (an IP address; empty for a Unix socket) may connect at all: others are closed without a byte."""
+        """Whether a host (an IP address; empty for a Unix socket) may connect at all: others are
+        closed without a byte.
+        """
 
     def refusal(self, head: HttpRequest) -> HttpAnswer | None:
-        """The answer to a stranger, from the head of the request alone; None for a client with the token."""
+        """The answer to a stranger, from the head of the request alone; None for a client with the
+        token.
+        """
 
     def blocks(self, request: HttpRequest) -> bool:
         """Whether the answer may take a while: it is then awaited in a thread of its own."""
@@ -66,20 +71,36 @@ def is_same_token(given: str, expected: str) -> bool:
 
 
 def http_port(
-    listener: socket.socket, service: HttpService, limits: Limits | None = None, *, keeps_clients: bool = False
+    listener: socket.socket,
+    service: HttpService,
+    limits: Limits | None = None,
+    *,
+    keeps_clients: bool = False,
 ) -> Port:
-    """A port that serves HTTP. ``keeps_clients``: a client's connection stays for its next request."""
+    """A port that serves HTTP. ``keeps_clients``: a client's connection stays for its next
+    request.
+    """
     limits = limits or Limits()
     return Port(
-        listener, service.welcomes, lambda connection: _serve(connection, service, limits, keeps_clients), limits
+        listener,
+        service.welcomes,
+        lambda connection: _serve(connection, service, limits, keeps_clients),
+        limits,
     )
 
 
-async def _serve(connection: Connection, service: HttpService, limits: Limits, keeps_clients: bool) -> None:
+async def _serve(
+    connection: Connection, service: HttpService, limits: Limits, keeps_clients: bool
+) -> None:
     """The requests of one connection: one, or those of a client that is kept."""
     http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
     await _serve_request(connection, http, service, limits, keeps_clients)
-    while keeps_clients and connection.is_client and http.our_state is h11.DONE and http.their_state is h11.DONE:
+    while (
+        keeps_clients
+        and connection.is_client
+        and http.our_state is h11.DONE
+        and http.their_state is h11.DONE
+    ):
         http.start_next_cycle()
         connection.due(None)
         if http.trailing_data[0] == b"" and not await connection.speaks():
@@ -89,7 +110,11 @@ async def _serve(connection: Connection, service: HttpService, limits: Limits, k
 
 
 async def _serve_request(
-    connection: Connection, http: h11.Connection, service: HttpService, limits: Limits, keeps_clients: bool
+    connection: Connection,
+    http: h11.Connection,
+    service: HttpService,
+    limits: Limits,
+    keeps_clients: bool,
 ) -> None:
     try:
         head = await _head(connection, http)
@@ -133,7 +158,9 @@ async def _whole(
     connection: Connection, http: h11.Connection, head: HttpRequest, most_bytes: int
 ) -> HttpRequest | None:
     """The request with its body; None if that is too long."""
-    if int(head.headers.get("content-length", "0")) > most_bytes:  # h11 has checked that it is a number
+    if (
+        int(head.headers.get("content-length", "0")) > most_bytes
+    ):  # h11 has checked that it is a number
         return None
     body = bytearray()
     while isinstance(event := await _event(connection, http), h11.Data):
@@ -159,14 +186,21 @@ async def _in_a_thread(look: Callable[[], HttpAnswer]) -> HttpAnswer:
     return await done
 
 
-async def _send(connection: Connection, http: h11.Connection, answer: HttpAnswer, keeps: bool = False) -> None:
-    fixed = [("Content-Length", str(len(answer.body))), *([] if keeps else [("Connection", "close")])]
+async def _send(
+    connection: Connection, http: h11.Connection, answer: HttpAnswer, keeps: bool = False
+) -> None:
+    fixed = [
+        ("Content-Length", str(len(answer.body))),
+        *([] if keeps else [("Connection", "close")]),
+    ]
     head = h11.Response(status_code=answer.status, headers=[*answer.headers, *fixed])
     parts = (http.send(head), http.send(h11.Data(data=answer.body)), http.send(h11.EndOfMessage()))
     await connection.send(b"".join(part or b"" for part in parts))
 
 
-async def _reject(connection: Connection, http: h11.Connection, error: h11.RemoteProtocolError) -> None:
+async def _reject(
+    connection: Connection, http: h11.Connection, error: h11.RemoteProtocolError
+) -> None:
     """What is no HTTP gets an answer without text, where one can be given at all."""
     try:
         if http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -177,7 +211,9 @@ async def _reject(connection: Connection, http: h11.Connection, error: h11.Remot
 
 
 async def _linger(connection: Connection) -> None:
-    """Read what the client still sends: closing at once would reset the connection, and lose the answer."""
+    """Read what the client still sends: closing at once would reset the connection, and lose the
+    answer.
+    """
     connection.raw.shutdown(socket.SHUT_WR)
     left = _LINGER_BYTES
     while left > 0:

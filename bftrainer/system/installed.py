@@ -13,7 +13,9 @@ from bftrainer.errors import UserError
 
 
 class Installed(Enum):
-    """A kind of file: its folder in a checkout. Installed, it is in ``share/bftrainer/`` and the last part of that."""
+    """A kind of file: its folder in a checkout. Installed, it is in ``share/bftrainer/`` and the
+    last part of that.
+    """
 
     JOBSCRIPT = "jobscripts"
     EXAMPLE = "docs/examples"
@@ -24,7 +26,9 @@ class Installed(Enum):
 
 
 def installed_folder(kind: Installed) -> Path | None:
-    """The folder of such files: the checkout's, else the installed one; None where there is none."""
+    """The folder of such files: the checkout's, else the installed one; None where there is
+    none.
+    """
     return next((folder for folder in _places(kind) if folder.is_dir()), None)
 
 
@@ -34,14 +38,19 @@ def installed_file(kind: Installed, name: str) -> Path:
     for folder in places:
         if (folder / name).is_file():
             return (folder / name).absolute()
-    raise UserError(f"{name} is neither in {' nor in '.join(map(str, places))}; reinstall bftrainer")
+    raise UserError(
+        f"{name} is neither in {' nor in '.join(map(str, places))}; reinstall bftrainer"
+    )
 
 
 def _places(kind: Installed) -> Iterator[Path]:
     yield Path(bftrainer.__file__).parents[1] / kind.value
-    # pip's record knows whatever scheme pip used: a virtual environment, --user, --prefix, a distribution's own.
+    # pip's record knows whatever scheme pip used: a virtual environment, --user, --prefix, a
+    # distribution's own.
     for file in importlib.metadata.files("bftrainer") or ():
-        if file.parent.as_posix().endswith(kind.share):  # not the __pycache__ that pip makes for examples
+        if file.parent.as_posix().endswith(
+            kind.share
+        ):  # not the __pycache__ that pip makes for examples
             yield Path(str(file.locate())).resolve().parent
             return
     yield Path(sysconfig.get_path("data")) / kind.share  # a system package need not bring a record

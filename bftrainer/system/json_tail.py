@@ -1,6 +1,8 @@
-"""Reads a growing ``.jsonl`` file: whole lines only, each line once, from a remembered offset, in memory that is bounded.
+"""Reads a growing ``.jsonl`` file: whole lines only, each line once, from a remembered offset, in
+memory that is bounded.
 
-A writer may rename a long file to ``.1`` and start a new one; the unread rest of the old file is read first.
+A writer may rename a long file to ``.1`` and start a new one; the unread rest of the old file is
+read first.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from typing import Any
 from bftrainer.system.regular import open_regular
 
 PIECE_BYTES = 1 << 20
-"""Most that one call of ``read`` reads of a file; the rest comes with the next call. No line is longer."""
+"""Most that one call of ``read`` reads of a file; the rest comes with the next call. No line is
+longer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,8 @@ class BadLine:
 class JsonTail:
     """``offset`` is the first unread byte; keep it to continue after a restart.
 
-    The file is opened without blocking and must be a regular file: other kinds raise ``NotRegularError``.
+    The file is opened without blocking and must be a regular file: other kinds raise
+    ``NotRegularError``.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
@@ -54,16 +59,21 @@ class JsonTail:
         self.offset = max(found.st_size - but_bytes, 0)
 
     def read(self) -> list[dict[str, Any]]:
-        """The objects appended since the last call. A line that is no JSON object (a torn write) is skipped."""
+        """The objects appended since the last call. A line that is no JSON object (a torn write) is
+        skipped.
+        """
         return [line for line in self.read_lines() if not isinstance(line, BadLine)]
 
     def read_lines(self) -> list[dict[str, Any] | BadLine]:
-        """The lines appended since the last call; what is no JSON object is in its place as :class:`BadLine`.
+        """The lines appended since the last call; what is no JSON object is in its place as
+        :class:`BadLine`.
 
-        A call reads at most ``PIECE_BYTES``. An empty answer means that no whole line is left, or that the piece held none.
+        A call reads at most ``PIECE_BYTES``. An empty answer means that no whole line is left, or
+        that the piece held none.
         """
         try:
-            # Opened rather than only statted: a network file system asks its server at open. Most files have not grown.
+            # Opened rather than only statted: a network file system asks its server at open. Most
+            # files have not grown.
             handle = open_regular(self._path)
         except FileNotFoundError:
             return []
@@ -75,15 +85,24 @@ class JsonTail:
                 rest, is_all = self._rest_of_the_old()
                 if not is_all:
                     return rest
-                self._file, self.offset, self._in_long_line = now, 0 if self._file else self.offset, False
+                self._file, self.offset, self._in_long_line = (
+                    now,
+                    0 if self._file else self.offset,
+                    False,
+                )
             if found.st_size < self.offset:
-                self.offset, self._in_long_line = 0, False  # the file was started again since the last read
+                self.offset, self._in_long_line = (
+                    0,
+                    False,
+                )  # the file was started again since the last read
             return rest + self._new_lines(handle, found.st_size)
         finally:
             os.close(handle)
 
     def is_read(self) -> bool:
-        """Whether the file is the one that was read, to its end: quick, and true of what programs of this host write."""
+        """Whether the file is the one that was read, to its end: quick, and true of what programs
+        of this host write.
+        """
         try:
             found = os.lstat(self._path)
         except (FileNotFoundError, NotADirectoryError):
@@ -121,7 +140,9 @@ class JsonTail:
         try:
             data = os.pread(handle, min(size - self.offset, PIECE_BYTES), self.offset)
         except OSError as error:
-            if error.errno == errno.ESTALE:  # another host has just replaced the file: the next call opens the new one
+            if (
+                error.errno == errno.ESTALE
+            ):  # another host has just replaced the file: the next call opens the new one
                 return []
             raise
         end = data.rfind(b"\n") + 1
@@ -152,7 +173,11 @@ def _parsed(line: bytes) -> dict[str, Any] | BadLine:
         return BadLine("a line is not JSON", _beginning(line))
     except RecursionError:
         return BadLine("a line is nested too deeply", _beginning(line))
-    return value if isinstance(value, dict) else BadLine("a line is not a JSON object", _beginning(line))
+    return (
+        value
+        if isinstance(value, dict)
+        else BadLine("a line is not a JSON object", _beginning(line))
+    )
 
 
 def _beginning(line: bytes) -> str:

@@ -1,18 +1,21 @@
-"""Listening ports of pilots and drivers. A stranger can neither end nor starve the process behind one.
+"""Listening ports of pilots and drivers. A stranger can neither end nor starve the process behind
+one.
 
-- One thread, or one event loop, serves all connections. A connection is a *stranger* until the port's protocol has called
-  ``Connection.admit``: it knows the token, or has said what only a client says. Of strangers nothing is kept but what the
-  protocol needs for that.
-- Connections from hosts that the port does not welcome are closed before a byte is read. A packet filter would stop them
-  earlier, but since Linux 6.18 only root may attach one to a TCP socket.
-- Connections are accepted as fast as they come, so that the kernel's queue has room for clients; one that has said nothing yet
-  costs a descriptor and no more.
-- ``Limits.strangers`` strangers are connected at a time, and are counted by the host that they come from. One more from another
-  host ends the oldest of the host that has most of them: a crowd on one host keeps nobody on another host out. One more from
-  that host itself waits until the oldest has had ``Limits.least_s``, the time for a client's first message, and ends it then.
-- ``Limits.request_s`` is the time from accept to ``Connection.due``. Bytes that trickle in do not extend it.
-- Descriptors: the last ``RESERVE`` of the process are not used for connections, and accepting stops for a while where there
-  are none (EMFILE).
+- One thread, or one event loop, serves all connections. A connection is a *stranger* until the
+  port's protocol has called ``Connection.admit``: it knows the token, or has said what only a
+  client says. Of strangers nothing is kept but what the protocol needs for that.
+- Connections from hosts that the port does not welcome are closed before a byte is read. A packet
+  filter would stop them earlier, but since Linux 6.18 only root may attach one to a TCP socket.
+- Connections are accepted as fast as they come, so that the kernel's queue has room for clients;
+  one that has said nothing yet costs a descriptor and no more.
+- ``Limits.strangers`` strangers are connected at a time, and are counted by the host that they come
+  from. One more from another host ends the oldest of the host that has most of them: a crowd on one
+  host keeps nobody on another host out. One more from that host itself waits until the oldest has
+  had ``Limits.least_s``, the time for a client's first message, and ends it then.
+- ``Limits.request_s`` is the time from accept to ``Connection.due``. Bytes that trickle in do not
+  extend it.
+- Descriptors: the last ``RESERVE`` of the process are not used for connections, and accepting stops
+  for a while where there are none (EMFILE).
 """
 
 from __future__ import annotations
@@ -50,8 +53,9 @@ T = TypeVar("T")
 class Limits:
     """``clients``: most connections at a time that were admitted.
 
-    ``strangers`` is less where the process may open few files: a quarter of them. ``least_s``: time for a client's first
-    message, even in a crowd on its own host. ``head_bytes``: of a stranger's first message; ``body_bytes``: of a client's.
+    ``strangers`` is less where the process may open few files: a quarter of them. ``least_s``: time
+    for a client's first message, even in a crowd on its own host. ``head_bytes``: of a stranger's
+    first message; ``body_bytes``: of a client's.
     """
 
     strangers: int = 12
@@ -74,7 +78,9 @@ class Connection:
         self.is_client = False
         self._deadline: asyncio.TimerHandle | None = None
         self.task = self._loop.create_task(self._run())
-        self.task.add_done_callback(self._ended)  # a task that is canceled before it begins runs no line of its own
+        self.task.add_done_callback(
+            self._ended
+        )  # a task that is canceled before it begins runs no line of its own
         self.due(port.limits.request_s - (time.monotonic() - stranger.since_s))
 
     async def read(self) -> bytes:
@@ -88,7 +94,9 @@ class Connection:
         """Wait until the other side says something; False if it goes instead."""
         loop = asyncio.get_running_loop()
         readable = loop.create_future()
-        loop.add_reader(self.raw.fileno(), lambda: None if readable.done() else readable.set_result(None))
+        loop.add_reader(
+            self.raw.fileno(), lambda: None if readable.done() else readable.set_result(None)
+        )
         try:
             await readable
         finally:
@@ -99,7 +107,9 @@ class Connection:
         await self._loop.sock_sendall(self.raw, data)
 
     async def until(self, awaited: Awaitable[T]) -> T:
-        """Await something while the other side has nothing to say. Raises ``EOFError`` if it goes, or says something."""
+        """Await something while the other side has nothing to say. Raises ``EOFError`` if it goes,
+        or says something.
+        """
         gone, task = self._loop.create_task(self.read()), asyncio.ensure_future(awaited)
         try:
             await asyncio.wait({gone, task}, return_when=asyncio.FIRST_COMPLETED)
@@ -118,14 +128,18 @@ class Connection:
         self.is_client = True
         self._port.clients += 1
         self._port.forget(self._stranger)
-        self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a node may be lost without a word
+        self.raw.setsockopt(
+            socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+        )  # a node may be lost without a word
         return True
 
     def due(self, seconds: float | None) -> None:
         """Close it after this time; None: it may last."""
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = None if seconds is None else self._loop.call_later(seconds, self.task.cancel)
+        self._deadline = (
+            None if seconds is None else self._loop.call_later(seconds, self.task.cancel)
+        )
 
     async def _run(self) -> None:
         with suppress(
@@ -153,7 +167,9 @@ class Stranger:
 
 @dataclass(eq=False)
 class Port:
-    """A listening socket, who may connect to it, and the protocol. ``strangers``: those who are connected, oldest first."""
+    """A listening socket, who may connect to it, and the protocol. ``strangers``: those who are
+    connected, oldest first.
+    """
 
     listener: socket.socket
     welcomes: Callable[[str], bool]
@@ -230,7 +246,9 @@ class Port:
         return min(self.limits.strangers, max(soft // 4, _FEW))
 
     def _let_late_in(self) -> None:
-        """Those who wait, all of them from hosts with many strangers, get the room that there is, one after the other."""
+        """Those who wait, all of them from hosts with many strangers, get the room that there is,
+        one after the other.
+        """
         while self._late and self._makes_room_for(self._late[0]):
             self._let_in(self._late.popleft())
 
@@ -240,7 +258,9 @@ class Port:
         asyncio.get_running_loop().add_reader(stranger.raw.fileno(), self._first_bytes, stranger)
 
     def _makes_room_for(self, stranger: Stranger) -> bool:
-        """Whether there is room, after the oldest stranger of the host with most of them has been ended if need be."""
+        """Whether there is room, after the oldest stranger of the host with most of them has been
+        ended if need be.
+        """
         if len(self.strangers) < self._most_strangers():
             return True
         most = max(self._of_host.values(), key=len)
@@ -271,23 +291,33 @@ class Port:
             stranger.raw.close()
             self.forget(stranger)
             return
-        of_host = self._of_host[stranger.host]  # it is the last to be ended now: those who only connect say nothing
+        of_host = self._of_host[
+            stranger.host
+        ]  # it is the last to be ended now: those who only connect say nothing
         of_host[stranger] = of_host.pop(stranger)
         stranger.connection = Connection(self, stranger)
         self.tasks.add(stranger.connection.task)
 
     async def _keep_times(self) -> None:
-        """End strangers who say nothing for ``Limits.request_s``, and let others in once those before have had their time."""
+        """End strangers who say nothing for ``Limits.request_s``, and let others in once those
+        before have had their time.
+        """
         while True:
             await asyncio.sleep(min(self.limits.least_s, self.limits.request_s, _LOOK_S))
             until_s = time.monotonic() - self.limits.request_s
-            silent = [one for one in islice(self.strangers, _BATCH) if one.connection is None and one.since_s < until_s]
+            silent = [
+                one
+                for one in islice(self.strangers, _BATCH)
+                if one.connection is None and one.since_s < until_s
+            ]
             for stranger in silent:
                 self._end(stranger)
             self._let_late_in()
 
     async def _knock(self) -> None:
-        """Wait for a connection. (``sock_accept`` loses the one that it has just accepted if it is canceled.)"""
+        """Wait for a connection. (``sock_accept`` loses the one that it has just accepted if it is
+        canceled.)
+        """
         loop = asyncio.get_running_loop()
         known = loop.create_future()
         loop.add_reader(self.listener, lambda: None if known.done() else known.set_result(None))
@@ -310,7 +340,9 @@ class PortServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the ports and all connections. May be called twice, also by two threads, and without ``start``."""
+        """Close the ports and all connections. May be called twice, also by two threads, and
+        without ``start``.
+        """
         with self._stopping:
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._loop.stop)
@@ -342,7 +374,9 @@ def hosts_in(networks: Iterable[str]) -> Callable[[str], bool]:
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process open as many files as it may: each client keeps a connection. Returns the new limit."""
+    """Let this process open as many files as it may: each client keeps a connection. Returns the
+    new limit.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = min(hard, MOST_DESCRIPTORS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

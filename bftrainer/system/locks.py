@@ -1,4 +1,6 @@
-"""flock(2): who holds the lock of a file. File systems that cannot lock are named, not taken for a held lock."""
+"""flock(2): who holds the lock of a file. File systems that cannot lock are named, not taken for a
+held lock.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def try_lock(handle: int, path: Path) -> bool:
         return False
     except OSError as error:
         raise NotLockableError(
-            f"{path}: cannot be locked ({error.strerror}); expected a directory on a file system with locks (flock)"
+            f"{path}: cannot be locked ({error.strerror}); expected a directory on a file "
+            "system with locks (flock)"
         ) from error
     return True
 
@@ -37,8 +40,8 @@ def try_lock(handle: int, path: Path) -> bool:
 class OwnerLock:
     """The lock of a file that other users may read: a file of mode 0600 beside it, ``.NAME.lock``.
 
-    Whoever may read a file can hold its own lock: flock(2) asks for no right to write. The file is removed at release; one that
-    a crash has left is locked again.
+    Whoever may read a file can hold its own lock: flock(2) asks for no right to write. The file is
+    removed at release; one that a crash has left is locked again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,8 +52,8 @@ class OwnerLock:
     def acquire(self) -> bool:
         """Lock it, unless another process of this user has; return whether it is locked now.
 
-        Raises :class:`NotLockableError` if that cannot be told: the directory may be read-only, the file system may have no
-        locks, or another user has put a file of this name there.
+        Raises :class:`NotLockableError` if that cannot be told: the directory may be read-only, the
+        file system may have no locks, or another user has put a file of this name there.
         """
         for _ in range(_TRIES):
             handle = self._opened()
@@ -88,7 +91,9 @@ class OwnerLock:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file still has this name: the process that had the lock before may have removed it."""
+    """Whether an open file still has this name: the process that had the lock before may have
+    removed it.
+    """
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False))  # noqa: PTH116  # beside fstat
     except OSError:

@@ -13,7 +13,9 @@ from bftrainer.errors import InvalidValueError
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """``options``: those of the mount and of its super block, by name; empty values for those without one."""
+    """``options``: those of the mount and of its super block, by name; empty values for those
+    without one.
+    """
 
     point: str
     kind: str
@@ -22,7 +24,9 @@ class Mount:
 
 
 def mount_of(folder: Path) -> Mount:
-    """The mount below which a folder lies. Raises :class:`InvalidValueError` where /proc does not list it."""
+    """The mount below which a folder lies. Raises :class:`InvalidValueError` where /proc does not
+    list it.
+    """
     device = folder.stat().st_dev
     return find_mount(
         Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape"),
@@ -32,7 +36,9 @@ def mount_of(folder: Path) -> Mount:
 
 
 def find_mount(mountinfo: str, path: str, device: str) -> Mount:
-    """The last mount with the longest point above the path, of this device if one of those has it (overlays hide devices)."""
+    """The last mount with the longest point above the path, of this device if one of those has it
+    (overlays hide devices).
+    """
     best: tuple[bool, int] = (False, -1)
     found: Mount | None = None
     for line in mountinfo.splitlines():
@@ -47,7 +53,9 @@ def find_mount(mountinfo: str, path: str, device: str) -> Mount:
         if rank >= best:
             best = rank
             words = [word.partition("=") for word in (*fields[5].split(","), *rest[2].split(","))]
-            found = Mount(point, rest[0], _unescaped(rest[1]), {name: value for name, _, value in words})
+            found = Mount(
+                point, rest[0], _unescaped(rest[1]), {name: value for name, _, value in words}
+            )
     if found is None:
         raise InvalidValueError(f"/proc/self/mountinfo lists no mount above {path}")
     return found

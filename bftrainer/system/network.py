@@ -24,7 +24,9 @@ def interface_address(interface: str) -> str:
         try:
             answer = fcntl.ioctl(probe, siocgifaddr, struct.pack("256s", interface.encode()[:15]))
         except OSError as error:
-            raise InvalidValueError(f"interface {interface!r} has no IPv4 address on this host: {error}") from error
+            raise InvalidValueError(
+                f"interface {interface!r} has no IPv4 address on this host: {error}"
+            ) from error
     return socket.inet_ntoa(answer[20:24])
 
 
@@ -42,11 +44,13 @@ def tcp_listener(address: str, port: int, backlog: int) -> socket.socket:
     return listener
 
 
-def datagram_listener(address: str, port: int, networks: Iterable[IPv4Network | IPv6Network]) -> socket.socket:
+def datagram_listener(
+    address: str, port: int, networks: Iterable[IPv4Network | IPv6Network]
+) -> socket.socket:
     """A socket for datagrams that never blocks; port 0: any. Raises ``OSError``.
 
-    The kernel keeps a few datagrams and drops the others; where the address is IPv4, it drops those from outside of these
-    networks as well.
+    The kernel keeps a few datagrams and drops the others; where the address is IPv4, it drops those
+    from outside of these networks as well.
     """
     is_v6 = ":" in address
     listener = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_DGRAM)
@@ -54,7 +58,9 @@ def datagram_listener(address: str, port: int, networks: Iterable[IPv4Network | 
         listener.setblocking(False)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _DATAGRAM_BYTES)
         if not is_v6:
-            _receive_only_from(listener, [network for network in networks if isinstance(network, IPv4Network)])
+            _receive_only_from(
+                listener, [network for network in networks if isinstance(network, IPv4Network)]
+            )
         listener.bind((address, port))
     except OSError:
         listener.close()
@@ -63,9 +69,11 @@ def datagram_listener(address: str, port: int, networks: Iterable[IPv4Network | 
 
 
 def unix_listener(path: Path, backlog: int) -> socket.socket:
-    """A Unix socket that only its owner can connect to, in place of what a dead process left there. Raises ``OSError``.
+    """A Unix socket that only its owner can connect to, in place of what a dead process left there.
+    Raises ``OSError``.
 
-    It is bound by a path below /proc, because sun_path has 108 bytes, and state directories may be longer.
+    It is bound by a path below /proc, because sun_path has 108 bytes, and state directories may be
+    longer.
     """
     path.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -86,9 +94,15 @@ def unix_listener(path: Path, backlog: int) -> socket.socket:
 def _receive_only_from(listener: socket.socket, networks: Iterable[IPv4Network]) -> None:
     """Let the kernel drop all datagrams from other IPv4 networks. Raises ``OSError``.
 
-    A classic BPF program (socket(7), SO_ATTACH_FILTER), which needs no privilege for UDP; for TCP it does, since Linux 6.18.
+    A classic BPF program (socket(7), SO_ATTACH_FILTER), which needs no privilege for UDP; for TCP
+    it does, since Linux 6.18.
     """
-    load, mask, compare, leave = 0x20, 0x54, 0x15, 0x06  # BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K
+    load, mask, compare, leave = (
+        0x20,
+        0x54,
+        0x15,
+        0x06,
+    )  # BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K
     source = 0xFFF00000 + 12  # SKF_NET_OFF, and where an IPv4 header has its source address
     program = b""
     for network in networks:
@@ -103,5 +117,7 @@ def _receive_only_from(listener: socket.socket, networks: Iterable[IPv4Network])
     memory = ctypes.create_string_buffer(program, len(program))
     so_attach_filter = 26
     listener.setsockopt(
-        socket.SOL_SOCKET, so_attach_filter, struct.pack("HL", len(program) // 8, ctypes.addressof(memory))
+        socket.SOL_SOCKET,
+        so_attach_filter,
+        struct.pack("HL", len(program) // 8, ctypes.addressof(memory)),
     )

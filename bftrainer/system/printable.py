@@ -1,7 +1,8 @@
 """Text that others wrote, made safe for a terminal and for one-line messages.
 
-Other users' comments, trainers' logs and hostile files may contain terminal escapes, line breaks that forge a second message,
-and bidirectional controls that reorder what a reader sees. Everything that prints such text passes it through here.
+Other users' comments, trainers' logs and hostile files may contain terminal escapes, line breaks
+that forge a second message, and bidirectional controls that reorder what a reader sees. Everything
+that prints such text passes it through here.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ _UNPRINTABLE = re.compile(
     "["
     "\x00-\x1f\x7f"  # C0 controls, among them ESC and line breaks
     "\x80-\x9f"  # C1 controls, among them CSI and NEL
-    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # separators, invisible and bidirectional controls
+    # separators, invisible and bidirectional controls
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff"  # undecodable bytes (surrogateescape)
     "]"
 )
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""``text`` on one line, with control characters as escapes (``\x1b``, ``\u2028``); those in ``keep`` stay as they are."""
+    r"""``text`` on one line, with control characters as escapes (``\x1b``, ``\u2028``); those in
+    ``keep`` stay as they are.
+    """
     return _UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
 
 

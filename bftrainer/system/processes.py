@@ -12,7 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 
 PATIENCE_S = 1.0
-_FIELD_STATE, _FIELD_PARENT, _FIELD_START = 0, 1, 19  # of /proc/PID/stat, counted after the command's closing bracket
+_FIELD_STATE, _FIELD_PARENT, _FIELD_START = (
+    0,
+    1,
+    19,
+)  # of /proc/PID/stat, counted after the command's closing bracket
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,11 @@ def send(process: ProcessId, signum: signal.Signals) -> bool:
 
 
 def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL) -> None:
-    """End processes by a signal; return when none is left. SIGKILL for those that are left after :data:`PATIENCE_S`.
+    """End processes by a signal; return when none is left. SIGKILL for those that are left after
+    :data:`PATIENCE_S`.
 
-    The signal is repeated: a program that has just started may lose one, srun 22.05 for a fifth of a second.
+    The signal is repeated: a program that has just started may lose one, srun 22.05 for a fifth of
+    a second.
     """
     began_s, sent = time.monotonic(), 0
     while left := [each for each in processes if is_alive(each)]:
@@ -73,7 +79,9 @@ def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL)
 
 
 def with_variable(name: str, value: str) -> Iterator[ProcessId]:
-    """All processes of this user that were started with ``name=value`` in the environment, in any session or process group."""
+    """All processes of this user that were started with ``name=value`` in the environment, in any
+    session or process group.
+    """
     wanted = f"{name}={value}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -87,7 +95,9 @@ def with_variable(name: str, value: str) -> Iterator[ProcessId]:
 
 
 def environment_of(process: ProcessId) -> dict[str, str]:
-    """The environment that the process was started with; empty if it is gone or belongs to another user."""
+    """The environment that the process was started with; empty if it is gone or belongs to another
+    user.
+    """
     try:
         data = Path(f"/proc/{process.pid}/environ").read_bytes()
     except OSError:

@@ -1,7 +1,8 @@
-"""Reads files that other programs write: whatever lies there, the reader neither waits nor runs out of memory.
+"""Reads files that other programs write: whatever lies there, the reader neither waits nor runs out
+of memory.
 
-A named pipe makes ``open`` wait for a writer, a device may never end, a link leads elsewhere, and a file may be of any length.
-Only the standard library is imported: training scripts use this module.
+A named pipe makes ``open`` wait for a writer, a device may never end, a link leads elsewhere, and a
+file may be of any length. Only the standard library is imported: training scripts use this module.
 """
 
 from __future__ import annotations
@@ -29,10 +30,14 @@ class NotRegularError(OSError):
         return f"{self.filename}: is not a regular file"
 
 
-def open_regular(path: str | Path, flags: int = os.O_RDONLY, *, follow_links: bool = False, mode: int = 0o600) -> int:
-    """A descriptor of a regular file. Raises :class:`NotRegularError`, or another ``OSError`` as ``os.open`` does.
+def open_regular(
+    path: str | Path, flags: int = os.O_RDONLY, *, follow_links: bool = False, mode: int = 0o600
+) -> int:
+    """A descriptor of a regular file. Raises :class:`NotRegularError`, or another ``OSError`` as
+    ``os.open`` does.
 
-    ``follow_links``: for a file that the user names, who may have put it elsewhere. ``mode``: of a file that is created.
+    ``follow_links``: for a file that the user names, who may have put it elsewhere. ``mode``: of a
+    file that is created.
     """
     links = 0 if follow_links else os.O_NOFOLLOW
     try:
@@ -48,7 +53,9 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, *, follow_links: bo
     return handle
 
 
-def read_regular(path: str | Path, max_bytes: int = MAX_BYTES, *, follow_links: bool = False) -> bytes:
+def read_regular(
+    path: str | Path, max_bytes: int = MAX_BYTES, *, follow_links: bool = False
+) -> bytes:
     """The content of a regular file. Raises ``OSError``; ``EFBIG`` for one that is longer."""
 
     def read() -> bytes:
@@ -69,7 +76,8 @@ def read_end(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def open_regular_to_append(path: str | Path, mode: int) -> int:
-    """A descriptor of a regular file that the user names, to read and to append to; ``mode``: of a new one, whatever the umask.
+    """A descriptor of a regular file that the user names, to read and to append to; ``mode``: of a
+    new one, whatever the umask.
 
     Raises :class:`NotRegularError`, or another ``OSError``.
     """
@@ -84,7 +92,8 @@ def open_regular_to_append(path: str | Path, mode: int) -> int:
 
 
 def stamp_of(path: str | Path) -> tuple[int, int, int] | None:
-    """A value that changes when the file is replaced or written; None if there is none that can be opened.
+    """A value that changes when the file is replaced or written; None if there is none that can be
+    opened.
 
     The file is opened, not only statted: a network file system asks its server at open.
     """

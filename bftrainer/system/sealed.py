@@ -1,9 +1,11 @@
-"""Messages between processes that share a key: both sides prove that they know it, and each message bears a code.
+"""Messages between processes that share a key: both sides prove that they know it, and each message
+bears a code.
 
-Messages are not encrypted. Without the key, no host can send a message, change or repeat one, or answer in another's place.
+Messages are not encrypted. Without the key, no host can send a message, change or repeat one, or
+answer in another's place.
 
-Handshake: the client sends a nonce, the server a nonce and its proof, the client its proof. A message: its length (4 bytes),
-its bytes, and HMAC-SHA256 of direction, number and bytes.
+Handshake: the client sends a nonce, the server a nonce and its proof, the client its proof. A
+message: its length (4 bytes), its bytes, and HMAC-SHA256 of direction, number and bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class SealError(BFTrainerError):
 
 
 class Seal:
-    """One side of one connection, after both nonces are known. Pure but for its count of messages."""
+    """One side of one connection, after both nonces are known. Pure but for its count of
+    messages.
+    """
 
     def __init__(self, key: bytes, client: bytes, server: bytes, is_client: bool) -> None:
         ours, theirs = (b"client", b"server") if is_client else (b"server", b"client")
@@ -51,7 +55,9 @@ class Seal:
     def check(self, message: Bytes, tag: bytes) -> None:
         """Of the next message that came. Raises :class:`SealError`."""
         self._received += 1
-        if not hmac.compare_digest(tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)):
+        if not hmac.compare_digest(
+            tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)
+        ):
             raise SealError("a message was changed on its way")
 
 
@@ -63,9 +69,11 @@ def _code(key: bytes, *parts: Bytes) -> bytes:
 
 
 class SealedClient:
-    """A connection to a server that knows the key. Blocks, for ``timeout_s`` at most at a time. Raises ``OSError``.
+    """A connection to a server that knows the key. Blocks, for ``timeout_s`` at most at a time.
+    Raises ``OSError``.
 
-    A server in a crowd of strangers may hang up before it has heard who this is: then it is asked again.
+    A server in a crowd of strangers may hang up before it has heard who this is: then it is asked
+    again.
     """
 
     def __init__(self, address: tuple[str, int], key: bytes, timeout_s: float) -> None:
@@ -130,10 +138,15 @@ class SealedClient:
 
 
 class SealedServer:
-    """The server's side of a connection, in an event loop. ``read`` yields what has come, ``send`` sends."""
+    """The server's side of a connection, in an event loop. ``read`` yields what has come, ``send``
+    sends.
+    """
 
     def __init__(
-        self, read: Callable[[], Awaitable[bytes]], send: Callable[[Bytes], Awaitable[None]], key: bytes
+        self,
+        read: Callable[[], Awaitable[bytes]],
+        send: Callable[[Bytes], Awaitable[None]],
+        key: bytes,
     ) -> None:
         self._read, self._send, self._key = read, send, key
         self._unread = bytearray()

@@ -1,8 +1,10 @@
-"""The modes of files: what a pilot and its drivers write is their user's alone; what a user asks for has the user's own umask.
+"""The modes of files: what a pilot and its drivers write is their user's alone; what a user asks
+for has the user's own umask.
 
-Within :func:`private_files` a process creates its files for its user only, whatever umask it was started with. What it starts
-or writes on the user's behalf (workers and their checkpoints, results of a pool, commands of notices, the pilot's next job)
-keeps the umask that the user had: child processes get :func:`users_umask`, files :func:`users_mode`.
+Within :func:`private_files` a process creates its files for its user only, whatever umask it was
+started with. What it starts or writes on the user's behalf (workers and their checkpoints, results
+of a pool, commands of notices, the pilot's next job) keeps the umask that the user had: child
+processes get :func:`users_umask`, files :func:`users_mode`.
 
 Only the standard library is imported: training scripts use this module.
 """
@@ -19,7 +21,9 @@ _users: int | None = None  # of this process, from before its files were private
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Within the block, this process creates files that only its user can read. Entered before it has threads."""
+    """Within the block, this process creates files that only its user can read. Entered before it
+    has threads.
+    """
     global _users
     if _users is not None:
         yield
@@ -33,12 +37,16 @@ def private_files() -> Iterator[None]:
 
 
 def users_umask() -> int:
-    """The umask that the user has, for processes that are started on the user's behalf (``Popen(umask=...)``)."""
+    """The umask that the user has, for processes that are started on the user's behalf
+    (``Popen(umask=...)``).
+    """
     return _umask_of_process() if _users is None else _users
 
 
 def users_mode(mode: int) -> int:
-    """The mode of a new file that the user asked for: ``mode`` without what the user's umask takes away."""
+    """The mode of a new file that the user asked for: ``mode`` without what the user's umask takes
+    away.
+    """
     return mode & ~users_umask()
 
 

@@ -1,4 +1,6 @@
-"""Who runs this process, as the kernel knows it. ``$LOGNAME`` and ``$USER``, which getpass believes, may say anything."""
+"""Who runs this process, as the kernel knows it. ``$LOGNAME`` and ``$USER``, which getpass
+believes, may say anything.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     bftrainer submit docs/examples/fsdp_text.toml        or alone:  torchrun --nproc-per-node=2 fsdp_text.py --epochs 2
 
-Checkpoints of `torch.distributed.checkpoint` hold shards: each size loads those of another one. They are written while training
-goes on, so that they may be seconds apart.
+Checkpoints of `torch.distributed.checkpoint` hold shards: each size loads those of another one.
+They are written while training goes on, so that they may be seconds apart.
 """
 
 import argparse
@@ -28,10 +28,14 @@ options.add_argument("--epochs", type=int, default=20)
 options.add_argument("--samples", type=int, default=2048, help="size of the data set")
 options.add_argument("--batch", type=int, default=8, help="per worker (weak scaling)")
 options.add_argument("--width", type=int, default=64, help="of the transformer")
-options.add_argument("--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model")
+options.add_argument(
+    "--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model"
+)
 options.add_argument("--checkpoint", type=Path, default=Path("checkpoints"))
 options.add_argument("--checkpoint-every", type=int, default=20, help="steps between checkpoints")
-options.add_argument("--ddp", action="store_true", help="replicate the model instead: DistributedDataParallel")
+options.add_argument(
+    "--ddp", action="store_true", help="replicate the model instead: DistributedDataParallel"
+)
 options = options.parse_args()
 
 torch.set_num_threads(1)
@@ -57,7 +61,9 @@ class Transformer(nn.Module):
     def forward(self, text: torch.Tensor) -> torch.Tensor:
         x = self.symbols(text) + self.places.weight
         for layer in self.layers:
-            x = layer(x, src_mask=nn.Transformer.generate_square_subsequent_mask(16), is_causal=True)
+            x = layer(
+                x, src_mask=nn.Transformer.generate_square_subsequent_mask(16), is_causal=True
+            )
         return self.head(x.flatten(0, 1))
 
 
@@ -75,7 +81,9 @@ rate = progress.LearningRate(base=3e-3, base_batch=options.batch, warmup_steps=5
 sampler = progress.Sampler(data, batches, rank, size, seed=7)
 loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
 report = progress.Reporter()
-checkpoints = progress.Sharded(options.checkpoint, model, optimizer, report, sampler=sampler, rate=rate)
+checkpoints = progress.Sharded(
+    options.checkpoint, model, optimizer, report, sampler=sampler, rate=rate
+)
 step = checkpoints.load()
 report.watch(model, optimizer, sampler=sampler, rate=rate)
 agreement = progress.Agreement.of_torch(report, dist)
@@ -84,9 +92,12 @@ agreement = progress.Agreement.of_torch(report, dist)
 def digest() -> str:
     """A digest of all weights, gathered from all workers."""
     whole = (
-        weight.detach().full_tensor() if hasattr(weight, "full_tensor") else weight for weight in model.parameters()
+        weight.detach().full_tensor() if hasattr(weight, "full_tensor") else weight
+        for weight in model.parameters()
     )
-    return hashlib.sha256(b"".join(weight.detach().numpy().tobytes() for weight in whole)).hexdigest()[:16]
+    return hashlib.sha256(
+        b"".join(weight.detach().numpy().tobytes() for weight in whole)
+    ).hexdigest()[:16]
 
 
 def say(what: str) -> None:

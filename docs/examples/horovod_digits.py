@@ -1,10 +1,12 @@
-"""Elastic Horovod on generated digits: a small network that trains on any number of nodes, one or two seconds per epoch.
+"""Elastic Horovod on generated digits: a small network that trains on any number of nodes, one or
+two seconds per epoch.
 
     bftrainer submit ... -- python horovod_digits.py --epochs 20        or alone:  python horovod_digits.py
 
-The data are ten random 8x8 patterns; each sample is one of them with noise. bftrainer needs one changed line,
-`progress.track` around the state. Without bftrainer this line only synchronizes `sampler` and `rate`, so that every worker,
-also one that joins, continues with the same data order and learning rate.
+The data are ten random 8x8 patterns; each sample is one of them with noise. bftrainer needs one
+changed line, `progress.track` around the state. Without bftrainer this line only synchronizes
+`sampler` and `rate`, so that every worker, also one that joins, continues with the same data order
+and learning rate.
 """
 
 import argparse
@@ -25,8 +27,12 @@ options.add_argument("--epochs", type=int, default=20)
 options.add_argument("--samples", type=int, default=4096, help="size of the data set")
 options.add_argument("--batch", type=int, default=32, help="per worker (weak scaling)")
 options.add_argument("--commit-every", type=int, default=1, help="steps between commits")
-options.add_argument("--seed", type=int, default=7, help="of the initial weights and the order of the data")
-options.add_argument("--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model")
+options.add_argument(
+    "--seed", type=int, default=7, help="of the initial weights and the order of the data"
+)
+options.add_argument(
+    "--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model"
+)
 options.add_argument("--checkpoint", type=Path, default=Path("digits.pt"))
 options.add_argument("--checkpoint-every-s", type=float, default=60.0)
 options = options.parse_args()
@@ -37,7 +43,9 @@ hvd.init()
 
 patterns = torch.randn(10, 64)
 labels = torch.randint(0, 10, (options.samples,))
-data = torch.utils.data.TensorDataset(patterns[labels] + 0.8 * torch.randn(options.samples, 64), labels)
+data = torch.utils.data.TensorDataset(
+    patterns[labels] + 0.8 * torch.randn(options.samples, 64), labels
+)
 torch.manual_seed(options.seed)
 model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
@@ -58,7 +66,11 @@ def save():
 
 def checksum():
     """A checksum of the weights, to compare two lines of the progress log."""
-    return {"checksum": round(sum(p.detach().double().abs().sum().item() for p in model.parameters()), 6)}
+    return {
+        "checksum": round(
+            sum(p.detach().double().abs().sum().item() for p in model.parameters()), 6
+        )
+    }
 
 
 step = 0
@@ -72,16 +84,26 @@ if options.checkpoint.exists():
 
 state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=step, samples=sampler.samples)
 state = progress.track(  # the one changed line
-    state, hvd, keep=[sampler, rate], checkpoint=save, checkpoint_every_s=options.checkpoint_every_s, further=checksum
+    state,
+    hvd,
+    keep=[sampler, rate],
+    checkpoint=save,
+    checkpoint_every_s=options.checkpoint_every_s,
+    further=checksum,
 )
 
 
 @hvd.elastic.run
 def train(state):
     """Train; called again, from the last commit, at each change of the group."""
-    print(f"rank {hvd.rank()} of {hvd.size()} at step {state.step}: weights {checksum()['checksum']}", flush=True)
+    print(
+        f"rank {hvd.rank()} of {hvd.size()} at step {state.step}: weights {checksum()['checksum']}",
+        flush=True,
+    )
     while sampler.epoch < options.epochs:
-        weight = batches.weight(hvd.rank(), hvd.size())  # with strong scaling, batches may differ by one sample
+        weight = batches.weight(
+            hvd.rank(), hvd.size()
+        )  # with strong scaling, batches may differ by one sample
         for inputs, targets in loader:
             rate.apply(optimizer, batches.total(hvd.size()), state.step)
             optimizer.zero_grad()

@@ -1,8 +1,10 @@
 """Lightning on generated digits, under the launcher torchrun: bftrainer needs one callback.
 
-    bftrainer submit --name light --launcher torchrun --max-nodes 4 --set samples_per_s=500 -- python lightning_digits.py
+    bftrainer submit --name light --launcher torchrun --max-nodes 4 --set samples_per_s=500 --
+    python lightning_digits.py
 
-At a change of nodes the script checkpoints and starts again. Lightning resumes from the checkpoint, also within an epoch.
+At a change of nodes the script checkpoints and starts again. Lightning resumes from the checkpoint,
+also within an epoch.
 """
 
 import os
@@ -46,12 +48,22 @@ patterns = torch.randn(10, 64)
 labels = torch.randint(0, 10, (4096,))
 data = TensorDataset(patterns[labels] + 0.8 * torch.randn(4096, 64), labels)
 idle = OnIdleNodes(
-    data, batch=32, epochs=EPOCHS, checkpoint=CHECKPOINT, checkpoint_every=SAVE_EVERY, warmup_steps=50, seed=SEED
+    data,
+    batch=32,
+    epochs=EPOCHS,
+    checkpoint=CHECKPOINT,
+    checkpoint_every=SAVE_EVERY,
+    warmup_steps=50,
+    seed=SEED,
 )
 trainer = lightning.Trainer(
-    accelerator="cpu", strategy="ddp", **idle.arguments, logger=False, enable_progress_bar=False,
+    accelerator="cpu",
+    strategy="ddp",
+    **idle.arguments,
+    logger=False,
+    enable_progress_bar=False,
     enable_model_summary=False,
-)  # fmt: skip
+)
 torch.manual_seed(SEED)
 trainer.fit(Digits(), idle.loader, ckpt_path=idle.ckpt_path)
 print(f"{trainer.global_step} steps, {idle.sampler.samples} samples")

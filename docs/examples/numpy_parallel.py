@@ -1,15 +1,17 @@
-"""Data-parallel training with only NumPy: a small network that learns the letters of a generated alphabet.
+"""Data-parallel training with only NumPy: a small network that learns the letters of a generated
+alphabet.
 
-Each worker computes the gradient of its share of the batch. Rank 0 adds the gradients and returns the sum over a Unix socket in
-the trainer directory, so all workers run on one machine (``holder = "trace"``). The contract with bftrainer is the same for
-any program under ``launcher = "restart"``:
+Each worker computes the gradient of its share of the batch. Rank 0 adds the gradients and returns
+the sum over a Unix socket in the trainer directory, so all workers run on one machine (``holder =
+"trace"``). The contract with bftrainer is the same for any program under ``launcher = "restart"``:
 
 * report after each step, on every rank (rank 0 writes the progress);
 * if the report returns a stop request: checkpoint, then leave;
 * at the start: resume from the checkpoint, also the position in the data and the learning rate;
 * end with status 0 when training is complete.
 
-Example trainer file: ``numpy_parallel.toml`` beside this one. By hand: ``python numpy_parallel.py --steps 100``.
+Example trainer file: ``numpy_parallel.toml`` beside this one. By hand: ``python numpy_parallel.py
+--steps 100``.
 """
 
 import argparse
@@ -22,7 +24,9 @@ import time
 from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # before numpy is imported: several workers share this machine
+    os.environ.setdefault(
+        _name, "1"
+    )  # before numpy is imported: several workers share this machine
 
 import numpy as np  # noqa: E402
 
@@ -104,7 +108,9 @@ def letters(count: int, alphabet: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return alphabet[labels] + 0.9 * rng.standard_normal((count, PIXELS)), labels
 
 
-def gradient(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
+def gradient(
+    weights: np.ndarray, images: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, float]:
     """Gradient and loss of two layers with a softmax, as sums over the samples."""
     first = weights[: PIXELS * HIDDEN].reshape(PIXELS, HIDDEN)
     second = weights[PIXELS * HIDDEN :].reshape(HIDDEN, CLASSES)
@@ -125,13 +131,17 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--epochs", type=int, default=1_000_000)
-    options.add_argument("--seed", type=int, default=7, help="of the initial weights and the order of the data")
+    options.add_argument(
+        "--seed", type=int, default=7, help="of the initial weights and the order of the data"
+    )
     options.add_argument("--samples", type=int, default=4096, help="size of the data set")
     options.add_argument("--batch", type=int, default=32, help="samples per worker and step")
     options.add_argument("--pace-s", type=float, default=0.0, help="minimum duration of a step")
     options.add_argument("--checkpoint", type=Path, default=Path("checkpoint.npz"))
     options.add_argument("--checkpoint-every", type=int, default=20, help="steps")
-    options.add_argument("--record", type=Path, help="rank 0 appends 'incarnation step size' per step")
+    options.add_argument(
+        "--record", type=Path, help="rank 0 appends 'incarnation step size' per step"
+    )
     given = options.parse_args()
 
     report, group = progress.Reporter(), Group()
@@ -166,7 +176,8 @@ def main() -> int:
     while step < given.steps and sampler.epoch < given.epochs:
         for mine in sampler:
             began = time.monotonic()
-            # The last value counts the workers that have seen a stop request, so all of them stop at the same step.
+            # The last value counts the workers that have seen a stop request, so all of them stop
+            # at the same step.
             stop = report.stop_requested()
             change, part_loss = gradient(weights, images[mine], labels[mine])
             summed = group.add_up(np.concatenate([change, [part_loss, float(stop)]]))
@@ -190,7 +201,10 @@ def main() -> int:
     save()
     report.done()
     if RANK == 0:
-        print(f"done: {step} steps, {sampler.samples} samples, loss {loss if loss is None else round(loss, 4)}")
+        print(
+            f"done: {step} steps, {sampler.samples} samples, loss "
+            f"{loss if loss is None else round(loss, 4)}"
+        )
     return 0
 
 

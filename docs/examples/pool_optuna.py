@@ -1,4 +1,6 @@
-"""Trials of Optuna as tasks of a pool: each worker asks the study for parameters, and tells it the value."""
+"""Trials of Optuna as tasks of a pool: each worker asks the study for parameters, and tells it the
+value.
+"""
 
 import optuna
 from optuna.storages import JournalStorage
@@ -14,7 +16,9 @@ def objective(trial):
 
 
 study = optuna.create_study(
-    study_name="search", storage=JournalStorage(JournalFileBackend("study.log")), load_if_exists=True
+    study_name="search",
+    storage=JournalStorage(JournalFileBackend("study.log")),
+    load_if_exists=True,
 )
 for task in tasks(range(100), results="trials.jsonl"):
     trial = study.ask()

@@ -1,4 +1,6 @@
-"""Tasks that do not talk to each other, for the launcher ``pool``. By itself the script does all of them."""
+"""Tasks that do not talk to each other, for the launcher ``pool``. By itself the script does all of
+them.
+"""
 
 import argparse
 import time

@@ -1,9 +1,11 @@
-"""DistributedDataParallel on generated digits, written as for torchrun: a small network on any number of nodes.
+"""DistributedDataParallel on generated digits, written as for torchrun: a small network on any
+number of nodes.
 
     bftrainer submit docs/examples/torch_digits.toml        or alone:  torchrun --nproc-per-node=2 torch_digits.py --epochs 2
 
-bftrainer needs the lines with `report` and `agreement`; without bftrainer they only agree that no worker stops. torchrun needs
-the checkpoint as well: each change of nodes starts the script again from it.
+bftrainer needs the lines with `report` and `agreement`; without bftrainer they only agree that no
+worker stops. torchrun needs the checkpoint as well: each change of nodes starts the script again
+from it.
 """
 
 import argparse
@@ -24,8 +26,12 @@ options = argparse.ArgumentParser()
 options.add_argument("--epochs", type=int, default=20)
 options.add_argument("--samples", type=int, default=4096, help="size of the data set")
 options.add_argument("--batch", type=int, default=32, help="per worker (weak scaling)")
-options.add_argument("--seed", type=int, default=7, help="of the initial weights and the order of the data")
-options.add_argument("--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model")
+options.add_argument(
+    "--seed", type=int, default=7, help="of the initial weights and the order of the data"
+)
+options.add_argument(
+    "--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model"
+)
 options.add_argument("--checkpoint", type=Path, default=Path("digits.pt"))
 options.add_argument("--checkpoint-every", type=int, default=200, help="steps between checkpoints")
 options = options.parse_args()
@@ -37,7 +43,9 @@ rank, size = dist.get_rank(), dist.get_world_size()
 
 patterns = torch.randn(10, 64)
 labels = torch.randint(0, 10, (options.samples,))
-data = torch.utils.data.TensorDataset(patterns[labels] + 0.8 * torch.randn(options.samples, 64), labels)
+data = torch.utils.data.TensorDataset(
+    patterns[labels] + 0.8 * torch.randn(options.samples, 64), labels
+)
 torch.manual_seed(options.seed)
 model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
@@ -87,7 +95,13 @@ while sampler.epoch < options.epochs:
         time.sleep(options.step_s)
         sampler.advance()
         step += 1
-        report.step(step=step, samples=sampler.samples, loss=loss.item(), world_size=size, checksum=checksum())
+        report.step(
+            step=step,
+            samples=sampler.samples,
+            loss=loss.item(),
+            world_size=size,
+            checksum=checksum(),
+        )
         if agreement.to_stop():
             save()
             report.leave()

@@ -1,4 +1,6 @@
-"""Docstrings use the roles and double backquotes of reStructuredText; the site's pages are Markdown. Imports are re-exports."""
+"""Docstrings use the roles and double backquotes of reStructuredText; the site's pages are
+Markdown. Imports are re-exports.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""A Spack recipe, for a repository of the site's own: REPO/packages/bftrainer/package.py (``spack repo create``).
+"""A Spack recipe, for a repository of the site's own: REPO/packages/bftrainer/package.py (``spack
+repo create``).
 
-Tried: a test executes it against a stand-in of Spack's directives, and compares it with pyproject.toml.
-Not tried: Spack itself (1.0 or newer), neither concretizing nor building. The repository ``spack-packages`` had no
-``py-structlog`` when this was written; ``spack create --template python py-structlog`` makes one. There is no released archive
-yet, so the source is a checkout: ``spack develop --path /path/to/checkout bftrainer@0.1.0`` in an environment.
+Tried: a test executes it against a stand-in of Spack's directives, and compares it with
+pyproject.toml. Not tried: Spack itself (1.0 or newer), neither concretizing nor building. The
+repository ``spack-packages`` had no ``py-structlog`` when this was written; ``spack create
+--template python py-structlog`` makes one. There is no released archive yet, so the source is a
+checkout: ``spack develop --path /path/to/checkout bftrainer@0.1.0`` in an environment.
 """
 
 from spack.package import default_args, depends_on, license, variant, version

@@ -1,1 +1,3 @@
-"""The experiments of BFTrainer's paper and of the papers of other policies, with the published values beside ours."""
+"""The experiments of BFTrainer's paper and of the papers of other policies, with the published
+values beside ours.
+"""

@@ -1,4 +1,6 @@
-"""AFS (Hwang et al., NSDI 2021): mean completion time on a shared cluster of 32 GPUs, 150 jobs, at three loads."""
+"""AFS (Hwang et al., NSDI 2021): mean completion time on a shared cluster of 32 GPUs, 150 jobs, at
+three loads.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +29,29 @@ def policies() -> tuple[Policy, ...]:
 def mean_completion_h(policy: Policy, load: float, seed: int) -> float:
     """Hours, over all jobs, each of which completes."""
     arrivals = shared_cluster(JOBS, GPUS, load, seed)
-    outcome = play(Scenario(long_enough(arrivals, GPUS), arrivals, JOBS), policy, keep_entries=False)
+    outcome = play(
+        Scenario(long_enough(arrivals, GPUS), arrivals, JOBS), policy, keep_entries=False
+    )
     felt = completion(arrivals, outcome.runs)
     assert felt.completed == JOBS
     return felt.mean_s / 3600
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Means over the seeds. The paper's factors are against Themis, SRTF and Tiresias on another trace and cluster."""
+    """Means over the seeds. The paper's factors are against Themis, SRTF and Tiresias on another
+    trace and cluster.
+    """
     rows: list[PaperResult] = []
     for load in LOADS:
         hours = {}
         for policy in policies():
             plan.step(f"load {load}: {policy.name}")
-            hours[policy.name] = float(np.mean([mean_completion_h(policy, load, seed) for seed in plan.seeds]))
+            hours[policy.name] = float(
+                np.mean([mean_completion_h(policy, load, seed) for seed in plan.seeds])
+            )
         rows.extend(
-            PaperResult(f"load {load:g}: mean completion under {name}", None, h, "h") for name, h in hours.items()
+            PaperResult(f"load {load:g}: mean completion under {name}", None, h, "h")
+            for name, h in hours.items()
         )
         factor = hours["srtf"] / hours["afs-l"]
         rows.append(
@@ -52,22 +61,35 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
                 factor,
                 "x",
                 tolerance=1.5,
-                why="lengths, curves and requests are generated; the factor in the AFS paper is for its own 64-GPU trace",
+                why=(
+                    "lengths, curves and requests are generated; the factor in the AFS paper "
+                    "is for its own 64-GPU trace"
+                ),
             )
         )
         ordered = list(hours.values())
         worst = min(b - a for a, b in pairwise(ordered))
         rows.append(
             PaperResult(
-                f"load {load:g}: smallest step of afs-l <= afs-p <= equal-share <= srtf", None, worst, "h", sign=1
+                f"load {load:g}: smallest step of afs-l <= afs-p <= equal-share <= srtf",
+                None,
+                worst,
+                "h",
+                sign=1,
             )
         )
     model = (
-        f"{JOBS} jobs on {GPUS} GPUs, generated (seeds {', '.join(map(str, plan.seeds))}): Poisson arrivals, log-normal "
-        "work with a mean of 24 one-GPU hours, Amdahl curves with serial shares 1, 3, 6, 12, 25 %, requests of 1-8 GPUs",
+        f"{JOBS} jobs on {GPUS} GPUs, generated (seeds {', '.join(map(str, plan.seeds))}): "
+        "Poisson arrivals, log-normal "
+        "work with a mean of 24 one-GPU hours, Amdahl curves with serial shares 1, 3, 6, 12, "
+        "25 %, requests of 1-8 GPUs",
         "no rescale cost (CoDDL: 4 ms); SRTF runs jobs at their requested size",
-        "tolerance: a factor of 2.7 +- 1.5 over SRTF (chosen after a sketch); the order of the four must hold at every load",
+        "tolerance: a factor of 2.7 +- 1.5 over SRTF (chosen after a sketch); the order of the "
+        "four must hold at every load",
     )
     return Reproduction(
-        "afs", "Hwang et al., Elastic Resource Sharing for Distributed Deep Learning, NSDI 2021", model, tuple(rows)
+        "afs",
+        "Hwang et al., Elastic Resource Sharing for Distributed Deep Learning, NSDI 2021",
+        model,
+        tuple(rows),
     )

@@ -1,8 +1,10 @@
-"""Wei and Shudo: two VGG16 tasks on 4 GPUs, the younger starts 200 s later; 3:1 against 2:2, with and without adjustment.
+"""Wei and Shudo: two VGG16 tasks on 4 GPUs, the younger starts 200 s later; 3:1 against 2:2, with
+and without adjustment.
 
-The published times imply *effective* speeds (time to convergence, not iterations) on 1 to 4 devices. With a concave curve,
-3:1 cannot beat 2:2 in total time: while both run, the older task gains p(3) - p(2) and the younger loses p(2) - p(1), which is
-at least as much. That row is shown as well.
+The published times imply *effective* speeds (time to convergence, not iterations) on 1 to 4
+devices. With a concave curve, 3:1 cannot beat 2:2 in total time: while both run, the older task
+gains p(3) - p(2) and the younger loses p(2) - p(1), which is at least as much. That row is shown as
+well.
 """
 
 from __future__ import annotations
@@ -23,14 +25,19 @@ from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.replay_world import Arrival
 
 LATER_S = 200.0
-ALONE_S = 300.0  # "the loss rate achieved when the model has been trained for 300 seconds" [Wei and Shudo 4]
+# "the loss rate achieved when the model has been trained for 300 seconds" [Wei and Shudo 4]
+ALONE_S = 300.0
 VGG16 = LossCurve(0.90)  # as for GRU: [Wei and Shudo Fig. 4] has no numbers
-SAMPLES_PER_S = 15_000.0  # on 4 devices (assumed): 100 iterations of 512 take 3.4 s there, 6 to 8 s on 2
+SAMPLES_PER_S = (
+    15_000.0  # on 4 devices (assumed): 100 iterations of 512 take 3.4 s there, 6 to 8 s on 2
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedSetting:
-    """``speeds`` on 1 to 4 devices, relative to 4. ``paper``: change of the total, older and younger task's time in %."""
+    """``speeds`` on 1 to 4 devices, relative to 4. ``paper``: change of the total, older and
+    younger task's time in %.
+    """
 
     name: str
     speeds: tuple[float, float, float, float]
@@ -50,7 +57,11 @@ def train(setting: SpeedSetting, policy: Policy) -> PhaseTimes:
     """Train both tasks to completion."""
     curve = Curve((1, 2, 3, 4), tuple(speed * SAMPLES_PER_S for speed in setting.speeds))
     tasks = tuple(
-        Arrival(at_s, Trainer(name, curve, 1, 4, 0.0, 0.0, ALONE_S * SAMPLES_PER_S, reports_loss=True), losses=VGG16)
+        Arrival(
+            at_s,
+            Trainer(name, curve, 1, 4, 0.0, 0.0, ALONE_S * SAMPLES_PER_S, reports_loss=True),
+            losses=VGG16,
+        )
         for name, at_s in (("older", 0.0), ("younger", LATER_S))
     )
     outcome = play(Scenario(fixed_window(4, 0.0, 1e6), tasks), policy, keep_entries=False)
@@ -60,7 +71,9 @@ def train(setting: SpeedSetting, policy: Policy) -> PhaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class InverseLossPhase:
-    """1:3, the control in [Wei and Shudo Figs. 9, 11]: the younger task gets three of four devices."""
+    """1:3, the control in [Wei and Shudo Figs. 9, 11]: the younger task gets three of four
+    devices.
+    """
 
     policy: LossPhase = field(default_factory=LossPhase)
     name: str = "1:3"
@@ -77,8 +90,10 @@ SETTINGS = (
     SpeedSetting("concave, n^0.8", (0.25**0.8, 0.5**0.8, 0.75**0.8, 1.0), None),
 )
 CONTROL = (
-    "[Wei and Shudo Figs. 9, 11] show 1:3 as the slowest (no number). With the speeds on three and one devices that 3:1 "
-    "implies, 1:3 is faster than 2:2 for the same reason as 3:1. The older task gains more from a device than the younger; one "
+    "[Wei and Shudo Figs. 9, 11] show 1:3 as the slowest (no number). With the speeds on three "
+    "and one devices that 3:1 "
+    "implies, 1:3 is faster than 2:2 for the same reason as 3:1. The older task gains more "
+    "from a device than the younger; one "
     "speed per device count cannot express that"
 )
 PARTS = ("total", "older", "younger")
@@ -89,11 +104,14 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     rows: list[PaperResult] = []
     for setting in SETTINGS:
         plan.step(setting.name)
-        equal, phased, inverse = (train(setting, p) for p in (EqualShare(), LossPhase(), InverseLossPhase()))
+        equal, phased, inverse = (
+            train(setting, p) for p in (EqualShare(), LossPhase(), InverseLossPhase())
+        )
         why = (
             ""
             if setting.paper
-            else "concave: the younger task loses at least as much as the older gains; no gain in total"
+            else "concave: the younger task loses at least as much as the older gains; no gain "
+            "in total"
         )
         rows.extend(
             PaperResult(
@@ -115,13 +133,32 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
             )
         )
     rows.append(
-        PaperResult("512 per task: total time at 2:2", 567.50, train(SETTINGS[0], EqualShare()).total, "s", 5.0)
+        PaperResult(
+            "512 per task: total time at 2:2",
+            567.50,
+            train(SETTINGS[0], EqualShare()).total,
+            "s",
+            5.0,
+        )
     )
-    rows.append(PaperResult("512 per task: total time at 3:1", 540.81, train(SETTINGS[0], LossPhase()).total, "s", 5.0))
+    rows.append(
+        PaperResult(
+            "512 per task: total time at 3:1",
+            540.81,
+            train(SETTINGS[0], LossPhase()).total,
+            "s",
+            5.0,
+        )
+    )
     model = (
-        "two tasks of 300 s on 4 devices each, the second 200 s later; speeds on 1-4 devices as implied by the published times",
-        "loss curve: 90 % of the reduction in the first 20 % of the time; 15,000 samples/s on 4 devices (assumed)",
+        "two tasks of 300 s on 4 devices each, the second 200 s later; speeds on 1-4 devices "
+        "as implied by the published times",
+        "loss curve: 90 % of the reduction in the first 20 % of the time; 15,000 samples/s on "
+        "4 devices (assumed)",
         "tolerance: 2 percentage points, 5 s; no seed",
     )
-    source = "Wei and Shudo, Adaptive Allocation of Computing Resources for Multiple Distributed Deep Learning Tasks"
+    source = (
+        "Wei and Shudo, Adaptive Allocation of Computing Resources for Multiple "
+        "Distributed Deep Learning Tasks"
+    )
     return Reproduction("loss-phase", source, model, tuple(rows))

@@ -1,8 +1,10 @@
-"""ModelArts [Hu et al. 2021, section 5]: the optimal allocator against the greedy one, on generated jobs.
+"""ModelArts [Hu et al. 2021, section 5]: the optimal allocator against the greedy one, on generated
+jobs.
 
-The ModelArts paper reports 447 jobs of at least 5 minutes over 50 hours with a mean training time of 232.6 minutes (1,252 jobs
-and 84.3 minutes including shorter jobs), but neither their node counts nor the distribution. The demand of a job is taken as
-its training time x an assumed number of nodes.
+The ModelArts paper reports 447 jobs of at least 5 minutes over 50 hours with a mean training time
+of 232.6 minutes (1,252 jobs and 84.3 minutes including shorter jobs), but neither their node counts
+nor the distribution. The demand of a job is taken as its training time x an assumed number of
+nodes.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ MEAN_MIN, LEAST_MIN, SIGMA = 232.6, 5.0, 1.2
 SHORT_MEAN_MIN = 1.7  # (1252 * 84.3 - 447 * 232.6) / 805 minutes
 POOLS = (70, 90, 110, 130, 150, 170, 190)
 CAP = 16
-LAW = Curve(tuple(range(1, CAP + 1)), tuple(n * 0.8 ** math.log2(n) for n in range(1, CAP + 1)))  # [ModelArts Fig. 6]
+LAW = Curve(
+    tuple(range(1, CAP + 1)), tuple(n * 0.8 ** math.log2(n) for n in range(1, CAP + 1))
+)  # [ModelArts Fig. 6]
 
 
 class Disturbance(Enum):
@@ -44,8 +48,12 @@ class Disturbance(Enum):
     DELAY = "15 s scaling delay"
 
 
-def jobs(seed: int, count: float, disturbance: Disturbance, *, short_too: bool = False) -> tuple[Arrival, ...]:
-    """Generated jobs; ``count`` is the assumed number of nodes. Demand is in one-node seconds, one sample each."""
+def jobs(
+    seed: int, count: float, disturbance: Disturbance, *, short_too: bool = False
+) -> tuple[Arrival, ...]:
+    """Generated jobs; ``count`` is the assumed number of nodes. Demand is in one-node seconds, one
+    sample each.
+    """
     rng = np.random.default_rng(np.random.PCG64(seed))
     number = ALL_JOBS if short_too else JOBS
     times = np.sort(rng.uniform(0, SPAN_H * 3600, number))
@@ -53,12 +61,22 @@ def jobs(seed: int, count: float, disturbance: Disturbance, *, short_too: bool =
     minutes = LEAST_MIN + rng.lognormal(math.log(mean) - SIGMA * SIGMA / 2, SIGMA, number)
     short = np.zeros(number, dtype=bool)
     short[rng.permutation(number)[: number - JOBS]] = True
-    minutes[short] = np.clip(rng.exponential(SHORT_MEAN_MIN, int(short.sum())), 0.1, LEAST_MIN - 0.1)
-    lots, early, errors = rng.uniform(size=number), rng.uniform(size=number), rng.uniform(0.9, 1.1, number)
+    minutes[short] = np.clip(
+        rng.exponential(SHORT_MEAN_MIN, int(short.sum())), 0.1, LEAST_MIN - 0.1
+    )
+    lots, early, errors = (
+        rng.uniform(size=number),
+        rng.uniform(size=number),
+        rng.uniform(0.9, 1.1, number),
+    )
     arrivals = []
     for i, (at_s, trained_s) in enumerate(zip(times, minutes * 60, strict=True)):
         actual, stops_s = float(trained_s) * count, math.inf
-        estimate = actual if disturbance in (Disturbance.NONE, Disturbance.DELAY) else actual * float(errors[i])
+        estimate = (
+            actual
+            if disturbance in (Disturbance.NONE, Disturbance.DELAY)
+            else actual * float(errors[i])
+        )
         if disturbance is Disturbance.BUGS and lots[i] < 0.25:
             estimate = actual
             stops_s = float(early[i]) * (300.0 if lots[i] < 0.15 else float(trained_s))
@@ -85,7 +103,9 @@ class TimedScaling:
         return decision, memory
 
 
-def simulate(policy: Policy, arrivals: tuple[Arrival, ...], nodes: int, *, delay: bool = False) -> Completion:
+def simulate(
+    policy: Policy, arrivals: tuple[Arrival, ...], nodes: int, *, delay: bool = False
+) -> Completion:
     """Run until all jobs complete."""
     model = CostModel.DELAY if delay else CostModel.STALL
     scenario = Scenario(long_enough(arrivals, nodes), arrivals, len(arrivals), model)
@@ -96,7 +116,9 @@ def simulate(policy: Policy, arrivals: tuple[Arrival, ...], nodes: int, *, delay
 
 @dataclass(frozen=True, slots=True)
 class AllocatorGain:
-    """The optimal allocator against the greedy one: change of queueing in %, and extra jobs per 100 by mean total time."""
+    """The optimal allocator against the greedy one: change of queueing in %, and extra jobs per 100
+    by mean total time.
+    """
 
     nodes: int
     queueing: float
@@ -105,19 +127,31 @@ class AllocatorGain:
 
 
 def gain(
-    seed: int, count: float, nodes: int, disturbance: Disturbance = Disturbance.NONE, *, short_too: bool = False
+    seed: int,
+    count: float,
+    nodes: int,
+    disturbance: Disturbance = Disturbance.NONE,
+    *,
+    short_too: bool = False,
 ) -> AllocatorGain:
     """Run both allocators on the same jobs."""
-    arrivals, delay = jobs(seed, count, disturbance, short_too=short_too), disturbance is Disturbance.DELAY
+    arrivals, delay = (
+        jobs(seed, count, disturbance, short_too=short_too),
+        disturbance is Disturbance.DELAY,
+    )
     optimal = TimedScaling(ModelArtsOptimal(CAP))
     ours = simulate(optimal, arrivals, nodes, delay=delay)
     greedy = simulate(ModelArtsGreedy(CAP), arrivals, nodes, delay=delay)
     extra = 100 * (greedy.mean_s / ours.mean_s - 1)
-    return AllocatorGain(nodes, change(ours.queueing_s, greedy.queueing_s), extra, tuple(optimal.took_s))
+    return AllocatorGain(
+        nodes, change(ours.queueing_s, greedy.queueing_s), extra, tuple(optimal.took_s)
+    )
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Quick: three pool sizes, count 2, the first seed. Full: all pool sizes, counts 1 to 3, all seeds and disturbances."""
+    """Quick: three pool sizes, count 2, the first seed. Full: all pool sizes, counts 1 to 3, all
+    seeds and disturbances.
+    """
     seeds = tuple(plan.seeds) if plan.full else tuple(plan.seeds)[:1]
     rows = _by_pool(plan, 2.0, seeds, POOLS if plan.full else POOLS[::3])
     if plan.full:
@@ -125,14 +159,21 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
         rows += _by_pool(plan, 3.0, seeds, POOLS[::3])
         rows += _disturbances(plan, seeds)
     model = (
-        f"{JOBS} jobs, submissions uniform over {SPAN_H:g} h, training times 5 min + log-normal (mean 232.6 min in all, sigma "
-        f"{SIGMA:g}), demand = training time x an assumed node count; seeds {', '.join(map(str, seeds))}",
-        "speed n * 0.8^log2(n), 1 to 16 nodes; both allocators act every 5 min; in between, waiting jobs start",
+        f"{JOBS} jobs, submissions uniform over {SPAN_H:g} h, training times 5 min + "
+        "log-normal (mean 232.6 min in all, sigma "
+        f"{SIGMA:g}), demand = training time x an assumed node count; seeds "
+        f"{', '.join(map(str, seeds))}",
+        "speed n * 0.8^log2(n), 1 to 16 nodes; both allocators act every 5 min; in between, "
+        "waiting jobs start",
         "extra jobs per 100: mean total time under greedy over that under optimal",
-        "tolerance: queueing 15 points, extra jobs 10, decision time 0.4 s (another machine, HiGHS instead of CBC)",
+        "tolerance: queueing 15 points, extra jobs 10, decision time 0.4 s (another machine, "
+        "HiGHS instead of CBC)",
     )
     return Reproduction(
-        "modelarts", "Hu et al., An Optimal Resource Allocator of Elastic Training, 2021", model, tuple(rows)
+        "modelarts",
+        "Hu et al., An Optimal Resource Allocator of Elastic Training, 2021",
+        model,
+        tuple(rows),
     )
 
 
@@ -144,22 +185,33 @@ def _by_pool(
         plan.step(f"count {count:g}, {nodes} nodes")
         gains = [gain(seed, count, nodes) for seed in seeds]
         took = tuple(t for g in gains for t in g.decision_s)
-        extra, queueing = (float(np.mean([getattr(g, what) for g in gains])) for what in ("extra", "queueing"))
+        extra, queueing = (
+            float(np.mean([getattr(g, what) for g in gains])) for what in ("extra", "queueing")
+        )
         means.append(AllocatorGain(nodes, queueing, extra, took))
     label = f"count {count:g}"
     best = max(means, key=lambda g: g.extra)
     every = np.concatenate([g.decision_s for g in means])
     rows = [
-        PaperResult(f"{label}, {g.nodes} nodes: queueing, optimal against greedy", None, g.queueing, sign=-1)
+        PaperResult(
+            f"{label}, {g.nodes} nodes: queueing, optimal against greedy", None, g.queueing, sign=-1
+        )
         for g in means
     ]
-    rows += [PaperResult(f"{label}, {g.nodes} nodes: extra jobs per 100", None, g.extra, "", sign=1) for g in means]
     rows += [
-        PaperResult(f"{label}: queueing at best", -32.0, min(g.queueing for g in means), tolerance=15.0),
+        PaperResult(f"{label}, {g.nodes} nodes: extra jobs per 100", None, g.extra, "", sign=1)
+        for g in means
+    ]
+    rows += [
+        PaperResult(
+            f"{label}: queueing at best", -32.0, min(g.queueing for g in means), tolerance=15.0
+        ),
         PaperResult(f"{label}: extra jobs per 100 at best", 17.4, best.extra, "", 10.0),
         PaperResult(f"{label}: best pool", 110, best.nodes, "nodes", 40, signed=False),
         PaperResult(f"{label}: mean decision time", 0.4, float(every.mean()), "s", 0.4),
-        PaperResult(f"{label}: decision time p95", 1.49, float(np.percentile(every, 95)), "s", 1.49),
+        PaperResult(
+            f"{label}: decision time p95", 1.49, float(np.percentile(every, 95)), "s", 1.49
+        ),
     ]
     return rows
 
@@ -169,17 +221,35 @@ def _disturbances(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[Pap
     found = {}
     for disturbance in Disturbance:
         plan.step(disturbance.value)
-        found[disturbance] = float(np.mean([gain(seed, 2.0, 110, disturbance).extra for seed in seeds]))
+        found[disturbance] = float(
+            np.mean([gain(seed, 2.0, 110, disturbance).extra for seed in seeds])
+        )
     plan.step("all 1,252 jobs")
     every = float(np.mean([gain(seed, 2.0, 110, short_too=True).extra for seed in seeds]))
     base = found[Disturbance.NONE]
     return [
         PaperResult(
-            "110 nodes, ETA +-10 %: extra jobs lost", 2.4, base - found[Disturbance.ETA], "", 3.0, signed=False
+            "110 nodes, ETA +-10 %: extra jobs lost",
+            2.4,
+            base - found[Disturbance.ETA],
+            "",
+            3.0,
+            signed=False,
         ),
-        PaperResult("110 nodes, bugs and terminations: extra jobs per 100", 15.0, found[Disturbance.BUGS], "", 10.0),
         PaperResult(
-            "110 nodes, 15 s delay: extra jobs lost", 1.8, base - found[Disturbance.DELAY], "", 3.0, signed=False
+            "110 nodes, bugs and terminations: extra jobs per 100",
+            15.0,
+            found[Disturbance.BUGS],
+            "",
+            10.0,
+        ),
+        PaperResult(
+            "110 nodes, 15 s delay: extra jobs lost",
+            1.8,
+            base - found[Disturbance.DELAY],
+            "",
+            3.0,
+            signed=False,
         ),
         PaperResult("110 nodes, all 1,252 jobs: extra jobs per 100", 24.1, every, "", 15.0),
     ]

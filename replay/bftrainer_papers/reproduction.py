@@ -19,11 +19,12 @@ class ResultVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PaperResult:
-    """One row: ``paper`` and ``ours`` in ``unit``, within if |ours - paper| <= ``tolerance`` (None: nothing is claimed).
+    """One row: ``paper`` and ``ours`` in ``unit``, within if |ours - paper| <= ``tolerance`` (None:
+    nothing is claimed).
 
-    With ``signed``, the sign is a direction (better or worse) and must be right as well. Values without a direction (shares of
-    jobs, numbers of nodes) are within or have failed. If the paper gives a direction and no value, ours must have the
-    ``sign`` (+1 or -1).
+    With ``signed``, the sign is a direction (better or worse) and must be right as well. Values
+    without a direction (shares of jobs, numbers of nodes) are within or have failed. If the paper
+    gives a direction and no value, ours must have the ``sign`` (+1 or -1).
     """
 
     what: str
@@ -65,7 +66,9 @@ OnStep = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReproductionOptions:
-    """The extent of a run: ``seeds`` of generated workloads; with ``full``, every setting of the paper."""
+    """The extent of a run: ``seeds`` of generated workloads; with ``full``, every setting of the
+    paper.
+    """
 
     seeds: Sequence[int] = (1, 2, 3)
     full: bool = False

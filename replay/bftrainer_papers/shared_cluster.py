@@ -1,8 +1,9 @@
-"""Generated workloads of a shared deep-learning cluster: jobs of different lengths and scalability, at a given load.
+"""Generated workloads of a shared deep-learning cluster: jobs of different lengths and scalability,
+at a given load.
 
-No published trace contains scaling curves, so jobs are generated from a seed: Poisson arrivals, log-normal work, strong
-scaling by Amdahl's law with serial shares that span the measured models, and requests of 1, 2, 4 or 8 nodes, most of them
-small, as in the Philly trace.
+No published trace contains scaling curves, so jobs are generated from a seed: Poisson arrivals,
+log-normal work, strong scaling by Amdahl's law with serial shares that span the measured models,
+and requests of 1, 2, 4 or 8 nodes, most of them small, as in the Philly trace.
 """
 
 from __future__ import annotations
@@ -23,13 +24,19 @@ MEAN_WORK_H, SIGMA = 24.0, 1.2  # one-node hours; sigma of log work
 
 @lru_cache
 def amdahl(serial: float, largest: int) -> Curve:
-    """Samples per second with a fixed global batch: n / (1 + serial (n - 1)), one sample per second on one node."""
+    """Samples per second with a fixed global batch: n / (1 + serial (n - 1)), one sample per second
+    on one node.
+    """
     counts = tuple(range(1, largest + 1))
     return Curve(counts, tuple(n / (1 + serial * (n - 1)) for n in counts))
 
 
-def shared_cluster(jobs: int, nodes: int, load: float, seed: int, *, scale_s: float = 0.0) -> tuple[Arrival, ...]:
-    """Generated jobs; ``load`` is the work that arrives per unit of time, in nodes at perfect efficiency, over ``nodes``."""
+def shared_cluster(
+    jobs: int, nodes: int, load: float, seed: int, *, scale_s: float = 0.0
+) -> tuple[Arrival, ...]:
+    """Generated jobs; ``load`` is the work that arrives per unit of time, in nodes at perfect
+    efficiency, over ``nodes``.
+    """
     rng = np.random.default_rng(np.random.PCG64(seed))
     spacing_s = MEAN_WORK_H * 3600 / (load * nodes)
     arrivals, at_s = [], 0.0
@@ -48,6 +55,8 @@ def shared_cluster(jobs: int, nodes: int, load: float, seed: int, *, scale_s: fl
             requested_nodes=min(int(rng.choice(REQUESTS, p=REQUEST_SHARES)), nodes),
             reports_loss=True,
         )
-        arrivals.append(Arrival(at_s, trainer, losses=FAMILIES[families[int(rng.integers(len(families)))]]))
+        arrivals.append(
+            Arrival(at_s, trainer, losses=FAMILIES[families[int(rng.integers(len(families)))]])
+        )
         at_s += float(rng.exponential(spacing_s))
     return tuple(arrivals)

@@ -1,10 +1,17 @@
-"""SpeCon [SpeCon 6.2]: migration of converged jobs against the default scheduler, 20 and 30 jobs on 4 workers, 50 on 8."""
+"""SpeCon [SpeCon 6.2]: migration of converged jobs against the default scheduler, 20 and 30 jobs on
+4 workers, 50 on 8.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from bftrainer_papers.containers.container_world import MIGRATION_S, ContainerJob, RunningContainer, WorkerWorld
+from bftrainer_papers.containers.container_world import (
+    MIGRATION_S,
+    ContainerJob,
+    RunningContainer,
+    WorkerWorld,
+)
 from bftrainer_papers.containers.specon import SpeCon
 from bftrainer_papers.flowcon import fitted_contention
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
@@ -12,8 +19,12 @@ from bftrainer_replay.simulation.losses import FAMILIES
 
 WORK_S = (60.0, 300.0)
 DEFAULT_MAKESPAN_S = {20: 1421.0, 30: 1640.0, 50: 2070.0}
-LIGHTER = "the jobs of the thesis are longer than ours (see the makespan of the default scheduler): few share a worker for long"
-# (jobs, workers, submitted within s): (mean completion, makespan, share of jobs that finish sooner) in %
+LIGHTER = (
+    "the jobs of the thesis are longer than ours (see the makespan of the default "
+    "scheduler): few share a worker for long"
+)
+# (jobs, workers, submitted within s): (mean completion, makespan, share of jobs that finish sooner)
+# in %
 PAPER = {
     (20, 4, 300.0): (-13.6, -24.7, 75.0),
     (30, 4, 300.0): (-5.9, -16.4, 66.7),
@@ -47,16 +58,24 @@ def play(
     return [done[job.id] for job in jobs]
 
 
-def one(number: int, workers: int, within_s: float, seed: int) -> tuple[float, float, float, float, float]:
-    """Changes in % against the default scheduler (mean completion, makespan), share of jobs that finish sooner, moves per job,
-    and the default scheduler's makespan in seconds.
+def one(
+    number: int, workers: int, within_s: float, seed: int
+) -> tuple[float, float, float, float, float]:
+    """Changes in % against the default scheduler (mean completion, makespan), share of jobs that
+    finish sooner, moves per job, and the default scheduler's makespan in seconds.
     """
     jobs, contention = random_jobs(number, within_s, seed), fitted_contention()
     default, ours = (play(jobs, workers, contention, policy) for policy in (None, SpeCon()))
     took, free = ([(r.finished_s or 0.0) - r.job.at_s for r in runs] for runs in (ours, default))
     spans = [max(r.finished_s or 0.0 for r in runs) for runs in (ours, default)]
     sooner = 100 * sum(a < b - 1e-6 for a, b in zip(took, free, strict=True)) / number
-    return change(sum(took), sum(free)), change(*spans), sooner, sum(r.moves for r in ours) / number, spans[1]
+    return (
+        change(sum(took), sum(free)),
+        change(*spans),
+        sooner,
+        sum(r.moves for r in ours) / number,
+        spans[1],
+    )
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
@@ -79,15 +98,21 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
             ),
             PaperResult(f"{label}: moves per job", None, float(found[3]), ""),
             PaperResult(
-                f"{label}: makespan of the default scheduler", DEFAULT_MAKESPAN_S[number], float(found[4]), "s"
+                f"{label}: makespan of the default scheduler",
+                DEFAULT_MAKESPAN_S[number],
+                float(found[4]),
+                "s",
             ),
         ]
     model = (
-        f"work uniform in {WORK_S[0]:g}-{WORK_S[1]:g} s, submissions uniform; VAE, GRU and Bi-RNN at random; seeds "
+        f"work uniform in {WORK_S[0]:g}-{WORK_S[1]:g} s, submissions uniform; VAE, GRU and "
+        "Bi-RNN at random; seeds "
         f"{', '.join(map(str, plan.seeds))}",
-        "default scheduler: least resource use, the mean of processor (full if any job runs) and memory "
+        "default scheduler: least resource use, the mean of processor (full if any job runs) "
+        "and memory "
         "(2 to 20 % a job); no migration",
-        f"SpeCon: alpha 0.01, interval 30 s [SpeCon 6.2.3]; a move takes {MIGRATION_S:g} s ([SpeCon 3.3]: under 5); contention "
+        f"SpeCon: alpha 0.01, interval 30 s [SpeCon 6.2.3]; a move takes {MIGRATION_S:g} s "
+        "([SpeCon 3.3]: under 5); contention "
         f"{fitted_contention():.4f} per co-runner, fitted on FlowCon's three jobs",
         "tolerance: 10 points for mean completion, 12 for makespan, 25 for the share of jobs",
     )

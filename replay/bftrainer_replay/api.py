@@ -1,7 +1,8 @@
-"""The public API of the replay package: names for importers of logs and notebooks, and the conformance checks.
+"""The public API of the replay package: names for importers of logs and notebooks, and the
+conformance checks.
 
-These names stay compatible within a major version, as in :mod:`bftrainer.api`. A log and a workload become a scenario,
-and a policy plays it::
+These names stay compatible within a major version, as in :mod:`bftrainer.api`. A log and a workload
+become a scenario, and a policy plays it::
 
     from bftrainer.api import PolicySettings, build_policy, find_objective
     from bftrainer_replay.api import Scenario, cut, hpo, open_log, play, submissions

@@ -1,4 +1,6 @@
-"""CSV tables: how they are written, and rows that know their line, so that every error message has a place."""
+"""CSV tables: how they are written, and rows that know their line, so that every error message has
+a place.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
     if header is None:
         raise InputFileError(str(path), "is empty, expected a header line")
     if len(header) > MOST_COLUMNS:
-        raise InputFileError(f"{path}:1", f"has {len(header):,} columns, expected at most {MOST_COLUMNS:,}")
+        raise InputFileError(
+            f"{path}:1", f"has {len(header):,} columns, expected at most {MOST_COLUMNS:,}"
+        )
     header = [column.strip() for column in header]
     if twice := [column for column in header if header.count(column) > 1]:
         raise InputFileError(f"{path}:1", f"duplicate column {twice[0]!r:.60}")
@@ -89,15 +93,21 @@ def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterato
         raise InputFileError(f"{path}:{line + 1}", f"is not CSV ({error})") from error
 
 
-def number(cells: Mapping[str, str], column: str, least: float = 0.0, most: float = math.inf) -> float:
-    """A cell that must be a finite number, at least ``least`` and below ``most``; raises :class:`InvalidValueError`."""
+def number(
+    cells: Mapping[str, str], column: str, least: float = 0.0, most: float = math.inf
+) -> float:
+    """A cell that must be a finite number, at least ``least`` and below ``most``; raises
+    :class:`InvalidValueError`.
+    """
     text = cells[column].strip()
     try:
         value = float(text)
     except ValueError as error:
         raise InvalidValueError(f"{column} is {text!r:.40}, expected a number") from error
     if not (math.isfinite(value) and least <= value < most):
-        raise InvalidValueError(f"{column} is {text:.40}, expected a finite number of {least:g} or more")
+        raise InvalidValueError(
+            f"{column} is {text:.40}, expected a finite number of {least:g} or more"
+        )
     return value
 
 

@@ -1,7 +1,8 @@
 """Bytes of a file, decompressed while they are read, and never more of them than a limit.
 
-gzip, bzip2 and xz make a gigabyte of zeros a megabyte or less. Here a file ends with an error when more than ``most`` bytes
-have come out of it, or when it has grown more than any log does. Its decompressor gets a bounded amount of memory.
+gzip, bzip2 and xz make a gigabyte of zeros a megabyte or less. Here a file ends with an error when
+more than ``most`` bytes have come out of it, or when it has grown more than any log does. Its
+decompressor gets a bounded amount of memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from bftrainer.errors import InputFileError
 MOST_BYTES = 4 * 1024**3
 """Default of ``--max-bytes``: no log so far had a tenth of it."""
 MOST_GROWTH = 200
-"""The log of BFTrainer's authors, mostly zeros, is 73 times as large as its .gz; logs of jobs are 5 to 21 times as large."""
+"""The log of BFTrainer's authors, mostly zeros, is 73 times as large as its .gz; logs of jobs are 5
+to 21 times as large.
+"""
 FREE_BYTES = 64 * 1024**2
 """What may come out of any file, however small."""
 _XZ_MEMORY = 256 * 1024**2
@@ -77,10 +80,11 @@ def _decompressor(start: bytes) -> _Decompressor | None:
 
 
 class LimitedFile(io.RawIOBase):
-    """The content of a file, decompressed. Reading more than ``most`` bytes raises :class:`InputFileError`.
+    """The content of a file, decompressed. Reading more than ``most`` bytes raises
+    :class:`InputFileError`.
 
-    The limit on growth holds unless the user has set a limit (``most`` is None without one). Several compressed files in a row
-    are one content, as for ``zcat``.
+    The limit on growth holds unless the user has set a limit (``most`` is None without one).
+    Several compressed files in a row are one content, as for ``zcat``.
     """
 
     def __init__(self, path: Path, most: int | None = None) -> None:
@@ -100,18 +104,28 @@ class LimitedFile(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # io says WriteableBuffer
         """As io.RawIOBase; at most 256 KiB at a time."""
-        data = self._decompressed(min(len(buffer), _PIECE)) if self._inner else self._plain(len(buffer))
+        data = (
+            self._decompressed(min(len(buffer), _PIECE))
+            if self._inner
+            else self._plain(len(buffer))
+        )
         self._came += len(data)
         if self._came > self._most:
             unpacked = " when decompressed" if self._inner else ""
             raise InputFileError(
                 str(self._path),
-                f"has more than {counted(self._most, 'byte')}{unpacked}; --max-bytes sets another limit",
+                f"has more than {counted(self._most, 'byte')}{unpacked}; --max-bytes sets "
+                "another limit",
             )
-        if self._inner and not self._may_grow and self._came > max(FREE_BYTES, MOST_GROWTH * self._took):
+        if (
+            self._inner
+            and not self._may_grow
+            and self._came > max(FREE_BYTES, MOST_GROWTH * self._took)
+        ):
             raise InputFileError(
                 str(self._path),
-                f"is more than {MOST_GROWTH} times as large when decompressed, which no real log is; if you trust the file, "
+                f"is more than {MOST_GROWTH} times as large when decompressed, which no real "
+                "log is; if you trust the file, "
                 "set a limit with --max-bytes",
             )
         buffer[: len(data)] = data
@@ -148,7 +162,9 @@ class LimitedFile(io.RawIOBase):
                 return found
 
     def _next_stream(self, rest: bytes) -> bool:
-        """Begin with the compressed file that follows; False at the end. Padding with zeros is allowed, as for ``zcat``."""
+        """Begin with the compressed file that follows; False at the end. Padding with zeros is
+        allowed, as for ``zcat``.
+        """
         rest = rest.lstrip(b"\0")
         while len(rest) < 8 and (more := self._more()):
             rest = (rest + more).lstrip(b"\0")

@@ -11,11 +11,15 @@ from bftrainer_replay.limited_file import DAMAGE, LimitedFile
 
 HEAD_BYTES = 64 * 1024
 TABLE_BYTES = 256 * 1024 * 1024
-"""Limit for a file that is read as a whole: a table, a trace, a list of nodes. The largest public profile has 15 MB."""
+"""Limit for a file that is read as a whole: a table, a trace, a list of nodes. The largest public
+profile has 15 MB.
+"""
 
 
 def open_bytes(path: Path, most: int | None = None) -> IO[bytes]:
-    """The file's content, decompressed while reading if the content is gzip, bzip2 or xz; ``most`` is its limit in bytes."""
+    """The file's content, decompressed while reading if the content is gzip, bzip2 or xz; ``most``
+    is its limit in bytes.
+    """
     return io.BufferedReader(LimitedFile(path, most), 128 * 1024)
 
 
@@ -41,16 +45,22 @@ def read_text(path: Path) -> str:
     """The whole content as text. Raises :class:`InputFileError`."""
     data = read_bytes(path, TABLE_BYTES + 1)
     if len(data) > TABLE_BYTES:
-        raise InputFileError(str(path), f"has more than {TABLE_BYTES:,} bytes, expected a smaller table or list")
+        raise InputFileError(
+            str(path), f"has more than {TABLE_BYTES:,} bytes, expected a smaller table or list"
+        )
     return as_text(str(path), data)
 
 
 def as_text(where: str, data: bytes) -> str:
-    """Bytes as UTF-8 text without a byte order mark. Raises :class:`InputFileError`, also for a NUL."""
+    """Bytes as UTF-8 text without a byte order mark. Raises :class:`InputFileError`, also for a
+    NUL.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputFileError(where, f"is not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise InputFileError(
+            where, f"is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from error
     if "\0" in text:  # csv rejects it up to Python 3.10; date parsing accepts text up to it
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputFileError(f"{where}:{line}", "has a NUL character, expected text")

@@ -1,6 +1,8 @@
-"""`bftrainer adapt` on the scripts of docs/examples and on scripts of public shape: few lines, and they train right.
+"""`bftrainer adapt` on the scripts of docs/examples and on scripts of public shape: few lines, and
+they train right.
 
-The scripts in shapes/ are written in the style of well-known examples, not in ours: so they have another ending.
+The scripts in shapes/ are written in the style of well-known examples, not in ours: so they have
+another ending.
 """
 
 from __future__ import annotations
@@ -20,18 +22,32 @@ from bftrainer.client.adapt import adapted
 SHAPES = Path(__file__).parent / "shapes"
 SCRIPTS = Path(__file__).parents[2] / "docs/examples/scripts"
 LINES = {
-    "ddp_tutorial": 7, "mnist": 7, "alone": 7, "nanogpt": 5, "accelerate_nlp": 6, "hf_trainer": 4, "horovod_mnist": 7,
-    "torch": 6, "accelerate": 6, "lightning": 4, "transformers": 5,
-}  # fmt: skip
+    "ddp_tutorial": 7,
+    "mnist": 7,
+    "alone": 7,
+    "nanogpt": 5,
+    "accelerate_nlp": 6,
+    "hf_trainer": 4,
+    "horovod_mnist": 7,
+    "torch": 6,
+    "accelerate": 6,
+    "lightning": 4,
+    "transformers": 5,
+}
 """Changed lines."""
 NOTES = {
     "mnist": "scheduler.step() has no effect",
-    "accelerate_nlp": "optimizer.step() does not follow every batch: checkpoints and leaving wait for it",
+    "accelerate_nlp": (
+        "optimizer.step() does not follow every batch: checkpoints and leaving wait for it"
+    ),
     "nanogpt": "random batches have no order to keep",
     "horovod_mnist": "no factor hvd.size(), no callback that sets it",
     "hf_trainer": "`submit` allows powers of two",
 }
-LOOP = "import torch\nfor i in range(3):\n    for x in data:\n        loss = model(x)\n        loss.backward()\n        {}\n"
+LOOP = (
+    "import torch\nfor i in range(3):\n    for x in data:\n        loss = model(x)\n        "
+    "loss.backward()\n        {}\n"
+)
 STEPS = """import torch
 sampler = DistributedSampler(data)
 model.train()
@@ -54,17 +70,27 @@ REFUSED = {
         "found steps of 2 optimizers (opt_d, opt_g), expected those of one",
     ),
     "none": (LOOP.format("pass"), "found no optimizer.step(), expected those of one"),
-    "no-model": (LOOP.format("optimizer.step()"), "found no model that the loop calls, as in model(inputs)"),
+    "no-model": (
+        LOOP.format("optimizer.step()"),
+        "found no model that the loop calls, as in model(inputs)",
+    ),
     "no-epochs": (
         "import torch\nfor x in loader:\n    loss.backward()\n    optimizer.step()\n",
         "line 2: found no `for epoch",
     ),
     "no-epochs-of-horovod": (
-        "import horovod.torch as hvd\nstate = hvd.elastic.TorchState()\nfor x in loader:\n    optimizer.step()\n",
+        "import horovod.torch as hvd\nstate = hvd.elastic.TorchState()\nfor x in loader:\n    "
+        "optimizer.step()\n",
         "copy the lines of docs/horovod.md#adapt-the-script",
     ),
-    "no-loop": ("import torch\noptimizer.step()\n", "line 2: found no loop around optimizer.step()"),
-    "other": ("import jax\n", "uses no framework that adapt knows; copy the lines of docs/recipes.md#any-other-script"),
+    "no-loop": (
+        "import torch\noptimizer.step()\n",
+        "line 2: found no loop around optimizer.step()",
+    ),
+    "other": (
+        "import jax\n",
+        "uses no framework that adapt knows; copy the lines of docs/recipes.md#any-other-script",
+    ),
     "ours": ("import bftrainer\n", "imports bftrainer already"),
     "no-python": ("import torch\nif:\n", "is no Python script with imports"),
 }
@@ -82,7 +108,9 @@ def script(folder: Path, name: str, text: str | None = None) -> Path:
     path = folder / f"{name}.py"
     if name == "alone":  # forms no process group
         text = (SHAPES / "mnist.txt").read_text()
-        text = text.replace('dist.init_process_group("gloo")', "pass").replace("DDP(Net()", "(Net()")
+        text = text.replace('dist.init_process_group("gloo")', "pass").replace(
+            "DDP(Net()", "(Net()"
+        )
     own = SHAPES / f"{name}.txt"
     path.write_text(text or (own if own.exists() else SCRIPTS / f"{name}_plain.py").read_text())
     return path
@@ -116,7 +144,9 @@ ONE_LINE = {
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("indentation", ["    ", "\t"])
 @pytest.mark.parametrize("name", ONE_LINE)
-def test_statements_that_share_a_line_stay_in_order(name: str, indentation: str, newline: str, tmp_path: Path) -> None:
+def test_statements_that_share_a_line_stay_in_order(
+    name: str, indentation: str, newline: str, tmp_path: Path
+) -> None:
     text = EPOCHS.format(ONE_LINE[name]).replace("    ", indentation).replace("\n", newline)
     path = tmp_path / "train.py"
     path.write_bytes(text.encode())
@@ -125,7 +155,11 @@ def test_statements_that_share_a_line_stay_in_order(name: str, indentation: str,
     assert ("\r\n" in after) == ("\r\n" in text)
     assert "\n" not in after.replace("\r\n", "") or newline == "\n"
     assert ("    " in after) == (indentation == "    ")
-    (loop,) = (it for it in ast.walk(ast.parse(after)) if isinstance(it, ast.For) and ast.unparse(it.target) == "x")
+    (loop,) = (
+        it
+        for it in ast.walk(ast.parse(after))
+        if isinstance(it, ast.For) and ast.unparse(it.target) == "x"
+    )
     order = [ast.unparse(it) for it in ast.walk(loop) if isinstance(it, ast.Expr | ast.AugAssign)]
     assert "optimizer.step()" in order
     assert "training.step(loss)" in order
@@ -137,12 +171,13 @@ def test_statements_that_share_a_line_stay_in_order(name: str, indentation: str,
 
 def test_a_loop_on_one_line_is_adapted(tmp_path: Path) -> None:
     text = EPOCHS.replace(
-        "\n        loss = model(x)\n        {}", " loss = model(x); loss.backward(); optimizer.step()"
+        "\n        loss = model(x)\n        {}",
+        " loss = model(x); loss.backward(); optimizer.step()",
     )
     after = adapted(script(tmp_path, "one", text)).after
     assert (
-        "for x in training.loader: loss = model(x); training.backward(loss); optimizer.step(); training.step(loss)\n"
-        in after
+        "for x in training.loader: loss = model(x); training.backward(loss); optimizer.step(); "
+        "training.step(loss)\n" in after
     )
 
 
@@ -160,7 +195,9 @@ def test_a_name_of_the_script_is_not_taken(tmp_path: Path) -> None:
     assert "for epoch in idle_training.epochs(3):" in adapted(script(tmp_path, "taken", text)).after
 
 
-def test_a_result_that_does_not_compile_is_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_does_not_compile_is_never_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = script(tmp_path, "mnist")
     before = path.read_text()
     monkeypatch.setattr("bftrainer.client.adapt.source.ScriptSource.text", lambda _: "if:\n")
@@ -193,25 +230,39 @@ def test_a_while_loop_counts_steps_or_epochs(tmp_path: Path) -> None:
     arguments = f"model, optimizer, batch=args.train_batch_size, steps=args.max_steps, {CHECKPOINT}"
     made = f'steps = StepLoop({arguments}, keep={{"scheduler": scheduler}})'
     after = STEPS.replace("while", f"{made}\ndone = steps.step_number\nwhile")
-    after = after.replace("done += 1\n", "done += 1\n            steps.step(loss)\n") + "steps.end()\n"
-    assert found.after == after.replace("torch\n", "torch\nfrom bftrainer.progress.torch import StepLoop\n", 1)
+    after = (
+        after.replace("done += 1\n", "done += 1\n            steps.step(loss)\n") + "steps.end()\n"
+    )
+    assert found.after == after.replace(
+        "torch\n", "torch\nfrom bftrainer.progress.torch import StepLoop\n", 1
+    )
     assert "line 2: set_epoch(steps.step_number)" in found.notes[0]
 
-    text = (SHAPES / "horovod_mnist.txt").read_text().replace("state = hvd", "hvd.broadcast(seed, 0)\nstate = hvd")
+    text = (
+        (SHAPES / "horovod_mnist.txt")
+        .read_text()
+        .replace("state = hvd", "hvd.broadcast(seed, 0)\nstate = hvd")
+    )
     loop = next(line for line in text.splitlines() if "for state.epoch in range(" in line)
-    found = adapted(script(tmp_path, "epochs", text.replace(loop, "    while (state.epoch < args.epochs):")))
+    found = adapted(
+        script(tmp_path, "epochs", text.replace(loop, "    while (state.epoch < args.epochs):"))
+    )
     assert "\n    for state.epoch in training.epochs(args.epochs):\n" in found.after
     assert "hvd.broadcast is not run again by the workers that stay" in found.notes[1]
 
 
 def test_a_file_that_all_workers_would_write_gets_a_note(tmp_path: Path) -> None:
     path = script(tmp_path, "alone")
-    path.write_text(path.read_text().replace("torch.distributed", "other") + "torch.save(None, 'best.pt')\n")
+    path.write_text(
+        path.read_text().replace("torch.distributed", "other") + "torch.save(None, 'best.pt')\n"
+    )
     assert "torch.save runs in every worker; `if training.rank == 0:`" in adapted(path).notes[-1]
 
 
 def test_a_scheduler_of_lightning_gets_a_note(tmp_path: Path) -> None:
-    text = (SCRIPTS / "lightning_plain.py").read_text() + "\nscheduler = torch.optim.lr_scheduler.StepLR(None, 1)\n"
+    text = (
+        SCRIPTS / "lightning_plain.py"
+    ).read_text() + "\nscheduler = torch.optim.lr_scheduler.StepLR(None, 1)\n"
     assert "scheduler has no effect" in adapted(script(tmp_path, "lightning", text)).notes[0]
 
 
@@ -226,7 +277,10 @@ def test_the_original_is_kept_and_never_written_over(tmp_path: Path) -> None:
     before = path.read_text()
     assert "+    training = Training(model, optimizer, train_loader" in bftrainer("adapt", path).out
     assert path.read_text() == before
-    assert bftrainer("adapt", path, "--apply").out == f"changed 7 lines of {path}; the original is mnist.py.orig\n"
+    assert (
+        bftrainer("adapt", path, "--apply").out
+        == f"changed 7 lines of {path}; the original is mnist.py.orig\n"
+    )
     assert (tmp_path / "mnist.py.orig").read_text() == before
     assert "training.epochs(args.epochs)" in path.read_text()
     path.write_text(before)
@@ -260,7 +314,11 @@ def test_the_result_trains_on_each_sample_once_over_rescales(
     ("name", "arguments", "batch"),
     [
         ("nanogpt", (), 4),
-        ("hf_trainer", ("--output_dir=out", "--num_train_epochs=1000", "--report_to=none", "--use_cpu=True"), 8),
+        (
+            "hf_trainer",
+            ("--output_dir=out", "--num_train_epochs=1000", "--report_to=none", "--use_cpu=True"),
+            8,
+        ),
     ],
 )
 def test_a_loop_that_counts_steps_resumes_where_it_was(
@@ -270,12 +328,22 @@ def test_a_loop_that_counts_steps_resumes_where_it_was(
     path = script(tmp_path, name)
     path.write_text(adapted(path).after)
     command = [sys.executable, str(path), *arguments]
-    with Trainer(tmp_path / "trainer", command, driver="torchrun", environment={"MAX_ITERS": "1000000"}) as trainer:
+    with Trainer(
+        tmp_path / "trainer", command, driver="torchrun", environment={"MAX_ITERS": "1000000"}
+    ) as trainer:
         trainer.start("a:1:1 b:1:2")
         trainer.steps(2)
         trainer.hosts("a:1:1")
         trainer.steps(1)
-        saved = [line for line in trainer.progress if (line["phase"], line["incarnation"]) == ("checkpointed", 1)][-1]
-        resumed = next(line for line in trainer.progress if line["incarnation"] == 2 and line["phase"] == "running")
+        saved = [
+            line
+            for line in trainer.progress
+            if (line["phase"], line["incarnation"]) == ("checkpointed", 1)
+        ][-1]
+        resumed = next(
+            line
+            for line in trainer.progress
+            if line["incarnation"] == 2 and line["phase"] == "running"
+        )
         assert resumed["step"] == saved["step"] + 1
         assert resumed["samples"] == saved["samples"] + batch

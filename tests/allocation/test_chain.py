@@ -15,9 +15,14 @@ from bftrainer.domain.problem import Fallback, Problem, Status, TrainerDemand
 from bftrainer.errors import NoFeasibleCountsError, Reason, SolverError, UnknownNameError
 
 LINE = Curve((1, 10), (10.0, 100.0))
-# Two trainers on 10 nodes; 3 and 4 are held. Growing is worth it, and costs the one with fewer nodes less.
+# Two trainers on 10 nodes; 3 and 4 are held. Growing is worth it, and costs the one with fewer
+# nodes less.
 TWO = Problem(
-    10, 120.0, tuple(TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, current) for j, current in ((0, 3), (1, 4)))
+    10,
+    120.0,
+    tuple(
+        TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, current) for j, current in ((0, 3), (1, 4))
+    ),
 )
 OPTIMUM, GOOD, CURRENT, POOR = (6, 4), (5, 4), (3, 4), (1, 1)
 # No legal current map: trainer t holds 2 nodes and may have 1 or 4 only.
@@ -53,7 +58,9 @@ def test_an_answer_that_breaks_a_rule_is_not_used(counts: tuple[int, ...]) -> No
 
 
 def test_an_answer_that_claims_more_than_its_counts_are_worth_is_not_used() -> None:
-    answer = Chain((FakeAllocator("boaster", GOOD, overclaim=5.0), FakeAllocator("honest", OPTIMUM))).solve(TWO)
+    answer = Chain(
+        (FakeAllocator("boaster", GOOD, overclaim=5.0), FakeAllocator("honest", OPTIMUM))
+    ).solve(TWO)
     assert answer.solver == "honest"
     assert answer.fallbacks[0].reason is Reason.REJECTED
 
@@ -77,9 +84,16 @@ def test_a_time_limit_passes_the_turn_on() -> None:
 
 
 def test_of_several_time_limits_the_best_counts_win() -> None:
-    chain = Chain((slow("a", POOR), slow("b", GOOD), slow("c", CURRENT), failing("d", Reason.NUMERICAL)))
+    chain = Chain(
+        (slow("a", POOR), slow("b", GOOD), slow("c", CURRENT), failing("d", Reason.NUMERICAL))
+    )
     answer = chain.solve(TWO)
-    assert (answer.counts, answer.solver, answer.status, answer.gap) == (GOOD, "b", Status.TIME_LIMIT, 0.25)
+    assert (answer.counts, answer.solver, answer.status, answer.gap) == (
+        GOOD,
+        "b",
+        Status.TIME_LIMIT,
+        0.25,
+    )
     assert [f.reason for f in answer.fallbacks] == [Reason.TIME_LIMIT] * 3 + [Reason.NUMERICAL]
 
 
@@ -147,13 +161,19 @@ def test_auto_without_gurobi_uses_highs() -> None:
     assert isinstance(gurobi, Gurobi)
     answer = Chain((Gurobi(10.0, load=no_gurobipy), *others)).solve(TWO)
     assert (answer.solver, answer.status) == ("highs", Status.OPTIMAL)
-    assert answer.fallbacks == (Fallback("gurobi", Reason.NO_PACKAGE, f"No module named 'gurobipy'; {REMEDY}"),)
+    assert answer.fallbacks == (
+        Fallback("gurobi", Reason.NO_PACKAGE, f"No module named 'gurobipy'; {REMEDY}"),
+    )
 
 
 def test_auto_with_no_time_at_all_is_exact() -> None:
     problem = random_problems.like_table_2(random.Random(3), 60, 400)
     answer = build_allocator("auto", 0.0).solve(problem)
-    assert (answer.solver, answer.status, answer.counts) == ("exact", Status.OPTIMAL, Exact().solve(problem).counts)
+    assert (answer.solver, answer.status, answer.counts) == (
+        "exact",
+        Status.OPTIMAL,
+        Exact().solve(problem).counts,
+    )
     assert [(f.solver, f.reason) for f in answer.fallbacks] == [
         ("gurobi", Reason.TIME_LIMIT),
         ("highs", Reason.TIME_LIMIT),
@@ -170,5 +190,7 @@ def test_each_name_builds_its_allocator(name: str) -> None:
 
 
 def test_an_unknown_solver_lists_the_valid_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"did you mean 'highs'\? valid: auto, exact, gurobi, highs"):
+    with pytest.raises(
+        UnknownNameError, match=r"did you mean 'highs'\? valid: auto, exact, gurobi, highs"
+    ):
         build_allocator("higs", 10.0)

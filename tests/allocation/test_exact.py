@@ -23,14 +23,18 @@ from bftrainer.errors import InvalidValueError, NoFeasibleCountsError
 
 
 def by_the_tie_rule(problem: Problem) -> tuple[int, ...] | None:
-    """Largest gain, then fewest rescales, then fewest nodes, then the earlier trainer has more: all vectors, one by one."""
+    """Largest gain, then fewest rescales, then fewest nodes, then the earlier trainer has more: all
+    vectors, one by one.
+    """
     options = [brute_force.sizes(c, problem.pool_size) for c in problem.demands]
     feasible = [v for v in product(*options) if sum(v) <= problem.pool_size]
     if not feasible:
         return None
 
     def rank(counts: tuple[int, ...]) -> tuple[float, int, int, tuple[int, ...]]:
-        value = sum(gain(c, n, problem.forward_s) for c, n in zip(problem.demands, counts, strict=True))
+        value = sum(
+            gain(c, n, problem.forward_s) for c, n in zip(problem.demands, counts, strict=True)
+        )
         rescales = sum(n != c.standing for c, n in zip(problem.demands, counts, strict=True))
         return (value, -rescales, -sum(counts), counts)
 
@@ -39,7 +43,9 @@ def by_the_tie_rule(problem: Problem) -> tuple[int, ...] | None:
 
 @st.composite
 def whole_problems(draw: st.DrawFn) -> Problem:
-    """Problems whose gains are whole numbers: floats add them without rounding, so ties are ties."""
+    """Problems whose gains are whole numbers: floats add them without rounding, so ties are
+    ties.
+    """
     demands, free = [], draw(st.integers(0, 10))
     for j in range(draw(st.integers(1, 4))):
         high = draw(st.integers(1, 5))
@@ -49,9 +55,13 @@ def whole_problems(draw: st.DrawFn) -> Problem:
         free -= current
         costs = (float(draw(st.integers(0, 3))), float(draw(st.integers(0, 3))))
         demands.append(
-            TrainerDemand(f"t{j}", Curve(tuple(range(1, high + 1)), rates), low, high, *costs, current=current)
+            TrainerDemand(
+                f"t{j}", Curve(tuple(range(1, high + 1)), rates), low, high, *costs, current=current
+            )
         )
-    return Problem(sum(c.current for c in demands) + free, float(draw(st.integers(0, 3))), tuple(demands))
+    return Problem(
+        sum(c.current for c in demands) + free, float(draw(st.integers(0, 3))), tuple(demands)
+    )
 
 
 @settings(max_examples=400, deadline=None)
@@ -62,11 +72,15 @@ def test_ties_are_broken_by_rule(problem: Problem) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(problems(max_trainers=6, max_pool=20))
-def test_equal_problems_have_equal_answers_and_gains_agree_with_the_plain_formula(problem: Problem) -> None:
+def test_equal_problems_have_equal_answers_and_gains_agree_with_the_plain_formula(
+    problem: Problem,
+) -> None:
     table = gains(problem)
     for j, demand in enumerate(problem.demands):
         for n in range(demand.max_nodes + 1):
-            assert table[j, n] == pytest.approx(gain(demand, n, problem.forward_s), rel=1e-9, abs=1e-6), (j, n)
+            assert table[j, n] == pytest.approx(
+                gain(demand, n, problem.forward_s), rel=1e-9, abs=1e-6
+            ), (j, n)
     try:
         first = Exact().solve(problem)
     except NoFeasibleCountsError:
@@ -74,7 +88,8 @@ def test_equal_problems_have_equal_answers_and_gains_agree_with_the_plain_formul
     assert Exact().solve(problem) == first
 
 
-# --- What one node more or less would bring is what a solver says when that count is the only legal size
+# --- What one node more or less would bring is what a solver says when that count is the only legal
+# size
 
 
 def feasible(rng: random.Random) -> Problem:
@@ -112,7 +127,9 @@ def test_200_random_states_agree_with_the_solver() -> None:
                 continue
             assert best.counts[j] == count
             scale = max(abs(answer.objective_value), abs(best.objective_value), 1.0)
-            assert math.isclose(found.change, best.objective_value - answer.objective_value, abs_tol=1e-9 * scale)
+            assert math.isclose(
+                found.change, best.objective_value - answer.objective_value, abs_tol=1e-9 * scale
+            )
             compared += 1
     assert compared >= 200, (compared, impossible)
 
@@ -124,7 +141,15 @@ COSTLY = TrainerDemand("t2", Curve((1,), (6_861_000.0,)), 1, 1, 0.0, 313.0, curr
 @given(problems())
 @example(
     Problem(
-        2, 0.03125, (*(TrainerDemand(f"t{j}", Curve((1,), (1.0 + j,)), 1, 1, 0.0, 0.0, 1 - j) for j in (0, 1)), COSTLY)
+        2,
+        0.03125,
+        (
+            *(
+                TrainerDemand(f"t{j}", Curve((1,), (1.0 + j,)), 1, 1, 0.0, 0.0, 1 - j)
+                for j in (0, 1)
+            ),
+            COSTLY,
+        ),
     )
 )
 def test_no_forced_count_beats_the_optimum_and_the_parts_add_up(problem: Problem) -> None:
@@ -132,8 +157,12 @@ def test_no_forced_count_beats_the_optimum_and_the_parts_add_up(problem: Problem
         answer = Exact().solve(problem)
     except NoFeasibleCountsError:
         return
-    # The exact solver compares to 1e-10 of the largest gain or loss, which may cancel or be in no optimum.
-    scale = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.demands)
+    # The exact solver compares to 1e-10 of the largest gain or loss, which may cancel or be in no
+    # optimum.
+    scale = sum(
+        (problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s)
+        for c in problem.demands
+    )
     for j, demand in enumerate(problem.demands):
         for count in next_sizes(demand, answer.counts[j]):
             found = None if count is None else what_if(problem, answer.counts, j, count)

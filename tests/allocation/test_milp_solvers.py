@@ -32,13 +32,16 @@ FULL_SIZE = random_problems.like_table_2(random.Random(3), 60, 400)
 
 @pytest.mark.parametrize("solver", ["highs", "gurobi"])
 def test_a_solver_prints_nothing(solver: str) -> None:
-    """In a process of its own: HiGHS 1.16 prints its banner once in a process, on the descriptor, whatever sys.stdout is."""
+    """In a process of its own: HiGHS 1.16 prints its banner once in a process, on the descriptor,
+    whatever sys.stdout is.
+    """
     solve = (
         "from bftrainer.allocation.chain import build_allocator\n"
         "from bftrainer.domain.model import Curve\n"
         "from bftrainer.domain.problem import Problem, TrainerDemand\n"
         "demand = TrainerDemand('t', Curve((1, 10), (10.0, 100.0)), 2, 10, 1.0, 1.0, 3)\n"
-        f"assert build_allocator({solver!r}, 10.0).solve(Problem(10, 120.0, (demand,))).counts == (10,)\n"
+        f"assert build_allocator({solver!r}, 10.0).solve(Problem(10, 120.0, (demand,))).counts "
+        "== (10,)\n"
     )
     done = python("-c", solve)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -69,11 +72,17 @@ def test_without_time_and_without_a_legal_map_there_is_no_answer(solver: Allocat
 def test_the_unit_of_the_objective_does_not_matter(solver: Allocator, unit: float) -> None:
     def scaled(c: TrainerDemand) -> TrainerDemand:
         value = Curve(c.value.nodes, tuple(unit * v for v in c.value.per_s))
-        return TrainerDemand(c.id, value, c.min_nodes, c.max_nodes, c.scale_up_s, c.scale_down_s, c.current)
+        return TrainerDemand(
+            c.id, value, c.min_nodes, c.max_nodes, c.scale_up_s, c.scale_down_s, c.current
+        )
 
     problem = random_problems.like_table_2(random.Random(11), 10, 60)
-    problem = Problem(problem.pool_size, problem.forward_s, tuple(scaled(c) for c in problem.demands))
-    assert solver.solve(problem).objective_value == pytest.approx(Exact().solve(problem).objective_value, rel=1e-6)
+    problem = Problem(
+        problem.pool_size, problem.forward_s, tuple(scaled(c) for c in problem.demands)
+    )
+    assert solver.solve(problem).objective_value == pytest.approx(
+        Exact().solve(problem).objective_value, rel=1e-6
+    )
 
 
 NO_ANSWER = set(highspy.HighsModelStatus.__members__.values()) - {
@@ -85,7 +94,9 @@ NO_ANSWER = set(highspy.HighsModelStatus.__members__.values()) - {
 
 @pytest.mark.parametrize("solved", [False, True])
 @pytest.mark.parametrize("status", sorted(NO_ANSWER, key=int))
-def test_every_other_status_of_highs_is_numerical_trouble(status: highspy.HighsModelStatus, solved: bool) -> None:
+def test_every_other_status_of_highs_is_numerical_trouble(
+    status: highspy.HighsModelStatus, solved: bool
+) -> None:
     """Also with a solution. ``kOptimal`` is among them: it comes without one."""
     if solved and status == highspy.HighsModelStatus.kOptimal:
         return
@@ -95,7 +106,9 @@ def test_every_other_status_of_highs_is_numerical_trouble(status: highspy.HighsM
 
 
 def test_highs_out_of_time_without_a_solution_keeps_the_map() -> None:
-    answer = Highs(load=lambda: highspy_that_ends_with(highspy.HighsModelStatus.kTimeLimit)).solve(SMALL)
+    answer = Highs(load=lambda: highspy_that_ends_with(highspy.HighsModelStatus.kTimeLimit)).solve(
+        SMALL
+    )
     assert (answer.counts, answer.status) == ((3,), Status.TIME_LIMIT)
 
 
@@ -109,7 +122,9 @@ def no_package() -> object:
     raise ImportError("made up")
 
 
-@pytest.mark.parametrize(("version", "wrong"), [((1, 9, 0), True), ((1, 14, 0), True), ((1, 16, 0), False)])
+@pytest.mark.parametrize(
+    ("version", "wrong"), [((1, 9, 0), True), ((1, 14, 0), True), ((1, 16, 0), False)]
+)
 def test_a_highs_that_calls_worse_counts_optimal_is_not_asked(
     version: tuple[int, int, int], wrong: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +133,9 @@ def test_a_highs_that_calls_worse_counts_optimal_is_not_asked(
     if not wrong:
         assert Highs().solve(SMALL).counts == (10,)
         return
-    with pytest.raises(SolverError, match=r"calls counts optimal that are not; .* --upgrade highspy") as told:
+    with pytest.raises(
+        SolverError, match=r"calls counts optimal that are not; .* --upgrade highspy"
+    ) as told:
         Highs().solve(SMALL)
     assert told.value.reason is Reason.NO_PACKAGE
 
@@ -133,7 +150,9 @@ GRB_REASONS = {
 @pytest.mark.parametrize("solutions", [0, 1])
 @pytest.mark.parametrize("status", [s for s in range(1, 20) if s != GRB_STATUS.TIME_LIMIT])
 def test_every_other_status_of_gurobi_is_an_error(status: int, solutions: int) -> None:
-    """An optimum without a solution too; with one, the fake's solution of zeros demands nothing and so is refused."""
+    """An optimum without a solution too; with one, the fake's solution of zeros demands nothing and
+    so is refused.
+    """
     package = FakeGurobipy(status=status, solutions=solutions)
     with pytest.raises(SolverError) as told:
         Gurobi(load=lambda: package).solve(SMALL)
@@ -142,7 +161,12 @@ def test_every_other_status_of_gurobi_is_an_error(status: int, solutions: int) -
 
 @pytest.mark.parametrize(
     ("errno", "reason"),
-    [(10009, Reason.NO_LICENSE), (10010, Reason.TOO_LARGE), (10001, Reason.NUMERICAL), (20001, Reason.NUMERICAL)],
+    [
+        (10009, Reason.NO_LICENSE),
+        (10010, Reason.TOO_LARGE),
+        (10001, Reason.NUMERICAL),
+        (20001, Reason.NUMERICAL),
+    ],
 )
 def test_errors_of_gurobi_become_reasons(errno: int, reason: Reason) -> None:
     with pytest.raises(SolverError, match=r"error|variables") as told:
@@ -193,7 +217,9 @@ def test_the_restricted_license_refuses_300_trainers_and_tells_why() -> None:
     """The license of the package; where a full one is installed, this test says so by failing."""
     large = random_problems.like_table_2(random.Random(7), 300, 4734)
     gurobi = Gurobi()
-    with pytest.raises(SolverError, match=r"too large for the license: \d{4} variables and 20\d\d rows") as told:
+    with pytest.raises(
+        SolverError, match=r"too large for the license: \d{4} variables and 20\d\d rows"
+    ) as told:
         gurobi.solve(large)
     assert told.value.reason is Reason.TOO_LARGE
     assert gurobi.solve(SMALL).status is Status.OPTIMAL
@@ -213,10 +239,15 @@ def test_other_licenses_are_named_too() -> None:
     assert str(find_license(no_package)) == "gurobipy is not installed: made up"
 
 
-# --- What a MILP solver's end becomes: the gap, the kept map, the incumbent, a demand that its counts do not bear out
+# --- What a MILP solver's end becomes: the gap, the kept map, the incumbent, a demand that its
+# counts do not bear out
 
 TWO = Problem(
-    10, 120.0, tuple(TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, current) for j, current in ((0, 3), (1, 4)))
+    10,
+    120.0,
+    tuple(
+        TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, current) for j, current in ((0, 3), (1, 4))
+    ),
 )
 MILP = build(TWO, native_sos=True)
 
@@ -270,6 +301,18 @@ def test_an_objective_that_the_counts_do_not_bear_out_is_numerical_trouble() -> 
 def test_no_map_is_kept_where_it_is_not_legal() -> None:
     assert current_map(TWO) == (3, 4)
     held = {"value": LINE, "max_nodes": 10, "scale_up_s": 1.0, "scale_down_s": 1.0}
-    assert current_map(Problem(9, 1.0, (TrainerDemand("t", min_nodes=4, current=3, **held),))) == (0,)
-    assert current_map(Problem(9, 1.0, (TrainerDemand("t", min_nodes=1, current=2, sizes=(0, 1, 4), **held),))) is None
-    assert current_map(Problem(9, 1.0, (TrainerDemand("t", min_nodes=4, current=3, sizes=(4,), **held),))) is None
+    assert current_map(Problem(9, 1.0, (TrainerDemand("t", min_nodes=4, current=3, **held),))) == (
+        0,
+    )
+    assert (
+        current_map(
+            Problem(9, 1.0, (TrainerDemand("t", min_nodes=1, current=2, sizes=(0, 1, 4), **held),))
+        )
+        is None
+    )
+    assert (
+        current_map(
+            Problem(9, 1.0, (TrainerDemand("t", min_nodes=4, current=3, sizes=(4,), **held),))
+        )
+        is None
+    )

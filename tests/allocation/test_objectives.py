@@ -11,7 +11,9 @@ from bftrainer.plugins import find_objective
 
 
 def trainer(priority: float = 1.0, min_nodes: int = 1) -> Trainer:
-    return Trainer("t", Curve((1, 2, 4), (10.0, 18.0, 30.0)), min_nodes, 4, 18.0, 12.0, 1e6, priority)
+    return Trainer(
+        "t", Curve((1, 2, 4), (10.0, 18.0, 30.0)), min_nodes, 4, 18.0, 12.0, 1e6, priority
+    )
 
 
 def test_throughput_is_the_curve() -> None:
@@ -19,17 +21,21 @@ def test_throughput_is_the_curve() -> None:
 
 
 def test_scaling_efficiency_is_the_speed_up_over_one_node() -> None:
-    assert OBJECTIVES["scaling-efficiency"].value(trainer(), None).per_s == pytest.approx((1.0, 1.8, 3.0))
-
-
-def test_scaling_efficiency_where_one_node_is_too_few_is_per_node_at_the_minimum() -> None:
-    assert OBJECTIVES["scaling-efficiency"].value(trainer(min_nodes=2), None).per_s == pytest.approx(
-        (10 / 9, 2.0, 30 / 9)
+    assert OBJECTIVES["scaling-efficiency"].value(trainer(), None).per_s == pytest.approx(
+        (1.0, 1.8, 3.0)
     )
 
 
+def test_scaling_efficiency_where_one_node_is_too_few_is_per_node_at_the_minimum() -> None:
+    assert OBJECTIVES["scaling-efficiency"].value(
+        trainer(min_nodes=2), None
+    ).per_s == pytest.approx((10 / 9, 2.0, 30 / 9))
+
+
 def test_priority_weighs_the_relative_speed() -> None:
-    assert OBJECTIVES["priority"].value(trainer(priority=2.0), None).per_s == pytest.approx((20.0, 36.0, 60.0))
+    assert OBJECTIVES["priority"].value(trainer(priority=2.0), None).per_s == pytest.approx(
+        (20.0, 36.0, 60.0)
+    )
     with pytest.raises(InvalidValueError, match="priority above 0"):
         OBJECTIVES["priority"].value(trainer(priority=0.0), None)
 

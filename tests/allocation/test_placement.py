@@ -1,4 +1,6 @@
-"""From counts to names: nested sets (Eqn 6), name order, and a check that refuses everything else."""
+"""From counts to names: nested sets (Eqn 6), name order, and a check that refuses everything
+else.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,12 @@ def test_who_keeps_its_count_keeps_its_nodes() -> None:
 
 @given(st.integers(1, 400), st.integers(0, 400), st.integers(1, 40))
 @settings(max_examples=40, deadline=None)
-def test_the_nodes_taken_do_not_depend_on_how_much_of_the_pool_is_free(size: int, first: int, count: int) -> None:
-    """A large pool is sorted once and its order is kept; a small one is sorted without the nodes that are held."""
+def test_the_nodes_taken_do_not_depend_on_how_much_of_the_pool_is_free(
+    size: int, first: int, count: int
+) -> None:
+    """A large pool is sorted once and its order is kept; a small one is sorted without the nodes
+    that are held.
+    """
     pool = names(*range(size))
     held = names(*range(first, min(first + 30, size)))
     placed = place(pool, [held, frozenset()], [len(held), min(count, size - len(held))])
@@ -62,7 +68,9 @@ def test_the_nodes_taken_do_not_depend_on_how_much_of_the_pool_is_free(size: int
 def situations(draw: st.DrawFn) -> tuple[frozenset[str], list[frozenset[str]], list[int]]:
     pool = [f"n{i}" for i in range(draw(st.integers(0, 20)))]
     owners = [draw(st.integers(-1, 3)) for _ in pool]
-    held = [frozenset(n for n, owner in zip(pool, owners, strict=True) if owner == j) for j in range(4)]
+    held = [
+        frozenset(n for n, owner in zip(pool, owners, strict=True) if owner == j) for j in range(4)
+    ]
     free, counts = len(pool), []
     for _ in held:
         counts.append(draw(st.integers(0, free)))
@@ -72,7 +80,9 @@ def situations(draw: st.DrawFn) -> tuple[frozenset[str], list[frozenset[str]], l
 
 @settings(deadline=None)
 @given(situations())
-def test_every_placement_passes_the_check(situation: tuple[frozenset[str], list[frozenset[str]], list[int]]) -> None:
+def test_every_placement_passes_the_check(
+    situation: tuple[frozenset[str], list[frozenset[str]], list[int]],
+) -> None:
     pool, held, counts = situation
     placed = place(pool, held, counts)
     check_placement(pool, held, counts, placed)

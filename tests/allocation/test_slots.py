@@ -1,4 +1,6 @@
-"""Slots: the decision counts them like nodes; the placement puts each trainer on few parts of nodes."""
+"""Slots: the decision counts them like nodes; the placement puts each trainer on few parts of
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,20 @@ from bftrainer.domain.fragment_names import is_slot, job_of, node_of, part_of, s
 
 def slots(*sizes: int) -> list[list[str]]:
     """Parts of these sizes, one a node."""
-    return [[slot_name(f"n{i}", str(70 + i), index) for index in range(size)] for i, size in enumerate(sizes)]
+    return [
+        [slot_name(f"n{i}", str(70 + i), index) for index in range(size)]
+        for i, size in enumerate(sizes)
+    ]
 
 
 def test_names_of_slots() -> None:
     name = slot_name("n3", "4711", 2)
-    assert (name, node_of(name), job_of(name), part_of(name)) == ("n3#4711.g2", "n3", "4711", "n3#4711")
+    assert (name, node_of(name), job_of(name), part_of(name)) == (
+        "n3#4711.g2",
+        "n3",
+        "4711",
+        "n3#4711",
+    )
     assert not any(map(is_slot, ("n3", "n3#4711", "n3#4711.n3", "g3#4711.g3")))
 
 
@@ -43,7 +53,9 @@ def test_trainers_take_few_parts(
 
 def test_a_shrinking_trainer_leaves_the_part_where_it_has_the_fewest() -> None:
     first, second = slots(2, 6)
-    assert place(frozenset(first + second), [frozenset(first + second[:5])], [5]) == (frozenset(second[:5]),)
+    assert place(frozenset(first + second), [frozenset(first + second[:5])], [5]) == (
+        frozenset(second[:5]),
+    )
 
 
 def test_the_end_of_a_window_comes_before_the_number_of_parts() -> None:
@@ -59,13 +71,20 @@ def parts_of(nodes: Nodes) -> int:
 
 
 def situation(rng: random.Random) -> tuple[list[list[str]], list[Nodes], list[int]]:
-    """Up to 6 nodes with parts of 1 to 8 slots, 4 trainers that hold some, and the counts that they are to have."""
+    """Up to 6 nodes with parts of 1 to 8 slots, 4 trainers that hold some, and the counts that they
+    are to have.
+    """
     parts = slots(*(rng.randint(1, 8) for _ in range(rng.randint(1, 6))))
     every = [slot for part in parts for slot in part]
     trainers = rng.randint(1, 4)
     owners = [rng.choice((-1, -1, rng.randrange(trainers))) for _ in parts]
     held = [
-        frozenset(s for o, part in zip(owners, parts, strict=True) if o == j for s in part[: rng.randint(1, 8)])
+        frozenset(
+            s
+            for o, part in zip(owners, parts, strict=True)
+            if o == j
+            for s in part[: rng.randint(1, 8)]
+        )
         for j in range(trainers)
     ]
     free, counts = len(every), []
@@ -76,8 +95,12 @@ def situation(rng: random.Random) -> tuple[list[list[str]], list[Nodes], list[in
     return parts, held, counts
 
 
-def fewest_parts(parts: Sequence[Sequence[str]], held: Sequence[Nodes], counts: Sequence[int]) -> int:
-    """The smallest sum of m_j of any nested placement, by HiGHS: x_jp slots, y_jp whether there are any."""
+def fewest_parts(
+    parts: Sequence[Sequence[str]], held: Sequence[Nodes], counts: Sequence[int]
+) -> int:
+    """The smallest sum of m_j of any nested placement, by HiGHS: x_jp slots, y_jp whether there are
+    any.
+    """
     model, used = oracle_per_node.Oracle(), []
     x_all: list[list[int]] = []
     for before, count in zip(held, counts, strict=True):

@@ -1,4 +1,6 @@
-"""One optimum, however it is found: exact = HiGHS = Gurobi = brute force = the paper's model per node."""
+"""One optimum, however it is found: exact = HiGHS = Gurobi = brute force = the paper's model per
+node.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,12 @@ from bftrainer.allocation.check_decision import check_counts
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gurobi import Gurobi
 from bftrainer.allocation.highs import Highs
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES, equal_share, equal_share_rate
+from bftrainer.allocation.objectives import (
+    DEFAULT_OBJECTIVE,
+    OBJECTIVES,
+    equal_share,
+    equal_share_rate,
+)
 from bftrainer.config.pilot import DecisionsConfig, PilotConfig
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Allocator
@@ -36,7 +43,9 @@ BRUTE_FORCE_UP_TO = 20_000
 
 
 def solved(solver: Allocator, problem: Problem) -> Answer | None:
-    """The proven optimum, its counts checked; None for infeasible, which each solver says in its own way."""
+    """The proven optimum, its counts checked; None for infeasible, which each solver says in its
+    own way.
+    """
     try:
         answer = solver.solve(problem)
     except NoFeasibleCountsError:
@@ -52,12 +61,17 @@ def solved(solver: Allocator, problem: Problem) -> Answer | None:
 
 def same(value: float, other: float, problem: Problem) -> bool:
     """Equal to 1e-6 of the optimum; where gains and costs cancel, to 1e-9 of what is at stake."""
-    at_stake = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.demands)
+    at_stake = sum(
+        (problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s)
+        for c in problem.demands
+    )
     return value == pytest.approx(other, rel=1e-6, abs=1e-9 * at_stake)
 
 
 def agreed(seed: int, problem: Problem, best: Answer, answers: dict[str, Answer | None]) -> bool:
-    """Assert that all answers are as good as the best, and as brute force's; whether brute force could follow."""
+    """Assert that all answers are as good as the best, and as brute force's; whether brute force
+    could follow.
+    """
     for answer in answers.values():
         assert answer is not None, (seed, answers)
         assert same(answer.objective_value, best.objective_value, problem), (seed, answers)
@@ -71,8 +85,12 @@ def agreed(seed: int, problem: Problem, best: Answer, answers: dict[str, Answer 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [random_problems.mixed, random_problems.overlapping])
-def test_thousand_random_problems_have_one_optimum(kind: Callable[[random.Random], Problem]) -> None:
-    """``overlapping``: old nodes train on while new ones start; stalls, pending starts, horizons too short for both."""
+def test_thousand_random_problems_have_one_optimum(
+    kind: Callable[[random.Random], Problem],
+) -> None:
+    """``overlapping``: old nodes train on while new ones start; stalls, pending starts, horizons
+    too short for both.
+    """
     infeasible = followed = 0
     demands: list[TrainerDemand] = []
     for seed in range(1000):
@@ -88,7 +106,8 @@ def test_thousand_random_problems_have_one_optimum(kind: Callable[[random.Random
             continue
         require_feasible(problem)
         followed += agreed(seed, problem, best, answers)
-    # The mix is the one that was asked for; a generator that stops making hard problems must not pass unseen.
+    # The mix is the one that was asked for; a generator that stops making hard problems must not
+    # pass unseen.
     assert followed >= 300
     if kind is random_problems.overlapping:
         assert sum(c.pending is not None for c in demands) >= 500
@@ -99,15 +118,25 @@ def test_thousand_random_problems_have_one_optimum(kind: Callable[[random.Random
 
 @settings(max_examples=150, deadline=None)
 @given(problems())
-@example(Problem(0, 120.0, (TrainerDemand("t", Curve((1, 2), (1.0, 2.0)), 1, 2, 0.0, 0.0),)))  # nothing to give
-@example(Problem(3, 120.0, (TrainerDemand("t", Curve((4, 8), (1.0, 2.0)), 4, 8, 0.0, 0.0),)))  # the minimum is too much
+@example(
+    Problem(0, 120.0, (TrainerDemand("t", Curve((1, 2), (1.0, 2.0)), 1, 2, 0.0, 0.0),))
+)  # nothing to give
+@example(
+    Problem(3, 120.0, (TrainerDemand("t", Curve((4, 8), (1.0, 2.0)), 4, 8, 0.0, 0.0),))
+)  # the minimum is too much
 @example(
     Problem(3, 120.0, (TrainerDemand("t", Curve((4, 8), (1.0, 2.0)), 4, 8, 9.0, 9.0, current=3),))
 )  # below its minimum
 @example(
     Problem(2, 0.0, (TrainerDemand("t", Curve((1, 2), (5.0, 9.0)), 1, 2, 9.0, 9.0, current=1),))
 )  # no time to gain
-@example(Problem(3, 9.0, (TrainerDemand("t", Curve((1, 3), (1.0, 2.0)), 1, 3, 9.0, 9.0, current=2, sizes=(1, 3)),)))
+@example(
+    Problem(
+        3,
+        9.0,
+        (TrainerDemand("t", Curve((1, 3), (1.0, 2.0)), 1, 3, 9.0, 9.0, current=2, sizes=(1, 3)),),
+    )
+)
 def test_brute_force_finds_nothing_better(problem: Problem) -> None:
     value = brute_force.optimum(problem)
     for solver in SOLVERS:
@@ -131,7 +160,9 @@ def without_sizes(seed: int, kind: Callable[[random.Random], Problem]) -> Proble
 
 
 @pytest.mark.parametrize("kind", [random_problems.mixed, random_problems.overlapping])
-def test_the_papers_model_per_node_has_the_same_optimum(kind: Callable[[random.Random], Problem]) -> None:
+def test_the_papers_model_per_node_has_the_same_optimum(
+    kind: Callable[[random.Random], Problem],
+) -> None:
     held = 0
     for seed in range(5000, 5200):
         problem = without_sizes(seed, kind)
@@ -152,16 +183,21 @@ def test_no_trainers_is_an_answer(name: str) -> None:
     assert build_allocator(name, 10.0).solve(Problem(7, 120.0, ())).counts == ()
 
 
-# --- The default objective, relative speed: throughput where trainers are alike; where they differ, none takes all nodes
+# --- The default objective, relative speed: throughput where trainers are alike; where they differ,
+# none takes all nodes
 
 CHEAP = Curve((1, 2, 4, 8, 16), (7100.0, 13100.0, 21100.0, 40500.0, 74000.0))
 COSTLY = Curve((1, 2, 4, 8, 16), (1000.0, 2000.0, 3800.0, 7600.0, 15000.0))
-THRASHES = Curve((1, 2, 4, 8, 16), (10.0, 400.0, 780.0, 1500.0, 2900.0))  # its single node is 20 times too slow
+THRASHES = Curve(
+    (1, 2, 4, 8, 16), (10.0, 400.0, 780.0, 1500.0, 2900.0)
+)  # its single node is 20 times too slow
 RELATIVE = OBJECTIVES[DEFAULT_OBJECTIVE]
 
 
 def state_of(curves: list[Curve], pool: int, **others: int) -> State:
-    trainers = [policy_states.active(f"t{i}", curve=curve, **others) for i, curve in enumerate(curves)]
+    trainers = [
+        policy_states.active(f"t{i}", curve=curve, **others) for i, curve in enumerate(curves)
+    ]
     return policy_states.fresh(trainers, pool)
 
 
@@ -171,17 +207,24 @@ def counts(curves: list[Curve], pool: int, objective: str = DEFAULT_OBJECTIVE) -
 
 
 def test_it_is_the_default_with_a_number_of_trainers() -> None:
-    assert settings_of(PilotConfig(decisions=DecisionsConfig(max_parallel=10))).objective == "relative-speed"
+    assert (
+        settings_of(PilotConfig(decisions=DecisionsConfig(max_parallel=10))).objective
+        == "relative-speed"
+    )
 
 
 @given(curves(last=16), st.integers(1, 6), st.integers(0, 64))
-def test_for_trainers_that_are_alike_it_is_throughput_to_the_last_bit(curve: Curve, trainers: int, pool: int) -> None:
+def test_for_trainers_that_are_alike_it_is_throughput_to_the_last_bit(
+    curve: Curve, trainers: int, pool: int
+) -> None:
     state = state_of([curve] * trainers, pool, min_nodes=curve.nodes[0], max_nodes=curve.nodes[-1])
     assert demands_of(state, RELATIVE) == demands_of(state, OBJECTIVES["throughput"])
 
 
 @given(curves(last=16), st.floats(0.01, 40.0))
-def test_nodes_beyond_the_share_are_worth_no_more_than_their_number(curve: Curve, share: float) -> None:
+def test_nodes_beyond_the_share_are_worth_no_more_than_their_number(
+    curve: Curve, share: float
+) -> None:
     trainer = policy_states.trainer("t", curve.nodes[0], curve.nodes[-1], curve=curve)
     at_share = equal_share_rate(trainer, share)
     for n in range(curve.nodes[0], curve.nodes[-1] + 1):
@@ -192,7 +235,9 @@ def test_a_share_is_reached_in_turns_of_larger_and_smaller_sizes() -> None:
     def rate(curve: Curve, share: float, **sizes: object) -> float:
         return equal_share_rate(Trainer("t", curve, 1, 16, 18.0, 12.0, **sizes), share)  # type: ignore[arg-type]
 
-    assert rate(CHEAP, 4.0) == pytest.approx(13100 + (40500 - 13100) * 2 / 6)  # 2 and 8 nodes in turns beat 4
+    assert rate(CHEAP, 4.0) == pytest.approx(
+        13100 + (40500 - 13100) * 2 / 6
+    )  # 2 and 8 nodes in turns beat 4
     assert rate(THRASHES, 1.0) == pytest.approx(200.0)  # 2 nodes for half of the time
     assert rate(CHEAP, 0.5) == pytest.approx(3550.0)
     assert rate(CHEAP, 100.0) == 74000.0
@@ -200,9 +245,16 @@ def test_a_share_is_reached_in_turns_of_larger_and_smaller_sizes() -> None:
     assert equal_share_rate(Trainer("t", COSTLY, 4, 16, 18.0, 12.0), 1.0) == pytest.approx(950.0)
 
 
-@pytest.mark.parametrize(("largest", "pool", "expected"), [
-    ((16, 16, 16), 12, 4.0), ((2, 16, 16), 20, 9.0), ((2, 4, 16), 8, 3.0), ((2, 2), 9, 9.0), ((16, 16), 1, 0.5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("largest", "pool", "expected"),
+    [
+        ((16, 16, 16), 12, 4.0),
+        ((2, 16, 16), 20, 9.0),
+        ((2, 4, 16), 8, 3.0),
+        ((2, 2), 9, 9.0),
+        ((16, 16), 1, 0.5),
+    ],
+)
 def test_a_share_includes_what_smaller_trainers_cannot_use(
     largest: tuple[int, ...], pool: int, expected: float
 ) -> None:
@@ -218,7 +270,9 @@ def test_cheap_samples_do_not_take_all_nodes() -> None:
 
 @pytest.mark.parametrize("pool", [4, 5, 6, 8, 10, 16, 32])
 def test_a_node_that_thrashes_does_not_take_the_pool(pool: int) -> None:
-    """Per rate of one node, the thrashing trainer seems 290 times as fast on 16 nodes and gets whatever there is."""
+    """Per rate of one node, the thrashing trainer seems 290 times as fast on 16 nodes and gets
+    whatever there is.
+    """
     mixed = [CHEAP, COSTLY, CHEAP, COSTLY, THRASHES]
     by_one_node = counts(mixed, pool, "scaling-efficiency")[-1]
     assert by_one_node == min(pool, 16)
@@ -227,8 +281,12 @@ def test_a_node_that_thrashes_does_not_take_the_pool(pool: int) -> None:
 
 @pytest.mark.parametrize("objective", ["priority", "ageing"])
 @pytest.mark.parametrize("pool", [5, 10, 16])
-def test_no_weighted_objective_gives_the_pool_to_a_node_that_thrashes(objective: str, pool: int) -> None:
-    """Divided by O(1), twice the priority or an hour's wait is nothing beside a model that is 20 times slower on one node."""
+def test_no_weighted_objective_gives_the_pool_to_a_node_that_thrashes(
+    objective: str, pool: int
+) -> None:
+    """Divided by O(1), twice the priority or an hour's wait is nothing beside a model that is 20
+    times slower on one node.
+    """
     mixed = [CHEAP, COSTLY, CHEAP, COSTLY, THRASHES]
     assert counts(mixed, pool, objective) == counts(mixed, pool)
 

@@ -1,4 +1,6 @@
-"""The public API: every name exists, is documented and sorted; the policy of the docs needs nothing else."""
+"""The public API: every name exists, is documented and sorted; the policy of the docs needs nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ ALIASES = {"Change", "Nodes", "CHECKS", "TABLE_2"}
 @pytest.mark.parametrize("module", [api, public, replay_api], ids=lambda module: module.__name__)
 def test_every_public_name_exists_and_is_documented(module: ModuleType) -> None:
     names = [name for name in vars(module) if not name.startswith("_")]
-    imported = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ImportFrom)]
+    imported = [
+        node
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.ImportFrom)
+    ]
     assert names == [alias.asname for node in imported for alias in node.names], (
         "nothing is imported that is not public"
     )
@@ -36,20 +42,31 @@ def test_every_public_name_exists_and_is_documented(module: ModuleType) -> None:
         if name not in ALIASES:
             text = found.__doc__ or ""
             assert text, name
-            assert not text.startswith(f"{name}("), f"{name}: a dataclass without a docstring of its own"
+            assert not text.startswith(f"{name}("), (
+                f"{name}: a dataclass without a docstring of its own"
+            )
 
 
 def test_the_package_has_these_names_and_imports_them_late() -> None:
     names = sorted(name for name in vars(public) if not name.startswith("_"))
     assert names == sorted(bftrainer._PUBLIC)
     stub = (ROOT / "bftrainer" / "__init__.pyi").read_text()
-    assert sorted(line.split(" import ")[1].split(" as ")[0] for line in stub.splitlines() if " as " in line) == names
+    assert (
+        sorted(
+            line.split(" import ")[1].split(" as ")[0]
+            for line in stub.splitlines()
+            if " as " in line
+        )
+        == names
+    )
     assert set(TrainerKeys.__annotations__) == set(TrainerSpec.model_fields), (
         "every key of a trainer file is an argument"
     )
     program = (
-        "import sys, bftrainer; from bftrainer import progress; slow = {'pydantic', 'numpy', 'sqlite3', 'bftrainer.client'}; "
-        "print(sorted(slow & set(sys.modules))); bftrainer.submit; print('bftrainer.client.public' in sys.modules)"
+        "import sys, bftrainer; from bftrainer import progress; slow = {'pydantic', 'numpy', "
+        "'sqlite3', 'bftrainer.client'}; "
+        "print(sorted(slow & set(sys.modules))); bftrainer.submit; "
+        "print('bftrainer.client.public' in sys.modules)"
     )
     done = python("-c", program, check=True)
     assert done.stdout.split("\n")[:2] == ["[]", "True"]
@@ -79,7 +96,9 @@ def test_the_page_names_every_entry_point_group() -> None:
     for group in ("policies", "launchers", "sites", "commands"):
         assert f"bftrainer.{group}" in page
         assert f"``bftrainer.{group}``" in (api.__doc__ or "")
-        assert f'[project.entry-points."bftrainer.{group}"]' in (ROOT / "pyproject.toml").read_text()
+        assert (
+            f'[project.entry-points."bftrainer.{group}"]' in (ROOT / "pyproject.toml").read_text()
+        )
 
 
 @pytest.fixture
@@ -92,14 +111,21 @@ def policy(tmp_path: Path) -> Path:
 
 
 def test_the_policy_of_the_docs_imports_only_the_api(policy: Path) -> None:
-    modules = {node.module for node in ast.walk(ast.parse(policy.read_text())) if isinstance(node, ast.ImportFrom)}
+    modules = {
+        node.module
+        for node in ast.walk(ast.parse(policy.read_text()))
+        if isinstance(node, ast.ImportFrom)
+    }
     assert modules == {"dataclasses", "bftrainer.api"}
 
 
 @pytest.mark.slow
-def test_types_are_complete_for_a_script_and_the_policy_of_the_docs_checked_strictly(policy: Path) -> None:
+def test_types_are_complete_for_a_script_and_the_policy_of_the_docs_checked_strictly(
+    policy: Path,
+) -> None:
     policy.with_name("script.py").write_text(SCRIPT)
-    # mypy wants to see the sources of an editable installation, which it does not find through an import hook.
+    # mypy wants to see the sources of an editable installation, which it does not find through an
+    # import hook.
     sources = os.pathsep.join(map(str, (ROOT, ROOT / "adapters", ROOT / "replay")))
     env = os.environ | {"MYPYPATH": sources, "MYPY_CACHE_DIR": os.devnull}
     strictly = ("-m", "mypy", "--strict", "--config-file", os.devnull)

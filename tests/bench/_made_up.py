@@ -1,7 +1,7 @@
 """What is made up in pilot.py: the scheduler with its holder jobs, and drivers with their trainers.
 
-Run as a program, ``_made_up.py STATE_DIR PORT LARGEST TOKEN_FILE``, it is drivers, trainers, users and Prometheus in one
-process.
+Run as a program, ``_made_up.py STATE_DIR PORT LARGEST TOKEN_FILE``, it is drivers, trainers, users
+and Prometheus in one process.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ TRAITS = SchedulerTraits("made up", "made_up", "submit", min_interval_s=1.0, fai
 
 @dataclass
 class Machine(NoLimits):
-    """Scheduler and holder jobs in memory. ``cost_s`` is what it has taken of this process's CPU time."""
+    """Scheduler and holder jobs in memory. ``cost_s`` is what it has taken of this process's CPU
+    time.
+    """
 
     files: HolderFiles
     rng: random.Random
@@ -84,7 +86,9 @@ class Machine(NoLimits):
                 ]
                 for job_id in taken:
                     self._take(self.jobs[job_id])
-                free = self.rng.sample(busy, min(self.churn, len(busy))) or [self.jobs[i].node for i in taken]
+                free = self.rng.sample(busy, min(self.churn, len(busy))) or [
+                    self.jobs[i].node for i in taken
+                ]
                 self.nodes |= {name: self._view(name, Availability.FREE) for name in free}
             return Observation(time.time(), tuple(self.nodes.values()))
 
@@ -121,16 +125,29 @@ class Machine(NoLimits):
 
 
 def trainer(rng: random.Random, number: int, largest: int) -> TrainerSpec:
-    """Concave curves up to ``largest`` nodes; one in ten has none and is learned, one in two shares a model."""
+    """Concave curves up to ``largest`` nodes; one in ten has none and is learned, one in two shares
+    a model.
+    """
     most = rng.choice((largest // 2, largest))
     sizes = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n <= most]
     power, one = rng.uniform(0.5, 0.8), rng.uniform(80, 120)
-    curve = None if number % 10 == 0 else {"nodes": sizes, "samples_per_s": [one * n**power for n in sizes]}
+    curve = (
+        None
+        if number % 10 == 0
+        else {"nodes": sizes, "samples_per_s": [one * n**power for n in sizes]}
+    )
     table = {
-        "name": f"t{number:04d}", "command": ["true"], "max_nodes": most, "curve": curve, "stop_s": 5.0,
-        "model": f"m{number % 20}" if number % 2 else None, "samples_total": 1e12,
-    }  # fmt: skip
-    return check_table({key: value for key, value in table.items() if value is not None}, TrainerSpec, "bench")
+        "name": f"t{number:04d}",
+        "command": ["true"],
+        "max_nodes": most,
+        "curve": curve,
+        "stop_s": 5.0,
+        "model": f"m{number % 20}" if number % 2 else None,
+        "samples_total": 1e12,
+    }
+    return check_table(
+        {key: value for key, value in table.items() if value is not None}, TrainerSpec, "bench"
+    )
 
 
 def play(state: Path, port: int, largest: int, token_file: Path) -> None:
@@ -146,7 +163,9 @@ def play(state: Path, port: int, largest: int, token_file: Path) -> None:
         now = time.monotonic()
         for folder in root.iterdir() if root.exists() else ():
             with suppress(OSError, ValueError):
-                _play_driver(folder, played.setdefault(folder.name, {"number": 0, "samples": 0.0}), now)
+                _play_driver(
+                    folder, played.setdefault(folder.name, {"number": 0, "samples": 0.0}), now
+                )
         if now >= next_end:
             next_end, number = now + ENDS_EVERY_S, number + 1
             alive = sorted(name for name, it in played.items() if it.get("alive"))
@@ -182,12 +201,22 @@ def _play_driver(folder: Path, it: dict[str, Any], now: float) -> None:
             it["nodes"], it["next"] = len(hosts), now + PROGRESS_S
             _say(
                 folder,
-                {"event": "running", "incarnation": it["incarnation"], "fragments": hosts, "world_size": len(hosts)},
+                {
+                    "event": "running",
+                    "incarnation": it["incarnation"],
+                    "fragments": hosts,
+                    "world_size": len(hosts),
+                },
             )
     if it.get("alive") and it.get("nodes") and now >= it["next"]:
         it["next"] += PROGRESS_S
         it["samples"] += 100.0 * it["nodes"] ** 0.9
-        line = {"time": time.time(), "step": int(it["samples"]), "samples": it["samples"], "loss": 1.0}
+        line = {
+            "time": time.time(),
+            "step": int(it["samples"]),
+            "samples": it["samples"],
+            "loss": 1.0,
+        }
         with (folder / "progress.jsonl").open("a") as out:
             out.write(json.dumps(line) + "\n")
 
@@ -205,7 +234,9 @@ def _say(folder: Path, line: dict[str, Any]) -> None:
 
 
 def stand_in(argv: list[str], **settings: Any) -> subprocess.Popen[bytes]:
-    """Instead of a driver: a process that sleeps; what a driver would write is written by :func:`play`."""
+    """Instead of a driver: a process that sleeps; what a driver would write is written by
+    :func:`play`.
+    """
     child = subprocess.Popen(["sleep", "infinity"], **settings)
     (Path(argv[-1]) / "bench.pid").write_text(str(child.pid))
     return child

@@ -1,12 +1,13 @@
-"""A million jobs of sacct in under a minute and 2 GB: generate such a log, import it in a process of its own, measure.
+"""A million jobs of sacct in under a minute and 2 GB: generate such a log, import it in a process
+of its own, measure.
 
     python tests/bench/importers.py [JOBS] [--swf | --shared]
 
-``--shared`` generates jobs of one core on shared nodes, with all columns of the documented command, as a computing center of
-physics has 44 million of a year.
+``--shared`` generates jobs of one core on shared nodes, with all columns of the documented command,
+as a computing center of physics has 44 million of a year.
 
-Ends with status 1 where either bound is broken. The time that counts is the processor's: the import is one thread, so that
-is what it takes on a machine with a core to spare.
+Ends with status 1 where either bound is broken. The time that counts is the processor's: the import
+is one thread, so that is what it takes on a machine with a core to spare.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
 SECONDS, MEGABYTES = 60.0, 2048.0
 ZONE = ZoneInfo("America/Chicago")  # clocks go forward and back in the log
 HEADER = "JobID|JobName|Partition|Submit|Eligible|Start|End|ElapsedRaw|NNodes|NodeList|State\n"
-# (lanes, nodes a lane): each lane runs jobs one after the other with gaps; 5,120 nodes, 3.7 nodes a job on average.
+# (lanes, nodes a lane): each lane runs jobs one after the other with gaps; 5,120 nodes, 3.7 nodes a
+# job on average.
 LANES = ((1024, 1), (256, 4), (96, 16), (16, 96))
 IMPORT = """
 import resource, sys, time
@@ -45,7 +47,9 @@ print(took, used, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def generate(path: Path, jobs: int) -> None:
-    """A year-like sacct dump; the node lists are ranges, lists and single names as Slurm abbreviates them."""
+    """A year-like sacct dump; the node lists are ranges, lists and single names as Slurm
+    abbreviates them.
+    """
     draw = random.Random(1)
     lanes = [(size, number) for count, size in LANES for number in range(count)]
     first, names = 1, []
@@ -56,7 +60,9 @@ def generate(path: Path, jobs: int) -> None:
             names.append(f"cn{numbers[0]:05d}")
         else:
             half = size // 2
-            names.append(f"cn[{numbers[0]:05d}-{numbers[half - 1]:05d},{numbers[half]:05d}-{numbers[-1]:05d}]")
+            names.append(
+                f"cn[{numbers[0]:05d}-{numbers[half - 1]:05d},{numbers[half]:05d}-{numbers[-1]:05d}]"
+            )
     clock = [1690000000 + draw.randrange(86400) for _ in lanes]
     hours: dict[int, str] = {}
 
@@ -82,7 +88,9 @@ def generate(path: Path, jobs: int) -> None:
 
 
 def generate_shared(path: Path, jobs: int) -> None:
-    """Jobs of one core on 1,200 nodes of 40, in order of their starts, with all columns of the documented command."""
+    """Jobs of one core on 1,200 nodes of 40, in order of their starts, with all columns of the
+    documented command.
+    """
     draw = random.Random(1)
     free = [(1690000000 + draw.randrange(86400), lane) for lane in range(48_000)]
     heapq.heapify(free)
@@ -90,7 +98,10 @@ def generate_shared(path: Path, jobs: int) -> None:
     def stamp(at_s: int) -> str:
         return f"{days[at_s // 86400]}{at_s // 3600 % 24:02d}:{at_s // 60 % 60:02d}:{at_s % 60:02d}"
 
-    days = {day: f"{datetime.fromtimestamp(86400 * day, timezone.utc):%Y-%m-%dT}" for day in range(19_000, 24_000)}
+    days = {
+        day: f"{datetime.fromtimestamp(86400 * day, timezone.utc):%Y-%m-%dT}"
+        for day in range(19_000, 24_000)
+    }
     with path.open("w", encoding="utf-8") as out:
         out.write(SACCT_COLUMNS.replace(",", "|") + "\n")
         for job in range(1, jobs + 1):
@@ -109,7 +120,9 @@ def generate_shared(path: Path, jobs: int) -> None:
 
 
 def generate_swf(path: Path, jobs: int) -> None:
-    """Jobs without node names on 24,515 processors, which count as nodes: most are small, a few take a third of them."""
+    """Jobs without node names on 24,515 processors, which count as nodes: most are small, a few
+    take a third of them.
+    """
     draw = random.Random(1)
     nodes, at_s, running = 24_515, 0, list[tuple[int, int]]()
     free = nodes
@@ -124,13 +137,18 @@ def generate_swf(path: Path, jobs: int) -> None:
             run = 10 + int(draw.expovariate(1 / 6000))
             heapq.heappush(running, (at_s + run, asked))
             free -= asked
-            out.write(f"{job} {submit} {at_s - submit} {run} {asked} -1 -1 {asked} 86400 -1 1 1 1 -1 1 -1 -1 -1\n")
+            out.write(
+                f"{job} {submit} {at_s - submit} {run} {asked} -1 -1 {asked} 86400 -1 1 1 1 -1 "
+                "1 -1 -1 -1\n"
+            )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", type=int, nargs="?", default=1_000_000, metavar="JOBS")
-    parser.add_argument("--swf", action="store_true", help="SWF without node names, 188,041 jobs by default")
+    parser.add_argument(
+        "--swf", action="store_true", help="SWF without node names, 188,041 jobs by default"
+    )
     parser.add_argument("--shared", action="store_true", help="jobs of one core on shared nodes")
     chosen = parser.parse_args()
     make = generate_swf if chosen.swf else generate_shared if chosen.shared else generate
@@ -154,7 +172,8 @@ def main() -> int:
     took, used, megabytes = (float(text) for text in last.split())
     print("\n".join(told))
     print(
-        f"imported in {took:.1f} s, {used:.1f} s of them on a core ({jobs / used:,.0f} jobs/s); {megabytes:,.0f} MB at most"
+        f"imported in {took:.1f} s, {used:.1f} s of them on a core ({jobs / used:,.0f} "
+        f"jobs/s); {megabytes:,.0f} MB at most"
     )
     seconds = SECONDS * max(jobs / 4_400_000, 1)  # ten minutes for 44 million
     if used > seconds or megabytes > MEGABYTES:

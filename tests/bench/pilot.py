@@ -1,13 +1,16 @@
 """What share of a core the pilot takes: ``python tests/bench/pilot.py``.
 
-The real pilot (its loop, its desks, its database, its trainer directories, holders' leases and marks) with metrics, JSON log,
-notices and learning, for 100 trainers on a cluster of 5,000 nodes, once with a tenth of them idle, once with all of them. Only
-the scheduler and the drivers are made up (_made_up.py): the scheduler answers from memory, and another process writes what 100
-drivers and trainers would write. It looks at the scheduler every 10 s and at its files every 0.2 s, in real time. At every
-look some nodes have been taken and others have become idle; trainers end and new ones come.
+The real pilot (its loop, its desks, its database, its trainer directories, holders' leases and
+marks) with metrics, JSON log, notices and learning, for 100 trainers on a cluster of 5,000 nodes,
+once with a tenth of them idle, once with all of them. Only the scheduler and the drivers are made
+up (_made_up.py): the scheduler answers from memory, and another process writes what 100 drivers and
+trainers would write. It looks at the scheduler every 10 s and at its files every 0.2 s, in real
+time. At every look some nodes have been taken and others have become idle; trainers end and new
+ones come.
 
-CPU is this process's own (getrusage: user and system, all threads), so that others on the machine do not count; what the
-scheduler's stand-in takes of it is shown beside, not subtracted. Exit status 1 if a run is above 2 % of a core.
+CPU is this process's own (getrusage: user and system, all threads), so that others on the machine
+do not count; what the scheduler's stand-in takes of it is shown beside, not subtracted. Exit status
+1 if a run is above 2 % of a core.
 """
 
 from __future__ import annotations
@@ -90,8 +93,12 @@ class Figures:
 
 def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float) -> Figures:
     """One pilot from its start to its end; measured from ``warm_s`` after it has its nodes."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # waiting for a disk is no CPU time
-    with tempfile.TemporaryDirectory(prefix="bftrainer-bench-", dir=memory, ignore_cleanup_errors=True) as folder:
+    memory = (
+        "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    )  # waiting for a disk is no CPU time
+    with tempfile.TemporaryDirectory(
+        prefix="bftrainer-bench-", dir=memory, ignore_cleanup_errors=True
+    ) as folder:
         state, rng, port = Path(folder), random.Random(SEED), _free_port()
         largest = 8 if idle <= 8 * trainers else 128  # so that all of them run
         token = state / "token"
@@ -102,8 +109,9 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
             "nodes": {"max_pending": nodes, "min_window_s": 0.0},
             "times": {"poll_s": 10.0, "file_poll_s": 0.2, "shutdown_s": 20.0},
             "metrics": {"port": port, "token_file": str(token)},
-            "log": {"format": "json"}, "notices": {"on_event": ["/bin/true"]},
-        }  # fmt: skip
+            "log": {"format": "json"},
+            "notices": {"on_event": ["/bin/true"]},
+        }
         config = check_table(tables, PilotConfig, "bench")
         clock, files = CountingClock(), HolderFiles(state / "holders")
         machine = Machine(files, rng, nodes, idle)
@@ -113,7 +121,9 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
             spec = trainer(rng, number, largest)
             spool.put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
         driver_process.subprocess = SimpleNamespace(Popen=stand_in, DEVNULL=subprocess.DEVNULL)  # type: ignore[attr-defined]
-        player = subprocess.Popen([sys.executable, _made_up.__file__, folder, str(port), str(largest), str(token)])
+        player = subprocess.Popen(
+            [sys.executable, _made_up.__file__, folder, str(port), str(largest), str(token)]
+        )
         signals, figures, decisions = Signals(), Figures(), [0]
 
         def log(fact: Any, form: str) -> None:
@@ -121,7 +131,9 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
             pilot_log.print_fact(fact, form)
 
         def look_on() -> None:
-            while sum(job.phase is JobPhase.RUNS for job in list(machine.jobs.values())) < 0.9 * idle:
+            while (
+                sum(job.phase is JobPhase.RUNS for job in list(machine.jobs.values())) < 0.9 * idle
+            ):
                 time.sleep(0.5)
             machine.churn = CHURN
             time.sleep(warm_s)
@@ -143,7 +155,9 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
             pilot_log._logger.cache_clear()  # it keeps the output that it began with
             try:
                 driver = driver_settings(config.workers, config.times.file_poll_s)
-                parts = PilotDependencies(state, Site(machine, holder, driver=driver), clock, log=log)
+                parts = PilotDependencies(
+                    state, Site(machine, holder, driver=driver), clock, log=log
+                )
                 run_pilot(parts, config, signals)
             finally:
                 sys.stdout = stdout
@@ -160,12 +174,23 @@ def _cpu_s() -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=180.0, help="measured time of each run")
-    parser.add_argument("--warm", type=float, default=30.0, help="before that, once the nodes are there")
+    parser.add_argument(
+        "--warm", type=float, default=30.0, help="before that, once the nodes are there"
+    )
     parser.add_argument("--trainers", type=int, default=100)
     parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--idle", type=float, nargs="+", default=[0.1, 1.0], help="shares of the nodes that are idle")
+    parser.add_argument(
+        "--idle",
+        type=float,
+        nargs="+",
+        default=[0.1, 1.0],
+        help="shares of the nodes that are idle",
+    )
     options = parser.parse_args()
-    table = Table(title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every 10 s, a tick every 0.2 s")
+    table = Table(
+        title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every 10 s, a tick "
+        "every 0.2 s"
+    )
     for column in (
         "nodes held",
         "seconds",
@@ -185,10 +210,15 @@ def main() -> int:
             sys.exit("bench: the pilot holds no node: its trainers do not run")
         shares.append(found.share)
         table.add_row(
-            f"{found.held:,}", f"{found.seconds:.0f}", f"{found.cpu_s:.2f}", f"{100 * found.share:.2f}",
+            f"{found.held:,}",
+            f"{found.seconds:.0f}",
+            f"{found.cpu_s:.2f}",
+            f"{100 * found.share:.2f}",
             f"{100 * min(found.quarters):.2f}-{100 * max(found.quarters):.2f}",
-            f"{100 * found.fake_s / found.seconds:.2f} %", f"{found.ticks:,}", str(found.decisions),
-        )  # fmt: skip
+            f"{100 * found.fake_s / found.seconds:.2f} %",
+            f"{found.ticks:,}",
+            str(found.decisions),
+        )
     Console(width=140).print(table)
     print(f"at most {100 * max(shares):.2f} % of a core (limit {100 * LIMIT:.0f} %)")
     return int(max(shares) > LIMIT)

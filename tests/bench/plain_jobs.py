@@ -1,17 +1,19 @@
-"""Plain preemptible jobs against bftrainer, on ten logs and five workloads: ``python tests/bench/plain_jobs.py``.
+"""Plain preemptible jobs against bftrainer, on ten logs and five workloads: ``python
+tests/bench/plain_jobs.py``.
 
-    python tests/bench/plain_jobs.py [--logs A,B] [--workloads A,B] [--factors 1,3] [--hours 96] [--policies A,B]
-    python tests/bench/plain_jobs.py --beside-pool [--logs A,B] [--hours 96] [--start-s 20] [--confirm-s 10] [--trainings 100]
+    python tests/bench/plain_jobs.py [--logs A,B] [--workloads A,B] [--factors 1,3] [--hours 96]
+    [--policies A,B] python tests/bench/plain_jobs.py --beside-pool [--logs A,B] [--hours 96]
+    [--start-s 20] [--confirm-s 10] [--trainings 100]
 
-One line per replay: work in one-node hours per idle node-hour, and the hours from submission until a trainer is done (mean,
-95th percentile, last; ``+`` if some are not done). The work of a workload is 60 % of the idle node-hours, submitted in the
-first 3 % of the time.
+One line per replay: work in one-node hours per idle node-hour, and the hours from submission until
+a trainer is done (mean, 95th percentile, last; ``+`` if some are not done). The work of a workload
+is 60 % of the idle node-hours, submitted in the first 3 % of the time.
 
-``--beside-pool``: how the idle node-hours of a log (no idle time is too short) are spent by trainings of up to 64 nodes and a
-pool of one-node work, which last: in work (of it one-node hours), lost until a node is offered (``--confirm-s``), as it starts
-(``--start-s``) or as a training is rescaled, or left idle; plain one-node jobs instead; and the trainings' samples over those
-without the pool.
-Logs are those of ../shared/data or $BFTRAINER_DATA; a missing one is left out.
+``--beside-pool``: how the idle node-hours of a log (no idle time is too short) are spent by
+trainings of up to 64 nodes and a pool of one-node work, which last: in work (of it one-node hours),
+lost until a node is offered (``--confirm-s``), as it starts (``--start-s``) or as a training is
+rescaled, or left idle; plain one-node jobs instead; and the trainings' samples over those without
+the pool. Logs are those of ../shared/data or $BFTRAINER_DATA; a missing one is left out.
 """
 
 from __future__ import annotations
@@ -60,12 +62,20 @@ LOGS: dict[str, tuple[str, str | None, tuple[int, int] | None]] = {
     "phillips": ("xdmod-sacct-nodelist/phillips.log.gz", None, None),
 }
 POOL_LOGS = ("Summit-1", "Mira-1", "Theta", "KTH-SP2", "Thunder")
-WORKLOADS = ("identical", "diverse", "min2", "large", "small")  # and endless, 1,100 trainings that are there at once
+WORKLOADS = (
+    "identical",
+    "diverse",
+    "min2",
+    "large",
+    "small",
+)  # and endless, 1,100 trainings that are there at once
 POLICIES = ("plain", "10", "35", "100", "soon", "fair", "most")
 WORK, SUBMITTED = 0.6, 0.03
 
 
-def window(folder: Path, name: str, hours: float, scratch: Path, debounce_s: float = 10.0) -> LogWindow:
+def window(
+    folder: Path, name: str, hours: float, scratch: Path, debounce_s: float = 10.0
+) -> LogWindow:
     """The log's window; Summit's of 1,024 columns."""
     path, start, lines = LOGS[name]
     node_list, importing = None, ImportOptions(skip_bad=name == "wagap", debounce_s=debounce_s)
@@ -85,7 +95,11 @@ def workload(kind: str, here: LogWindow, curves: Path, factor: float) -> tuple[A
     for i in range(count):
         curve = models[sorted(models)[i % 7]] if kind == "diverse" else models["shufflenet"]
         blank = Trainer(f"t{i:04d}", curve, smallest, 64, 18.0 * factor, 12.0 * factor)
-        length = each_s * (0.25 + 1.5 * (i * 7919 % count) / count if kind == "diverse" else 1.0) * rate_of_one(blank)
+        length = (
+            each_s
+            * (0.25 + 1.5 * (i * 7919 % count) / count if kind == "diverse" else 1.0)
+            * rate_of_one(blank)
+        )
         if kind == "endless":
             made.append(Arrival(here.start_s, blank))
             continue
@@ -107,7 +121,9 @@ def offered(raw: LogWindow, confirm_s: float) -> LogWindow:
     """A node joins once it has been idle for ``confirm_s``."""
     found = fragments_of(raw)
     changes: dict[float, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    for node, since_s, until_s in zip(found.nodes, found.start_s.tolist(), found.end_s.tolist(), strict=True):
+    for node, since_s, until_s in zip(
+        found.nodes, found.start_s.tolist(), found.end_s.tolist(), strict=True
+    ):
         at_s = since_s + confirm_s * (since_s > raw.start_s)
         if at_s < until_s:
             changes[at_s][0].add(node)
@@ -121,7 +137,9 @@ def offered(raw: LogWindow, confirm_s: float) -> LogWindow:
     return replace(raw, initial=initial, events=tuple(events))
 
 
-def spent(raw: LogWindow, curves: Path, start_s: float, confirm_s: float, trainings: int) -> list[float]:
+def spent(
+    raw: LogWindow, curves: Path, start_s: float, confirm_s: float, trainings: int
+) -> list[float]:
     """The columns of ``--beside-pool`` after the node-hours, in percent of these."""
     here = offered(raw, confirm_s)
     idle_s, most = pool_sizes_of(raw).node_s(), int(pool_sizes_of(here).nodes.max())
@@ -129,28 +147,53 @@ def spent(raw: LogWindow, curves: Path, start_s: float, confirm_s: float, traini
     trained = tuple(Arrival(raw.start_s, replace(one, id=f"t{i:04d}")) for i in range(trainings))
     both = (*trained, Arrival(raw.start_s, one_node_pool("pool", most, start_s)))
     (without, _), (runs, pool) = (
-        ([run for run in found.runs if not run.trainer.fill], [run for run in found.runs if run.trainer.fill])
+        (
+            [run for run in found.runs if not run.trainer.fill],
+            [run for run in found.runs if run.trainer.fill],
+        )
         for each in (trained, both)
-        for found in [play(Scenario(here, each, trainings, CostModel.OVERLAP), policy("100")[0], keep_entries=False)]
+        for found in [
+            play(
+                Scenario(here, each, trainings, CostModel.OVERLAP),
+                policy("100")[0],
+                keep_entries=False,
+            )
+        ]
     )
     stalled_s = sum(run.stalled_node_s for run in runs)
     held_s, pool_s = sum(run.node_s for run in runs), sum(run.samples for run in pool)
     starts_s, offered_s = sum(run.node_s for run in pool) - pool_s, pool_sizes_of(here).node_s()
     (plain,) = plain_jobs(here, (most,), start_s)
-    busy_s, one_node_s = held_s - stalled_s, sum(run.samples / rate_of_one(run.trainer) for run in runs)
+    busy_s, one_node_s = (
+        held_s - stalled_s,
+        sum(run.samples / rate_of_one(run.trainer) for run in runs),
+    )
     lost_s = (idle_s - offered_s, starts_s, stalled_s, offered_s - held_s - pool_s - starts_s)
     share = sum(run.samples for run in runs) / sum(run.samples for run in without)
-    found_s = (busy_s, one_node_s, pool_s, busy_s + pool_s, *lost_s, plain.share * offered_s, share * idle_s)
+    found_s = (
+        busy_s,
+        one_node_s,
+        pool_s,
+        busy_s + pool_s,
+        *lost_s,
+        plain.share * offered_s,
+        share * idle_s,
+    )
     return [100 * each / idle_s for each in found_s]
 
 
 def line(done: TimeToDone) -> str:
-    hours = (f"{hours:7.2f}" if hours is not None else "      -" for hours in (done.mean_h, done.p95_h, done.last_h))
+    hours = (
+        f"{hours:7.2f}" if hours is not None else "      -"
+        for hours in (done.mean_h, done.p95_h, done.last_h)
+    )
     return " ".join(hours) + (f" +{done.unfinished}" if done.unfinished else "")
 
 
 def main() -> int:
-    told = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    told = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     told.add_argument("--logs", default=",".join(LOGS))
     told.add_argument("--workloads", default=",".join(WORKLOADS))
     told.add_argument("--policies", default=",".join(POLICIES))
@@ -164,23 +207,30 @@ def main() -> int:
     folder = Path(os.environ.get("BFTRAINER_DATA") or BESIDE)
     if asked.beside_pool:
         print(
-            "log        idle node-h trainings  (of it)  pool  both | unseen starts stalls  idle | plain jobs | samples %"
+            "log        idle node-h trainings  (of it)  pool  both | unseen starts stalls  "
+            "idle | plain jobs | samples %"
         )
         for name in asked.logs.split(",") if asked.logs != ",".join(LOGS) else POOL_LOGS:
             raw = window(folder, name, asked.hours, asked.scratch, 0.0)
             found = spent(raw, folder / CURVES, asked.start_s, asked.confirm_s, asked.trainings)
-            cells = "{:9.1f} {:8.1f} {:5.1f} {:5.1f} | {:6.2f} {:6.2f} {:6.2f} {:5.2f} | {:10.1f} | {:9.3f}".format(
-                *found
-            )
+            cells = (
+                "{:9.1f} {:8.1f} {:5.1f} {:5.1f} | {:6.2f} {:6.2f} {:6.2f} {:5.2f} | "
+                "{:10.1f} | {:9.3f}"
+            ).format(*found)
             print(f"{name:9} {pool_sizes_of(raw).node_s() / 3600:12,.0f} {cells}", flush=True)
         return 0
     windows: dict[str, LogWindow] = {}
-    print("log            workload  R x  policy  work %    mean     p95    last  longest wait h", flush=True)
+    print(
+        "log            workload  R x  policy  work %    mean     p95    last  longest wait h",
+        flush=True,
+    )
     for factor in map(float, asked.factors.split(",")):
         for kind in asked.workloads.split(","):
             for name in asked.logs.split(","):
                 try:
-                    here = windows.setdefault(name, window(folder, name, asked.hours, asked.scratch))
+                    here = windows.setdefault(
+                        name, window(folder, name, asked.hours, asked.scratch)
+                    )
                 except (BFTrainerError, OSError) as error:
                     print(f"{name}: {error}", flush=True)
                     continue

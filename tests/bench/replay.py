@@ -1,9 +1,11 @@
-"""How long a replay takes, and how that grows: the whole Summit fortnight, then fewer nodes, trainers and hours.
+"""How long a replay takes, and how that grows: the whole Summit fortnight, then fewer nodes,
+trainers and hours.
 
     python tests/bench/replay.py
 
-Every row is the command a user types, in a process of its own on one core: reading the log, the replay, the static and
-the no-cost run, and all files. Reads the Summit log of ../shared/data or $BFTRAINER_DATA; without it, a generated one.
+Every row is the command a user types, in a process of its own on one core: reading the log, the
+replay, the static and the no-cost run, and all files. Reads the Summit log of ../shared/data or
+$BFTRAINER_DATA; without it, a generated one.
 """
 
 from __future__ import annotations
@@ -64,12 +66,38 @@ class Run:
 
 
 def run(case: Case, log: list[str], trainers: Path, folder: Path) -> Run:
-    command = [sys.executable, "-m", "bftrainer", "replay", "run", "--json", "--trainers", str(trainers)]
-    command += [*log, "--nodes", str(case.nodes), "--hours", str(case.hours), "--max-parallel", str(case.parallel)]
-    command += ["--policy", case.policy, "--objective", case.objective, "--out", str(folder / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "bftrainer",
+        "replay",
+        "run",
+        "--json",
+        "--trainers",
+        str(trainers),
+    ]
+    command += [
+        *log,
+        "--nodes",
+        str(case.nodes),
+        "--hours",
+        str(case.hours),
+        "--max-parallel",
+        str(case.parallel),
+    ]
+    command += [
+        "--policy",
+        case.policy,
+        "--objective",
+        case.objective,
+        "--out",
+        str(folder / "out"),
+    ]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
     os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
     assert process.stdout is not None
     text = process.stdout.read()
@@ -85,25 +113,62 @@ def inputs(folder: Path) -> tuple[list[str], str]:
     beside = Path(__file__).resolve().parents[3] / "shared" / "data"
     data = Path(os.environ.get("BFTRAINER_DATA") or beside)
     if (data / SUMMIT).exists():
-        return ["--log", str(data / SUMMIT), "--node-list", str(data / NODE_LIST), "--start", START], "the Summit log"
+        return [
+            "--log",
+            str(data / SUMMIT),
+            "--node-list",
+            str(data / NODE_LIST),
+            "--start",
+            START,
+        ], "the Summit log"
     path = folder / "log.csv.gz"
-    command = [sys.executable, "-m", "bftrainer", "replay", "generate", "--nodes", "4734", "--days", "14.1"]
-    subprocess.run([*command, "--seed", "1", "--out", str(path)], check=True, stdout=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        "-m",
+        "bftrainer",
+        "replay",
+        "generate",
+        "--nodes",
+        "4734",
+        "--days",
+        "14.1",
+    ]
+    subprocess.run(
+        [*command, "--seed", "1", "--out", str(path)], check=True, stdout=subprocess.DEVNULL
+    )
     return ["--log", str(path)], "a generated log (the Summit log is not here)"
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     console = Console(width=120)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         log, what = inputs(folder)
         trainers = folder / "trainers.csv"
         start = START if "--start" in log else "2021-01-01T00:00:00"
-        command = [sys.executable, "-m", "bftrainer", "replay", "workload", "diverse", "--count", "6000", "--seed", "1"]
-        subprocess.run([*command, "--start", start, "--out", str(trainers)], check=True, stdout=subprocess.DEVNULL)
+        command = [
+            sys.executable,
+            "-m",
+            "bftrainer",
+            "replay",
+            "workload",
+            "diverse",
+            "--count",
+            "6000",
+            "--seed",
+            "1",
+        ]
+        subprocess.run(
+            [*command, "--start", start, "--out", str(trainers)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         console.print(
-            f"{what}, 6,000 diverse trainers (seed 1), T_fwd 120 s, stall costs; Python {platform.python_version()}, one core"
+            f"{what}, 6,000 diverse trainers (seed 1), T_fwd 120 s, stall costs; Python "
+            f"{platform.python_version()}, one core"
         )
         table = Table(
             "nodes",
@@ -125,16 +190,25 @@ def main() -> None:
             latency = found.summary["decision_s"]
             assert isinstance(latency, dict)
             table.add_row(
-                f"{case.nodes:,}", f"{case.hours:g}", str(case.parallel), case.policy, case.objective, f"{decisions:,}",
-                f"{found.wall_s:.1f}", f"{found.cpu_s:.1f}", f"{found.peak_gb:.2f}",
-                f"{1000 * found.summary['wall_s'] / decisions:.2f}", f"{1000 * latency['p99']:.2f}",
-            )  # fmt: skip
+                f"{case.nodes:,}",
+                f"{case.hours:g}",
+                str(case.parallel),
+                case.policy,
+                case.objective,
+                f"{decisions:,}",
+                f"{found.wall_s:.1f}",
+                f"{found.cpu_s:.1f}",
+                f"{found.peak_gb:.2f}",
+                f"{1000 * found.summary['wall_s'] / decisions:.2f}",
+                f"{1000 * latency['p99']:.2f}",
+            )
             if case == WHOLE:
                 worst = found
         console.print(table)
         assert worst is not None
         console.print(
-            f"The whole fortnight: {worst.wall_s:.0f} s, {worst.peak_gb:.2f} GB (aim: under {MOST_S:.0f} s and {MOST_GB:g} GB)"
+            f"The whole fortnight: {worst.wall_s:.0f} s, {worst.peak_gb:.2f} GB (aim: under "
+            f"{MOST_S:.0f} s and {MOST_GB:g} GB)"
         )
 
 

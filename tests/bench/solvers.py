@@ -1,9 +1,11 @@
-"""Milliseconds per allocation of every solver, side by side in one run: ``python tests/bench/solvers.py``.
+"""Milliseconds per allocation of every solver, side by side in one run: ``python
+tests/bench/solvers.py``.
 
-Each solve is one event as the pilot meets it: a problem never seen before, from the Problem to checked counts, with the
-gains (or the model) built from scratch and nothing cached. The solvers take turns on the same problems, so that a busy machine
-slows all of them. Curves are concave with 7 breakpoints from 1 to 64 nodes, as in the paper's Table 2; the current map
-is random and feasible. The per-node model is the paper's (3.5) with HiGHS and a time limit, on a few problems.
+Each solve is one event as the pilot meets it: a problem never seen before, from the Problem to
+checked counts, with the gains (or the model) built from scratch and nothing cached. The solvers
+take turns on the same problems, so that a busy machine slows all of them. Curves are concave with 7
+breakpoints from 1 to 64 nodes, as in the paper's Table 2; the current map is random and feasible.
+The per-node model is the paper's (3.5) with HiGHS and a time limit, on a few problems.
 """
 
 from __future__ import annotations
@@ -97,17 +99,27 @@ def per_node(problem: Problem) -> float | None:
     return ending.objective if ending.proven else None
 
 
-def measure(rng: random.Random, trainers: int, nodes: int, problems: int, oracle: int) -> dict[str, Column]:
-    solvers = {s.name: allocator(s) for s in (Exact(), Highs(LIMIT_S), Gurobi(LIMIT_S))} | {"per node": per_node}
+def measure(
+    rng: random.Random, trainers: int, nodes: int, problems: int, oracle: int
+) -> dict[str, Column]:
+    solvers = {s.name: allocator(s) for s in (Exact(), Highs(LIMIT_S), Gurobi(LIMIT_S))} | {
+        "per node": per_node
+    }
     columns = {name: Column() for name in solvers}
     for i in range(problems):
         problem = random_problems.like_table_2(rng, trainers, nodes)
-        turns = [name for name in rng.sample(sorted(solvers), len(solvers)) if name != "per node" or i < oracle]
+        turns = [
+            name
+            for name in rng.sample(sorted(solvers), len(solvers))
+            if name != "per node" or i < oracle
+        ]
         found = {name: timed(solvers[name], problem, columns[name]) for name in turns}
         best = max(value for value in found.values() if value is not None)
         for name, value in found.items():
             if value is not None:
-                columns[name].difference = max(columns[name].difference, (best - value) / max(abs(best), 1e-9))
+                columns[name].difference = max(
+                    columns[name].difference, (best - value) / max(abs(best), 1e-9)
+                )
     return columns
 
 
@@ -116,7 +128,10 @@ def cpu() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
 
 
 def main() -> int:
@@ -125,14 +140,35 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=SEED)
     seed = options.parse_args().seed
     console = Console(width=None if sys.stdout.isatty() else 110)
-    packages = ", ".join(f"{name} {version(name)}" for name in ("bftrainer", "highspy", "gurobipy", "numpy"))
-    console.print(f"{cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, {packages}")
-    console.print(f"Gurobi: {find_license()}. Each MILP solver: one thread, gap 0, {LIMIT_S:g} s limit. Seed {seed}.")
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("bftrainer", "highspy", "gurobipy", "numpy")
+    )
+    console.print(
+        f"{cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, {packages}"
+    )
+    console.print(
+        f"Gurobi: {find_license()}. Each MILP solver: one thread, gap 0, {LIMIT_S:g} s limit. "
+        f"Seed {seed}."
+    )
 
-    for solver in (Highs(), Gurobi()):  # importing a package and starting its environment is not solving
+    for solver in (
+        Highs(),
+        Gurobi(),
+    ):  # importing a package and starting its environment is not solving
         solver.solve(random_problems.like_table_2(random.Random(seed), 2, 4))
-    table = Table(title="Milliseconds per solve, from the problem to checked counts, nothing cached")
-    for heading in ("trainers x nodes", "solves", "solver", "p50", "p99", "max", "off the optimum", "note"):
+    table = Table(
+        title="Milliseconds per solve, from the problem to checked counts, nothing cached"
+    )
+    for heading in (
+        "trainers x nodes",
+        "solves",
+        "solver",
+        "p50",
+        "p99",
+        "max",
+        "off the optimum",
+        "note",
+    ):
         table.add_column(heading, justify="left" if heading in ("solver", "note") else "right")
     rng = random.Random(seed)
     start = time.perf_counter()
@@ -142,16 +178,28 @@ def main() -> int:
         all_same &= all(column.difference <= 1e-6 for column in columns.values())
         for name, column in columns.items():
             size = f"{trainers} x {nodes}" if name == "exact" else ""
-            table.add_row(size, str(len(column.times_ms)), name, *column.text(), end_section=name == "per node")
+            table.add_row(
+                size,
+                str(len(column.times_ms)),
+                name,
+                *column.text(),
+                end_section=name == "per node",
+            )
     for trainers, slots, problems, largest, note in ALONE:
         alone = Column()
         for _ in range(problems):
-            timed(allocator(Exact()), random_problems.like_table_2(rng, trainers, slots, largest=largest), alone)
+            timed(
+                allocator(Exact()),
+                random_problems.like_table_2(rng, trainers, slots, largest=largest),
+                alone,
+            )
         table.add_row(f"{trainers} x {slots}", str(problems), f"exact alone{note}", *alone.text())
     console.print(table)
     console.print(
-        f"off the optimum: largest relative difference to the best proven value of the same problem. per node: the "
-        f"paper's model, one binary per trainer and node, HiGHS, {ORACLE_LIMIT_S:g} s limit; not run beyond 35 x 800."
+        "off the optimum: largest relative difference to the best proven value of the same "
+        "problem. per node: the "
+        f"paper's model, one binary per trainer and node, HiGHS, {ORACLE_LIMIT_S:g} s limit; "
+        "not run beyond 35 x 800."
     )
     console.print(f"{time.perf_counter() - start:.0f} s in all")
     return 0 if all_same else 1

@@ -1,4 +1,6 @@
-"""Commands that packages contribute by entry points: found lazily, listed by section, harmless when broken."""
+"""Commands that packages contribute by entry points: found lazily, listed by section, harmless when
+broken.
+"""
 
 from __future__ import annotations
 
@@ -63,12 +65,18 @@ def test_another_package_adds_groups_and_commands(tmp_path: Path) -> None:
     assert run(env, "replay", "hello").stdout == "hello\n"
     ended = run(env, "--help")
     assert ended.returncode == 0
-    sections = [line for line in ended.stdout.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    sections = [
+        line
+        for line in ended.stdout.splitlines()
+        if line.endswith(":") and not line.startswith(" ")
+    ]
     assert sections == ["Options:", "Pilot:", "Trainers:", "Replay:", "Tools:", "Ours:"]
     assert ended.stderr.splitlines() == [
         "bftrainer: warning: command 'list' of 'theirs' is skipped: the name is taken",
-        "bftrainer: warning: command 'submit hello' of 'theirs' is skipped: 'submit' is not a group",
-        "bftrainer: warning: command 'nowhere hello' of 'theirs' is skipped: there is no group 'nowhere'",
+        "bftrainer: warning: command 'submit hello' of 'theirs' is skipped: 'submit' is not a "
+        "group",
+        "bftrainer: warning: command 'nowhere hello' of 'theirs' is skipped: there is no group "
+        "'nowhere'",
     ]
     assert "Did you mean `bftrainer ours hello`?" in run(env, "helo").stderr
     assert "their_commands:number is int, expected a click command" in run(env, "number").stderr
@@ -81,27 +89,37 @@ def test_another_package_adds_groups_and_commands(tmp_path: Path) -> None:
     ("table", "target", "reason"),
     [
         ("1 / 0", "their_table:TABLE", "ZeroDivisionError: division by zero"),
-        ("TABLE = [3]", "their_table:TABLE", "TypeError: expected a tuple of CommandEntry, got [3]"),
+        (
+            "TABLE = [3]",
+            "their_table:TABLE",
+            "TypeError: expected a tuple of CommandEntry, got [3]",
+        ),
         ("", "their_table:TABLE", "AttributeError: "),
         ("", "no_such_module:TABLE", "ModuleNotFoundError: No module named 'no_such_module'"),
         (
-            "from bftrainer.cli.command_table import CommandEntry\nTABLE = (CommandEntry('Run It', 'a:b', ''),)",
+            "from bftrainer.cli.command_table import CommandEntry\nTABLE = (CommandEntry('Run "
+            "It', 'a:b', ''),)",
             "their_table:TABLE",
             "ValueError: 'Run It' is not a command",
         ),
         (
-            "from bftrainer.cli.command_table import CommandEntry\nTABLE = (CommandEntry('run', 'a.b', ''),)",
+            "from bftrainer.cli.command_table import CommandEntry\nTABLE = "
+            "(CommandEntry('run', 'a.b', ''),)",
             "their_table:TABLE",
             "ValueError: 'run': invalid target 'a.b', expected 'module:attribute'",
         ),
     ],
 )
-def test_a_broken_table_costs_a_warning(tmp_path: Path, table: str, target: str, reason: str) -> None:
+def test_a_broken_table_costs_a_warning(
+    tmp_path: Path, table: str, target: str, reason: str
+) -> None:
     env = package(tmp_path, table, target)
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     listed = run(env, "list", "--state", str(state))
-    assert (listed.returncode, listed.stderr) == (0, ""), "a command of bftrainer itself looks for no other package"
+    assert (listed.returncode, listed.stderr) == (0, ""), (
+        "a command of bftrainer itself looks for no other package"
+    )
     ended = run(env, "replay", "--help")
     assert ended.returncode == 0
     (warning,) = ended.stderr.splitlines()
@@ -110,16 +128,31 @@ def test_a_broken_table_costs_a_warning(tmp_path: Path, table: str, target: str,
 
 
 def test_help_imports_no_command() -> None:
-    script = "import sys; from bftrainer.cli.main import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+    script = (
+        "import sys; from bftrainer.cli.main import run; run(['--help']); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
     loaded = python("-c", script, check=True).stderr.split()
     assert not {"numpy", "pydantic", "rich", "matplotlib", "sqlite3"} & set(loaded)
     ours = {name for name in loaded if name.startswith("bftrainer")}
     assert ours == {
-        "bftrainer", "bftrainer.errors", "bftrainer.cli", "bftrainer.cli.main", "bftrainer.cli.commands",
-        "bftrainer.cli.command_table", "bftrainer.cli.lazy_group", "bftrainer_replay", "bftrainer_replay.cli",
-        "bftrainer_replay.cli.commands", "bftrainer_papers", "bftrainer_papers.cli", "bftrainer_papers.cli.commands",
-        "bftrainer.cli.output", "bftrainer.system", "bftrainer.system.printable",
-    }  # fmt: skip
+        "bftrainer",
+        "bftrainer.errors",
+        "bftrainer.cli",
+        "bftrainer.cli.main",
+        "bftrainer.cli.commands",
+        "bftrainer.cli.command_table",
+        "bftrainer.cli.lazy_group",
+        "bftrainer_replay",
+        "bftrainer_replay.cli",
+        "bftrainer_replay.cli.commands",
+        "bftrainer_papers",
+        "bftrainer_papers.cli",
+        "bftrainer_papers.cli.commands",
+        "bftrainer.cli.output",
+        "bftrainer.system",
+        "bftrainer.system.printable",
+    }
 
 
 def completed(*words: str) -> list[str]:
@@ -130,8 +163,12 @@ def completed(*words: str) -> list[str]:
 
 def test_the_shell_completes_commands_and_names() -> None:
     assert set(completed("re")) == {
-        "rehearse", "results", "resume", "record", "replay",
-    }  # fmt: skip
+        "rehearse",
+        "results",
+        "resume",
+        "record",
+        "replay",
+    }
     assert completed("replay", "re") == ["report", "reproduce"]
     assert completed("policy", "") == ["list"]
     assert completed("submit", "--launcher", "hor") == ["horovod", "horovodrun"]
@@ -139,9 +176,13 @@ def test_the_shell_completes_commands_and_names() -> None:
 
 
 def test_a_choice_of_names_accepts_custom_ones_and_completes_the_last_of_several() -> None:
-    assert choices.POLICY.convert("modelarts-optimal?cap=64", None, None) == "modelarts-optimal?cap=64"
+    assert (
+        choices.POLICY.convert("modelarts-optimal?cap=64", None, None) == "modelarts-optimal?cap=64"
+    )
     assert POLICIES_OR_ALL.convert("afs-l,mine:build", None, None) == "afs-l,mine:build"
-    with pytest.raises(click.BadParameter, match="unknown policy 'equalshare', did you mean 'equal-share'"):
+    with pytest.raises(
+        click.BadParameter, match="unknown policy 'equalshare', did you mean 'equal-share'"
+    ):
         POLICIES_OR_ALL.convert("afs-l,equalshare", None, None)
     with pytest.raises(click.BadParameter, match="unknown launcher 'mine:build'"):
         choices.LAUNCHER.convert("mine:build", None, None)

@@ -1,4 +1,6 @@
-"""doctor examines the real installation; what is missing is blocked at import, in a process of its own."""
+"""doctor examines the real installation; what is missing is blocked at import, in a process of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from bftrainer.allocation.gurobi import find_license
 from bftrainer.cli.doctor.command import doctor
 from bftrainer.system.installed import Installed, installed_folder
 
-# Refuses packages as if they were not installed: argv is the comma-separated list, then doctor's own arguments.
-# Through the real command line, so that a broken installation is told and not tripped over.
+# Refuses packages as if they were not installed: argv is the comma-separated list, then doctor's
+# own arguments. Through the real command line, so that a broken installation is told and not
+# tripped over.
 WITHOUT = """
 import sys
 
@@ -47,7 +50,9 @@ def test_all_that_is_required_works_here() -> None:
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     for name in ("python", "bftrainer", "numpy", "rich", "jinja2", "matplotlib", "exact", "highs"):
-        assert any(line.split()[:2] == ["OK", name] for line in lines), f"{name} in\n{result.output}"
+        assert any(line.split()[:2] == ["OK", name] for line in lines), (
+            f"{name} in\n{result.output}"
+        )
     assert f"highspy {importlib.metadata.version('highspy')}, works" in result.output
 
 
@@ -80,7 +85,12 @@ def test_gurobis_license_and_its_limits_are_told() -> None:
 @pytest.mark.parametrize(
     ("package", "check", "remedy", "solvers"),
     [
-        ("gurobipy", "gurobi", "pip install 'bftrainer[gurobi]'", ["OK", "OK", "MISSING"]),  # it is not required
+        (
+            "gurobipy",
+            "gurobi",
+            "pip install 'bftrainer[gurobi]'",
+            ["OK", "OK", "MISSING"],
+        ),  # it is not required
         ("highspy", "highs", "pip install --upgrade highspy", ["OK", "MISSING", "OK"]),
         ("numpy", "numpy", "pip install numpy", ["BROKEN"] * 3),
     ],
@@ -89,7 +99,11 @@ def test_what_is_missing_is_told_with_what_to_install(
     package: str, check: str, remedy: str, solvers: list[str]
 ) -> None:
     status, checks = doctor_without(package)
-    assert (status, checks[check]["state"], checks[check]["remedy"]) == (package != "gurobipy", "MISSING", remedy)
+    assert (status, checks[check]["state"], checks[check]["remedy"]) == (
+        package != "gurobipy",
+        "MISSING",
+        remedy,
+    )
     assert [checks[name]["state"] for name in ("exact", "highs", "gurobi")] == solvers
     assert checks["python"]["state"] == "OK"
 

@@ -1,4 +1,6 @@
-"""``bftrainer doctor --state``: the directory, its owner, root, the network interface, Horovod. Faults are planted in files."""
+"""``bftrainer doctor --state``: the directory, its owner, root, the network interface, Horovod.
+Faults are planted in files.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,12 @@ GOOD = {
 }
 
 
-def doctor(path: Path, config: str = CONFIG, changed: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
-    """Exit status and checks by name; modules of ``GOOD``, some ``changed``, are found before the installed ones."""
+def doctor(
+    path: Path, config: str = CONFIG, changed: dict[str, str] | None = None
+) -> tuple[int, dict[str, Any]]:
+    """Exit status and checks by name; modules of ``GOOD``, some ``changed``, are found before the
+    installed ones.
+    """
     state = path / "state"
     if state.is_dir():
         (state / "bftrainer.toml").write_text(config)
@@ -58,13 +64,16 @@ def test_all_is_well(home: Path) -> None:
     assert checks["journal"]["detail"] == "none yet"
     assert checks["horovod"]["detail"] == "0.28.1 with gloo, torch 2.0"
     assert checks["interface"]["detail"] == (
-        "lo has 127.0.0.1, open to 127.0.0.0/8; other addresses are refused when they connect (no packet filter)"
+        "lo has 127.0.0.1, open to 127.0.0.0/8; other addresses are refused when they connect "
+        "(no packet filter)"
     )
     assert checks["strangers"]["state"] == "OK"
     assert checks["highs"]["state"] == "OK", "the installation is looked at as before"
 
 
-@pytest.mark.parametrize(("what", "mode"), [("state", 0o750), ("state", 0o707), (".", 0o770), (".", 0o707)])
+@pytest.mark.parametrize(
+    ("what", "mode"), [("state", 0o750), ("state", 0o707), (".", 0o770), (".", 0o707)]
+)
 def test_a_directory_that_others_can_reach_or_replace(home: Path, what: str, mode: int) -> None:
     (home / what).chmod(mode)
     status, checks = doctor(home)
@@ -100,7 +109,9 @@ def test_an_ordinary_users_pilot_below_a_sticky_directory(home: Path) -> None:
 @pytest.mark.root
 def test_a_pilot_of_roots_needs_the_key(home: Path) -> None:
     status, checks = doctor(home, "")
-    assert (status, checks["user"]["state"]) == (0, "WARNING"), "holder trace: workers are processes on this machine"
+    assert (status, checks["user"]["state"]) == (0, "WARNING"), (
+        "holder trace: workers are processes on this machine"
+    )
     status, checks = doctor(home, '[nodes]\nholder = "allocation"\n')
     assert (status, checks["user"]["state"]) == (1, "BROKEN")
     assert "workers.allow_root = true" in checks["user"]["remedy"]
@@ -111,7 +122,11 @@ def test_a_pilot_of_roots_needs_the_key(home: Path) -> None:
 @pytest.mark.parametrize(
     ("check", "config", "words"),
     [
-        ("interface", f'{CONFIG}interface = "nope0"\n', "interface 'nope0' has no IPv4 address on this host"),
+        (
+            "interface",
+            f'{CONFIG}interface = "nope0"\n',
+            "interface 'nope0' has no IPv4 address on this host",
+        ),
         (
             "interface",
             f'{CONFIG}allow_from = ["10.0.0.0/8"]\n',
@@ -131,7 +146,12 @@ def test_a_configuration_with_an_error(home: Path, check: str, config: str, word
     [
         ("127.0.0.1", False, CheckStatus.OK, "users of this host are kept out of gloo's groups"),
         ("10.0.0.5", False, CheckStatus.WARNING, "but can take a worker's place in NCCL's"),
-        ("10.0.0.5", True, CheckStatus.OK, "no other user can reach ib0, and gloo's connections are not checked"),
+        (
+            "10.0.0.5",
+            True,
+            CheckStatus.OK,
+            "no other user can reach ib0, and gloo's connections are not checked",
+        ),
     ],
 )
 def test_what_strangers_can_do_at_ports_of_torch(
@@ -145,8 +165,16 @@ def test_what_strangers_can_do_at_ports_of_torch(
 @pytest.mark.parametrize(
     ("changed", "state", "words"),
     [
-        ({"torch.py": "raise ModuleNotFoundError(\"No module named 'torch'\")"}, "MISSING", "No module named 'torch'"),
-        ({"horovod/torch.py": "raise ImportError('undefined symbol: _ZN5torch')"}, "BROKEN", "undefined symbol"),
+        (
+            {"torch.py": "raise ModuleNotFoundError(\"No module named 'torch'\")"},
+            "MISSING",
+            "No module named 'torch'",
+        ),
+        (
+            {"horovod/torch.py": "raise ImportError('undefined symbol: _ZN5torch')"},
+            "BROKEN",
+            "undefined symbol",
+        ),
         ({"horovod/torch.py": "def gloo_built(): return 0"}, "BROKEN", "built without gloo"),
         ({"horovod/torch.py": "import os; os._exit(3)"}, "BROKEN", "exit status 3"),
     ],
@@ -178,7 +206,9 @@ def test_who_runs_the_pilot(home: Path) -> None:
 
 @pytest.mark.root
 def test_a_pilot_of_roots_does_not_start_on_a_cluster(home: Path) -> None:
-    (home / "state" / "bftrainer.toml").write_text('[nodes]\nholder = "slurm"\n[slurm]\npartition = "x"\n')
+    (home / "state" / "bftrainer.toml").write_text(
+        '[nodes]\nholder = "slurm"\n[slurm]\npartition = "x"\n'
+    )
     line = complaint(bftrainer("pilot", "--state", home / "state"))
     assert "refusing to run as root: trainers would run as root" in line
 
@@ -188,7 +218,9 @@ def test_the_file_system_its_locks_and_whether_nodes_see_it(home: Path) -> None:
     assert checks["files"]["state"] == "OK"
     assert checks["locks"]["detail"] == "flock and fcntl work between processes of this host"
     assert "nodes" not in checks, "workers run here"
-    assert sorted(path.name for path in (home / "state").iterdir()) == ["bftrainer.toml"], "nothing is left"
+    assert sorted(path.name for path in (home / "state").iterdir()) == ["bftrainer.toml"], (
+        "nothing is left"
+    )
     on_slurm = CONFIG + '[nodes]\nholder = "slurm"\n[slurm]\npartition = "p"\n'
     _, checks = doctor(home, on_slurm)
     assert f"to try it: `srun -N1 ls -d {home / 'state'}`" in checks["nodes"]["detail"]

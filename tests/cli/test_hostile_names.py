@@ -1,4 +1,6 @@
-"""Names and texts that others choose, where they are read or shown: users, logs, answers of Slurm, folders of other users."""
+"""Names and texts that others choose, where they are read or shown: users, logs, answers of Slurm,
+folders of other users.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,17 @@ import bftrainer as product
 from bftrainer.errors import StateDirError
 from bftrainer_adapters.slurm import jobs, peers
 
-USERS = ("DOMAIN\\eve", "eve@site.org", "Eve Smith", "\u00e9ve", "-eve", "1234", "eve$", "a of b", "pilot x of root")
+USERS = (
+    "DOMAIN\\eve",
+    "eve@site.org",
+    "Eve Smith",
+    "\u00e9ve",
+    "-eve",
+    "1234",
+    "eve$",
+    "a of b",
+    "pilot x of root",
+)
 SCRIPT = "<script>alert(1)<\\script>$\\frac{"
 
 
@@ -26,9 +38,17 @@ def test_a_user_with_an_odd_name_holds_nodes_and_is_seen_by_others(user: str) ->
     words = jobs.comment("train", user) + peers.claim_words(("n[1-3]",), 5)
     (seen,) = peers.parse_peers(
         f"JOBID|USER|STATE|NAME|REASON|NODES|COMMENT|{MARK}\n17|{user}|RUNNING|{jobs.HOLDER_NAME}|None|1|{words}|{MARK}\n",
-        MARK, "train", "another",
-    )  # fmt: skip
-    assert (seen.user, seen.pilot, seen.held, seen.wants, seen.hosts) == (user, "train", 1, 5, ("n[1-3]",))
+        MARK,
+        "train",
+        "another",
+    )
+    assert (seen.user, seen.pilot, seen.held, seen.wants, seen.hosts) == (
+        user,
+        "train",
+        1,
+        5,
+        ("n[1-3]",),
+    )
 
 
 @pytest.mark.slow
@@ -55,12 +75,16 @@ def test_doctor_prints_no_control_character_of_the_schedulers_answers(
     state, programs = tmp_path / "state", tmp_path / "programs"
     programs.mkdir()
     state.mkdir(mode=0o700)
-    (state / "bftrainer.toml").write_text('[nodes]\nholder = "slurm"\n[slurm]\npartition = "idle"\n')
+    (state / "bftrainer.toml").write_text(
+        '[nodes]\nholder = "slurm"\n[slurm]\npartition = "idle"\n'
+    )
     (tmp_path / "answer").write_text(
         f"SLURM_VERSION = {EVIL}\nClusterName = {EVIL}\nPartitionName={EVIL} State={EVIL}\n"
     )
     for name in ("scontrol", "squeue", "sbatch", "srun", "scancel", "sdiag", "sacctmgr", "sinfo"):
-        (programs / name).write_text(f"#!/bin/sh\ncat {tmp_path}/answer; cat {tmp_path}/answer >&2; exit ${{#1}}\n")
+        (programs / name).write_text(
+            f"#!/bin/sh\ncat {tmp_path}/answer; cat {tmp_path}/answer >&2; exit ${{#1}}\n"
+        )
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     ended = bftrainer("doctor", "--state", state)
@@ -74,7 +98,9 @@ def test_doctor_prints_no_control_character_of_the_schedulers_answers(
 @pytest.mark.parametrize(
     "use",
     [
-        lambda state: product.submit(name="a", command=["true"], max_nodes=1, samples_per_s=1.0, state=state),
+        lambda state: product.submit(
+            name="a", command=["true"], max_nodes=1, samples_per_s=1.0, state=state
+        ),
         lambda state: product.trainers(state=state),
         lambda state: product.trainer("a", state=state),
         lambda state: product.results("*", state=state),

@@ -1,4 +1,6 @@
-"""The command group: every command has help with an example; user errors are one line and status 2."""
+"""The command group: every command has help with an example; user errors are one line and status
+2.
+"""
 
 from __future__ import annotations
 

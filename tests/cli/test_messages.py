@@ -1,4 +1,6 @@
-"""Messages of the commands that users act on: refusals at submit, units, and what is true after the pilot's end."""
+"""Messages of the commands that users act on: refusals at submit, units, and what is true after the
+pilot's end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import write_json
 
 
-def submitted(tmp_path: Path, launcher: str, *command: str, config: str = "", text: str = "") -> tuple[str, str]:
+def submitted(
+    tmp_path: Path, launcher: str, *command: str, config: str = "", text: str = ""
+) -> tuple[str, str]:
     """The submission of a trainer file: its complaint, or else the notes."""
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
@@ -47,11 +51,19 @@ def trains(tmp_path: Path, *nodes: str, **keys: object) -> House:
 
 @pytest.mark.parametrize(
     ("words", "missing"),
-    [((), "--name and --max-nodes"), (("--name", "a"), "--max-nodes"), (("--max-gpus", 2), "--name")],
+    [
+        ((), "--name and --max-nodes"),
+        (("--name", "a"), "--max-nodes"),
+        (("--max-gpus", 2), "--name"),
+    ],
 )
-def test_a_command_needs_a_name_and_a_size(tmp_path: Path, words: tuple[object, ...], missing: str) -> None:
+def test_a_command_needs_a_name_and_a_size(
+    tmp_path: Path, words: tuple[object, ...], missing: str
+) -> None:
     told = complaint(bftrainer("submit", "--state", tmp_path, *words, "--", "python", "train.py"))
-    assert told.startswith(f"submit: {missing} missing; expected for example: bftrainer submit --name mnist ")
+    assert told.startswith(
+        f"submit: {missing} missing; expected for example: bftrainer submit --name mnist "
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,14 +76,21 @@ def test_a_command_needs_a_name_and_a_size(tmp_path: Path, words: tuple[object, 
         ("horovod", ("mpirun", "python", "train.py")),
     ],
 )
-def test_a_launcher_within_a_launcher_is_refused(tmp_path: Path, launcher: str, command: tuple[str, ...]) -> None:
+def test_a_launcher_within_a_launcher_is_refused(
+    tmp_path: Path, launcher: str, command: tuple[str, ...]
+) -> None:
     ended = submitted(tmp_path, launcher, *command)[1]
-    assert f"a.toml: command: begins with {Path(command[0]).name if len(command[0]) < 25 else ''}"[:35] in ended
+    assert (
+        f"a.toml: command: begins with {Path(command[0]).name if len(command[0]) < 25 else ''}"[:35]
+        in ended
+    )
     assert f"but launcher = '{launcher}' starts the workers itself" in ended
 
 
 @pytest.mark.parametrize(("launcher", "program"), [("torchrun", "python"), ("restart", "torchrun")])
-def test_the_command_of_a_worker_is_not_nor_what_restart_starts(tmp_path: Path, launcher: str, program: str) -> None:
+def test_the_command_of_a_worker_is_not_nor_what_restart_starts(
+    tmp_path: Path, launcher: str, program: str
+) -> None:
     assert submitted(tmp_path, launcher, program, "train.py")[0] == ""
 
 
@@ -81,12 +100,17 @@ def test_stock_horovodrun_is_refused_where_it_is_not_allowed(tmp_path: Path) -> 
     assert "set workers.allow_stock_horovodrun" in refused
     allowed = "[workers]\nallow_stock_horovodrun = true\n"
     (tmp_path / "other").mkdir()
-    assert "'horovodrun'" not in submitted(tmp_path / "other", "horovodrun", "python", "train.py", config=allowed)[1]
+    assert (
+        "'horovodrun'"
+        not in submitted(tmp_path / "other", "horovodrun", "python", "train.py", config=allowed)[1]
+    )
 
 
 @pytest.mark.parametrize(("value", "shown"), [("0.1", "0.1"), ("3", "3"), ("true", "true")])
 def test_environment_variables_are_strings(tmp_path: Path, value: str, shown: str) -> None:
-    refused = submitted(tmp_path, "restart", "python", "train.py", text=f"env = {{LR = {value}}}\n")[1]
+    refused = submitted(
+        tmp_path, "restart", "python", "train.py", text=f"env = {{LR = {value}}}\n"
+    )[1]
     assert f'a.toml: env: LR: expected a string, got {shown}; write LR = "{shown}"' in refused
 
 
@@ -106,9 +130,14 @@ def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
     assert row["left_h"] == pytest.approx(1), "72,000 samples at 20 per second"
     assert " 1 h 00 " in bftrainer("list", *state).out
     for rank, at_s in ((0, time.time()), (1, 0.0)):
-        write_json(TrainerDirectory.of(home.path, "a").gpu_use / f"{rank}.json", GpuUse(at_s, "n1", 34.1e9, 97.0))
+        write_json(
+            TrainerDirectory.of(home.path, "a").gpu_use / f"{rank}.json",
+            GpuUse(at_s, "n1", 34.1e9, 97.0),
+        )
     (row,) = map(json.loads, bftrainer("show", "a", "--json", *state).out.splitlines())
-    assert (row["gpu_memory_gb"], row["gpu_percent"]) == ({"n1:0": 34.1}, {"n1:0": 97.0}), "not what is old"
+    assert (row["gpu_memory_gb"], row["gpu_percent"]) == ({"n1:0": 34.1}, {"n1:0": 97.0}), (
+        "not what is old"
+    )
     assert "a has had 2 nodes since" in bftrainer("explain", "a", *state).out
     with closing(home.store(writes=True)) as store:
         store.drop_lease()
@@ -123,7 +152,9 @@ def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
 
 
 def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) -> None:
-    """100 samples on two nodes, of which a checkpoint has 40, and 60 again: 60 of 160 samples were wasted."""
+    """100 samples on two nodes, of which a checkpoint has 40, and 60 again: 60 of 160 samples were
+    wasted.
+    """
     home = trains(tmp_path, "n1", "n2")
     for at_s, samples in ((10, 50), (19.9, 100), (40, 40), (50, 100)):
         home.at(at_s, lambda samples=samples: home.launcher.progress("a", samples))
@@ -132,15 +163,25 @@ def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) ->
     home.pilot(52)
     state = ("--state", home.path)
     heading = bftrainer("usage", *state).out.splitlines()[0]
-    assert all(f"{what} (node-hours)" in heading for what in ("held", "trained", "repeated", "stalled"))
+    assert all(
+        f"{what} (node-hours)" in heading for what in ("held", "trained", "repeated", "stalled")
+    )
     for of in (["usage"], ["show", "a"]):
         (row,) = map(json.loads, bftrainer(*of, "--json", *state).out.splitlines())
-        assert row["repeated_node_h"] / (row["trained_node_h"] + row["repeated_node_h"]) == pytest.approx(60 / 160)
+        assert row["repeated_node_h"] / (
+            row["trained_node_h"] + row["repeated_node_h"]
+        ) == pytest.approx(60 / 160)
         parts = row["trained_node_h"] + row["repeated_node_h"] + row["stalled_node_h"]
         assert row["held_node_h"] == pytest.approx(parts)
-    assert "lost 2 nodes: 60 samples are repeated, since the last checkpoint" in bftrainer("events", *state).out
+    assert (
+        "lost 2 nodes: 60 samples are repeated, since the last checkpoint"
+        in bftrainer("events", *state).out
+    )
     for command in (["list"], ["results"]):
-        assert "38 % of its work was repeated: 60 samples since checkpoints" in bftrainer(*command, *state).out
+        assert (
+            "38 % of its work was repeated: 60 samples since checkpoints"
+            in bftrainer(*command, *state).out
+        )
     home.at(60, lambda: home.launcher.progress("a", 0.0))
     home.pilot(10)
     assert '"repeated_samples": 60.0' in bftrainer("show", "a", "--json", *state).out, (
@@ -157,7 +198,9 @@ def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) ->
         (0.5, 995, ""),
     ],
 )
-def test_a_remark_stays_after_the_end(tmp_path: Path, loss: float, samples: float, remark: str) -> None:
+def test_a_remark_stays_after_the_end(
+    tmp_path: Path, loss: float, samples: float, remark: str
+) -> None:
     home = trains(tmp_path, "n1", samples_total=1000.0)
     home.at(10, lambda: home.launcher.progress("a", samples, step=7, loss=loss))
     home.at(20, lambda: home.launcher.finish("a"))
@@ -211,7 +254,9 @@ def test_json_is_exact(home: House) -> None:
     ended = bftrainer("events", "--json", "--state", str(home.path))
     found = [json.loads(line)["text"] for line in ended.out.splitlines()]
     assert f"{EVIL}: {EVIL}" in found
-    (shown,) = map(json.loads, bftrainer("show", "a", "--json", "--state", str(home.path)).out.splitlines())
+    (shown,) = map(
+        json.loads, bftrainer("show", "a", "--json", "--state", str(home.path)).out.splitlines()
+    )
     assert EVIL in shown["reason"]
 
 
@@ -237,7 +282,11 @@ def test_an_error_shows_no_control_character() -> None:
 def test_one_module_prints() -> None:
     """All other modules of the command line print with its functions."""
     for path in CLI.rglob("*.py"):
-        calls = [it.func for it in ast.walk(ast.parse(path.read_text())) if isinstance(it, ast.Call)]
-        echoes = [it for it in calls if isinstance(it, ast.Attribute) and it.attr in ("echo", "secho")]
+        calls = [
+            it.func for it in ast.walk(ast.parse(path.read_text())) if isinstance(it, ast.Call)
+        ]
+        echoes = [
+            it for it in calls if isinstance(it, ast.Attribute) and it.attr in ("echo", "secho")
+        ]
         prints = [it for it in calls if isinstance(it, ast.Name) and it.id == "print"]
         assert not (echoes or prints) or path.name == "output.py", path

@@ -1,4 +1,6 @@
-"""The mistakes that researchers make: each is told in one clear line where the user looks, at `submit` or in `list`."""
+"""The mistakes that researchers make: each is told in one clear line where the user looks, at
+`submit` or in `list`.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,19 @@ from patience import PATIENCE
 
 REPORTS = "from bftrainer.progress import Reporter\nimport os, time\nreport = Reporter()\n"
 KILLED = (
-    f"{REPORTS}import pathlib\nfile = pathlib.Path('saved')\n{{}}\nfor step in range(1, 10**5):\n    time.sleep(0.01)\n"
+    f"{REPORTS}import pathlib\nfile = pathlib.Path('saved')\n{{}}\nfor step in range(1, "
+    "10**5):\n    time.sleep(0.01)\n"
     "    report.step(step=step, samples=10 * step, force=True)\n"
     "    if step == 100 and report.incarnation == 1:\n        os.kill(os.getpid(), 9)\n"
 )
 
 
 class Mistake(NamedTuple):
-    """Its number in the list of common mistakes (0: not of it), the place where it is told, and the words of that line.
+    """Its number in the list of common mistakes (0: not of it), the place where it is told, and the
+    words of that line.
 
-    ``keys`` are of its trainer file, ``script`` is that of its workers, ``said`` the command where there is no file.
+    ``keys`` are of its trainer file, ``script`` is that of its workers, ``said`` the command where
+    there is no file.
     """
 
     number: int
@@ -47,80 +52,204 @@ def _in_list(number: int, script: str, words: str, keys: str = "") -> Mistake:
 
 
 MISTAKES = {
-    "a key misspelt": _at_submit(1, 'comand = ["python"]\n',
-        "a.toml: unknown key 'comand', did you mean 'command'? (and 1 more)"),
-    "no TOML": _at_submit(2, "max_nodes = = 2\n", "a.toml: is not TOML: Invalid value (at line 2, column 13)"),
-    "an interpreter misspelt": _at_submit(3, 'command = ["pyhton", "t.py"]\n',
-        "a.toml: command: 'pyhton' does not exist or cannot be run"),
-    "no-bftrainer": _in_list(4, REPORTS, "No module named 'bftrainer'",
-        f'command = ["{sys.executable}", "-S", "no-bftrainer.py"]\n'),
-    "no-module": _in_list(5, "import torch_of_another_venv\n", "No module named 'torch_of_another_venv'"),
-    "no such script": _at_submit(6, 'command = ["python3", "nope.py"]\n',
-        "note: {}/a.toml: command: nope.py does not exist in {}"),
+    "a key misspelt": _at_submit(
+        1,
+        'comand = ["python"]\n',
+        "a.toml: unknown key 'comand', did you mean 'command'? (and 1 more)",
+    ),
+    "no TOML": _at_submit(
+        2, "max_nodes = = 2\n", "a.toml: is not TOML: Invalid value (at line 2, column 13)"
+    ),
+    "an interpreter misspelt": _at_submit(
+        3,
+        'command = ["pyhton", "t.py"]\n',
+        "a.toml: command: 'pyhton' does not exist or cannot be run",
+    ),
+    "no-bftrainer": _in_list(
+        4,
+        REPORTS,
+        "No module named 'bftrainer'",
+        f'command = ["{sys.executable}", "-S", "no-bftrainer.py"]\n',
+    ),
+    "no-module": _in_list(
+        5, "import torch_of_another_venv\n", "No module named 'torch_of_another_venv'"
+    ),
+    "no such script": _at_submit(
+        6,
+        'command = ["python3", "nope.py"]\n',
+        "note: {}/a.toml: command: nope.py does not exist in {}",
+    ),
     "no-script": _in_list(6, "", "no-script.py': [Errno 2] No such file or directory"),
-    "no checkpoint": _at_submit(7, 'command = ["python3", "alone.py"]\nmax_nodes = 1\n',
-        "alone.py names no checkpoint, so that all of its work is repeated when its nodes leave; `bftrainer adapt alone.py`"),
-    "no-checkpoint": _in_list(7, KILLED.format(""),
-        "restarted: all 1,000 samples are repeated; it has loaded no checkpoint (docs/recipes.md)"),
-    "never-leaves": _in_list(8, f"{REPORTS}for n in range(10**6):\n    report.step(step=n, samples=n)\n    time.sleep(0.1)\n",
-        "canceled by its user; it did not leave, and was killed after 1 s (stop_s)", "stop_s = 1.0\n"),
-    "no-place": _in_list(9, "open('/proc/nothing/ckpt', 'w')\n", "No such file or directory: '/proc/nothing/ckpt'"),
-    "full-disk": _in_list(10, "open('/dev/full', 'w').write('x' * 1000000)\n",
-        "OSError: [Errno 28] No space left on device"),
-    "nan": _in_list(11, f"{REPORTS}report.step(step=1, samples=10, loss=float('nan'))\n",
-        "the loss is NaN at step 1: training has"),
-    "too-large": _in_list(12, f"{REPORTS}\n", "needs 64 nodes; the pilot has ", "min_nodes = 64\nmax_nodes = 64\n"),
-    "a string for a list": _at_submit(13, 'command = "python t.py"\n', """expected a list like ["python", "train.py"]"""),
-    "a string for a number": _at_submit(13, 'command = ["true"]\nmax_nodes = "4"\n', "a.toml: max_nodes: "),
-    "more than at most": _at_submit(13, 'command = ["true"]\nmin_nodes = 5\nmax_nodes = 4\n', "min_nodes"),
-    "a space in a name": _at_submit(14, 'command = ["true"]\nmodel = "my model"\n',
-        "model: expected up to 64 letters, digits, dots"),
-    "an unknown launcher": _at_submit(15, 'command = ["true"]\nlauncher = "torchrn"\n', "did you mean 'torchrun'"),
-    "torchrun in torchrun": _at_submit(15, 'command = ["torchrun"]\nlauncher = "torchrun"\nsetup = ["true"]\n',
-        "starts the workers itself"),
-    "a forgotten group": _at_submit(16, 'command = ["python3", "alone.py"]\n',
-        "alone.py forms no process group that bftrainer knows"),
-    "alone": _in_list(16, f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(60)\n",
-        "2 workers were started, but this one trains", "min_nodes = 2\nmax_nodes = 2\n"),
-    "another launcher": _at_submit(16, 'command = ["python3", "-u", "hvd.py"]\n',
-        "hvd.py uses horovod; expected launcher = 'horovod', got 'restart'"),
-    "port-in-use": _in_list(17,
-        "import socket\na, b = socket.socket(), socket.socket()\na.bind(('127.0.0.1', 0))\nb.bind(a.getsockname())\n",
-        "OSError: [Errno 98] Address already in use"),
-    "slow-imports": _in_list(18, f"import time\ntime.sleep(4)\n{REPORTS}report.step(step=1, samples=1)\n",
-        "", "hang_s = 2.0\n"),
-    "deletes-it": _in_list(19, KILLED.format("file.unlink(missing_ok=True)\nfile.write_text('100')"),
-        "restarted: all 1,000 samples are repeated; it has loaded no checkpoint (docs/recipes.md)"),
-    "hangs": _in_list(20, f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(600)\n", "hung: no report for 2 s (hang_s)",
-        "hang_s = 2.0\n"),
-    "early": _in_list(21, f"{REPORTS}report.step(step=0, samples=0)\n", "ended with status 0 after 0 of 100,000 samples",
-        "samples_total = 100000.0\n"),
-    "no nodes": Mistake(23, "submit", "--max-nodes is missing; expected for example: ", said="submit {}/alone.py"),
-    "a name twice": Mistake(24, "submit", "'alone' is taken; expected a name",
-        said="submit {}/alone.py --max-nodes 1 --name alone"),
-    "an unknown name": Mistake(25, "show", "no trainer named 'nope'; see `bftrainer list --all`", said="show nope"),
-    "broken-horovod": _in_list(26, "import time; time.sleep(60)\n", "libtorch.so: cannot open shared object file",
-        'launcher = "horovod"\n'),
-    "torchrun on each node": _at_submit(0, 'command = ["torchrun", "ddp.py"]\nsetup = ["true"]\n',
-        "torchrun starts a group of its own on each node: expected --launcher and a worker's command"),
-    "a secret in setup": _at_submit(0, 'command = ["true"]\nsetup = ["export HF_TOKEN=hf_Ab1"]\n',
-        "setup: HF_TOKEN looks like a secret, and the state directory keeps the line"),
-    "a secret in the command": _at_submit(0, 'command = ["true", "--api-key", "Ab1"]\n',
-        "command: --api-key looks like a secret, and all users of a host see its command lines (ps)"),
-    "an option of the script": Mistake(0, "submit", "Options of a script follow `--`.",
-        said="submit {}/alone.py --max-nodes 1 --lr 0.1"),
-    "relative-path": _in_list(0, "open('../data/train.bin')\n", "train.bin'; the working directory is /"),
-    "quota": _in_list(0, "raise RuntimeError('[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534')\n",
-        "576 vs 534; the disk or the quota is full"),
-    "prompts": _in_list(0, "input('Overwrite? ')\n", "EOF when reading a line; workers have no standard input"),
-    "rule": _in_list(0, "print('no data')\nprint('=' * 60)\nraise SystemExit(3)\n", "status 3: no data"),
-    "an image of a registry": _at_submit(0, 'command = ["true"]\nimage = "docker://torch"\n',
-        "image: expected a .sif or .sqsh file"),
-    "gpu-memory": _in_list(0, "raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')\n",
-        "GPU out of memory on n"),
+    "no checkpoint": _at_submit(
+        7,
+        'command = ["python3", "alone.py"]\nmax_nodes = 1\n',
+        "alone.py names no checkpoint, so that all of its work is repeated when its nodes "
+        "leave; `bftrainer adapt alone.py`",
+    ),
+    "no-checkpoint": _in_list(
+        7,
+        KILLED.format(""),
+        "restarted: all 1,000 samples are repeated; it has loaded no checkpoint (docs/recipes.md)",
+    ),
+    "never-leaves": _in_list(
+        8,
+        f"{REPORTS}for n in range(10**6):\n    report.step(step=n, samples=n)\n    "
+        "time.sleep(0.1)\n",
+        "canceled by its user; it did not leave, and was killed after 1 s (stop_s)",
+        "stop_s = 1.0\n",
+    ),
+    "no-place": _in_list(
+        9, "open('/proc/nothing/ckpt', 'w')\n", "No such file or directory: '/proc/nothing/ckpt'"
+    ),
+    "full-disk": _in_list(
+        10,
+        "open('/dev/full', 'w').write('x' * 1000000)\n",
+        "OSError: [Errno 28] No space left on device",
+    ),
+    "nan": _in_list(
+        11,
+        f"{REPORTS}report.step(step=1, samples=10, loss=float('nan'))\n",
+        "the loss is NaN at step 1: training has",
+    ),
+    "too-large": _in_list(
+        12, f"{REPORTS}\n", "needs 64 nodes; the pilot has ", "min_nodes = 64\nmax_nodes = 64\n"
+    ),
+    "a string for a list": _at_submit(
+        13, 'command = "python t.py"\n', """expected a list like ["python", "train.py"]"""
+    ),
+    "a string for a number": _at_submit(
+        13, 'command = ["true"]\nmax_nodes = "4"\n', "a.toml: max_nodes: "
+    ),
+    "more than at most": _at_submit(
+        13, 'command = ["true"]\nmin_nodes = 5\nmax_nodes = 4\n', "min_nodes"
+    ),
+    "a space in a name": _at_submit(
+        14,
+        'command = ["true"]\nmodel = "my model"\n',
+        "model: expected up to 64 letters, digits, dots",
+    ),
+    "an unknown launcher": _at_submit(
+        15, 'command = ["true"]\nlauncher = "torchrn"\n', "did you mean 'torchrun'"
+    ),
+    "torchrun in torchrun": _at_submit(
+        15,
+        'command = ["torchrun"]\nlauncher = "torchrun"\nsetup = ["true"]\n',
+        "starts the workers itself",
+    ),
+    "a forgotten group": _at_submit(
+        16,
+        'command = ["python3", "alone.py"]\n',
+        "alone.py forms no process group that bftrainer knows",
+    ),
+    "alone": _in_list(
+        16,
+        f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(60)\n",
+        "2 workers were started, but this one trains",
+        "min_nodes = 2\nmax_nodes = 2\n",
+    ),
+    "another launcher": _at_submit(
+        16,
+        'command = ["python3", "-u", "hvd.py"]\n',
+        "hvd.py uses horovod; expected launcher = 'horovod', got 'restart'",
+    ),
+    "port-in-use": _in_list(
+        17,
+        "import socket\na, b = socket.socket(), socket.socket()\na.bind(('127.0.0.1', "
+        "0))\nb.bind(a.getsockname())\n",
+        "OSError: [Errno 98] Address already in use",
+    ),
+    "slow-imports": _in_list(
+        18,
+        f"import time\ntime.sleep(4)\n{REPORTS}report.step(step=1, samples=1)\n",
+        "",
+        "hang_s = 2.0\n",
+    ),
+    "deletes-it": _in_list(
+        19,
+        KILLED.format("file.unlink(missing_ok=True)\nfile.write_text('100')"),
+        "restarted: all 1,000 samples are repeated; it has loaded no checkpoint (docs/recipes.md)",
+    ),
+    "hangs": _in_list(
+        20,
+        f"{REPORTS}report.step(step=1, samples=1)\ntime.sleep(600)\n",
+        "hung: no report for 2 s (hang_s)",
+        "hang_s = 2.0\n",
+    ),
+    "early": _in_list(
+        21,
+        f"{REPORTS}report.step(step=0, samples=0)\n",
+        "ended with status 0 after 0 of 100,000 samples",
+        "samples_total = 100000.0\n",
+    ),
+    "no nodes": Mistake(
+        23, "submit", "--max-nodes is missing; expected for example: ", said="submit {}/alone.py"
+    ),
+    "a name twice": Mistake(
+        24,
+        "submit",
+        "'alone' is taken; expected a name",
+        said="submit {}/alone.py --max-nodes 1 --name alone",
+    ),
+    "an unknown name": Mistake(
+        25, "show", "no trainer named 'nope'; see `bftrainer list --all`", said="show nope"
+    ),
+    "broken-horovod": _in_list(
+        26,
+        "import time; time.sleep(60)\n",
+        "libtorch.so: cannot open shared object file",
+        'launcher = "horovod"\n',
+    ),
+    "torchrun on each node": _at_submit(
+        0,
+        'command = ["torchrun", "ddp.py"]\nsetup = ["true"]\n',
+        "torchrun starts a group of its own on each node: expected --launcher and a worker's "
+        "command",
+    ),
+    "a secret in setup": _at_submit(
+        0,
+        'command = ["true"]\nsetup = ["export HF_TOKEN=hf_Ab1"]\n',
+        "setup: HF_TOKEN looks like a secret, and the state directory keeps the line",
+    ),
+    "a secret in the command": _at_submit(
+        0,
+        'command = ["true", "--api-key", "Ab1"]\n',
+        "command: --api-key looks like a secret, and all users of a host see its command lines "
+        "(ps)",
+    ),
+    "an option of the script": Mistake(
+        0,
+        "submit",
+        "Options of a script follow `--`.",
+        said="submit {}/alone.py --max-nodes 1 --lr 0.1",
+    ),
+    "relative-path": _in_list(
+        0, "open('../data/train.bin')\n", "train.bin'; the working directory is /"
+    ),
+    "quota": _in_list(
+        0,
+        "raise RuntimeError('[enforce fail at inline_container.cc:672] . unexpected pos 576 vs "
+        "534')\n",
+        "576 vs 534; the disk or the quota is full",
+    ),
+    "prompts": _in_list(
+        0, "input('Overwrite? ')\n", "EOF when reading a line; workers have no standard input"
+    ),
+    "rule": _in_list(
+        0, "print('no data')\nprint('=' * 60)\nraise SystemExit(3)\n", "status 3: no data"
+    ),
+    "an image of a registry": _at_submit(
+        0, 'command = ["true"]\nimage = "docker://torch"\n', "image: expected a .sif or .sqsh file"
+    ),
+    "gpu-memory": _in_list(
+        0,
+        "raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')\n",
+        "GPU out of memory on n",
+    ),
     "host-memory": _in_list(0, "raise MemoryError\n", "host out of memory on n"),
-    "silent": _in_list(22, "import time\ntime.sleep(600)\n", "has run for a minute without reporting"),  # last
-}  # fmt: skip
+    "silent": _in_list(
+        22, "import time\ntime.sleep(600)\n", "has run for a minute without reporting"
+    ),  # last
+}
 RUN = [name for name, mistake in MISTAKES.items() if mistake.place == "list"]
 
 
@@ -133,11 +262,15 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "state").mkdir(mode=0o700)
     (tmp_path / "alone.py").write_text("print('loss 0')\n")
     (tmp_path / "hvd.py").write_text("import horovod.torch as hvd  # saves\n")
-    (tmp_path / "ddp.py").write_text("import torch.distributed as dist\ndist.init_process_group()  # saves\n")
+    (tmp_path / "ddp.py").write_text(
+        "import torch.distributed as dist\ndist.init_process_group()  # saves\n"
+    )
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [name for name, mistake in MISTAKES.items() if mistake.place == "submit"])
+@pytest.mark.parametrize(
+    "name", [name for name, mistake in MISTAKES.items() if mistake.place == "submit"]
+)
 def test_it_is_told_at_the_command(folder: Path, name: str) -> None:
     mistake, state = MISTAKES[name], ("--state", folder / "state")
     said = mistake.said.format(folder).split() or ["submit", folder / "a.toml"]
@@ -146,13 +279,21 @@ def test_it_is_told_at_the_command(folder: Path, name: str) -> None:
     if mistake.number == 24:
         bftrainer(*said, *state)
     ended = bftrainer(*said, *state)
-    lines = [it for it in ended.err.splitlines() if mistake.number != 24 or not it.startswith("note: ")]
-    lines = [it for it in lines if not it.endswith(" waits for a pilot, and none runs here (bftrainer pilot)")]
+    lines = [
+        it for it in ended.err.splitlines() if mistake.number != 24 or not it.startswith("note: ")
+    ]
+    lines = [
+        it
+        for it in lines
+        if not it.endswith(" waits for a pilot, and none runs here (bftrainer pilot)")
+    ]
     assert mistake.words.format(folder, folder) in lines[0]
     assert (len(lines), ended.status == 0) == (1, lines[0].startswith("note: "))
 
 
-def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_is_enough_and_its_launcher_is_guessed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
 
     def submit(*arguments: str) -> tuple[int, str]:
@@ -164,7 +305,8 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     said = submit("ddp.py", "--max-nodes", "4", "--", "--lr", "0.1")[1]
     waits = "waits for a pilot, and none runs here (bftrainer pilot)"
     assert said == (
-        f"submitted ddp: 1 to 4 nodes, launcher torchrun (ddp.py uses torch.distributed)\nnote: ddp {waits}\n"
+        "submitted ddp: 1 to 4 nodes, launcher torchrun (ddp.py uses "
+        f"torch.distributed)\nnote: ddp {waits}\n"
     )
     said = submit("hvd.py", "--max-nodes", "1", "--name", "x")[1]
     assert said.startswith("submitted x: 1 node, launcher horovod (hvd.py uses horovod)\n")
@@ -176,17 +318,24 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     status, said = submit("ddp.py", "--max-nodes", "4", "--name", "ddp")
     assert status == 2
     assert said.endswith(
-        "'ddp' is taken; expected a name that no trainer of this state directory has had, such as 'ddp-3'\n"
+        "'ddp' is taken; expected a name that no trainer of this state directory has had, such "
+        "as 'ddp-3'\n"
     )
     (request,) = (
-        r for r in map(json.loads, (p.read_text() for p in Path("state/spool").iterdir())) if r["trainer"] == "ddp"
+        r
+        for r in map(json.loads, (p.read_text() for p in Path("state/spool").iterdir()))
+        if r["trainer"] == "ddp"
     )
     assert request["spec"]["command"][1:] == ["ddp.py", "--lr", "0.1"]
     (folder / "hf.py").write_text("from transformers import Trainer\nconstant_batch(8)\n")
-    assert submit("hf.py", "--max-nodes", "5")[1].startswith("submitted hf: 1, 2 or 4 nodes, launcher torchrun")
+    assert submit("hf.py", "--max-nodes", "5")[1].startswith(
+        "submitted hf: 1, 2 or 4 nodes, launcher torchrun"
+    )
 
 
-def test_an_interpreter_without_bftrainer_is_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_without_bftrainer_is_noted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script, other = folder / "track.py", folder / "other/python"
     script.write_text("from bftrainer.progress import track\ntorch.save({}, '{name}.pt')\n")
     other.parent.mkdir()
@@ -195,15 +344,26 @@ def test_an_interpreter_without_bftrainer_is_noted(folder: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
     for status, notes in (1, 1), (0, 0):
         (other.parent / "status").write_text(f"{status}\n")
-        said = bftrainer("submit", script, "--name", f"t{status}", "--max-nodes", 1, "--state", folder / "state").err
-        assert said.count(f"{other} cannot import bftrainer, as {script} does; activate its environment") == notes
+        said = bftrainer(
+            "submit", script, "--name", f"t{status}", "--max-nodes", 1, "--state", folder / "state"
+        ).err
+        assert (
+            said.count(
+                f"{other} cannot import bftrainer, as {script} does; activate its environment"
+            )
+            == notes
+        )
 
 
-def test_trainers_that_would_share_a_checkpoint_get_a_note(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainers_that_would_share_a_checkpoint_get_a_note(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
 
     def said(name: str, *words: str | Path) -> str:
-        return bftrainer("submit", "--name", name, "--max-nodes", 1, "--state", folder / "state", *words).err
+        return bftrainer(
+            "submit", "--name", name, "--max-nodes", 1, "--state", folder / "state", *words
+        ).err
 
     script, trials = folder / "ddp.py", ("--grid", "lr=1,2", "--", "{lr}")
     script.write_text("init_process_group()\ntorch.save(model, 'model.pt')\n")
@@ -215,7 +375,9 @@ def test_trainers_that_would_share_a_checkpoint_get_a_note(folder: Path, monkeyp
     assert "saves" not in said("f", script, "--", "--save-steps", "9", "--out", "f")
     script.write_text("init_process_group()\nTraining(model, checkpoint='{name}.pt')\n")
     assert "saves" not in said("g", script, *trials)
-    script.write_text("init_process_group()\ntorch.save(model, os.path.join(args.to, 'model.pt'))\n")
+    script.write_text(
+        "init_process_group()\ntorch.save(model, os.path.join(args.to, 'model.pt'))\n"
+    )
     assert "saves" not in said("h", script)
 
 
@@ -230,12 +392,20 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
             if script := MISTAKES[name].script:
                 (on.work / f"{name}.py").write_text(script)
             most = "" if "max_nodes" in keys else "max_nodes = 1\n"
-            command = "" if "command" in keys else f"command = {json.dumps([sys.executable, f'{name}.py'])}\n"
-            (on.work / f"{name}.toml").write_text(f'name = "{name}"\nsamples_per_s = 10.0\n{command}{most}{keys}')
+            command = (
+                ""
+                if "command" in keys
+                else f"command = {json.dumps([sys.executable, f'{name}.py'])}\n"
+            )
+            (on.work / f"{name}.toml").write_text(
+                f'name = "{name}"\nsamples_per_s = 10.0\n{command}{most}{keys}'
+            )
             on.bftrainer("submit", on.work / f"{name}.toml")
         stub = on.work / "stubs/horovod"
         stub.mkdir(parents=True)
-        (stub / "__init__.py").write_text("raise ImportError('libtorch.so: cannot open shared object file')")
+        (stub / "__init__.py").write_text(
+            "raise ImportError('libtorch.so: cannot open shared object file')"
+        )
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(stub.parent))
             on.pilot()
@@ -249,20 +419,28 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 def test_a_trainer_is_followed_to_its_end_and_trains_on_after_ctrl_c(told: Machine) -> None:
     def follow(name: str, script: str) -> subprocess.CompletedProcess[str]:
         (told.work / f"{name}.py").write_text(script)
-        return told.bftrainer("submit", f"{name}.py", "--max-nodes", 1, "--gpus-per-node", 2, "--follow", check=False)
+        return told.bftrainer(
+            "submit", f"{name}.py", "--max-nodes", 1, "--gpus-per-node", 2, "--follow", check=False
+        )
 
     good = follow("good", "print('it trains')\n")
-    assert (good.returncode, good.stdout.count(": it trains\n")) == (0, 2), "two workers on the node"
+    assert (good.returncode, good.stdout.count(": it trains\n")) == (0, 2), (
+        "two workers on the node"
+    )
     assert "good: done" in good.stderr
     bad = follow("bad", "raise SystemExit('no data')\n")
     assert (bad.returncode, "bad: failed: " in bad.stderr) == (1, True)
     (told.work / "long.py").write_text("import time\ntime.sleep(600)\n")
     of_a_terminal = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import bftrainer.cli.main as cli"
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "import bftrainer.cli.main as cli"
     )
     argv = ["submit", "long.py", "--max-nodes", "1", "--follow", "--state", str(told.state)]
     left = subprocess.Popen(
-        [sys.executable, "-c", f"{of_a_terminal}; cli.main()", *argv], cwd=told.work, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", f"{of_a_terminal}; cli.main()", *argv],
+        cwd=told.work,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     eventually(lambda: told.status("long") == "running", 60)
     left.send_signal(signal.SIGINT)
@@ -272,7 +450,10 @@ def test_a_trainer_is_followed_to_its_end_and_trains_on_after_ctrl_c(told: Machi
     assert told.status("long") == "running"
     (told.work / "long.py").touch()
     (row,) = (row for row in told.rows("list") if row["name"] == "long")
-    assert row["remark"] == "long.py has been edited since it began: workers that start later run the new text"
+    assert (
+        row["remark"]
+        == "long.py has been edited since it began: workers that start later run the new text"
+    )
 
 
 @pytest.mark.slow
@@ -294,7 +475,10 @@ def test_workers_have_the_interpreter_and_the_variables_of_an_active_conda_envir
     )
     assert told.bftrainer("submit", "ml.py", "--max-nodes", 1).stderr == "", "a pilot runs"
     eventually(lambda: told.status("ml") == "done", 60)
-    assert told.bftrainer("logs", "ml").stdout.split() == [str(bin_ / "python"), *variables.values()]
+    assert told.bftrainer("logs", "ml").stdout.split() == [
+        str(bin_ / "python"),
+        *variables.values(),
+    ]
 
 
 @pytest.mark.slow
@@ -330,7 +514,10 @@ def test_it_is_told_in_list(told: Machine, name: str) -> None:
     mistake = MISTAKES[name]
 
     def row() -> dict[str, object]:
-        return next((row for row in told.rows("list", "--all") if row["name"] == name), {"remark": "", "status": ""})
+        return next(
+            (row for row in told.rows("list", "--all") if row["name"] == name),
+            {"remark": "", "status": ""},
+        )
 
     if mistake.number == 8:
         eventually(lambda: row()["status"] == "running", 30)

@@ -14,7 +14,9 @@ from ran import python
 TRAINER = 'name = "t"\ncommand = ["true"]\nmax_nodes = 2\nsamples_per_s = 10\n'
 
 
-def bftrainer(folder: Path, *arguments: str, most_bytes: int = -1, path: str = "") -> tuple[int, str]:
+def bftrainer(
+    folder: Path, *arguments: str, most_bytes: int = -1, path: str = ""
+) -> tuple[int, str]:
     """Status, and what is on stderr. ``most_bytes``: of a file, as on a full disk."""
 
     def limit() -> None:
@@ -38,20 +40,28 @@ def test_a_spool_that_is_a_link(folder: Path, target: str) -> None:
     (folder / "s/spool").symlink_to(folder / target)
     status, said = bftrainer(folder, "submit", "--state", "s", "t.toml")
     assert (status, said) == (
-        2, f"bftrainer: {folder}/s/spool: is not a folder, or a link to one; remove it, and it is made again\n"
-    )  # fmt: skip
+        2,
+        f"bftrainer: {folder}/s/spool: is not a folder, or a link to one; remove it, and it is "
+        "made again\n",
+    )
 
 
 def test_a_configuration_that_is_a_named_pipe(folder: Path) -> None:
     os.mkfifo(folder / "s/bftrainer.toml")
     status, said = bftrainer(folder, "submit", "--state", "s", "t.toml")
-    assert (status, said) == (2, f"bftrainer: {folder}/s/bftrainer.toml: is a named pipe, expected a file\n")
+    assert (status, said) == (
+        2,
+        f"bftrainer: {folder}/s/bftrainer.toml: is a named pipe, expected a file\n",
+    )
 
 
 def test_a_trace_pilot_on_a_full_disk(folder: Path) -> None:
     (folder / "s/bftrainer.toml").write_text('[nodes]\nholder = "trace"\n')
     status, said = bftrainer(folder, "pilot", "--state", "s", most_bytes=0)
-    assert (status, said) == (2, f"bftrainer: {folder}/s/holders/beginning.json: cannot be used: File too large\n")
+    assert (status, said) == (
+        2,
+        f"bftrainer: {folder}/s/holders/beginning.json: cannot be used: File too large\n",
+    )
 
 
 def test_a_broken_prometheus_client(folder: Path) -> None:
@@ -64,11 +74,19 @@ def test_a_broken_prometheus_client(folder: Path) -> None:
     status, said = bftrainer(folder, "pilot", "--state", "s", path=str(broken.parent))
     assert (status, said.count("\n")) == (2, 1)
     assert "prometheus-client is broken: RuntimeError: half an installation" in said
-    (folder / "s/bftrainer.toml").write_text("[trace]\nspeedup = 1e6\ndays = 0.05\n[times]\nshutdown_s = 1.0\n")
+    (folder / "s/bftrainer.toml").write_text(
+        "[trace]\nspeedup = 1e6\ndays = 0.05\n[times]\nshutdown_s = 1.0\n"
+    )
     argv = [sys.executable, "-m", "bftrainer", "pilot", "--state", "s"]
     with subprocess.Popen(
-        argv, cwd=folder, env={**os.environ, "PYTHONPATH": str(broken.parent)}, stdout=subprocess.PIPE, text=True
-    ) as pilot:  # fmt: skip
+        argv,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(broken.parent)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as pilot:
         assert pilot.stdout is not None
-        assert any("not served: the package prometheus-client is broken" in line for line in pilot.stdout)
+        assert any(
+            "not served: the package prometheus-client is broken" in line for line in pilot.stdout
+        )
         pilot.terminate()

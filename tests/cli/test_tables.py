@@ -1,4 +1,6 @@
-"""Tables on a terminal of 80 columns: numbers, names and states are whole, remarks have lines of their own."""
+"""Tables on a terminal of 80 columns: numbers, names and states are whole, remarks have lines of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,35 @@ from bftrainer_papers.reproduction import PaperResult, Reproduction
 
 WIDTH = 80
 LONG = "imagenet-resnet152-lr0.0125-momentum0.95-seed-00017"
-SENTENCE = "failed 2 times, will be retried: status 1, node nid004711, slot 0: RuntimeError: the mask does not match the tensor"
+SENTENCE = (
+    "failed 2 times, will be retried: status 1, node nid004711, slot 0: RuntimeError: "
+    "the mask does not match the tensor"
+)
 COLUMNS = (
-    name_column("name"), name_column("status"), number_column("nodes"), name_column("min-max", 2),
-    number_column("samples", 1), number_column("left"), number_column("node-hours", 3), name_column("submitted", 4),
+    name_column("name"),
+    name_column("status"),
+    number_column("nodes"),
+    name_column("min-max", 2),
+    number_column("samples", 1),
+    number_column("left"),
+    number_column("node-hours", 3),
+    name_column("submitted", 4),
     remark_column("remark"),
-)  # fmt: skip
+)
 ROWS = [
-    (LONG, "cancelled", "128", "8-1024", "1,234,567 of 9,876,543", "12 d 03 h", "12,345.67", "11-28 19:02:17", SENTENCE),
+    (
+        LONG,
+        "cancelled",
+        "128",
+        "8-1024",
+        "1,234,567 of 9,876,543",
+        "12 d 03 h",
+        "12,345.67",
+        "11-28 19:02:17",
+        SENTENCE,
+    ),
     ("w1", "running", "4", "1-4", "12 of 100", "3 h 05", "0.25", "11-28 19:02:17", ""),
-]  # fmt: skip
+]
 
 
 def lines_of(columns: tuple[TableColumn, ...], rows: list[Any], width: int | None) -> list[str]:
@@ -88,7 +109,9 @@ def test_forty_columns_overflow_rather_than_break_a_name() -> None:
 
 def test_text_wraps_at_words_and_paths_stay_whole() -> None:
     path = "/lustre/project/very/long/" + "directory/" * 8 + "checkpoint.pt"
-    found = lines_of((name_column(""), text_column("")), [("checkpoint", path), ("reason", SENTENCE)], WIDTH)
+    found = lines_of(
+        (name_column(""), text_column("")), [("checkpoint", path), ("reason", SENTENCE)], WIDTH
+    )
     assert any(path in line for line in found)
     assert " ".join(line[12:] for line in found if path not in line).split() == SENTENCE.split()
 
@@ -104,8 +127,13 @@ def test_cells_with_markup_escapes_and_wide_characters_are_aligned() -> None:
 CELL = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=30)
 
 
-@given(st.lists(st.tuples(CELL, CELL, CELL, CELL, st.lists(CELL, max_size=12)), max_size=5), st.integers(40, 160))
-def test_no_cell_is_ever_broken_and_nothing_is_left_out_in_silence(rows: list[Any], width: int) -> None:
+@given(
+    st.lists(st.tuples(CELL, CELL, CELL, CELL, st.lists(CELL, max_size=12)), max_size=5),
+    st.integers(40, 160),
+)
+def test_no_cell_is_ever_broken_and_nothing_is_left_out_in_silence(
+    rows: list[Any], width: int
+) -> None:
     columns = (
         name_column("name"),
         number_column("n"),
@@ -129,7 +157,9 @@ def test_what_is_left_out_is_told_with_the_way_to_see_it(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     show_table(COLUMNS, ROWS, wide=False)
-    assert capsys.readouterr().err == ("note: not shown at 80 columns: submitted (--wide shows all columns)\n")
+    assert capsys.readouterr().err == (
+        "note: not shown at 80 columns: submitted (--wide shows all columns)\n"
+    )
     show_table(COLUMNS, ROWS)
     assert "(a wider terminal shows all columns)" in capsys.readouterr().err
     show_table(COLUMNS, ROWS, wide=True)
@@ -149,7 +179,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> House:
     """A pilot that has run: long names, large numbers, a failure, released nodes, metrics."""
     home = house(tmp_path_factory.mktemp("tables") / "state")
     home.cluster.give(*(f"nid00471{n}" for n in range(4)))
-    more = {"group": "imagenet", "parameters": {"learning-rate": "0.0125", "momentum": "0.95", "batch-size": "1024"}}
+    more = {
+        "group": "imagenet",
+        "parameters": {"learning-rate": "0.0125", "momentum": "0.95", "batch-size": "1024"},
+    }
     home.submit(
         spec(LONG, max_nodes=2, samples_total=9_876_543_210, **more),
         spec("w1", max_nodes=1, samples_total=1000.0),
@@ -158,7 +191,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> House:
     home.launcher.behaviour["imagenet-fails-each-time"] = "fails"
     metrics = {"validation_accuracy": 0.923456, "validation_loss": 1.2345678}
     for at_s in (6, 12, 18):
-        home.at(at_s, lambda at_s=at_s: home.launcher.progress(LONG, at_s * 1e7, step=int(at_s), loss=0.123, **metrics))
+        home.at(
+            at_s,
+            lambda at_s=at_s: home.launcher.progress(
+                LONG, at_s * 1e7, step=int(at_s), loss=0.123, **metrics
+            ),
+        )
         home.at(at_s, lambda at_s=at_s: home.launcher.progress("w1", at_s * 10.0, step=int(at_s)))
     home.at(20, lambda: home.cluster.take("nid004710"))
     home.at(24, lambda: home.launcher.finish("w1"))
@@ -180,14 +218,28 @@ def is_narrow(out: str, width: int = WIDTH) -> None:
 
 
 COMMANDS = [
-    ("list", "--all"), ("list",), ("show", LONG), ("show", "imagenet-fails-each-time"), ("events", "-n", "100"), ("nodes",),
-    ("nodes", "--all"), ("nodes", "--all", "--timeline"), ("results",), ("results", "--maximize", "validation_accuracy"),
-    ("usage",), ("usage", "--by", "user"), ("explain", LONG), ("explain", "w1"), ("replay", "journal"),
-]  # fmt: skip
+    ("list", "--all"),
+    ("list",),
+    ("show", LONG),
+    ("show", "imagenet-fails-each-time"),
+    ("events", "-n", "100"),
+    ("nodes",),
+    ("nodes", "--all"),
+    ("nodes", "--all", "--timeline"),
+    ("results",),
+    ("results", "--maximize", "validation_accuracy"),
+    ("usage",),
+    ("usage", "--by", "user"),
+    ("explain", LONG),
+    ("explain", "w1"),
+    ("replay", "journal"),
+]
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_every_table_of_a_pilot_fits_eighty_columns(home: House, arguments: tuple[str, ...]) -> None:
+def test_every_table_of_a_pilot_fits_eighty_columns(
+    home: House, arguments: tuple[str, ...]
+) -> None:
     if arguments[0] == "replay":
         ended = bftrainer(*arguments, home.path, env={"COLUMNS": "80"})
         assert ended.status == 0, ended
@@ -196,7 +248,9 @@ def test_every_table_of_a_pilot_fits_eighty_columns(home: House, arguments: tupl
     is_narrow(looked(home, *arguments))
 
 
-def test_list_at_eighty_columns_takes_a_line_for_a_trainer_and_one_for_its_remark(home: House) -> None:
+def test_list_at_eighty_columns_takes_a_line_for_a_trainer_and_one_for_its_remark(
+    home: House,
+) -> None:
     out = looked(home, "list", "--all")
     assert [line for line in out.splitlines() if line.startswith(("w1 ", "imagenet-fails"))] != []
     w1 = next(line for line in out.splitlines() if line.startswith("w1 "))
@@ -233,10 +287,22 @@ def test_the_other_tables_fit_eighty_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    what = "share of the node-hours that trainers of the diverse workload get beyond what equal share gives them"
-    row = PaperResult(what, 12.5, 12_345.678, tolerance=5.0, why="the authors' log has no waiting jobs, so that " * 3)
+    what = (
+        "share of the node-hours that trainers of the diverse workload get beyond what "
+        "equal share gives them"
+    )
+    row = PaperResult(
+        what,
+        12.5,
+        12_345.678,
+        tolerance=5.0,
+        why="the authors' log has no waiting jobs, so that " * 3,
+    )
     show(
-        Reproduction("paper", "A paper", ("a model of the workload with seeds 1, 2 and 3 " * 3,), (row,)), as_json=False
+        Reproduction(
+            "paper", "A paper", ("a model of the workload with seeds 1, 2 and 3 " * 3,), (row,)
+        ),
+        as_json=False,
     )
     out = capsys.readouterr().out
     is_narrow(out)
@@ -251,7 +317,9 @@ def test_a_terminal_is_as_wide_as_it_is_and_a_pipe_has_no_width(home: House) -> 
     """Without COLUMNS, as a shell leaves it."""
     command = [sys.executable, "-m", "bftrainer", "list", "--all", "--state", str(home.path)]
     env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    piped = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60 * PATIENCE, check=True)
+    piped = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=60 * PATIENCE, check=True
+    )
     assert piped.stderr == ""
     assert "submitted" in piped.stdout.splitlines()[0]
     reader, writer = pty.openpty()
@@ -260,7 +328,9 @@ def test_a_terminal_is_as_wide_as_it_is_and_a_pipe_has_no_width(home: House) -> 
     import termios
 
     fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
-    child = subprocess.Popen(command, env=env, stdin=writer, stdout=writer, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command, env=env, stdin=writer, stdout=writer, stderr=subprocess.PIPE, text=True
+    )
     os.close(writer)
     shown = b""
     while select.select([reader], [], [], 60 * PATIENCE)[0]:

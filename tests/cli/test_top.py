@@ -1,4 +1,6 @@
-"""``bftrainer top``: its reader, its screen at 80x24 and 120x40, its keys, and the picture in the docs."""
+"""``bftrainer top``: its reader, its screen at 80x24 and 120x40, its keys, and the picture in the
+docs.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def board(scene: Played) -> Board:
     return board
 
 
-def test_a_trainer_that_has_nodes_and_waits_for_its_workers_is_starting_as_in_list(scene: Played) -> None:
+def test_a_trainer_that_has_nodes_and_waits_for_its_workers_is_starting_as_in_list(
+    scene: Played,
+) -> None:
     last, starts = scene.looks[-1], Board()
     one = replace(last.trainers[0], status=TrainerStatus.WAITING)
     starts.add(replace(last, trainers=(one,), nodes={one.name: 2}, requests=()))
@@ -63,7 +67,9 @@ def test_a_trainer_that_has_nodes_and_waits_for_its_workers_is_starting_as_in_li
     assert [row.status for row in starts.rows()] == ["waiting"]
 
 
-def shown(scene: Played, do: Callable[[Top, object], Awaitable[None]], size: tuple[int, int] = (80, 24)) -> Top:
+def shown(
+    scene: Played, do: Callable[[Top, object], Awaitable[None]], size: tuple[int, int] = (80, 24)
+) -> Top:
     """Run the screen at the end of the scene, and do something with it."""
     app = Top(Played(scene.state, scene.looks[-1:]), 0, top_text.UNICODE)  # type: ignore[arg-type]
     app.NOTIFICATION_TIMEOUT = 600.0  # type: ignore[misc]  # still shown when the test takes its screenshot
@@ -80,7 +86,9 @@ def shown(scene: Played, do: Callable[[Top, object], Awaitable[None]], size: tup
 
 
 async def settle(pilot: object) -> None:
-    """Textual assumes that all messages are processed after 20 ms, which is wrong on a loaded host: repeat the pause."""
+    """Textual assumes that all messages are processed after 20 ms, which is wrong on a loaded host:
+    repeat the pause.
+    """
     for _ in range(3):
         for _ in range(50):
             await asyncio.sleep(0)
@@ -109,7 +117,12 @@ def test_everything_is_on_the_screen(scene: Played, size: tuple[int, int]) -> No
     shown(scene, look, size)
     text = "\n".join(seen)
     assert "pilot 4711 on login1: 5 running, 1 paused, 1 failed" in text
-    for line in (r"held +28 .*█", r"used +28 .*█", "idle +0", r"resnet50 +running +8/8 +1.56k +█░* +\d+% +\d+ min"):
+    for line in (
+        r"held +28 .*█",
+        r"used +28 .*█",
+        "idle +0",
+        r"resnet50 +running +8/8 +1.56k +█░* +\d+% +\d+ min",
+    ):
         assert re.search(line, text), (line, text)
     assert re.search(r"unet3d +paused +0/4 +- +█+░+ +\d+% +- +paused by", text)
     assert re.search(r"tacotron +running +2/2 .* done +-", text)
@@ -121,7 +134,9 @@ def test_everything_is_on_the_screen(scene: Played, size: tuple[int, int]) -> No
 
 
 def requests(state: Path) -> list[tuple[RequestKind, str]]:
-    found = [(r.request.kind, r.request.trainer) for r in Spool(state).pending() if r.request is not None]
+    found = [
+        (r.request.kind, r.request.trainer) for r in Spool(state).pending() if r.request is not None
+    ]
     for received in Spool(state).pending():
         Spool(state).take_away(received.name)
     return found
@@ -154,7 +169,10 @@ def press(scene: Played, *keys: str, panel_after: str = "") -> Top:
 def test_keys_pause_and_resume_the_chosen_trainer(scene: Played) -> None:
     press(scene, "down", "p")
     press(scene, "end", "r")  # running ones come first, the paused one last
-    assert requests(scene.state) == [(RequestKind.PAUSE, "bert-base"), (RequestKind.RESUME, "unet3d")]
+    assert requests(scene.state) == [
+        (RequestKind.PAUSE, "bert-base"),
+        (RequestKind.RESUME, "unet3d"),
+    ]
 
 
 def test_cancel_asks_first(scene: Played) -> None:
@@ -254,7 +272,8 @@ def test_a_database_that_cannot_be_read_is_said_and_tried_again(scene: Played) -
     assert "cannot be read" not in second
 
 
-# --- the board -----------------------------------------------------------------------------------------------------------
+# --- the board
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_dead_pilot_and_a_silent_one_are_distinguished_from_none(board: Board) -> None:
@@ -273,7 +292,9 @@ def test_a_dead_pilot_and_a_silent_one_are_distinguished_from_none(board: Board)
     assert all(row.per_s is None for row in quiet.rows())
 
 
-def test_speeds_are_measured_between_heartbeats_and_start_again_after_a_checkpoint(scene: Played) -> None:
+def test_speeds_are_measured_between_heartbeats_and_start_again_after_a_checkpoint(
+    scene: Played,
+) -> None:
     look = scene.looks[-1]
     assert look.pilot is not None
     (one,) = (t for t in look.trainers if t.name == "resnet50")
@@ -281,7 +302,9 @@ def test_speeds_are_measured_between_heartbeats_and_start_again_after_a_checkpoi
 
     def at(seconds: float, samples: float) -> float | None:
         pilot = Holder("login1", ProcessId(1, ""), "", seconds)
-        board.add(replace(look, at_s=seconds, pilot=pilot, trainers=(replace(one, samples_done=samples),)))
+        board.add(
+            replace(look, at_s=seconds, pilot=pilot, trainers=(replace(one, samples_done=samples),))
+        )
         return board.rows()[0].per_s
 
     assert at(100, 1000) is None
@@ -305,8 +328,13 @@ def test_what_a_dead_pilot_had_is_not_drawn_up_to_now(scene: Played) -> None:
 
 def test_lengths_and_numbers() -> None:
     assert [length(s) for s in (0, 59.4, 60, 3599, 3700, 90_000)] == [
-        "0 s", "59 s", "1 min", "59 min", "1 h 01", "1 d 01 h",
-    ]  # fmt: skip
+        "0 s",
+        "59 s",
+        "1 min",
+        "59 min",
+        "1 h 01",
+        "1 d 01 h",
+    ]
     assert [top_text.number(v) for v in (0, 7.25, 999, 1000, 45_600, 2.5e9)] == [
         "0",
         "7.25",
@@ -317,7 +345,8 @@ def test_lengths_and_numbers() -> None:
     ]
 
 
-# --- the reader ----------------------------------------------------------------------------------------------------------
+# --- the reader
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_reader_tells_everything_once(scene: Played) -> None:
@@ -367,7 +396,8 @@ def test_before_any_pilot_pending_submissions_are_shown(tmp_path: Path) -> None:
     assert board.headline().startswith("no pilot is running")
 
 
-# --- the command ---------------------------------------------------------------------------------------------------------
+# --- the command
+# ---------------------------------------------------------------------------------------------------------
 
 
 def run(*arguments: object) -> Ended:
@@ -382,15 +412,19 @@ def test_once_prints_a_screen(scene: Played) -> None:
     assert ended.out.isascii()
 
 
-def test_without_textual_it_says_what_to_install(scene: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_textual_it_says_what_to_install(
+    scene: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "bftrainer.cli.top.app", None)
     ended = run("--state", scene.state)
     assert complaint(ended) == (
-        "top requires the textual package, which is not installed; run pip install 'bftrainer[top]', or use --once"
+        "top requires the textual package, which is not installed; run pip install "
+        "'bftrainer[top]', or use --once"
     )
 
 
-# --- the picture ---------------------------------------------------------------------------------------------------------
+# --- the picture
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_picture_in_the_docs_is_this_screen(scene: Played) -> None:
@@ -403,4 +437,6 @@ def test_the_picture_in_the_docs_is_this_screen(scene: Played) -> None:
     shown(scene, draw, (100, 28))
     if os.environ.get("BFTRAINER_PICTURES"):
         PICTURE.write_text(drawn[0] + "\n", encoding="utf-8")
-    assert text_of(PICTURE.read_text(encoding="utf-8")) == text_of(drawn[0]), "draw it again with BFTRAINER_PICTURES=1"
+    assert text_of(PICTURE.read_text(encoding="utf-8")) == text_of(drawn[0]), (
+        "draw it again with BFTRAINER_PICTURES=1"
+    )

@@ -1,4 +1,6 @@
-"""The examples of docs/examples/search on a real pilot whose nodes are processes of this machine, in short form."""
+"""The examples of docs/examples/search on a real pilot whose nodes are processes of this machine,
+in short form.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ LIMIT_S = 120 * PATIENCE
 def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Three nodes; one of them leaves for a while."""
     it = machine(
-        tmp_path_factory.mktemp("pilot"), [(0, "n1 n2 n3", ""), (12, "", "n3"), (20, "n3", ""), (80000, "", "")]
+        tmp_path_factory.mktemp("pilot"),
+        [(0, "n1 n2 n3", ""), (12, "", "n3"), (20, "n3", ""), (80000, "", "")],
     )
     for path in EXAMPLES.iterdir():
         if path.is_file():
@@ -35,11 +38,16 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 def run(pilot: Machine, *argv: str) -> str:
     environment = {
-        **os.environ, "BFTRAINER_STATE": str(pilot.state), "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(ROOT),
+        **os.environ,
+        "BFTRAINER_STATE": str(pilot.state),
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": str(ROOT),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    }  # fmt: skip
+    }
     ended = python(*argv, limit_s=LIMIT_S, cwd=pilot.work, env=environment)
-    assert ended.returncode == 0, ended.stdout + ended.stderr + (pilot.work / "pilot.log").read_text()[-2000:]
+    assert ended.returncode == 0, (
+        ended.stdout + ended.stderr + (pilot.work / "pilot.log").read_text()[-2000:]
+    )
     return ended.stdout
 
 

@@ -29,7 +29,9 @@ def home(tmp_path: Path) -> House:
 
 def submitted(home: House, name: str, **keys: object) -> TrainerHandle:
     one = spec(name, 1, **keys)
-    return TrainerHandle(home.path, name, home.spool.put(Request(kind=RequestKind.SUBMIT, trainer=name, spec=one)))
+    return TrainerHandle(
+        home.path, name, home.spool.put(Request(kind=RequestKind.SUBMIT, trainer=name, spec=one))
+    )
 
 
 def test_a_trainer_from_its_submission_to_its_result(home: House) -> None:
@@ -67,7 +69,9 @@ def test_a_trainer_from_its_submission_to_its_result(home: House) -> None:
         result.last("f1")
 
 
-def test_metrics_survive_a_pilot_that_comes_back_and_knows_the_latest_lines_only(home: House) -> None:
+def test_metrics_survive_a_pilot_that_comes_back_and_knows_the_latest_lines_only(
+    home: House,
+) -> None:
     submitted(home, "a")
     home.at(4, lambda: home.launcher.progress("a", 100, loss=1.0))
     home.pilot(8)
@@ -79,7 +83,9 @@ def test_metrics_survive_a_pilot_that_comes_back_and_knows_the_latest_lines_only
     assert (metric.last, metric.least, metric.least_samples, metric.most) == (5.0, 1.0, 100.0, 5.0)
 
 
-def test_a_submission_that_would_begin_with_the_checkpoint_of_one_that_is_done_is_noted(home: House) -> None:
+def test_a_submission_that_would_begin_with_the_checkpoint_of_one_that_is_done_is_noted(
+    home: House,
+) -> None:
     command, notes = ["true", "--checkpoint", "x.pt"], list[str]()
     submitted(home, "a", command=tuple(command), cwd=home.path)
     home.at(5, lambda: home.launcher.finish("a"))
@@ -95,13 +101,17 @@ def test_a_submission_that_would_begin_with_the_checkpoint_of_one_that_is_done_i
     home.ask(RequestKind.CANCEL, "b")
     home.pilot(12)
     submit("c")
-    assert [note.partition(", and")[0] for note in notes] == [f"c saves to {home.path}/x.pt, as b did"]
+    assert [note.partition(", and")[0] for note in notes] == [
+        f"c saves to {home.path}/x.pt, as b did"
+    ]
     submit("d")
     home.ask(RequestKind.CANCEL, "d")
     home.pilot(12)
     (home.path / "x.pt").unlink()
     submit("e")
-    assert notes[-1].startswith(f"e saves to {home.path}/x.pt, as c does"), "d ended later, and c trains"
+    assert notes[-1].startswith(f"e saves to {home.path}/x.pt, as c does"), (
+        "d ended later, and c trains"
+    )
 
 
 def test_one_that_is_canceled_fails_or_is_rejected(home: House) -> None:
@@ -116,7 +126,9 @@ def test_one_that_is_canceled_fails_or_is_rejected(home: House) -> None:
     with pytest.raises(TrainerFailedError, match="trainer 'b' is failed: status 1: boom"):
         failing.result(timeout_s=0)
     assert second.status() is api.SubmissionStatus.REJECTED
-    with pytest.raises(TrainerFailedError, match="'a' is rejected: submission of 'a' rejected: the name is taken"):
+    with pytest.raises(
+        TrainerFailedError, match="'a' is rejected: submission of 'a' rejected: the name is taken"
+    ):
         second.result(timeout_s=0)
     first.cancel()  # nothing to do
     assert home.spool.names() == frozenset()
@@ -143,7 +155,10 @@ def test_handles_by_name_pattern_and_group(home: House) -> None:
     home.pilot(3)
     submitted(home, "x-3", group="x")
     assert [one.name for one in api.trainers(state=home.path)] == ["x-1", "x-2", "y", "x-3"]
-    assert [one.name for one in api.trainers("*-[13]", group="x", state=home.path)] == ["x-1", "x-3"]
+    assert [one.name for one in api.trainers("*-[13]", group="x", state=home.path)] == [
+        "x-1",
+        "x-3",
+    ]
     assert api.trainer("x-3", state=home.path).status() is api.SubmissionStatus.SUBMITTED
     with pytest.raises(UserError, match="no trainer named 'z'"):
         api.trainer("z", state=home.path)
@@ -157,15 +172,23 @@ def test_the_table_of_results(home: House) -> None:
     home.pilot(10)
     rows = api.results("g", minimize="loss", state=home.path)
     assert [row.name for row in rows] == ["b", "a", "c"]
-    assert [row.name for row in best_first(rows, Goal("accuracy", maximize=True))] == ["a", "b", "c"]
+    assert [row.name for row in best_first(rows, Goal("accuracy", maximize=True))] == [
+        "a",
+        "b",
+        "c",
+    ]
     text = as_csv(rows).splitlines()
     assert (
-        text[0] == "name,status,lr,samples,node-hours,accuracy,accuracy min,accuracy max,loss,loss min,loss max,remark"
+        text[0] == "name,status,lr,samples,node-hours,accuracy,accuracy min,accuracy max,loss,loss "
+        "min,loss max,remark"
     )
     assert text[2].startswith("a,waiting,0.1,10,")
     assert text[2].endswith(",0.7,0.7,0.7,0.5,0.5,0.5,")
     assert text[3].endswith(",,,,,,,")
-    assert as_csv(rows, Goal("loss")).splitlines()[0] == "name,status,lr,samples,node-hours,loss,loss min,remark"
+    assert (
+        as_csv(rows, Goal("loss")).splitlines()[0]
+        == "name,status,lr,samples,node-hours,loss,loss min,remark"
+    )
     assert json.loads(json.dumps(rows[0].as_json()))["parameters"] == {"lr": 0.2}
     assert rows[2].as_json()["parameters"] == {"lr": "odd"}
     with pytest.raises(UserError, match="unknown metric 'acuracy', did you mean 'accuracy'"):

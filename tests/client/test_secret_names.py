@@ -32,7 +32,8 @@ def test_secrets_of_shell_lines(line: str, names: tuple[str, ...]) -> None:
         ("python t.py --token hf_Ab1 --api-key=x", ("--token", "--api-key")),
         ("python t.py --hf_token=x --db-password y", ("--hf_token", "--db-password")),
         (
-            "python t.py --tokenizer gpt2 --sort-key loss --max-token 512 --token {token} --password /a/file --secret",
+            "python t.py --tokenizer gpt2 --sort-key loss --max-token 512 --token {token} "
+            "--password /a/file --secret",
             (),
         ),
         ("python t.py --token --verbose", ()),

@@ -68,7 +68,10 @@ def test_rows_of_a_file_with_names_and_a_grid(tmp_path: Path) -> None:
     path = tmp_path / "trials.csv"
     path.write_text('name,lr,note\na,0.1,"with, comma"\n\nb,0.2,{x}\n')
     rows = read_trials(path)
-    assert rows == ({"name": "a", "lr": "0.1", "note": "with, comma"}, {"name": "b", "lr": "0.2", "note": "{x}"})
+    assert rows == (
+        {"name": "a", "lr": "0.1", "note": "with, comma"},
+        {"name": "b", "lr": "0.2", "note": "{x}"},
+    )
     assert len(combined(rows, grid_trials({"seed": ("1", "2")}))) == 4
     with pytest.raises(UserError, match="'lr' is given twice"):
         combined(rows, grid_trials({"lr": ("1",)}))
@@ -93,7 +96,11 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, text: str, expected: str) ->
 
 
 def test_names_say_the_parameters_and_are_the_same_each_time() -> None:
-    trials = [{"lr": "0.1", "opt": "sgd"}, {"lr": "0.1", "opt": "a/b"}, {"lr": "0.2", "opt": "x" * 80}]
+    trials = [
+        {"lr": "0.1", "opt": "sgd"},
+        {"lr": "0.1", "opt": "a/b"},
+        {"lr": "0.2", "opt": "x" * 80},
+    ]
     first = drafts(trials)
     assert first[0]["name"] == "t-lr0.1-optsgd"
     assert first == drafts(trials)
@@ -112,7 +119,14 @@ def test_a_name_with_placeholders_and_a_name_of_the_file() -> None:
 
 
 def test_placeholders_in_command_and_env_and_braces() -> None:
-    one = fill(spec(command=["t", "{{{lr}}}", "{name}"], env={"A": "{seed}"}, parameters={"lr": 0.1, "seed": 3}), "x")
+    one = fill(
+        spec(
+            command=["t", "{{{lr}}}", "{name}"],
+            env={"A": "{seed}"},
+            parameters={"lr": 0.1, "seed": 3},
+        ),
+        "x",
+    )
     assert one.command == ("t", "{0.1}", "t")
     assert one.env == {"A": "3"}
 
@@ -124,10 +138,16 @@ def test_without_parameters_braces_are_braces() -> None:
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ({"command": ["t", "{lrr}"]}, r"t.toml: command.1: unknown placeholder \{lrr\}, did you mean \{lr\}\?"),
+        (
+            {"command": ["t", "{lrr}"]},
+            r"t.toml: command.1: unknown placeholder \{lrr\}, did you mean \{lr\}\?",
+        ),
         ({"command": ["t", "{lr}", "{"]}, r"command.2: has a single \{"),
         ({"env": {"A": "{}"}}, r"env.A: unknown placeholder \{\}"),
-        ({"parameters": {"lr": 1, "seed": 2}}, r"'seed' is not used: expected \{seed\} in command or env"),
+        (
+            {"parameters": {"lr": 1, "seed": 2}},
+            r"'seed' is not used: expected \{seed\} in command or env",
+        ),
     ],
 )
 def test_a_placeholder_that_cannot_be_filled(keys: dict[str, object], expected: str) -> None:
@@ -142,7 +162,8 @@ def test_a_value_is_never_read_as_a_placeholder(value: str, around: str) -> None
     assert filled(f"{quoted}{{p}}{quoted}", {"p": value}, "x") == f"{around}{value}{around}"
 
 
-# --- The gate and the spool, from the command line and from Python: one validation, whole sweeps, reruns without doubles
+# --- The gate and the spool, from the command line and from Python: one validation, whole sweeps,
+# reruns without doubles
 
 FILE = """
 name = "t"
@@ -169,7 +190,12 @@ def spooled(state: Path) -> list[dict[str, object]]:
 
 def test_the_same_submission_from_both_sides(file: Path, tmp_path: Path) -> None:
     states = [tmp_path / name for name in ("a", "b")]
-    assert bftrainer("submit", file, "--grid", "lr=0.1,0.2", "--grid", "seed=0..1", "--state", states[0]).status == 0
+    assert (
+        bftrainer(
+            "submit", file, "--grid", "lr=0.1,0.2", "--grid", "seed=0..1", "--state", states[0]
+        ).status
+        == 0
+    )
     handles = api.sweep(str(file), grid={"lr": [0.1, 0.2], "seed": range(2)}, state=states[1])
     first, second = map(spooled, states)
     assert first == second
@@ -193,13 +219,24 @@ def test_a_sweep_is_submitted_whole_or_not_at_all(file: Path, state: Path) -> No
 
 def test_a_sweep_that_is_submitted_again_continues(file: Path, state: Path) -> None:
     grid = ["--grid", "lr=0.1", "--grid"]
-    assert "submitted 2 trainers of group t" in bftrainer("submit", file, *grid, "seed=0..1", "--state", state).out
+    assert (
+        "submitted 2 trainers of group t"
+        in bftrainer("submit", file, *grid, "seed=0..1", "--state", state).out
+    )
     again = bftrainer("submit", file, *grid, "seed=0..3", "--state", state)
-    assert again.out == "submitted 2 trainers of group t: t-lr0.1-seed2 to t-lr0.1-seed3; 2 were submitted before\n"
+    assert (
+        again.out
+        == "submitted 2 trainers of group t: t-lr0.1-seed2 to t-lr0.1-seed3; 2 were submitted "
+        "before\n"
+    )
     assert len(spooled(state)) == 4
-    rows = bftrainer("submit", file, *grid, "seed=3..4", "--state", state, "--json").out.splitlines()
+    rows = bftrainer(
+        "submit", file, *grid, "seed=3..4", "--state", state, "--json"
+    ).out.splitlines()
     assert [json.loads(row)["spool"] is None for row in rows] == [True, False]
-    text = complaint(bftrainer("submit", file, *grid, "seed=0..9", "--max-nodes", "5", "--state", state))
+    text = complaint(
+        bftrainer("submit", file, *grid, "seed=0..9", "--max-nodes", "5", "--state", state)
+    )
     assert "'t-lr0.1-seed0' is taken by a trainer with another max_nodes" in text
     assert len(spooled(state)) == 5
 
@@ -223,29 +260,43 @@ def test_a_script_that_is_submitted_again_is_numbered(script: str, state: Path) 
     assert submitted(*submit) == ["train"]
     assert submitted(*submit) == ["train", "train-2"]
     assert submitted(*submit, "--name", "train-3") == ["train", "train-2", "train-3"]
-    assert bftrainer("submit", *submit).out.startswith("submitted train-4 ('train' is taken): 1 node, launcher restart")
+    assert bftrainer("submit", *submit).out.startswith(
+        "submitted train-4 ('train' is taken): 1 node, launcher restart"
+    )
     for explicit in (["--name", "train"], ["--set", "name = 'train'"]):
         refused = bftrainer("submit", *submit, *explicit)
         assert (refused.status, "'train' is taken; expected a name" in refused.err) == (2, True)
 
 
-def test_a_sweep_of_a_script_that_was_changed_is_numbered_as_a_whole(script: str, state: Path) -> None:
+def test_a_sweep_of_a_script_that_was_changed_is_numbered_as_a_whole(
+    script: str, state: Path
+) -> None:
     submit = [script, "--grid", "seed=0..1", "--state", state, "--max-nodes"]
     first, again = ["train-seed0", "train-seed1"], ["train-2-seed0", "train-2-seed1"]
     assert submitted(*submit, "1", "--", "{seed}") == first
     assert submitted(*submit, "1", "--", "{seed}") == first, "the same sweep goes on"
     other = bftrainer("submit", *submit, "2", "--", "{seed}").out
-    assert other == "submitted 2 trainers of group train-2 ('train' is taken): train-2-seed0 to train-2-seed1\n"
-    assert submitted(*submit, "2", "--", "{seed}") == sorted(first + again), "and the second sweep goes on as well"
+    assert (
+        other == "submitted 2 trainers of group train-2 ('train' is taken): train-2-seed0 to "
+        "train-2-seed1\n"
+    )
+    assert submitted(*submit, "2", "--", "{seed}") == sorted(first + again), (
+        "and the second sweep goes on as well"
+    )
     assert bftrainer("submit", *submit, "3", "--name", "train", "--", "{seed}").status == 2
 
 
-def test_names_of_a_table_are_explicit_and_a_long_name_has_room_for_its_number(script: str, state: Path) -> None:
+def test_names_of_a_table_are_explicit_and_a_long_name_has_room_for_its_number(
+    script: str, state: Path
+) -> None:
     Path("table.csv").write_text("name,seed\na,1\n")
     submit = [script, "--array", "table.csv", "--state", state, "--max-nodes"]
     assert submitted(*submit, "1", "--", "{seed}") == ["a"]
     refused = bftrainer("submit", *submit, "2", "--", "{seed}")
-    assert (refused.status, "'a' is taken by a trainer with another max_nodes" in refused.err) == (2, True)
+    assert (refused.status, "'a' is taken by a trainer with another max_nodes" in refused.err) == (
+        2,
+        True,
+    )
     long = f"{'x' * 80}.py"
     Path(long).write_text("")
     assert submitted(long, "--max-nodes", "1", "--state", state) == ["a", "x" * 64]
@@ -256,10 +307,27 @@ def test_names_of_a_table_are_explicit_and_a_long_name_has_room_for_its_number(s
 
 
 def test_submissions_at_once_get_a_name_each(script: str, state: Path) -> None:
-    argv = [sys.executable, "-m", "bftrainer", "submit", script, "--max-nodes", "1", "--state", state]
-    together = [subprocess.Popen([str(word) for word in argv], stderr=subprocess.DEVNULL) for _ in range(4)]
+    argv = [
+        sys.executable,
+        "-m",
+        "bftrainer",
+        "submit",
+        script,
+        "--max-nodes",
+        "1",
+        "--state",
+        state,
+    ]
+    together = [
+        subprocess.Popen([str(word) for word in argv], stderr=subprocess.DEVNULL) for _ in range(4)
+    ]
     assert [process.wait() for process in together] == [0] * 4
-    assert sorted(str(one["trainer"]) for one in spooled(state)) == ["train", "train-2", "train-3", "train-4"]
+    assert sorted(str(one["trainer"]) for one in spooled(state)) == [
+        "train",
+        "train-2",
+        "train-3",
+        "train-4",
+    ]
 
 
 def test_a_submission_waits_for_another_one(script: str, state: Path) -> None:
@@ -267,7 +335,17 @@ def test_a_submission_waits_for_another_one(script: str, state: Path) -> None:
     state.joinpath(LOCK).touch()
     with state.joinpath(LOCK).open("r+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        argv = [sys.executable, "-m", "bftrainer", "submit", script, "--max-nodes", "1", "--state", str(state)]
+        argv = [
+            sys.executable,
+            "-m",
+            "bftrainer",
+            "submit",
+            script,
+            "--max-nodes",
+            "1",
+            "--state",
+            str(state),
+        ]
         waiting = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(2.0)
@@ -277,7 +355,9 @@ def test_a_submission_waits_for_another_one(script: str, state: Path) -> None:
 
 
 def test_more_submissions_than_a_listing_has_are_all_known(file: Path, state: Path) -> None:
-    """Before, only the first 200 pending submissions were: a name could be taken twice, and the rest not be canceled."""
+    """Before, only the first 200 pending submissions were: a name could be taken twice, and the
+    rest not be canceled.
+    """
     many = MAX_FILES_AT_ONCE + 10
     argv = ["submit", file, "--grid", "lr=1", "--grid", f"seed=1..{many}", "--state", state]
     assert bftrainer(*argv).status == 0
@@ -292,7 +372,9 @@ def test_patterns_and_groups(file: Path, state: Path) -> None:
     bftrainer("submit", file, "--grid", "lr=1,2", "--grid", "seed=0..1", "--state", state)
     bftrainer("submit", "--name", "t-other", "--max-nodes", "1", "--state", state, "--", "true")
     asked = complaint(bftrainer("cancel", "t-lr1-*", "--state", state))
-    assert asked == "2 trainers would be canceled (t-lr1-seed0, t-lr1-seed1); add --yes to cancel them"
+    assert (
+        asked == "2 trainers would be canceled (t-lr1-seed0, t-lr1-seed1); add --yes to cancel them"
+    )
     assert bftrainer("cancel", "t-lr1-*", "--yes", "--state", state).out.count("requested") == 2
     assert bftrainer("pause", "t-*", "--group", "t", "--state", state).out.count("requested") == 4
     assert "no trainer of group 't' named 't-other'" in complaint(
@@ -307,7 +389,9 @@ def test_patterns_and_groups(file: Path, state: Path) -> None:
     assert len(rows) == 4
 
 
-def test_an_error_of_the_disk_leaves_nothing(file: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_disk_leaves_nothing(
+    file: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (state / "spool").mkdir(mode=0o700)
     synced: list[int] = []
 
@@ -317,7 +401,9 @@ def test_an_error_of_the_disk_leaves_nothing(file: Path, state: Path, monkeypatc
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(BFTrainerError, match=r"4 requests cannot be written: No space .*; nothing has changed") as told:
+    with pytest.raises(
+        BFTrainerError, match=r"4 requests cannot be written: No space .*; nothing has changed"
+    ) as told:
         api.sweep(file, grid={"lr": [1], "seed": range(4)}, state=state)
     assert (told.value.exit_status, str(told.value).count("\n")) == (1, 0)
     assert list((state / "spool").iterdir()) == []

@@ -1,4 +1,6 @@
-"""A sweep of 200 trials on a pilot of fakes whose nodes come and go as in a generated log: none is lost, the best is found."""
+"""A sweep of 200 trials on a pilot of fakes whose nodes come and go as in a generated log: none is
+lost, the best is found.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def trains(home: House, parameters: dict[str, dict[str, str]]) -> None:
             if epoch > int(before // SAMPLES):
                 given = parameters[name]
                 loss, accuracy = learned(given["lr"], given["seed"])[min(epoch, EPOCHS) - 1]
-                home.launcher.progress(name, min(now, EPOCHS * SAMPLES), loss=loss, accuracy=accuracy)
+                home.launcher.progress(
+                    name, min(now, EPOCHS * SAMPLES), loss=loss, accuracy=accuracy
+                )
                 if epoch >= EPOCHS:
                     home.launcher.finish(name)
 
@@ -57,12 +61,21 @@ def trains(home: House, parameters: dict[str, dict[str, str]]) -> None:
 @pytest.mark.slow
 def test_two_hundred_trials_with_preemptions(tmp_path: Path) -> None:
     home = house(
-        tmp_path / "state", decisions={"max_parallel": 24}, nodes={"unused_after_s": 30.0}, times={"file_poll_s": 1.0}
+        tmp_path / "state",
+        decisions={"max_parallel": 24},
+        nodes={"unused_after_s": 30.0},
+        times={"file_poll_s": 1.0},
     )
     handles = api.sweep(
-        state=home.path, name="digits", command=["true", "{lr}", "{seed}"], max_nodes=2, samples_per_s=PER_S, scale_up_s=1,
-        scale_down_s=1, grid={"lr": RATES, "seed": range(TRIALS // len(RATES))},
-    )  # fmt: skip
+        state=home.path,
+        name="digits",
+        command=["true", "{lr}", "{seed}"],
+        max_nodes=2,
+        samples_per_s=PER_S,
+        scale_up_s=1,
+        scale_down_s=1,
+        grid={"lr": RATES, "seed": range(TRIALS // len(RATES))},
+    )
     assert len(handles) == TRIALS
     parameters = {row.name: row.parameters for row in result_rows(home.path)}
     for event in generate(256, 1.0, seed=3).events:
@@ -77,7 +90,9 @@ def test_two_hundred_trials_with_preemptions(tmp_path: Path) -> None:
     assert {row.status for row in rows} == {api.SubmissionStatus.DONE}
     best = best_first(rows, Goal("accuracy", maximize=True))[0]
     expected = {name: learned(p["lr"], p["seed"]) for name, p in parameters.items()}
-    assert best.metric("accuracy").most == max(max(a for _, a in course) for course in expected.values())  # type: ignore[union-attr]
+    assert best.metric("accuracy").most == max(
+        max(a for _, a in course) for course in expected.values()
+    )  # type: ignore[union-attr]
     for row in rows:
         course = expected[row.name]
         loss = row.metric("loss")

@@ -1,4 +1,6 @@
-"""Configurations and trainer files that used to end in a traceback, in gigabytes, or in a trainer that could never start."""
+"""Configurations and trainer files that used to end in a traceback, in gigabytes, or in a trainer
+that could never start.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,15 @@ def refused(path: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a = " + "[" * 5000 + "]" * 5000, ":1: is nested too deeply, expected at most 16 levels of brackets"),
+        (
+            "a = " + "[" * 5000 + "]" * 5000,
+            ":1: is nested too deeply, expected at most 16 levels of brackets",
+        ),
         ("\na = " + "{a=" * 5000 + "1" + "}" * 5000, ":2: is nested too deeply"),
-        ("a" + ".a" * 20 + " = 1", ":1: is nested too deeply, expected at most 8 names in a dotted key"),
+        (
+            "a" + ".a" * 20 + " = 1",
+            ":1: is nested too deeply, expected at most 8 names in a dotted key",
+        ),
         ("[a" + ".a" * 20 + "]", ":1: is nested too deeply"),
         ("a = " + "9" * 4301, "is not TOML: Exceeds the limit"),
         ("b.a = " + "9" * 4300, ": b.a: is not a 64-bit integer"),
@@ -40,15 +48,19 @@ def refused(path: Path, text: str) -> str:
         (TRAINER + "x" * 100_000 + " = 1", "unknown key"),
     ],
 )
-def test_what_would_exhaust_the_parser_is_one_line(tmp_path: Path, text: str, expected: str) -> None:
+def test_what_would_exhaust_the_parser_is_one_line(
+    tmp_path: Path, text: str, expected: str
+) -> None:
     assert expected in refused(tmp_path / "t.toml", text)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '# [[[[[[[[[[[[[[[[[[[[[[[[[[\na = "[[[[[[[[[[[[[[[[[[[[[[ # \\" ["\nb = \'[[[[[[[[[[[[[[[[[[[[[\'\n',
-        'a = """\n[[[[[[[[[[[[[[[[[[[[[[[ \\""" """\nb = \'\'\'\n{{{{{{{{{{{{{{{{{{{{{{{{{\n\'\'\'\n',
+        '# [[[[[[[[[[[[[[[[[[[[[[[[[[\na = "[[[[[[[[[[[[[[[[[[[[[[ # \\" ["\nb = '
+        "'[[[[[[[[[[[[[[[[[[[[['\n",
+        'a = """\n[[[[[[[[[[[[[[[[[[[[[[[ \\""" """\nb = '
+        "'''\n{{{{{{{{{{{{{{{{{{{{{{{{{\n'''\n",
         'a = [1.5, 2.5, "a.b.c.d.e.f.g.h.i.j"]\nb = 1979-05-27T07:32:00.999999\n',
         'a = "' + "x." * 50_000 + '"\n',
     ],
@@ -58,7 +70,12 @@ def test_comments_and_strings_have_no_depth(text: str) -> None:
 
 
 def test_unclosed_strings_cost_no_time() -> None:
-    for text in ('a = """' + '\\"""' * 60_000, "a = '''" + "'" * 200_000, 'a = "' + '\\"' * 100_000, '"' * 250_001):
+    for text in (
+        'a = """' + '\\"""' * 60_000,
+        "a = '''" + "'" * 200_000,
+        'a = "' + '\\"' * 100_000,
+        '"' * 250_001,
+    ):
         with pytest.raises(InputFileError, match="is not TOML"):
             parse_toml(text, "t")
 
@@ -72,16 +89,27 @@ def test_unclosed_strings_cost_no_time() -> None:
         ('env = {"" = "1"}', "env: expected names without ="),
         ('env = {A = "1\\u0000"}', "env: has a NUL character"),
         ('cwd = "' + "x" * 5000 + '"', "cwd: "),
-        ("samples_per_s = 1.7e308", "samples_per_s: input should be less than or equal to 1000000000000000"),
+        (
+            "samples_per_s = 1.7e308",
+            "samples_per_s: input should be less than or equal to 1000000000000000",
+        ),
         (f"samples_per_s = {MOST_RATE}", "on 4 nodes is more than 1e+15 samples per second"),
-        ("curve = {nodes = [1, 4], samples_per_s = [1.0, 1e16]}", "less than or equal to 1000000000000000"),
-        ("samples_per_s = 1e-320\nsamples_total = 1e-320", "samples_total: input should be greater than"),
+        (
+            "curve = {nodes = [1, 4], samples_per_s = [1.0, 1e16]}",
+            "less than or equal to 1000000000000000",
+        ),
+        (
+            "samples_per_s = 1e-320\nsamples_total = 1e-320",
+            "samples_total: input should be greater than",
+        ),
         ("samples_total = 1e300", "samples_total: input should be less than"),
         ("priority = 1e300", "priority: input should be less than"),
         ("scale_up_s = 1e10", "scale_up_s: input should be less than"),
     ],
 )
-def test_what_no_trainer_can_have_is_refused_where_it_is_read(tmp_path: Path, keys: str, expected: str) -> None:
+def test_what_no_trainer_can_have_is_refused_where_it_is_read(
+    tmp_path: Path, keys: str, expected: str
+) -> None:
     assert expected in refused(tmp_path / "t.toml", TRAINER + keys)
 
 

@@ -28,7 +28,10 @@ from bftrainer.persistence.registry import Registry
         ("gpu*,n?[1-2]", ["gpu*", "n?1", "n?2"]),
         ("a[099-101]", ["a099", "a100", "a101"]),
         ("a[9-11]", ["a9", "a10", "a11"]),
-        ("cpn-f13-03-[01-02],cpn-f13-04-[01-02]", [f"cpn-f13-0{a}-0{b}" for a in (3, 4) for b in (1, 2)]),
+        (
+            "cpn-f13-03-[01-02],cpn-f13-04-[01-02]",
+            [f"cpn-f13-0{a}-0{b}" for a in (3, 4) for b in (1, 2)],
+        ),
     ],
 )
 def test_what_a_list_stands_for(text: str, expected: list[str]) -> None:
@@ -62,7 +65,10 @@ def test_what_is_no_list_says_what_was_found_and_what_is_expected(pattern: str, 
     with pytest.raises(InvalidValueError) as error:
         host_patterns((pattern,))
     assert words in str(error.value)
-    assert "expected node names such as node[01-03,7] or gpu*" in str(error.value) or "200,000" in words
+    assert (
+        "expected node names such as node[01-03,7] or gpu*" in str(error.value)
+        or "200,000" in words
+    )
     assert "\n" not in str(error.value)
 
 
@@ -82,7 +88,9 @@ def test_any_numbers_come_back(numbers: list[int], width: int) -> None:
     names = [f"n{number:0{width}d}" for number in numbers]
     assert expand(",".join(names)) == names
     assert expand("n[" + ",".join(name[1:] for name in names) + "]") == names
-    assert all(matches(name, ("n[" + ",".join(name[1:] for name in names) + "]",)) for name in names)
+    assert all(
+        matches(name, ("n[" + ",".join(name[1:] for name in names) + "]",)) for name in names
+    )
 
 
 @settings(deadline=None)
@@ -96,7 +104,8 @@ def test_nothing_but_a_bounded_list_or_a_refusal(text: str, most: int) -> None:
     assert all(name and " " not in name and "[" not in name and "]" not in name for name in found)
 
 
-# --- A host list that nobody can mean is refused when the configuration is read: at the start, and by SIGHUP
+# --- A host list that nobody can mean is refused when the configuration is read: at the start, and
+# by SIGHUP
 
 BAD = {"n[x-1]": "not a range of numbers", "n[3-1]": "is a descending range", "n[1-3": "not closed"}
 
@@ -115,7 +124,9 @@ def test_one_line_with_key_found_and_expected(key: str, pattern: str) -> None:
     with pytest.raises(InputFileError) as error:
         check_table(tables(key, pattern), PilotConfig, "pilot.toml")
     line = str(error.value)
-    assert line.startswith(f"pilot.toml: {key}: expected node names such as node[01-03,7] or gpu*, got {pattern!r}: ")
+    assert line.startswith(
+        f"pilot.toml: {key}: expected node names such as node[01-03,7] or gpu*, got {pattern!r}: "
+    )
     assert BAD[pattern] in line
     assert "\n" not in line
 
@@ -136,4 +147,8 @@ def test_a_running_pilot_refuses_the_reload_and_goes_on(pattern: str, tmp_path: 
         texts = [n.text for n in Registry(store).notes(1000) if n.kind == "reload"]
     assert len(texts) == 3
     assert all("rejected, the old configuration remains in effect" in text for text in texts)
-    assert ["nodes.hosts" in texts[0], "classes.fast.hosts" in texts[1], "nodes.exclude" in texts[2]] == [True] * 3
+    assert [
+        "nodes.hosts" in texts[0],
+        "classes.fast.hosts" in texts[1],
+        "nodes.exclude" in texts[2],
+    ] == [True] * 3

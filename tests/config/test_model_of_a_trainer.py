@@ -21,4 +21,6 @@ def test_the_model_is_the_files(model: str, tmp_path: Path) -> None:
 
 def test_two_without_a_model_are_not_of_one_model() -> None:
     first, second = spec("a").trainer(), spec("b", launcher="horovod").trainer()
-    assert first.model == second.model == "", "unknown; not the launcher's name, which many trainers share"
+    assert first.model == second.model == "", (
+        "unknown; not the launcher's name, which many trainers share"
+    )

@@ -1,4 +1,6 @@
-"""The contract of the pilot's own batch job: the same for Slurm on a real cluster and the stand-in LSF."""
+"""The contract of the pilot's own batch job: the same for Slurm on a real cluster and the stand-in
+LSF.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Cluster:
 
 
 @pytest.fixture(params=["slurm", "lsf"])
-def on(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def on(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
     name = {"slurm": "SLURM_JOB_ID", "lsf": "LSB_JOBID"}[request.param]
     script = SCRIPT.format(id=f"${name}", folder=tmp_path)
     (tmp_path / "pilot.lsf").write_text(script)
@@ -50,7 +54,19 @@ def on(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monke
     lab: Lab | LsfLab
     if request.param == "slurm":
         lab = request.getfixturevalue("lab")
-        argv = ["sbatch", "--parsable", "-p", "main", "-n1", "-t", "30", "-o", "/dev/null", "-J", NAME]
+        argv = [
+            "sbatch",
+            "--parsable",
+            "-p",
+            "main",
+            "-n1",
+            "-t",
+            "30",
+            "-o",
+            "/dev/null",
+            "-J",
+            NAME,
+        ]
         submit = partial(lab.run, *argv, stdin=script)
     else:
         lab = LsfLab(tmp_path / "lsf", nodes=2)

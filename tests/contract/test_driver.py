@@ -1,4 +1,6 @@
-"""What the drivers of all launchers promise: changes of hosts, losses, ends. Real programs as local workers."""
+"""What the drivers of all launchers promise: changes of hosts, losses, ends. Real programs as local
+workers.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ pytestmark = pytest.mark.slow
 
 
 TEN_STEPS = {
-    "horovod": ("--epochs=1", "--samples=640"), "torchrun": ("--epochs=1", "--samples=640"), "pool": ("--tasks=10",),
+    "horovod": ("--epochs=1", "--samples=640"),
+    "torchrun": ("--epochs=1", "--samples=640"),
+    "pool": ("--tasks=10",),
     "restart": ("--steps=10",),
-}  # fmt: skip
+}
 """Options of the shipped examples for 10 steps on two nodes."""
 KINDS = [*TEN_STEPS]
 WARM, GROUPS = ["horovod", "torchrun"], ["horovod", "torchrun", "restart"]
@@ -40,7 +44,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 def make(kind: str, tmp_path: Path) -> Iterator[Make]:
     """A trainer of this kind; its driver is not started yet."""
     with ExitStack() as made:
-        yield lambda command=None, **driver: made.enter_context(Trainer(tmp_path / "t", command, driver=kind, **driver))
+        yield lambda command=None, **driver: made.enter_context(
+            Trainer(tmp_path / "t", command, driver=kind, **driver)
+        )
 
 
 def running(trainer: Trainer) -> list[list[str]]:
@@ -69,7 +75,9 @@ def test_three_orders_in_a_second_are_one_rescale(kind: str, make: Make, tmp_pat
 
 
 @pytest.mark.parametrize("kind", WARM, indirect=True)
-def test_a_node_that_goes_while_it_warms_disturbs_nobody(kind: str, make: Make, tmp_path: Path) -> None:
+def test_a_node_that_goes_while_it_warms_disturbs_nobody(
+    kind: str, make: Make, tmp_path: Path
+) -> None:
     command, environment = on_a_word(tmp_path / "around", example(kind))
     trainer = make(command, environment=environment)
     trainer.start("a:1:1")
@@ -91,7 +99,10 @@ def test_all_nodes_at_once_stops_the_trainer(make: Make) -> None:
     trainer.steps(2)
     trainer.kill_together("1", "2")
     assert trainer.wait() == STOPPED_STATUS
-    assert {event["fragment"] for event in trainer.events if event["event"] == "withheld"} == {"1", "2"}
+    assert {event["fragment"] for event in trainer.events if event["event"] == "withheld"} == {
+        "1",
+        "2",
+    }
     assert trainer.left() == []
 
 
@@ -103,23 +114,33 @@ def test_a_stop_request_of_the_pilot_on_two_nodes(make: Make) -> None:
     assert trainer.wait() == STOPPED_STATUS
     stopped = trainer.event("stopped")
     assert stopped["checkpointed"] is True
-    assert LATE not in str(stopped), "it ends with its workers, whichever of them hears of the stop first"
-    assert [event["status"] for event in trainer.events if event["event"] == "worker_exited"] == [STOPPED_STATUS] * 3
+    assert LATE not in str(stopped), (
+        "it ends with its workers, whichever of them hears of the stop first"
+    )
+    assert [event["status"] for event in trainer.events if event["event"] == "worker_exited"] == [
+        STOPPED_STATUS
+    ] * 3
 
 
 @pytest.mark.parametrize("kind", ["horovod", "torchrun", "torchft"], indirect=True)
-def test_without_a_node_of_its_group_it_checkpoints_stops_and_goes_on_from_there(kind: str, make: Make) -> None:
+def test_without_a_node_of_its_group_it_checkpoints_stops_and_goes_on_from_there(
+    kind: str, make: Make
+) -> None:
     trainer = make(environment={"BFTRAINER_REPORT_EVERY_S": "0"})
     trainer.start("a:1:1")
     trainer.steps(1)
-    trainer.hosts("" if kind == "torchrun" else "a:1:9")  # torchrun starts again on the node as another fragment
+    trainer.hosts(
+        "" if kind == "torchrun" else "a:1:9"
+    )  # torchrun starts again on the node as another fragment
     assert trainer.wait() == STOPPED_STATUS
     assert trainer.event("stopped")["checkpointed"] is True
     saved = [line for line in trainer.progress if line["phase"] == "checkpointed"][-1]
     trainer.start("b:1:2")
     trainer.steps(1)
     first = next(
-        x for x in trainer.progress if x["incarnation"] == 2 and x["phase"] == "running" and not x.get("formed")
+        x
+        for x in trainer.progress
+        if x["incarnation"] == 2 and x["phase"] == "running" and not x.get("formed")
     )
     assert (first["step"], first["samples"]) == (saved["step"] + 1, saved["samples"] + 32)
 
@@ -143,7 +164,9 @@ def test_a_finished_program_is_done(kind: str, make: Make) -> None:
     ids=["exits", "no program"],
 )
 @pytest.mark.parametrize("kind", [*KINDS, "torchft"], indirect=True)
-def test_a_program_that_fails_at_once_shows_its_last_lines(make: Make, command: list[str], words: str) -> None:
+def test_a_program_that_fails_at_once_shows_its_last_lines(
+    make: Make, command: list[str], words: str
+) -> None:
     trainer = make(command)
     trainer.start("a:1:1 b:1:2")
     assert trainer.wait() == 1
@@ -152,16 +175,21 @@ def test_a_program_that_fails_at_once_shows_its_last_lines(make: Make, command: 
     assert trainer.left() == []
 
 
-def test_a_program_that_ignores_the_request_is_killed_after_stop_s(make: Make, tmp_path: Path) -> None:
+def test_a_program_that_ignores_the_request_is_killed_after_stop_s(
+    make: Make, tmp_path: Path
+) -> None:
     script = tmp_path / "deaf.py"
     script.write_text(
-        "import os, time\nif 'HOROVOD_RANK' in os.environ:\n    import horovod.torch as hvd\n    hvd.init()\n"
+        "import os, time\nif 'HOROVOD_RANK' in os.environ:\n    import horovod.torch as hvd\n  "
+        "  hvd.init()\n"
         "print('deaf', flush=True)\ntime.sleep(600)\n"
     )
     trainer = make([sys.executable, str(script)], stop_s=1)
     trainer.start("a:1:1")
     trainer.event("worker_started")
-    trainer.until("it runs", lambda: "deaf" in (trainer.path / "logs/1/a.1.0.log").read_text(errors="replace"))
+    trainer.until(
+        "it runs", lambda: "deaf" in (trainer.path / "logs/1/a.1.0.log").read_text(errors="replace")
+    )
     asked_s = time.time()
     trainer.control("stop")
     assert trainer.wait() == STOPPED_STATUS

@@ -1,4 +1,6 @@
-"""Trainers on parts of nodes: hosts of 3 and 1 GPUs, and a part that loses one of them, under every launcher."""
+"""Trainers on parts of nodes: hosts of 3 and 1 GPUs, and a part that loses one of them, under every
+launcher.
+"""
 
 from __future__ import annotations
 
@@ -52,20 +54,29 @@ def test_every_gpu_is_used_once_and_a_part_may_lose_one(trainer: Trainer) -> Non
     trainer.event("running", world_size=4, fragments=["7.g1", "7.g2", "7.g5", "8.g0"])
     trainer.steps(4)
     noted = [line.split() for line in (trainer.path / "gpus").read_text().splitlines()]
-    last = {fragment: (node, set(visible.split(",")), gpu) for node, fragment, visible, gpu in noted}
+    last = {
+        fragment: (node, set(visible.split(",")), gpu) for node, fragment, visible, gpu in noted
+    }
     part = {"1", "2", "5"}
     assert last == {
-        "7.g1": ("a", part, "1"), "7.g2": ("a", part, "2"), "7.g5": ("a", part, "5"), "8.g0": ("b", {"0"}, "0"),
-    }  # fmt: skip
+        "7.g1": ("a", part, "1"),
+        "7.g2": ("a", part, "2"),
+        "7.g5": ("a", part, "5"),
+        "8.g0": ("b", {"0"}, "0"),
+    }
     before = {fragment: trainer.worker(fragment) for fragment in last}
     asked_s = trainer.hosts("a:2:7:1,2 b:1:8:0")
     trainer.event("running", asked_s, world_size=3, fragments=["7.g1", "7.g2", "8.g0"])
     trainer.steps(3)
     assert identify(before["7.g5"]) is None
     if trainer.folder_driver in ("horovod", "torchft"):
-        assert all(trainer.worker(fragment) == before[fragment] for fragment in ("7.g1", "7.g2", "8.g0"))
+        assert all(
+            trainer.worker(fragment) == before[fragment] for fragment in ("7.g1", "7.g2", "8.g0")
+        )
     else:
-        (*_, visible, gpu), *_ = ([*line.split()] for line in (trainer.path / "gpus").read_text().splitlines()[::-1])
+        (*_, visible, gpu), *_ = (
+            [*line.split()] for line in (trainer.path / "gpus").read_text().splitlines()[::-1]
+        )
         assert (visible, gpu) in (("1,2", "1"), ("1,2", "2"), ("0", "0"))
     assert not [event for event in trainer.events if event["event"] == "withheld"]
 

@@ -1,4 +1,6 @@
-"""The contract of the NodeHolder port: the same for Slurm on a real cluster, the stand-in LSF and the fake."""
+"""The contract of the NodeHolder port: the same for Slurm on a real cluster, the stand-in LSF and
+the fake.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,16 @@ class Watched:
         return set(self.poll().values()) == {phase}
 
 
-def hold(cluster: ClusterUnderTest, count: int, pilot: str = "test", lease_s: float = 60.0) -> Watched:
+def hold(
+    cluster: ClusterUnderTest, count: int, pilot: str = "test", lease_s: float = 60.0
+) -> Watched:
     watched = Watched(cluster.holder(pilot, lease_s))
     watched.poll()
     fragments: list[Fragment] = []
     while len(fragments) < count:  # a slow scheduler leaves the last ones for the next call
-        acquired = watched.holder.acquire(tuple(NodeRequest(node) for node in cluster.nodes[len(fragments) : count]))
+        acquired = watched.holder.acquire(
+            tuple(NodeRequest(node) for node in cluster.nodes[len(fragments) : count])
+        )
         assert acquired.fragments
         assert not acquired.refusals
         fragments += acquired.fragments
@@ -79,10 +85,14 @@ def idle(cluster: ClusterUnderTest) -> list[str]:
         seen = cluster.scheduler.observe()
     except BFTrainerError:
         return []
-    return [found.node.name for found in free_nodes(seen, PilotJobs(partitions=frozenset({"scavenge"})))]
+    return [
+        found.node.name for found in free_nodes(seen, PilotJobs(partitions=frozenset({"scavenge"})))
+    ]
 
 
-def test_held_nodes_are_not_idle_and_a_main_job_gets_them_at_once(cluster: ClusterUnderTest) -> None:
+def test_held_nodes_are_not_idle_and_a_main_job_gets_them_at_once(
+    cluster: ClusterUnderTest,
+) -> None:
     watched = hold(cluster, 8)
     assert idle(cluster) == []
     for fragment in watched.latest.values():
@@ -97,7 +107,9 @@ def test_gone_is_said_once(cluster: ClusterUnderTest) -> None:
     watched = hold(cluster, 2)
     watched.holder.release(frozenset(watched.latest))
     cluster.until(lambda: watched.all_are(FragmentPhase.GONE), "the end")
-    assert sorted(name for name, phase in watched.said if phase is FragmentPhase.GONE) == sorted(watched.latest)
+    assert sorted(name for name, phase in watched.said if phase is FragmentPhase.GONE) == sorted(
+        watched.latest
+    )
     assert watched.holder.poll() == ()
 
 
@@ -113,7 +125,9 @@ def test_release_gives_back_some_and_keeps_the_others(cluster: ClusterUnderTest)
     cluster.until(lambda: len(idle(cluster)) == 6, "its node to be idle")
 
 
-def test_the_node_of_a_jobs_script_is_given_back_with_the_whole_job(cluster: ClusterUnderTest) -> None:
+def test_the_node_of_a_jobs_script_is_given_back_with_the_whole_job(
+    cluster: ClusterUnderTest,
+) -> None:
     watched = hold(cluster, 4)
     for fragment in watched.latest.values():
         cluster.start_worker(fragment)
@@ -121,9 +135,14 @@ def test_the_node_of_a_jobs_script_is_given_back_with_the_whole_job(cluster: Clu
     shared = others[: cluster.nodes_per_holder - 1]
     watched.holder.release(frozenset({first}))
     gone = [first, *shared]
-    cluster.until(lambda: {watched.poll()[name] for name in gone} == {FragmentPhase.GONE}, "the job to go")
+    cluster.until(
+        lambda: {watched.poll()[name] for name in gone} == {FragmentPhase.GONE}, "the job to go"
+    )
     assert {watched.poll()[name] for name in others if name not in shared} == {FragmentPhase.READY}
-    assert all(f"released with {cluster.nodes[0]} of the same job" in watched.latest[name].why for name in shared)
+    assert all(
+        f"released with {cluster.nodes[0]} of the same job" in watched.latest[name].why
+        for name in shared
+    )
     cluster.until(lambda: len(idle(cluster)) == 4 + len(gone), "its nodes to be idle")
     assert cluster.workers() == 4 - len(gone)
 
@@ -134,7 +153,11 @@ def test_all_nodes_of_a_job_are_preempted_at_the_same_moment(cluster: ClusterUnd
     leaving: set[str] = set()
 
     def left() -> bool:
-        leaving.update(n for n, phase in watched.poll().items() if phase in (FragmentPhase.LEAVING, FragmentPhase.GONE))
+        leaving.update(
+            n
+            for n, phase in watched.poll().items()
+            if phase in (FragmentPhase.LEAVING, FragmentPhase.GONE)
+        )
         return bool(leaving)
 
     cluster.until(left, "a node to be preempted")
@@ -152,7 +175,10 @@ def test_a_payload_that_dies_ends_its_whole_job(cluster: ClusterUnderTest) -> No
         cluster.start_worker(fragment)
     first, second, third, other = sorted(watched.latest)
     cluster.kill_payload(watched.latest[second])
-    cluster.until(lambda: {watched.poll()[name] for name in (first, second, third)} == {FragmentPhase.GONE}, "the end")
+    cluster.until(
+        lambda: {watched.poll()[name] for name in (first, second, third)} == {FragmentPhase.GONE},
+        "the end",
+    )
     assert watched.poll()[other] is FragmentPhase.READY
     cluster.until(lambda: cluster.workers() == 1, "the workers on its nodes to end")
 
@@ -167,7 +193,9 @@ def test_clear_ends_workers_and_keeps_the_node(cluster: ClusterUnderTest) -> Non
     assert watched.all_are(FragmentPhase.READY)
 
 
-def test_refused_are_a_node_that_is_held_and_a_window_that_is_too_short(cluster: ClusterUnderTest) -> None:
+def test_refused_are_a_node_that_is_held_and_a_window_that_is_too_short(
+    cluster: ClusterUnderTest,
+) -> None:
     watched = hold(cluster, 1)
     claims = (NodeRequest(cluster.nodes[0]), NodeRequest(cluster.nodes[1], window_s=20))
     acquired = watched.holder.acquire(claims)
@@ -176,7 +204,9 @@ def test_refused_are_a_node_that_is_held_and_a_window_that_is_too_short(cluster:
     assert all(refusal.reason for refusal in acquired.refusals)
 
 
-def test_a_successor_finds_the_holders_and_another_pilot_does_not(cluster: ClusterUnderTest) -> None:
+def test_a_successor_finds_the_holders_and_another_pilot_does_not(
+    cluster: ClusterUnderTest,
+) -> None:
     before = hold(cluster, 2)
     successor, stranger = Watched(cluster.holder()), Watched(cluster.holder("another"))
     assert sorted(successor.poll()) == sorted(before.latest)
@@ -207,7 +237,8 @@ def test_without_a_pilot_the_lease_lapses(cluster: ClusterUnderTest) -> None:
 
     def lapsed() -> bool:
         return any(
-            fragment.phase is FragmentPhase.GONE and "lapsed" in fragment.why for fragment in watched.holder.poll()
+            fragment.phase is FragmentPhase.GONE and "lapsed" in fragment.why
+            for fragment in watched.holder.poll()
         )
 
     cluster.until(lapsed, "the lease to lapse")

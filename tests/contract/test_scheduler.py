@@ -1,4 +1,6 @@
-"""The contract of the Scheduler port: the same for Slurm on a real cluster, the stand-in LSF and the fake."""
+"""The contract of the Scheduler port: the same for Slurm on a real cluster, the stand-in LSF and
+the fake.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,12 @@ def free_in(seen: Observation) -> dict[str, FreeNode]:
     return {found.node.name: found for found in free_nodes(seen, OURS)}
 
 
-def observed(cluster: ClusterUnderTest, holds: Callable[[list[FreeNode]], bool], what: str) -> Observation:
-    """The first look at which that holds of the free nodes: at the next one a scheduler may be planning anew."""
+def observed(
+    cluster: ClusterUnderTest, holds: Callable[[list[FreeNode]], bool], what: str
+) -> Observation:
+    """The first look at which that holds of the free nodes: at the next one a scheduler may be
+    planning anew.
+    """
     looks: list[Observation] = []
 
     def is_there() -> bool:
@@ -62,7 +68,9 @@ def test_a_planned_job_ends_the_windows_of_its_nodes(cluster: ClusterUnderTest) 
     found = free_in(seen).values()
     assert len(found) == 6
     for each in found:
-        assert each.end.kind is (EndKind.PENDING_JOB if cluster.tells_for_whom else EndKind.BACKFILL_WINDOW)
+        assert each.end.kind is (
+            EndKind.PENDING_JOB if cluster.tells_for_whom else EndKind.BACKFILL_WINDOW
+        )
         # As long as the job in its way may run, by the scheduler's own clock.
         assert 3000 < each.window_s(seen.at_s) <= 3601
 
@@ -73,7 +81,9 @@ def test_the_same_plan_is_no_end_if_the_job_is_ours(cluster: ClusterUnderTest) -
     cluster.main_job(2, minutes=10)
     cluster.until(lambda: len(free(cluster)) == 6, "the first job to start")
     big = cluster.main_job(8, minutes=5)
-    seen = observed(cluster, lambda found: {each.end.id for each in found} == {big}, "a plan for the big job")
+    seen = observed(
+        cluster, lambda found: {each.end.id for each in found} == {big}, "a plan for the big job"
+    )
     # PLANNED, but for nobody else's job: not known for whom, so not free.
     assert free_nodes(seen, PilotJobs(frozenset({big}))) == ()
 
@@ -94,14 +104,18 @@ def test_a_drained_node_is_idle_but_not_free(cluster: ClusterUnderTest) -> None:
     assert len(free(cluster)) == 7
 
 
-def test_a_node_that_is_drained_while_a_job_is_there_has_no_window_left(cluster: ClusterUnderTest) -> None:
+def test_a_node_that_is_drained_while_a_job_is_there_has_no_window_left(
+    cluster: ClusterUnderTest,
+) -> None:
     cluster.main_job(8, minutes=10)
     cluster.until(lambda: not free(cluster), "the job to start")
     cluster.drain(cluster.nodes[0])
 
     def withdrawn() -> set[str]:
         seen = cluster.scheduler.observe()
-        return {node for node, end in window_ends(seen, OURS).items() if end.kind is EndKind.WITHDRAWN}
+        return {
+            node for node, end in window_ends(seen, OURS).items() if end.kind is EndKind.WITHDRAWN
+        }
 
     cluster.until(lambda: withdrawn() == {cluster.nodes[0]}, "the drain to show")
 

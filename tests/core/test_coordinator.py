@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 import pytest
 
 from bftrainer.core.coordinator import QueuedIds, adopt, decide, observe, rescales
-from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.events import (
+    Change,
+    Event,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, Decision, Rescale, State
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
@@ -17,7 +24,9 @@ from bftrainer.policies.shares import equal_shares
 CURVE = Curve((1, 8), (1.0, 8.0))
 
 
-def trainer(name: str, min_nodes: int = 1, max_nodes: int = 8, sizes: tuple[int, ...] | None = None) -> Trainer:
+def trainer(
+    name: str, min_nodes: int = 1, max_nodes: int = 8, sizes: tuple[int, ...] | None = None
+) -> Trainer:
     return Trainer(name, CURVE, min_nodes, max_nodes, 18.0, 12.0, 1000.0, sizes=sizes)
 
 
@@ -51,7 +60,9 @@ def test_nodes_that_left_are_gone_from_pool_and_trainer() -> None:
     assert state.pool == frozenset("acxy")
     assert [a.nodes for a in state.active] == [frozenset("a"), frozenset("c")]
     assert state.at_s == 10.0
-    assert rescales(HELD, state, forced=True) == (Rescale("t1", frozenset("ab"), frozenset("a"), True),)
+    assert rescales(HELD, state, forced=True) == (
+        Rescale("t1", frozenset("ab"), frozenset("a"), True),
+    )
 
 
 def test_a_trainer_can_be_submitted_and_ended_in_one_event_and_its_id_used_again() -> None:
@@ -62,7 +73,9 @@ def test_a_trainer_can_be_submitted_and_ended_in_one_event_and_its_id_used_again
 
 
 def test_ids_are_taken_while_their_trainers_wait_and_free_afterwards() -> None:
-    """Many trainers come and go, of two states in turn: a submission is refused exactly if its id waits or is admitted."""
+    """Many trainers come and go, of two states in turn: a submission is refused exactly if its id
+    waits or is admitted.
+    """
     rng = random.Random(1)
     states = [State(max_parallel=2), State(max_parallel=3)]
     refused, queued = 0, QueuedIds()
@@ -85,7 +98,9 @@ def test_ids_are_taken_while_their_trainers_wait_and_free_afterwards() -> None:
 
 
 def test_a_waiting_trainer_about_which_nothing_is_new_stays_the_same_object() -> None:
-    waiting = replace(HELD, active=(*HELD.active, Active(trainer("t0"), samples_done=5.0)), max_parallel=3)
+    waiting = replace(
+        HELD, active=(*HELD.active, Active(trainer("t0"), samples_done=5.0)), max_parallel=3
+    )
     assert observe(waiting, event(done=(("t0", 5.0),))).active[2] is waiting.active[2]
     assert observe(waiting, event(done=(("t0", 6.0),))).active[2].samples_done == 6.0
 

@@ -41,10 +41,14 @@ def pool(name: str = "pool", most: int = 12, **others: object) -> Trainer:
 
 
 def policy(objective: str = "fair", allocator: object = None) -> object:
-    return build_policy("bftrainer", PolicySettings(allocator or Exact(), OBJECTIVES[objective], 120.0, 7))  # type: ignore[arg-type]
+    return build_policy(
+        "bftrainer", PolicySettings(allocator or Exact(), OBJECTIVES[objective], 120.0, 7)
+    )  # type: ignore[arg-type]
 
 
-def event(at_s: float, joined: set[str] = frozenset(), left: set[str] = frozenset(), *new: Trainer) -> Event:  # type: ignore[assignment]
+def event(
+    at_s: float, joined: set[str] = frozenset(), left: set[str] = frozenset(), *new: Trainer
+) -> Event:  # type: ignore[assignment]
     changes = (PoolChanged(frozenset(joined), frozenset(left)), *map(TrainerSubmitted, new))
     return Event(at_s, changes)
 
@@ -58,7 +62,9 @@ STORIES = st.lists(st.sets(st.sampled_from(NODES)), min_size=1, max_size=8)
 def test_trainings_get_the_same_nodes_at_the_same_times(
     objective: str, pools: list[set[str]], places: int | None, least: int
 ) -> None:
-    flips = ((100.0 * i, was ^ now) for i, (was, now) in enumerate(pairwise(pools), 1) if was != now)
+    flips = (
+        (100.0 * i, was ^ now) for i, (was, now) in enumerate(pairwise(pools), 1) if was != now
+    )
     log = window(100.0 * len(pools) + 500.0, pools[0], *flips, nodes=12)
     trainings = tuple(Arrival(60.0 * i, training(f"t{i}", least, 8 - i)) for i in range(4))
     found = []
@@ -66,13 +72,23 @@ def test_trainings_get_the_same_nodes_at_the_same_times(
         scenario = Scenario(log, arrivals, places, CostModel.STALL)
         outcome = play(scenario, policy(objective))  # type: ignore[arg-type]
         runs = {run.trainer.id: run for run in outcome.runs}
-        found.append({
-            name: (run.samples, run.finished_s, run.node_s, run.preemptions, run.rescales)
-            for name, run in runs.items() if name != "pool"
-        })  # fmt: skip
+        found.append(
+            {
+                name: (run.samples, run.finished_s, run.node_s, run.preemptions, run.rescales)
+                for name, run in runs.items()
+                if name != "pool"
+            }
+        )
         if len(arrivals) > len(trainings):
-            summary = summarize("bftrainer", scenario, outcome, bounds_of(replace(scenario, max_parallel=places or 4)))
-            assert summary.unused_node_h == pytest.approx(0.0, abs=1e-9), "the pool has all that trainings leave"
+            summary = summarize(
+                "bftrainer",
+                scenario,
+                outcome,
+                bounds_of(replace(scenario, max_parallel=places or 4)),
+            )
+            assert summary.unused_node_h == pytest.approx(0.0, abs=1e-9), (
+                "the pool has all that trainings leave"
+            )
             assert summary.submitted == len(trainings)
             lengths = runs["pool"].samples
             assert 0 <= lengths <= runs["pool"].node_s
@@ -80,7 +96,11 @@ def test_trainings_get_the_same_nodes_at_the_same_times(
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), held=st.lists(st.integers(0, 3), min_size=2, max_size=2), nodes=st.integers(1, 9))
+@given(
+    data=st.data(),
+    held=st.lists(st.integers(0, 3), min_size=2, max_size=2),
+    nodes=st.integers(1, 9),
+)
 def test_the_decision_is_the_lexicographic_optimum_of_trainings_then_pool(
     data: st.DataObject, held: list[int], nodes: int
 ) -> None:
@@ -97,7 +117,15 @@ def test_the_decision_is_the_lexicographic_optimum_of_trainings_then_pool(
 
     decided = policy("most", Witness())
     state = observe(
-        State(3), event(0.0, set(names[: max(sum(held), 1)]), set(), training("a"), training("b"), pool(most=most))
+        State(3),
+        event(
+            0.0,
+            set(names[: max(sum(held), 1)]),
+            set(),
+            training("a"),
+            training("b"),
+            pool(most=most),
+        ),
     )
     state = adopt(state, decide(state, decided, event(0.0)))  # type: ignore[arg-type]
     now = event(50.0, set(names) - state.pool)
@@ -121,7 +149,9 @@ def test_the_decision_is_the_lexicographic_optimum_of_trainings_then_pool(
 
 
 def test_pools_share_the_rest_evenly_and_keep_their_nodes() -> None:
-    state = observe(State(1), event(0.0, set(NODES[:9]), set(), pool("p"), pool("q", most=2), pool("r")))
+    state = observe(
+        State(1), event(0.0, set(NODES[:9]), set(), pool("p"), pool("q", most=2), pool("r"))
+    )
     plan = decide(state, policy(), event(0.0))  # type: ignore[arg-type]
     assert sorted(plan.decision.counts) == [2, 3, 4]
     state = observe(adopt(state, plan), event(60.0, {NODES[9]}, {NODES[0]}))
@@ -143,7 +173,10 @@ def test_a_pool_leaves_out_nodes_that_the_scheduler_needs_before_a_worker_could_
 def test_a_pool_runs_on_its_class() -> None:
     change = PoolChanged(frozenset(NODES[:6]), frozenset(), (("gpu", frozenset(NODES[:2])),))
     state = observe(
-        State(1), Event(0.0, (change, TrainerSubmitted(pool(node_class="gpu")), TrainerSubmitted(pool("any"))))
+        State(1),
+        Event(
+            0.0, (change, TrainerSubmitted(pool(node_class="gpu")), TrainerSubmitted(pool("any")))
+        ),
     )
     plan = decide(state, policy(), event(0.0))  # type: ignore[arg-type]
     assert plan.nodes == (frozenset(NODES[:2]), frozenset(NODES[2:6]))

@@ -1,4 +1,6 @@
-"""The loop's invariants, for every policy, on random logs and workloads: what no event may break."""
+"""The loop's invariants, for every policy, on random logs and workloads: what no event may
+break.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,28 @@ from bftrainer_replay.simulation.upper_bound import upper_bound
 
 # Every policy that shares the pool's nodes; a new one belongs here.
 POOL_POLICIES = (
-    "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid", "plain",
-    "loss-phase", "flowcon", "cohort",
-)  # fmt: skip
+    "bftrainer",
+    "equal-share",
+    "modelarts-greedy",
+    "modelarts-optimal",
+    "afs-l",
+    "afs-p",
+    "srtf",
+    "fcfs-rigid",
+    "plain",
+    "loss-phase",
+    "flowcon",
+    "cohort",
+)
 SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=120.0, seed=7)
 NODES = tuple(f"n{i:02d}" for i in range(12))
 
 
 @dataclass
 class Watching:
-    """A journal that checks every plan against the state it was made for, and follows the sets from event to event."""
+    """A journal that checks every plan against the state it was made for, and follows the sets from
+    event to event.
+    """
 
     max_parallel: int
     world: ReplayWorld
@@ -57,7 +71,9 @@ class Watching:
         assert state.pool == self.pool
         places = self.max_parallel if state.max_parallel is None else state.max_parallel
         assert len(state.active) <= places
-        assert not (state.queue and len(state.active) < places), "a place is free while somebody queues"
+        assert not (state.queue and len(state.active) < places), (
+            "a place is free while somebody queues"
+        )
         given_out: set[str] = set()
         for active, nodes in zip(state.active, plan.nodes, strict=True):
             trainer = active.trainer
@@ -71,9 +87,14 @@ class Watching:
         self.held = {a.trainer.id: nodes for a, nodes in zip(state.active, plan.nodes, strict=True)}
         runs = self.world.runs.values()
         trained = [
-            min(run.samples if run.finished_s is not None else run.samples_at(event.at_s), run.total) for run in runs
+            min(
+                run.samples if run.finished_s is not None else run.samples_at(event.at_s), run.total
+            )
+            for run in runs
         ]
-        assert self.world.totals().samples == pytest.approx(sum(trained)), "the totals are not those of the trainers"
+        assert self.world.totals().samples == pytest.approx(sum(trained)), (
+            "the totals are not those of the trainers"
+        )
         self.plans.append(plan)
 
 
@@ -82,7 +103,10 @@ def windows(draw: st.DrawFn) -> LogWindow:
     """A pool of up to 12 nodes that changes up to 15 times in up to an hour."""
     initial = draw(st.sets(st.sampled_from(NODES)))
     times = sorted(draw(st.sets(st.integers(1, 3599), max_size=15)))
-    flips = ((float(at_s), draw(st.sets(st.sampled_from(NODES), min_size=1, max_size=6))) for at_s in times)
+    flips = (
+        (float(at_s), draw(st.sets(st.sampled_from(NODES), min_size=1, max_size=6)))
+        for at_s in times
+    )
     return window(3600.0, initial, *flips, nodes=len(NODES))
 
 
@@ -110,7 +134,9 @@ def trainers(draw: st.DrawFn, name: str) -> Trainer:
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
     arrivals = tuple(
-        Arrival(float(draw(st.integers(-100, 3600))), draw(trainers(f"t{i}")), losses=LossCurve(0.9))
+        Arrival(
+            float(draw(st.integers(-100, 3600))), draw(trainers(f"t{i}")), losses=LossCurve(0.9)
+        )
         for i in range(draw(st.integers(0, 6)))
     )
     cost_model, decide_on = draw(st.sampled_from(CostModel)), draw(st.sampled_from(DecideOn))
@@ -146,14 +172,19 @@ def test_invariants_hold_at_every_event(policy: str, scenario: Scenario) -> None
 @pytest.mark.parametrize("policy", ["bftrainer", "equal-share", "fcfs-rigid"])
 @settings(max_examples=60, deadline=None)
 @given(scenarios())
-def test_slots_of_nodes_with_one_gpu_are_decided_and_placed_like_nodes(policy: str, scenario: Scenario) -> None:
+def test_slots_of_nodes_with_one_gpu_are_decided_and_placed_like_nodes(
+    policy: str, scenario: Scenario
+) -> None:
     def slots(nodes: frozenset[str]) -> frozenset[str]:
         return frozenset(slot_name(node, "7", 0) for node in nodes)
 
     changes = (
-        PoolEvent(e.at_s, PoolChanged(slots(e.change.joined), slots(e.change.left))) for e in scenario.window.events
+        PoolEvent(e.at_s, PoolChanged(slots(e.change.joined), slots(e.change.left)))
+        for e in scenario.window.events
     )
-    of_slots = replace(scenario.window, initial=slots(scenario.window.initial), events=tuple(changes))
+    of_slots = replace(
+        scenario.window, initial=slots(scenario.window.initial), events=tuple(changes)
+    )
     by_node, _ = watched(scenario, policy)
     by_gpu, _ = watched(replace(scenario, window=of_slots), policy)
     assert [p.decision for p in by_gpu.plans] == [p.decision for p in by_node.plans]
@@ -162,27 +193,38 @@ def test_slots_of_nodes_with_one_gpu_are_decided_and_placed_like_nodes(policy: s
 
 @st.composite
 def alike_with_work_to_spare(draw: st.DrawFn) -> Scenario:
-    """Identical concave trainers whose work outlasts the window, all there from the start: the bound's assumptions."""
+    """Identical concave trainers whose work outlasts the window, all there from the start: the
+    bound's assumptions.
+    """
     high = draw(st.integers(1, 8))
     power = draw(st.sampled_from((0.5, 0.9, 1.0)))
     curve = Curve(tuple(range(1, high + 1)), tuple(10.0 * n**power for n in range(1, high + 1)))
     costs = (draw(st.sampled_from((0.0, 5.0, 40.0))), draw(st.sampled_from((0.0, 3.0, 40.0))))
     places = draw(st.integers(1, 4))
-    alike = [Trainer(f"t{i}", curve, 1, high, *costs, samples_total=1e9, reports_loss=True) for i in range(places + 2)]
+    alike = [
+        Trainer(f"t{i}", curve, 1, high, *costs, samples_total=1e9, reports_loss=True)
+        for i in range(places + 2)
+    ]
     queue = tuple(Arrival(0.0, trainer) for trainer in alike)
     return Scenario(draw(windows()), queue, places, draw(st.sampled_from(CostModel)), DecideOn.ALL)
 
 
 @pytest.mark.parametrize("policy", POOL_POLICIES)
 @settings(max_examples=100, deadline=None)
-@given(st.tuples(st.just(False), scenarios()) | st.tuples(st.just(True), alike_with_work_to_spare()))
+@given(
+    st.tuples(st.just(False), scenarios()) | st.tuples(st.just(True), alike_with_work_to_spare())
+)
 def test_nothing_beats_a_bound(policy: str, drawn: tuple[bool, Scenario]) -> None:
-    """The bound without costs assumes equal trainers. With starts, a node that joined less than R_up ago is idle."""
+    """The bound without costs assumes equal trainers. With starts, a node that joined less than
+    R_up ago is idle.
+    """
     are_alike, scenario = drawn
     if policy == "plain":  # no P_jmax
         scenario = replace(scenario, max_parallel=len(scenario.arrivals))
     samples = play(scenario, build_policy(policy, SETTINGS)).totals.samples
-    trainers = [arrival.trainer for arrival in sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)]
+    trainers = [
+        arrival.trainer for arrival in sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
+    ]
     bound = upper_bound(pool_sizes_of(scenario.window), trainers, scenario.max_parallel)
     assert samples <= bound * (1 + 1e-6) + 1e-3
     starts = start_bound(scenario)
@@ -191,14 +233,24 @@ def test_nothing_beats_a_bound(policy: str, drawn: tuple[bool, Scenario]) -> Non
     assert not are_alike or samples <= no_cost_bound(scenario) * (1 + 1e-9)
 
 
-SIZE_TWO = Trainer("t0", Curve((1, 2), (10.0, 14.0)), 1, 2, 5.0, 0.0, 1e6, sizes=(2,), reports_loss=True)
+SIZE_TWO = Trainer(
+    "t0", Curve((1, 2), (10.0, 14.0)), 1, 2, 5.0, 0.0, 1e6, sizes=(2,), reports_loss=True
+)
 
 
 @pytest.mark.parametrize("policy", POOL_POLICIES)
 @pytest.mark.parametrize("cost_model", CostModel)
-def test_old_nodes_do_not_train_at_an_illegal_size_while_new_ones_start(policy: str, cost_model: CostModel) -> None:
-    """One of two nodes is replaced. Hypothesis found this: the old node used to train alone for the 5 s of the start."""
-    trainer = replace(SIZE_TWO, scale_up_s=0.0, start_s=5.0) if cost_model is CostModel.OVERLAP else SIZE_TWO
+def test_old_nodes_do_not_train_at_an_illegal_size_while_new_ones_start(
+    policy: str, cost_model: CostModel
+) -> None:
+    """One of two nodes is replaced. Hypothesis found this: the old node used to train alone for the
+    5 s of the start.
+    """
+    trainer = (
+        replace(SIZE_TWO, scale_up_s=0.0, start_s=5.0)
+        if cost_model is CostModel.OVERLAP
+        else SIZE_TWO
+    )
     pool = window(3600.0, {"n00"}, (2.0, ("n00", "n01", "n02")), (7.0, ("n00", "n01")), nodes=12)
     scenario = Scenario(pool, (Arrival(0.0, trainer, losses=LossCurve(0.9)),), 1, cost_model)
     samples = play(scenario, build_policy(policy, SETTINGS)).totals.samples
@@ -210,7 +262,9 @@ def test_old_nodes_do_not_train_at_an_illegal_size_while_new_ones_start(policy: 
 def test_a_start_from_no_nodes_may_be_shorter_than_one_beside_old_nodes() -> None:
     """The start bound allows for it."""
     trainer = replace(SIZE_TWO, start_s=60.0, from_zero_s=10.0)
-    scenario = Scenario(window(100.0, {"n00", "n01"}), (Arrival(0.0, trainer),), 1, CostModel.OVERLAP)
+    scenario = Scenario(
+        window(100.0, {"n00", "n01"}), (Arrival(0.0, trainer),), 1, CostModel.OVERLAP
+    )
     samples = play(scenario, build_policy("bftrainer", SETTINGS)).totals.samples
     assert samples == pytest.approx(90 * 14.0)
     joining = replace(scenario, window=window(100.0, (), (10.0, ("n00", "n01"))))
@@ -225,7 +279,10 @@ def test_without_starts_in_the_cost_model_a_start_from_no_nodes_takes_r_up(
     cost_model: CostModel, from_zero_s: float
 ) -> None:
     scenario = Scenario(
-        window(100.0, {"n00", "n01"}), (Arrival(0.0, replace(SIZE_TWO, from_zero_s=from_zero_s)),), 1, cost_model
+        window(100.0, {"n00", "n01"}),
+        (Arrival(0.0, replace(SIZE_TWO, from_zero_s=from_zero_s)),),
+        1,
+        cost_model,
     )
     samples = play(scenario, build_policy("bftrainer", SETTINGS)).totals.samples
     assert samples == pytest.approx(95 * 14.0)

@@ -1,4 +1,6 @@
-"""A policy that names nodes: they are checked like every placement, and everything around a policy respects them."""
+"""A policy that names nodes: they are checked like every placement, and everything around a policy
+respects them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ CURVE = Curve((1, 8), (1.0, 8.0))
 NOW = Event(10.0, ())
 
 
-def trainer(name: str, sizes: tuple[int, ...] | None = None, node_class: str | None = None) -> Trainer:
+def trainer(
+    name: str, sizes: tuple[int, ...] | None = None, node_class: str | None = None
+) -> Trainer:
     return Trainer(name, CURVE, 1, 8, 18.0, 12.0, 1e6, sizes=sizes, node_class=node_class)
 
 
@@ -46,7 +50,9 @@ class Naming:
     name: str = "naming"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        return Decision(self.counts, nodes=tuple((name, frozenset(nodes)) for name, nodes in self.named.items())), None
+        return Decision(
+            self.counts, nodes=tuple((name, frozenset(nodes)) for name, nodes in self.named.items())
+        ), None
 
 
 def placed(policy: Naming, state: State = STATE) -> tuple[Nodes, ...]:
@@ -56,11 +62,18 @@ def placed(policy: Naming, state: State = STATE) -> tuple[Nodes, ...]:
 
 
 def test_the_named_nodes_are_the_ones_given_and_the_others_are_placed_around_them() -> None:
-    assert placed(Naming((2, 2, 2), {"t2": "cf"})) == (frozenset("ab"), frozenset("cf"), frozenset("de"))
+    assert placed(Naming((2, 2, 2), {"t2": "cf"})) == (
+        frozenset("ab"),
+        frozenset("cf"),
+        frozenset("de"),
+    )
 
 
 def test_a_trainer_gives_up_the_nodes_that_the_policy_names() -> None:
-    assert placed(Naming((1, 2, 0), {"t1": "b", "t2": "ac"}))[:2] == (frozenset("b"), frozenset("ac"))
+    assert placed(Naming((1, 2, 0), {"t1": "b", "t2": "ac"}))[:2] == (
+        frozenset("b"),
+        frozenset("ac"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,10 +83,18 @@ def test_a_trainer_gives_up_the_nodes_that_the_policy_names() -> None:
         ((2, 2, 0), {"t2": "cz"}, "trainer t2 got node z, which it cannot have"),
         ((2, 2, 0), {"t2": "ef"}, "the named nodes move trainer t2 from c to e"),
         ((2, 2, 0), {"t2": "bc"}, "node b of trainer t2 belongs to another trainer"),
-        ((1, 2, 0), {"t2": "bc"}, "node b of trainer t2 belongs to another trainer"),  # t1 may give up a or b
+        (
+            (1, 2, 0),
+            {"t2": "bc"},
+            "node b of trainer t2 belongs to another trainer",
+        ),  # t1 may give up a or b
         ((2, 2, 2), {"t2": "cd", "t3": "de"}, "node d of trainer t3 belongs to another trainer"),
         ((2, 1, 3), {"t3": "def"}, "trainer t3 got 3 nodes, which is not one of its legal sizes"),
-        ((2, 1, 2), {"t3": "de", "t9": "f"}, "nodes were named for t9, which is no admitted trainer"),
+        (
+            (2, 1, 2),
+            {"t3": "de", "t9": "f"},
+            "nodes were named for t9, which is no admitted trainer",
+        ),
     ],
 )
 def test_names_that_break_a_rule_are_refused_before_they_are_placed(
@@ -92,7 +113,9 @@ def test_one_trainer_is_named_once() -> None:
         name: str = "twice"
 
         def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-            return Decision((2, 1, 0), nodes=(("t1", frozenset("ab")), ("t1", frozenset("ab")))), None
+            return Decision(
+                (2, 1, 0), nodes=(("t1", frozenset("ab")), ("t1", frozenset("ab")))
+            ), None
 
     with pytest.raises(RejectedAnswerError, match="named twice"):
         decide(STATE, Twice(), NOW)
@@ -101,8 +124,13 @@ def test_one_trainer_is_named_once() -> None:
 def test_a_node_of_another_class_is_refused() -> None:
     """The policy is asked once per class, and sees the nodes of that class only."""
     classes = (("x", frozenset("abc")), ("y", frozenset("def")))
-    state = replace(STATE, classes=classes, active=(Active(trainer("t1", node_class="x"), frozenset("ab")),))
-    with pytest.raises(RejectedAnswerError, match=r"got node d, which it cannot have: .* not of the trainer.s class"):
+    state = replace(
+        STATE, classes=classes, active=(Active(trainer("t1", node_class="x"), frozenset("ab")),)
+    )
+    with pytest.raises(
+        RejectedAnswerError,
+        match=r"got node d, which it cannot have: .* not of the trainer.s class",
+    ):
         decide(state, OnlyWithTrainers((3,), {"t1": "abd"}), NOW)
     assert placed(OnlyWithTrainers((3,), {"t1": "abc"}), state) == (frozenset("abc"),)
 
@@ -120,7 +148,9 @@ def test_growth_that_cannot_pay_off_before_a_window_ends_is_dropped_from_named_n
     plan = decide(state, Naming((2, 3, 0), {"t1": "ab", "t2": "cdf"}), NOW)
     assert plan.nodes[1] == frozenset("cd")
     assert plan.decision.counts == (2, 2, 0)
-    assert plan.decision.nodes == (("t1", frozenset("ab")),), "the journal names no nodes that were not given"
+    assert plan.decision.nodes == (("t1", frozenset("ab")),), (
+        "the journal names no nodes that were not given"
+    )
 
 
 def test_the_names_are_journaled_and_rows_without_them_stay_as_they_were() -> None:
@@ -130,7 +160,9 @@ def test_the_names_are_journaled_and_rows_without_them_stay_as_they_were() -> No
 
 
 def test_gathered_arrivals_keep_the_names_of_a_trainer_that_starts() -> None:
-    """t2 would grow onto d and e and has to wait; t3 starts on the nodes that the policy chose for it."""
+    """t2 would grow onto d and e and has to wait; t3 starts on the nodes that the policy chose for
+    it.
+    """
     joins = Event(10.0, (PoolChanged(joined=frozenset("def")),))
     state = observe(replace(STATE, pool=frozenset("abc")), joins)
     plan = decide(state, Gathered(Naming((2, 2, 2), {"t2": "cd", "t3": "ef"}), 1.0), joins)

@@ -1,4 +1,6 @@
-"""Node classes: a trainer runs on one class at a time, each class is decided by itself, and one class changes nothing."""
+"""Node classes: a trainer runs on one class at a time, each class is decided by itself, and one
+class changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def names(*nodes: str) -> Nodes:
     return frozenset(nodes)
 
 
-def trainer(name: str, high: int = 4, low: int = 1, node_class: str | None = None, rate: float = 10.0) -> Trainer:
+def trainer(
+    name: str, high: int = 4, low: int = 1, node_class: str | None = None, rate: float = 10.0
+) -> Trainer:
     curve = Curve(tuple(range(1, high + 1)), tuple(rate * n**0.9 for n in range(1, high + 1)))
     return Trainer(name, curve, low, high, 5.0, 3.0, 1e6, node_class=node_class)
 
@@ -67,12 +71,16 @@ def stories(draw: st.DrawFn, classes: tuple[str, ...] = CLASSES) -> tuple[Event,
         pool = (pool | come) - go
         told = tuple((c, frozenset(n for n in come if class_of(n) == c)) for c in classes)
         changes: list[PoolChanged | TrainerSubmitted | TrainerFinished] = [
-            PoolChanged(frozenset(come), frozenset(go), tuple((c, nodes) for c, nodes in told if nodes))
+            PoolChanged(
+                frozenset(come), frozenset(go), tuple((c, nodes) for c, nodes in told if nodes)
+            )
         ]
         for j in range(draw(st.integers(0, 2))):
             high = draw(st.integers(1, 5))
             own = draw(st.sampled_from((None, None, *classes)))
-            changes.append(TrainerSubmitted(trainer(f"t{i}{j}", high, draw(st.integers(1, high)), own)))
+            changes.append(
+                TrainerSubmitted(trainer(f"t{i}{j}", high, draw(st.integers(1, high)), own))
+            )
             there.append(f"t{i}{j}")
         if there and draw(st.booleans()):
             changes.append(TrainerFinished(there.pop(draw(st.integers(0, len(there) - 1)))))
@@ -130,7 +138,11 @@ def test_one_class_is_bit_for_bit_no_class(policy: str, story: tuple[Event, ...]
     for event in story:
         before, bare = observe(classed, event), observe(plain, without(event))
         plan, other = decide(before, asked, event), decide(bare, asked, without(event))
-        assert (plan.nodes, plan.decision, plan.memory) == (other.nodes, other.decision, other.memory)
+        assert (plan.nodes, plan.decision, plan.memory) == (
+            other.nodes,
+            other.decision,
+            other.memory,
+        )
         classed, plain = adopt(before, plan), adopt(bare, other)
 
 
@@ -151,7 +163,9 @@ def test_each_class_is_solved_by_itself() -> None:
 
 def test_a_class_without_nodes_is_waited_for() -> None:
     policy = build_policy("equal-share", SETTINGS)
-    first = Event(0.0, (joined(cpu=NODES["cpu"]), TrainerSubmitted(trainer("t", node_class="a100"))))
+    first = Event(
+        0.0, (joined(cpu=NODES["cpu"]), TrainerSubmitted(trainer("t", node_class="a100")))
+    )
     assert through(policy, first).active[0].nodes == frozenset()
     second = Event(1.0, (joined(a100=NODES["a100"][:1]),))
     assert through(policy, first, second).active[0].nodes == names("a100-0")
@@ -167,13 +181,22 @@ def test_without_a_name_it_goes_where_it_gains_most_and_stays_while_it_has_nodes
     new = Active(trainer("new"))
     assert part_of(State(9, pool=pool, active=(new,), classes=pools)) == {"new": "cpu"}
     old = Active(trainer("old"), names("a100-0"))
-    assert part_of(State(9, pool=pool, active=(old, new), classes=pools)) == {"old": "a100", "new": "cpu"}
+    assert part_of(State(9, pool=pool, active=(old, new), classes=pools)) == {
+        "old": "a100",
+        "new": "cpu",
+    }
     # Four of five CPU nodes are taken, so one more trainer runs faster beside nobody.
     busy = Active(trainer("busy"), names(*NODES["cpu"][:4]))
-    assert part_of(State(9, pool=pool, active=(busy, new), classes=pools)) == {"busy": "cpu", "new": "a100"}
+    assert part_of(State(9, pool=pool, active=(busy, new), classes=pools)) == {
+        "busy": "cpu",
+        "new": "a100",
+    }
     # First come, first served; what the first will take is not there for the second.
     both = (Active(trainer("first", 4)), Active(trainer("second", 4)))
-    assert part_of(State(9, pool=pool, active=both, classes=pools)) == {"first": "cpu", "second": "a100"}
+    assert part_of(State(9, pool=pool, active=both, classes=pools)) == {
+        "first": "cpu",
+        "second": "a100",
+    }
     # No node is idle anywhere: the larger fair share.
     full = (Active(trainer("a"), pools[0][1]), Active(trainer("c", 5), pools[1][1]), new)
     assert part_of(State(9, pool=pool, active=full, classes=pools))["new"] == "cpu"
@@ -186,14 +209,20 @@ def test_after_a_preemption_to_nothing_it_may_start_elsewhere_and_never_before()
         Event(10.0, (joined(cpu=NODES["cpu"]),)),
         Event(20.0, (PoolChanged(left=names("a100-0")),)),
     )
-    assert through(policy, *events[:2]).active[0].nodes == names("a100-0"), "no migration while it runs"
+    assert through(policy, *events[:2]).active[0].nodes == names("a100-0"), (
+        "no migration while it runs"
+    )
     assert through(policy, *events).active[0].nodes == names(*NODES["cpu"][:4])
 
 
 def test_memories_are_kept_by_class_and_answers_are_one() -> None:
     policy = Guarded(build_policy("bftrainer", SETTINGS), patience_s=100.0)
-    first = Event(0.0, (joined(a100=("a100-0",)), TrainerSubmitted(trainer("x", 4, node_class="a100"))))
-    second = Event(1.0, (joined(cpu=("cpu-0",)), TrainerSubmitted(trainer("y", 4, node_class="cpu"))))
+    first = Event(
+        0.0, (joined(a100=("a100-0",)), TrainerSubmitted(trainer("x", 4, node_class="a100")))
+    )
+    second = Event(
+        1.0, (joined(cpu=("cpu-0",)), TrainerSubmitted(trainer("y", 4, node_class="cpu")))
+    )
     third = Event(2.0, (PoolChanged(left=names("cpu-0")),))
     assert not isinstance(through(policy, first).memory, ClassMemories)
     memory = through(policy, first, second).memory
@@ -216,4 +245,6 @@ def test_what_breaks_a_rule_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="one class"):
         PoolChanged(joined=names("n1"), classes=(("a", names("n2")),))
     with pytest.raises(RejectedAnswerError, match="n2 is not of class 'a'"):
-        check_one_class((Part("a", names("n1"), (0,)), Part("b", names("n2"), ())), [names("n1", "n2")])
+        check_one_class(
+            (Part("a", names("n1"), (0,)), Part("b", names("n2"), ())), [names("n1", "n2")]
+        )

@@ -1,7 +1,9 @@
-"""Stands for ``sacct`` on a login node in Zurich: four days of jobs, first come first served, on twelve CPU and four GPU nodes.
+"""Stands for ``sacct`` on a login node in Zurich: four days of jobs, first come first served, on
+twelve CPU and four GPU nodes.
 
-The values are written as Slurm 22.05.8 writes them: ``None`` for a job that never started, TRES in alphabetical order, the
-reason that is kept (never Priority or Resources), ``SchedMain`` for a start by the main scheduler.
+The values are written as Slurm 22.05.8 writes them: ``None`` for a job that never started, TRES in
+alphabetical order, the reason that is kept (never Priority or Resources), ``SchedMain`` for a start
+by the main scheduler.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Partition:
 
     def tres(self, nodes: int) -> str:
         total = {name: count * nodes for name, count in self.node_tres.items()} | {"node": nodes}
-        return ",".join(f"{name}={count}{'G' * (name == 'mem')}" for name, count in sorted(total.items()))
+        return ",".join(
+            f"{name}={count}{'G' * (name == 'mem')}" for name, count in sorted(total.items())
+        )
 
 
 CPU = Partition(
@@ -71,33 +75,56 @@ def jobs(begin: datetime) -> Iterator[dict[str, object]]:
         size = rng.choice(partition.sizes)
         limit_min = rng.choice(LIMITS_MIN)
         asked = {
-            "JobID": str(number), "Cluster": "site", "User": f"u{number % 7}", "Account": "science", "Submit": submit,
-            "Eligible": submit, "TimelimitRaw": limit_min, "NNodes": size,
-            "Partition": partition.name, "QOS": "normal", "Reason": "None", "ReqTRES": partition.tres(size), "Constraints": "",
-        }  # fmt: skip
+            "JobID": str(number),
+            "Cluster": "site",
+            "User": f"u{number % 7}",
+            "Account": "science",
+            "Submit": submit,
+            "Eligible": submit,
+            "TimelimitRaw": limit_min,
+            "NNodes": size,
+            "Partition": partition.name,
+            "QOS": "normal",
+            "Reason": "None",
+            "ReqTRES": partition.tres(size),
+            "Constraints": "",
+        }
         if number % 40 == 0:  # sbatch --begin=now+1hour
             asked |= {"Eligible": submit + timedelta(hours=1), "Reason": "BeginTime"}
         nodes = sorted(sorted(partition.nodes, key=lambda node: (free_at[node], node))[:size])
         start = max(asked["Eligible"], *(free_at[node] for node in nodes)) + timedelta(seconds=2)  # type: ignore[type-var]
         if number % 50 == 0:
             yield asked | {
-                "Start": "None", "End": submit + timedelta(seconds=1), "ElapsedRaw": 0, "NodeList": "None assigned",
-                "State": "CANCELLED by 1000", "AllocTRES": "", "Flags": "None",
-            }  # fmt: skip
+                "Start": "None",
+                "End": submit + timedelta(seconds=1),
+                "ElapsedRaw": 0,
+                "NodeList": "None assigned",
+                "State": "CANCELLED by 1000",
+                "AllocTRES": "",
+                "Flags": "None",
+            }
             continue
         wanted_s = rng.randrange(300, 14_400)
         ran_s = min(wanted_s, limit_min * 60 + 12)  # Slurm ends jobs some seconds after their limit
         end = start + timedelta(seconds=ran_s)
         free_at.update(dict.fromkeys(nodes, end))
         yield asked | {
-            "Start": start, "End": end, "ElapsedRaw": ran_s, "State": "COMPLETED" if ran_s == wanted_s else "TIMEOUT",
-            "NodeList": str(NodeSet(",".join(nodes), resolver=RESOLVER_NOGROUP)), "AllocTRES": asked["ReqTRES"],
+            "Start": start,
+            "End": end,
+            "ElapsedRaw": ran_s,
+            "State": "COMPLETED" if ran_s == wanted_s else "TIMEOUT",
+            "NodeList": str(NodeSet(",".join(nodes), resolver=RESOLVER_NOGROUP)),
+            "AllocTRES": asked["ReqTRES"],
             "Flags": "SchedMain",
-        }  # fmt: skip
+        }
 
 
 def _shown(value: object) -> str:
-    return value.astimezone(ZONE).strftime("%Y-%m-%dT%H:%M:%S") if isinstance(value, datetime) else str(value)
+    return (
+        value.astimezone(ZONE).strftime("%Y-%m-%dT%H:%M:%S")
+        if isinstance(value, datetime)
+        else str(value)
+    )
 
 
 main()

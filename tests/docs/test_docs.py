@@ -1,4 +1,6 @@
-"""The documentation is tested: its commands run as written, its links lead somewhere, every command is in it."""
+"""The documentation is tested: its commands run as written, its links lead somewhere, every command
+is in it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def blocks(page: Path) -> list[str]:
     """The shell blocks of a page."""
     return [
-        body for language, body in FENCE.findall(page.read_text()) if language in ("", "sh") and "bftrainer " in body
+        body
+        for language, body in FENCE.findall(page.read_text())
+        if language in ("", "sh") and "bftrainer " in body
     ]
 
 
@@ -38,8 +42,12 @@ def test_the_quickstart_runs_as_written(tmp_path: Path) -> None:
     assert script.count("bftrainer replay run") >= 3
     # What `make demo` does before: the environment is the one that runs this test.
     script = script.replace("make demo\n", "").replace("export PATH=$PWD/.venv/bin:$PATH\n", "")
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    ended = ran("bash", "-euo", "pipefail", "-c", script, limit_s=300, cwd=tmp_path, env=environment)
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    }
+    ended = ran(
+        "bash", "-euo", "pipefail", "-c", script, limit_s=300, cwd=tmp_path, env=environment
+    )
     assert ended.returncode == 0, ended.stderr
     for name in (
         "idle/fragments.png",
@@ -57,9 +65,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that a page's headings get: lower case, words joined by dashes, other signs dropped."""
+    """The anchors that a page's headings get: lower case, words joined by dashes, other signs
+    dropped.
+    """
     headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -71,7 +83,9 @@ def test_links_into_pages_meet_a_heading(page: Path) -> None:
 
 def test_every_page_is_linked_from_another() -> None:
     linked = {
-        (page.parent / target).resolve() for page in PAGES for target in re.findall(r"\]\(([^)#]+)", page.read_text())
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text())
     }
     for page in PAGES:
         assert page.resolve() in linked or page.name == "README.md", page
@@ -103,7 +117,10 @@ BENCHES = [
 def test_every_bench_can_be_imported_and_tells_its_use() -> None:
     began = {
         path.name: subprocess.Popen(
-            [sys.executable, path, "--help"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, path, "--help"],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         for path in BENCHES
     }

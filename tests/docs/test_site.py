@@ -1,4 +1,6 @@
-"""`make docs`: the site builds without a warning (a link that leads nowhere is one), has every page, and fetches nothing."""
+"""`make docs`: the site builds without a warning (a link that leads nowhere is one), has every
+page, and fetches nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,24 @@ pytestmark = pytest.mark.slow
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    done = python("-m", "mkdocs", "build", "--strict", "--site-dir", folder, limit_s=120, cwd=ROOT, env=quiet)
+    done = python(
+        "-m", "mkdocs", "build", "--strict", "--site-dir", folder, limit_s=120, cwd=ROOT, env=quiet
+    )
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr, done.stderr
     return folder
 
 
 def test_site_has_every_page(site: Path) -> None:
-    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    pages = {
+        path.relative_to(ROOT / "docs").with_suffix(".html")
+        for path in (ROOT / "docs").rglob("*.md")
+    }
     built = {path.relative_to(site) for path in site.rglob("*.html")}
     assert pages <= built
     assert built - pages == {
-        Path(f"{name}.html") for name in ("404", "changelog", "contributing", "index", "security-policy")
+        Path(f"{name}.html")
+        for name in ("404", "changelog", "contributing", "index", "security-policy")
     }
 
 
@@ -60,6 +68,7 @@ def test_pages_look_right_in_a_browser(site: Path) -> None:
             assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
             # Nothing that Markdown should have turned into a table, a code block or a list.
             assert not browser.evaluate(
-                "/^\\s*(\\||```|[-*] )/m.test([...document.querySelectorAll('article p')].map(p => p.innerText).join('\\n'))"
+                "/^\\s*(\\||```|[-*] )/m.test([...document.querySelectorAll('article "
+                "p')].map(p => p.innerText).join('\\n'))"
             )
         assert not [url for url in browser.requested if not url.startswith(("file:", "data:"))]

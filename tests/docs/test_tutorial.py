@@ -1,4 +1,6 @@
-"""docs/site-replay.md, from sacct to a decision: its commands run as written, and its pictures are what they make."""
+"""docs/site-replay.md, from sacct to a decision: its commands run as written, and its pictures are
+what they make.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,36 @@ class Followed:
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    """Every command of the page in its order, then that for the job log, with a sacct that stands for a site's."""
+    """Every command of the page in its order, then that for the job log, with a sacct that stands
+    for a site's.
+    """
     folder = tmp_path_factory.mktemp("tutorial")
     programs = folder / "bin"
     programs.mkdir()
-    (programs / "sacct").write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).parent}/fake_sacct.py "$@"\n')
+    (programs / "sacct").write_text(
+        f'#!/bin/sh\nexec {sys.executable} {Path(__file__).parent}/fake_sacct.py "$@"\n'
+    )
     (programs / "sacct").chmod(0o755)
-    commands = [line for block in FENCE.findall(PAGE.read_text()) for line in block.splitlines() if line.strip()]
+    commands = [
+        line
+        for block in FENCE.findall(PAGE.read_text())
+        for line in block.splitlines()
+        if line.strip()
+    ]
     (of_the_job_log,) = OF_THE_JOB_LOG.findall(PAGE.read_text().replace("\n", " "))
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     said = {}
     for command in [*commands, f"{of_the_job_log} --out of-the-job-log"]:
-        ended = ran("bash", "-euo", "pipefail", "-c", command, limit_s=600, cwd=folder, env=os.environ | {"PATH": path})
+        ended = ran(
+            "bash",
+            "-euo",
+            "pipefail",
+            "-c",
+            command,
+            limit_s=600,
+            cwd=folder,
+            env=os.environ | {"PATH": path},
+        )
         assert ended.returncode == 0, f"{command}: {ended.stderr}"
         said[command] = ended.stdout + ended.stderr
     return Followed(folder, said)
@@ -68,7 +88,9 @@ def test_the_page_goes_from_sacct_to_a_decision(followed: Followed) -> None:
         assert (followed.folder / name).stat().st_size > 0
 
 
-def test_the_report_says_its_replays_and_how_much_a_waiting_job_could_have_filled(followed: Followed) -> None:
+def test_the_report_says_its_replays_and_how_much_a_waiting_job_could_have_filled(
+    followed: Followed,
+) -> None:
     assert "14 replays" in followed.of("bftrainer replay report log")
     page = (followed.folder / "of-the-job-log" / "report.html").read_text()
     assert "waiting job" in page
@@ -78,8 +100,12 @@ def test_the_report_says_its_replays_and_how_much_a_waiting_job_could_have_fille
 
 
 @pytest.mark.parametrize("name", re.findall(rf"\]\(({PICTURES}[^)]+)\)", PAGE.read_text()))
-def test_a_picture_of_the_page_is_the_one_that_its_commands_make(followed: Followed, name: str) -> None:
-    """Nearly: fonts and rasterisers differ between releases. To renew it, copy the file that the command has made."""
+def test_a_picture_of_the_page_is_the_one_that_its_commands_make(
+    followed: Followed, name: str
+) -> None:
+    """Nearly: fonts and rasterisers differ between releases. To renew it, copy the file that the
+    command has made.
+    """
     shown, made = (
         np.asarray(matplotlib.image.imread(path))[..., :3].mean(axis=2)
         for path in (DOCS / name, followed.folder / name.removeprefix(PICTURES))
@@ -87,7 +113,9 @@ def test_a_picture_of_the_page_is_the_one_that_its_commands_make(followed: Follo
     assert abs(shown.shape[0] - made.shape[0]) <= 40
     assert shown.shape[1] == made.shape[1]
     rows = min(shown.shape[0], made.shape[0])
-    assert float(np.abs(shown[:rows] - made[:rows]).mean()) < 0.04, f"{name} is not what the page's commands make"
+    assert float(np.abs(shown[:rows] - made[:rows]).mean()) < 0.04, (
+        f"{name} is not what the page's commands make"
+    )
     assert float(made.std()) > 0.02  # not an empty sheet
 
 

@@ -67,7 +67,10 @@ def test_a_falling_curve_is_legal_and_says_where() -> None:
         ({"min_nodes": 0}, "at least 1, got 0"),
         ({"min_nodes": 6, "max_nodes": 5}, "min_nodes 6 is larger than max_nodes 5"),
         ({"max_nodes": 9}, "covers 1 to 8 nodes, expected at least min_nodes 1 to max_nodes 9"),
-        ({"curve": Curve((2, 8), (1.0, 2.0))}, "covers 2 to 8 nodes, expected at least min_nodes 1"),
+        (
+            {"curve": Curve((2, 8), (1.0, 2.0))},
+            "covers 2 to 8 nodes, expected at least min_nodes 1",
+        ),
         ({"scale_up_s": math.nan}, "scale_up_s must be finite"),
         ({"scale_down_s": -1.0}, "scale_down_s must be finite and not negative"),
         ({"samples_total": 0.0}, "samples_total must be above 0"),
@@ -136,22 +139,32 @@ def test_who_would_go_on_with_a_worse_value_goes_on_with_a_better_one_whatever_o
 
 
 @given(st.integers(1, 10**6), st.integers(2, 10**4), FACTORS)
-def test_rungs_grow_by_the_factor_and_stay_below_the_most(first: int, times: int, factor: int) -> None:
+def test_rungs_grow_by_the_factor_and_stay_below_the_most(
+    first: int, times: int, factor: int
+) -> None:
     rule = ASHA("loss", first, first * times, factor)
-    assert rule.rungs == tuple(first * factor**k for k in range(20) if first * factor**k < first * times)
+    assert rule.rungs == tuple(
+        first * factor**k for k in range(20) if first * factor**k < first * times
+    )
     assert parse_rule(str(rule)) == rule
 
 
 def test_the_rungs_of_the_paper_s_example() -> None:
-    """Figure 1 of Li et al. 2018: r = 1, R = 9, eta = 3; the last rung is the end of the training."""
+    """Figure 1 of Li et al. 2018: r = 1, R = 9, eta = 3; the last rung is the end of the
+    training.
+    """
     assert ASHA("loss", 1, 9, 3).rungs == (1, 3)
 
 
 def test_rules_as_text() -> None:
     assert parse_rule("loss>2@1000") == Limit("loss", True, 2.0, 1000.0)
     assert parse_rule(" val/accuracy < .5 @ 2e4 ") == Limit("val/accuracy", False, 0.5, 20000.0)
-    assert parse_rule("asha(max accuracy, 100, 2700)") == ASHA("accuracy", 100, 2700, 3, maximize=True)
-    assert [Limit("loss", True, 2.0, 1.0).ends(value, ()) for value in (1.0, 2.0, 2.1, math.inf)] == [0, 0, 1, 1]
+    assert parse_rule("asha(max accuracy, 100, 2700)") == ASHA(
+        "accuracy", 100, 2700, 3, maximize=True
+    )
+    assert [
+        Limit("loss", True, 2.0, 1.0).ends(value, ()) for value in (1.0, 2.0, 2.1, math.inf)
+    ] == [0, 0, 1, 1]
     for wrong in (
         "loss>2",
         "loss>two@1000",

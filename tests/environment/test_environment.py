@@ -1,6 +1,7 @@
 """A smoke test of each script in .ci, without a network.
 
-environment.sh makes a real environment of a small project whose build backend lies in its own folder, so pip needs no index.
+environment.sh makes a real environment of a small project whose build backend lies in its own
+folder, so pip needs no index.
 """
 
 from __future__ import annotations
@@ -89,7 +90,12 @@ def run(
         for k, v in os.environ.items()
         if not k.startswith(("PIP_", "PYTHON")) and k not in ("CI", "WITHOUT_HOROVOD")
     }
-    offline = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PYTHON": sys.executable, "no_proxy": "127.0.0.1"}
+    offline = {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INDEX": "1",
+        "PYTHON": sys.executable,
+        "no_proxy": "127.0.0.1",
+    }
     environment = {**clean, **offline, **environment}
     return ran("/bin/sh", project / ".ci" / script, *argv, limit_s=120, env=environment, cwd="/")
 
@@ -101,7 +107,12 @@ def has_sample(project: Path) -> bool:
 
 def test_from_nothing_to_current_in_a_folder_with_blanks(project: Path) -> None:
     # What would lead python and pip astray is set: it must not.
-    astray = {"PIP_USER": "1", "PIP_REQUIRE_VIRTUALENV": "1", "PIP_TARGET": "/nowhere", "PYTHONPATH": "/nowhere"}
+    astray = {
+        "PIP_USER": "1",
+        "PIP_REQUIRE_VIRTUALENV": "1",
+        "PIP_TARGET": "/nowhere",
+        "PYTHONPATH": "/nowhere",
+    }
     first = run(project, "dev", **astray)
     assert (first.returncode, first.stderr) == (0, "")
     assert len(first.stdout.splitlines()) == 3  # pip's own output is in the log
@@ -123,10 +134,18 @@ def packages(project: Path, action: str, **environment: str) -> subprocess.Compl
     """Run system-packages.sh with a list of one package that is there and one that is not."""
     listed = "# comment\nhere-pkg | true | nothing\ngone-pkg | false || test -e gone | a test\n"
     (project / ".ci" / "system-packages.txt").write_text(listed)
-    return run(project, action, script="system-packages.sh", PATH=f"{project}:{os.environ['PATH']}", **environment)
+    return run(
+        project,
+        action,
+        script="system-packages.sh",
+        PATH=f"{project}:{os.environ['PATH']}",
+        **environment,
+    )
 
 
-def test_system_packages_that_cannot_be_installed_are_named_and_in_ci_that_is_an_error(project: Path) -> None:
+def test_system_packages_that_cannot_be_installed_are_named_and_in_ci_that_is_an_error(
+    project: Path,
+) -> None:
     fake(project, "id", "echo 0")
     fake(project, "apt-get", "exit 100")
     assert "apt installs gone-pkg (a test)\n" in packages(project, "plan").stdout
@@ -138,7 +157,9 @@ def test_system_packages_that_cannot_be_installed_are_named_and_in_ci_that_is_an
     assert packages(project, "left-out").stdout == ""
 
 
-def test_versions_of_slurm_that_cannot_be_fetched_are_skipped_and_in_ci_that_is_an_error(project: Path) -> None:
+def test_versions_of_slurm_that_cannot_be_fetched_are_skipped_and_in_ci_that_is_an_error(
+    project: Path,
+) -> None:
     for name, body in (("apt-get", "exit 100"), ("dpkg", ""), ("patchelf", "")):
         fake(project, name, body)
     here = {"PATH": f"{project}:{os.environ['PATH']}", "BFTRAINER_CACHE": str(project / ".cache")}
@@ -149,9 +170,15 @@ def test_versions_of_slurm_that_cannot_be_fetched_are_skipped_and_in_ci_that_is_
     assert (done.returncode, "error in CI" in done.stderr) == (1, True), done.stderr
 
 
-def test_horovod_that_cannot_be_installed_is_left_out_and_named_and_in_ci_that_is_an_error(project: Path) -> None:
+def test_horovod_that_cannot_be_installed_is_left_out_and_named_and_in_ci_that_is_an_error(
+    project: Path,
+) -> None:
     (project / ".venv" / "bin").mkdir(parents=True)
-    fake(project / ".venv" / "bin", "python", 'case "$1" in -) printf "horovod, " ;; *) exit 1 ;; esac')
+    fake(
+        project / ".venv" / "bin",
+        "python",
+        'case "$1" in -) printf "horovod, " ;; *) exit 1 ;; esac',
+    )
     here = {"script": "horovod.sh", "BFTRAINER_CACHE": str(project / ".cache")}
     assert "minutes" in run(project, "plan", **here).stdout
     assert run(project, "install", **here).returncode == 0

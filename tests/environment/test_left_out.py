@@ -33,8 +33,23 @@ def last_lines(folder: Path, *options: str) -> list[str]:
     """The output below pytest's own last line."""
     (folder / "test_some.py").write_text(TESTS)
     (folder / "ran").unlink(missing_ok=True)
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "BFTRAINER_TESTS"))}
-    argv = ("-m", "pytest", "-p", "left_out", "-p", "no:cacheprovider", "--rootdir", folder, *options, "test_some.py")
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST_", "BFTRAINER_TESTS"))
+    }
+    argv = (
+        "-m",
+        "pytest",
+        "-p",
+        "left_out",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        folder,
+        *options,
+        "test_some.py",
+    )
     done = python(*argv, cwd=folder, env={**env, "PYTHONPATH": str(Path(__file__).parents[1])})
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()

@@ -1,4 +1,6 @@
-"""Estimated curves after measurements, and decisions on them: without noise, with much noise, with nothing known."""
+"""Estimated curves after measurements, and decisions on them: without noise, with much noise, with
+nothing known.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
 from bftrainer.core.coordinator import adopt, decide, observe
 from bftrainer.core.loop import run
-from bftrainer.domain.events import Event, PoolChanged, RateSeen, StallSeen, TimerDue, TrainerSubmitted
+from bftrainer.domain.events import (
+    Event,
+    PoolChanged,
+    RateSeen,
+    StallSeen,
+    TimerDue,
+    TrainerSubmitted,
+)
 from bftrainer.domain.measurements import WINDOWS, Measurements, middle
 from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.domain.rescaling import Rescaling, rescaled
@@ -34,7 +43,9 @@ POLICY = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
 LAST = 12
 
 
-def measured_at(curve: Curve, visited: list[int], noise: float = 0.0, windows: int = 1, seed: int = 0) -> Measurements:
+def measured_at(
+    curve: Curve, visited: list[int], noise: float = 0.0, windows: int = 1, seed: int = 0
+) -> Measurements:
     measured, rng = Measurements(), random.Random(seed)
     for n in visited:
         for _ in range(windows):
@@ -61,15 +72,21 @@ VISITS = st.lists(st.integers(1, LAST), min_size=1, max_size=30)
 
 @settings(deadline=None)
 @given(PRIORS, rising(), VISITS)
-def test_without_noise_measured_points_are_kept(prior: Curve, truth: Curve, visited: list[int]) -> None:
+def test_without_noise_measured_points_are_kept(
+    prior: Curve, truth: Curve, visited: list[int]
+) -> None:
     estimated = estimate(prior, measured_at(truth, visited))
     # Of points in a line one may lie below it by a rounding, and is lifted.
-    assert [estimated.at(n) for n in visited] == pytest.approx([truth.at(n) for n in visited], rel=1e-12)
+    assert [estimated.at(n) for n in visited] == pytest.approx(
+        [truth.at(n) for n in visited], rel=1e-12
+    )
 
 
 @settings(max_examples=300, deadline=None)
 @given(PRIORS, st.lists(st.tuples(st.integers(1, LAST + 3), st.floats(0, 1e5)), max_size=40))
-def test_estimates_never_fall_and_cover_what_was_submitted(prior: Curve, windows: list[tuple[int, float]]) -> None:
+def test_estimates_never_fall_and_cover_what_was_submitted(
+    prior: Curve, windows: list[tuple[int, float]]
+) -> None:
     measured = Measurements()
     for n, rate in windows:
         measured = measured.with_rate(n, rate, 20.0)
@@ -85,7 +102,9 @@ def test_estimates_never_fall_and_cover_what_was_submitted(prior: Curve, windows
 
 @settings(max_examples=300, deadline=None)
 @given(PRIORS, st.lists(st.floats(0.0, 50.0), min_size=LAST, max_size=LAST), VISITS)
-def test_concave_measurements_give_a_concave_curve(prior: Curve, steps: list[float], visited: list[int]) -> None:
+def test_concave_measurements_give_a_concave_curve(
+    prior: Curve, steps: list[float], visited: list[int]
+) -> None:
     values = [0.0]
     for step in sorted(steps, reverse=True):
         values.append(values[-1] + step)
@@ -95,7 +114,9 @@ def test_concave_measurements_give_a_concave_curve(prior: Curve, steps: list[flo
     scale = 1e-6 * max(*values, 1.0)
     top = max(visited)
     assert all(left >= right - scale for left, right in pairwise(slopes[:top])), slopes
-    assert all(slope <= slopes[top - 1] + scale for slope in slopes[top:]), "no steeper beyond than measured before"
+    assert all(slope <= slopes[top - 1] + scale for slope in slopes[top:]), (
+        "no steeper beyond than measured before"
+    )
 
 
 def test_one_point_scales_the_curve_and_keeps_its_shape() -> None:
@@ -108,7 +129,9 @@ def test_one_point_scales_the_curve_and_keeps_its_shape() -> None:
 
 def test_two_far_points_bend_a_flat_curve() -> None:
     truth = Curve((1, 64), (100.0, 5000.0))
-    estimated = estimate(Curve((1, 64), (100.0, 100.0)), measured_at(truth, [2, 32], noise=0.1, windows=3))
+    estimated = estimate(
+        Curve((1, 64), (100.0, 100.0)), measured_at(truth, [2, 32], noise=0.1, windows=3)
+    )
     assert estimated.at(16) == pytest.approx(truth.at(16), rel=0.2)
 
 
@@ -125,8 +148,14 @@ def test_a_firm_dent_stays_and_a_soft_one_is_lifted() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.floats(90.0, 110.0), min_size=4, max_size=WINDOWS - 1), st.floats(0.0, 1e6), st.randoms())
-def test_one_wild_window_moves_nothing(windows: list[float], wild: float, rng: random.Random) -> None:
+@given(
+    st.lists(st.floats(90.0, 110.0), min_size=4, max_size=WINDOWS - 1),
+    st.floats(0.0, 1e6),
+    st.randoms(),
+)
+def test_one_wild_window_moves_nothing(
+    windows: list[float], wild: float, rng: random.Random
+) -> None:
     mixed = [*windows, wild]
     rng.shuffle(mixed)
     assert min(windows) <= middle(tuple(mixed)) <= max(windows)
@@ -152,7 +181,10 @@ def learned(name: str, curve: Curve, **settings: object) -> Trainer:
 
 
 def after(
-    state: State, *measured: RateSeen | StallSeen, at_s: float, changes: tuple[object, ...] = (TimerDue(),)
+    state: State,
+    *measured: RateSeen | StallSeen,
+    at_s: float,
+    changes: tuple[object, ...] = (TimerDue(),),
 ) -> State:
     event = Event(at_s, changes, measured=measured)  # type: ignore[arg-type]
     seen = observe(state, event)
@@ -176,7 +208,9 @@ def test_without_learning_nothing_is_touched() -> None:
 def test_a_measured_rate_and_stall_replace_what_was_submitted() -> None:
     state = begun(learned("a", Curve((1, 16), (100.0, 1600.0))))
     nodes = len(state.active[0].nodes)
-    state = after(state, StallSeen("a", True, 7.0), RateSeen("a", nodes, TRUTH.at(nodes), 20.0), at_s=60.0)
+    state = after(
+        state, StallSeen("a", True, 7.0), RateSeen("a", nodes, TRUTH.at(nodes), 20.0), at_s=60.0
+    )
     now = state.active[0]
     assert now.trainer.curve.at(nodes) == TRUTH.at(nodes)
     assert (now.trainer.scale_up_s, now.trainer.scale_down_s) == (7.0, 10.0)
@@ -185,7 +219,9 @@ def test_a_measured_rate_and_stall_replace_what_was_submitted() -> None:
 
 def test_start_and_switch_are_learned_where_the_old_nodes_train_on() -> None:
     state = begun(learned("a", TRUTH))
-    state = after(state, StallSeen("a", True, 9.0), at_s=60.0)  # from 0 nodes: start and switch are one
+    state = after(
+        state, StallSeen("a", True, 9.0), at_s=60.0
+    )  # from 0 nodes: start and switch are one
     assert (state.active[0].trainer.start_s, state.active[0].trainer.scale_up_s) == (None, 9.0)
     state = after(state, StallSeen("a", True, 3.0, 0.4), at_s=120.0)  # all nodes stalled at once
     assert (state.active[0].trainer.start_s, state.active[0].trainer.scale_up_s) == (None, 3.0)
@@ -196,11 +232,15 @@ def test_start_and_switch_are_learned_where_the_old_nodes_train_on() -> None:
     assert (now.start_s, now.scale_up_s, now.growth_s) == (8.0, 0.5, 8.5)
     state = after(state, StallSeen("a", True, 10.5), StallSeen("a", False, 0.25), at_s=180.0)
     now = state.active[0].trainer
-    assert (now.start_s, now.scale_up_s, now.scale_down_s) == (8.0, 0.5, 0.25), "a start from 0 is no switch"
+    assert (now.start_s, now.scale_up_s, now.scale_down_s) == (8.0, 0.5, 0.25), (
+        "a start from 0 is no switch"
+    )
 
 
 def test_a_start_from_0_nodes_is_learned_apart() -> None:
-    """The driver starts, too: 2 s more than when nodes are added. It says nothing before a start was measured."""
+    """The driver starts, too: 2 s more than when nodes are added. It says nothing before a start
+    was measured.
+    """
     state = after(begun(learned("a", TRUTH)), StallSeen("a", True, 9.0, from_zero=True), at_s=60.0)
     assert (state.active[0].trainer.scale_up_s, state.active[0].trainer.from_zero_s) == (9.0, None)
     state = after(state, StallSeen("a", True, 0.5, 6.5), at_s=120.0)
@@ -218,7 +258,9 @@ def test_the_state_knows_what_is_left_of_a_start() -> None:
     left = state.active[0].rescaling
     assert left == Rescaling(frozenset({"n00", "n01"}), 100.0, 121.0, 120.0)
     state = after(state, at_s=110.0, changes=(PoolChanged(left=frozenset({"n00", "n01"})),))
-    assert state.active[0].rescaling == Rescaling(frozenset(), 112.0, 121.0, 120.0), "they still start"
+    assert state.active[0].rescaling == Rescaling(frozenset(), 112.0, 121.0, 120.0), (
+        "they still start"
+    )
     assert after(state, at_s=121.0).active[0].rescaling is None
 
 
@@ -236,7 +278,11 @@ def test_the_loop_wakes_to_measure_and_stops_asking_who_never_reports() -> None:
 def test_trainers_of_one_model_learn_together_and_the_next_one_knows() -> None:
     placeholder = Curve((1, 16), (1.0, 16.0))
     state = begun(*(learned(name, placeholder, key="m", blank=True) for name in ("a", "b")))
-    seen = [RateSeen(a.trainer.id, len(a.nodes), TRUTH.at(len(a.nodes)), 20.0) for a in state.active if a.nodes]
+    seen = [
+        RateSeen(a.trainer.id, len(a.nodes), TRUTH.at(len(a.nodes)), 20.0)
+        for a in state.active
+        if a.nodes
+    ]
     state = after(state, seen[0], at_s=60.0)
     assert state.active[0].trainer.curve == state.active[1].trainer.curve
     third = learned("c", placeholder, key="m", blank=True)
@@ -272,7 +318,9 @@ def test_a_flat_curve_is_found_out() -> None:
         state = after(state, RateSeen("a", n, TRUTH.at(n), 30.0), at_s=float(at_s))
         sizes.append(len(state.active[0].nodes))
         learned_of.append(lessons(state))
-    assert len(set(learned_of)) == 5, "nothing, a size, a trial, two more sizes: each time it may use other nodes"
+    assert len(set(learned_of)) == 5, (
+        "nothing, a size, a trial, two more sizes: each time it may use other nodes"
+    )
     assert sizes[0] == 1
     assert sizes[-1] == 16, sizes
     assert state.active[0].trainer.sizes is None, "free again"
@@ -307,7 +355,9 @@ def test_small_moves_keep_the_estimated_trainer(seed: int) -> None:
     state = after(state, RateSeen("a", n, TRUTH.at(n), 20.0), at_s=60.0)
     kept = state.active[0].trainer
     for i in range(20):
-        state = after(state, RateSeen("a", n, TRUTH.at(n) * rng.uniform(0.99, 1.01), 20.0), at_s=80.0 + i)
+        state = after(
+            state, RateSeen("a", n, TRUTH.at(n) * rng.uniform(0.99, 1.01), 20.0), at_s=80.0 + i
+        )
     assert state.active[0].trainer is kept
 
 
@@ -321,7 +371,8 @@ def test_a_requested_size_stays_legal_while_another_is_tried() -> None:
     assert tried.requested_nodes in tried.sizes
 
 
-# --- The invariants of the loop for every policy while it learns: estimates may be wrong, decisions must be legal
+# --- The invariants of the loop for every policy while it learns: estimates may be wrong, decisions
+# must be legal
 
 QUICK = Learning(share=0.5, window_s=5.0, explore_after_s=10.0)
 
@@ -329,10 +380,14 @@ QUICK = Learning(share=0.5, window_s=5.0, explore_after_s=10.0)
 @pytest.mark.parametrize("policy", POOL_POLICIES)
 @settings(max_examples=30, deadline=None)
 @given(scenarios(), st.booleans(), st.sampled_from((0.0, 0.5)))
-def test_invariants_hold_while_learning(policy: str, scenario: Scenario, by_model: bool, noise: float) -> None:
+def test_invariants_hold_while_learning(
+    policy: str, scenario: Scenario, by_model: bool, noise: float
+) -> None:
     named = tuple(replace(a, trainer=replace(a.trainer, model="m")) for a in scenario.arrivals)
     arrivals = without_curves(named, by_model=by_model, learning=QUICK)
-    world = ReplayWorld(scenario.window, arrivals, scenario.cost_model, scenario.decide_on, meter=Meter(noise, 1))
+    world = ReplayWorld(
+        scenario.window, arrivals, scenario.cost_model, scenario.decide_on, meter=Meter(noise, 1)
+    )
     journal = Watching(scenario.max_parallel, world)
     state = run(world, State(scenario.max_parallel), build_policy(policy, SETTINGS), journal)
     assert journal.plans

@@ -1,10 +1,12 @@
-"""``make fuzz``: mutations of samples for every reader, each reader in a process of its own with little memory.
+"""``make fuzz``: mutations of samples for every reader, each reader in a process of its own with
+little memory.
 
     python tests/fuzz/runner.py [--seconds 60] [--seed 0] [--readers A,B] [--attacks]
 
-A child has a limit of address space beyond what it has after its imports; an input may take ``HANG_S`` seconds of CPU time. The
-table shows the inputs tried, what was read and what was refused, the findings and the peak memory. Each finding is written to
-``build/fuzz`` (or a new folder of temporary files if that cannot be written). The exit status is 1 if there is any.
+A child has a limit of address space beyond what it has after its imports; an input may take
+``HANG_S`` seconds of CPU time. The table shows the inputs tried, what was read and what was
+refused, the findings and the peak memory. Each finding is written to ``build/fuzz`` (or a new
+folder of temporary files if that cannot be written). The exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -74,9 +76,15 @@ def tried(reader: Reader, data: bytes, folder: Path) -> tuple[str, str]:
     except BFTrainerError as error:
         told = str(error)
         if not isinstance(error, reader.clean):
-            return "finding", f"{type(error).__name__} instead of {reader.clean.__name__}: {told[:200]}"
+            return (
+                "finding",
+                f"{type(error).__name__} instead of {reader.clean.__name__}: {told[:200]}",
+            )
         if "\n" in told or "\r" in told or len(told) > 3000:
-            return "finding", f"a message of {len(told)} characters or several lines: {told[:200]!r}"
+            return (
+                "finding",
+                f"a message of {len(told)} characters or several lines: {told[:200]!r}",
+            )
         return "refused", told
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -110,7 +118,8 @@ def warm_up(reader: Reader, folder: Path) -> list[bytes]:
 
 
 def child(names: list[str], seed: int, seconds: float, count: int, folder: Path) -> None:
-    """Fuzz readers one after the other, each for ``seconds`` or with ``count`` inputs. Prints the results as JSON.
+    """Fuzz readers one after the other, each for ``seconds`` or with ``count`` inputs. Prints the
+    results as JSON.
 
     The present input is in ``folder/input``, its reader in ``folder/reader``.
     """
@@ -121,7 +130,9 @@ def child(names: list[str], seed: int, seconds: float, count: int, folder: Path)
     results = {}
     for name in names:
         (folder / "reader").write_text(name)
-        results[name] = _fuzzed(readers()[name], good[name], random.Random(f"{seed}:{name}"), seconds, count, folder)
+        results[name] = _fuzzed(
+            readers()[name], good[name], random.Random(f"{seed}:{name}"), seconds, count, folder
+        )
     print(json.dumps(results), flush=True)
 
 
@@ -154,11 +165,19 @@ def _fuzzed(
     faulthandler.cancel_dump_traceback_later()
     peak_mb = round(max(memory_mb("VmHWM") - before_mb, 0))
     found = list(findings.values())
-    return {"inputs": number, **totals, "findings": found, "slowest_s": round(slowest_s, 2), "peak_mb": peak_mb}
+    return {
+        "inputs": number,
+        **totals,
+        "findings": found,
+        "slowest_s": round(slowest_s, 2),
+        "peak_mb": peak_mb,
+    }
 
 
 def attacks(reader_name: str, room: int) -> dict[str, dict[str, Any]]:
-    """The named attacks on one reader: of each the outcome, MB and seconds. Each has a fork of this process."""
+    """The named attacks on one reader: of each the outcome, MB and seconds. Each has a fork of this
+    process.
+    """
     reader = readers()[reader_name]
     signal.signal(signal.SIGPROF, _alarm)
     faulthandler.enable()
@@ -192,7 +211,13 @@ def _attacked(reader: Reader, data: bytes, folder: Path, room: int) -> dict[str,
     faulthandler.dump_traceback_later(STUCK_S, exit=True)
     outcome, told = tried(reader, data, folder)
     took_s, peak_mb = time.process_time() - began, memory_mb("VmHWM") - before_mb
-    return {"outcome": outcome, "told": told, "bytes": len(data), "s": round(took_s, 2), "mb": round(peak_mb)}
+    return {
+        "outcome": outcome,
+        "told": told,
+        "bytes": len(data),
+        "s": round(took_s, 2),
+        "mb": round(peak_mb),
+    }
 
 
 def kept(name: str, data: bytes, told: str) -> None:
@@ -214,7 +239,9 @@ def run_child(*arguments: str, timeout_s: float) -> tuple[dict[str, Any] | None,
     """(the child's result, or None; what it said) of this script with these arguments."""
     command = [sys.executable, __file__, *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
     except subprocess.TimeoutExpired:
         return None, f"no end within {timeout_s:g} s"
     lines = done.stdout.splitlines()
@@ -224,9 +251,20 @@ def run_child(*arguments: str, timeout_s: float) -> tuple[dict[str, Any] | None,
 
 
 def fuzz(names: list[str], seed: int, seconds: float, count: int = 0) -> dict[str, dict[str, Any]]:
-    """Fuzz readers in one child, each for ``seconds`` or with ``count`` inputs. A child that dies is a finding, too."""
+    """Fuzz readers in one child, each for ``seconds`` or with ``count`` inputs. A child that dies
+    is a finding, too.
+    """
     with tempfile.TemporaryDirectory(prefix="bftrainer-fuzz.") as folder:
-        arguments = ("--child", ",".join(names), "--seed", str(seed), "--seconds", str(seconds), "--count", str(count))
+        arguments = (
+            "--child",
+            ",".join(names),
+            "--seed",
+            str(seed),
+            "--seconds",
+            str(seconds),
+            "--count",
+            str(count),
+        )
         limit_s = len(names) * (seconds + count * HANG_S) + 2 * STUCK_S
         results, told = run_child(*arguments, "--folder", folder, timeout_s=limit_s)
         if results is None:
@@ -234,7 +272,14 @@ def fuzz(names: list[str], seed: int, seconds: float, count: int = 0) -> dict[st
             name = reader.read_text() if reader.exists() else names[0]
             if last.exists():
                 kept(name, last.read_bytes(), told)
-            died: dict[str, Any] = {"inputs": 0, "read": 0, "refused": 0, "finding": 1, "slowest_s": 0.0, "peak_mb": 0}
+            died: dict[str, Any] = {
+                "inputs": 0,
+                "read": 0,
+                "refused": 0,
+                "finding": 1,
+                "slowest_s": 0.0,
+                "peak_mb": 0,
+            }
             return {name: died | {"findings": [f"the process died: {told}"]}}
         if told:
             results[names[-1]]["findings"].append(f"a sample is not read: {told}")
@@ -243,18 +288,29 @@ def fuzz(names: list[str], seed: int, seconds: float, count: int = 0) -> dict[st
 
 def table(results: dict[str, dict[str, Any]]) -> str:
     """The results as a table."""
-    rows = [f"{'reader':<28} {'inputs':>8} {'read':>8} {'refused':>8} {'unclean':>8} {'slowest s':>9} {'peak MB':>8}"]
+    rows = [
+        f"{'reader':<28} {'inputs':>8} {'read':>8} {'refused':>8} {'unclean':>8} "
+        f"{'slowest s':>9} {'peak MB':>8}"
+    ]
     for name, found in results.items():
         rows.append(
-            f"{name:<28} {found['inputs']:>8,} {found['read']:>8,} {found['refused']:>8,} {found['finding']:>8,} "
+            f"{name:<28} {found['inputs']:>8,} {found['read']:>8,} {found['refused']:>8,} "
+            f"{found['finding']:>8,} "
             f"{found['slowest_s']:>9.2f} {found['peak_mb']:>8,}"
         )
         rows += [f"    ! {each}" for each in found["findings"]]
     total = sum(found["inputs"] for found in results.values())
     unclean = sum(found["finding"] for found in results.values())
-    hangs = sum("HangError" in each or "no end" in each for found in results.values() for each in found["findings"])
+    hangs = sum(
+        "HangError" in each or "no end" in each
+        for found in results.values()
+        for each in found["findings"]
+    )
     peak = max((found["peak_mb"] for found in results.values()), default=0)
-    rows.append(f"{total:,} inputs, {unclean:,} unclean, {hangs} kinds of hangs, peak {peak:,} MB over the imports")
+    rows.append(
+        f"{total:,} inputs, {unclean:,} unclean, {hangs} kinds of hangs, peak {peak:,} MB over "
+        "the imports"
+    )
     return "\n".join(rows)
 
 
@@ -264,8 +320,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for all readers together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--readers", help="these only, separated by commas")
-    parser.add_argument("--attacks", action="store_true", help="the named attacks instead of mutations")
-    parser.add_argument("--room-mb", type=int, default=ROOM_BYTES // MB, help="memory that an attack may take")
+    parser.add_argument(
+        "--attacks", action="store_true", help="the named attacks instead of mutations"
+    )
+    parser.add_argument(
+        "--room-mb", type=int, default=ROOM_BYTES // MB, help="memory that an attack may take"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--attack", help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, default=0, help=argparse.SUPPRESS)

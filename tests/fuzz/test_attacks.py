@@ -1,4 +1,6 @@
-"""Each named attack is refused or read, in a process with little memory: no hang, no traceback, no gigabytes."""
+"""Each named attack is refused or read, in a process with little memory: no hang, no traceback, no
+gigabytes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A minute of ``make fuzz``, the same inputs in every run: each reader reads or refuses in one line, in bounded memory."""
+"""A minute of ``make fuzz``, the same inputs in every run: each reader reads or refuses in one
+line, in bounded memory.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ def test_every_reader_reads_or_refuses(family: str) -> None:
     names = FAMILIES[family]
     results = {}
     for count in sorted({SLOW.get(name, INPUTS) for name in names}):
-        results |= fuzz([name for name in names if SLOW.get(name, INPUTS) == count], seed=0, seconds=0, count=count)
+        results |= fuzz(
+            [name for name in names if SLOW.get(name, INPUTS) == count],
+            seed=0,
+            seconds=0,
+            count=count,
+        )
     assert not [found for found in results.values() if found["findings"]], table(results)
     assert all(found["inputs"] for found in results.values())
     assert all(found["peak_mb"] < ROOM_BYTES >> 20 for found in results.values())

@@ -1,4 +1,6 @@
-"""A trainer with real Elastic Horovod. Without Horovod these tests are skipped; if CI is set, they fail."""
+"""A trainer with real Elastic Horovod. Without Horovod these tests are skipped; if CI is set, they
+fail.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     fails_on_schedule.py --ranks 0,2 --at-step 20 --how exception|kill [--always]
 
-A worker fails if the rank with which it started is listed and its group is the first one; with ``--always``, the last rank of
-every group fails, ``--at-step`` steps after the group was formed.
+A worker fails if the rank with which it started is listed and its group is the first one; with
+``--always``, the last rank of every group fails, ``--at-step`` steps after the group was formed.
 """
 
 import argparse

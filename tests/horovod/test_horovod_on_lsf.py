@@ -1,4 +1,6 @@
-"""The same driver with workers in holders of the stand-in LSF: each started by the starter of its holder."""
+"""The same driver with workers in holders of the stand-in LSF: each started by the starter of its
+holder.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,30 @@ def test_nodes_come_go_and_a_main_job_takes_one(lsf: StandInLsf, tmp_path: Path)
     holder = lsf.holder(lease_s=600.0)
     holder.poll()
     assert not holder.acquire(tuple(NodeRequest(node) for node in lsf.nodes)).refusals
-    lsf.until(lambda: [f.phase for f in holder.poll()] == [FragmentPhase.READY] * 3, "the holders to be ready")
+    lsf.until(
+        lambda: [f.phase for f in holder.poll()] == [FragmentPhase.READY] * 3,
+        "the holders to be ready",
+    )
     jobs = [fragment.id for fragment in holder.poll()]
     one, two, three = (f"{fragment.node}:1:{fragment.id}" for fragment in holder.poll())
-    prefix = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", str(holder.holders), "{node}", "{fragment_id}"]
+    prefix = [
+        sys.executable,
+        "-m",
+        "bftrainer_adapters.lsf.worker",
+        str(holder.holders),
+        "{node}",
+        "{fragment_id}",
+    ]
     with Trainer(tmp_path / "trainer", prefix=prefix, drop_environment=["LSB_", "LS_"]) as trainer:
 
         def workers(*ids: str) -> list[object]:
             mine = set(with_variable("BFTRAINER_TRAINER_DIR", str(trainer.path)))
-            return [process for job in ids for process in with_variable("LSB_JOBID", job) if process in mine]
+            return [
+                process
+                for job in ids
+                for process in with_variable("LSB_JOBID", job)
+                if process in mine
+            ]
 
         trainer.start(one)
         trainer.steps(1)

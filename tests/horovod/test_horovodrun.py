@@ -23,7 +23,10 @@ def test_it_is_off_unless_allowed(tmp_path: Path) -> None:
 
 def test_the_shim_reads_what_horovodrun_says_to_ssh() -> None:
     options = ["-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no"]
-    assert host_and_command([*options, "n1", "cd / ; env A=1 python x.py"]) == ("n1", "cd / ; env A=1 python x.py")
+    assert host_and_command([*options, "n1", "cd / ; env A=1 python x.py"]) == (
+        "n1",
+        "cd / ; env A=1 python x.py",
+    )
     assert host_and_command([*options, "n1", "-p", "22", "-i", "key", "true"]) == ("n1", "true")
 
 
@@ -56,7 +59,9 @@ def test_it_grows_loses_a_worker_and_stops_with_a_checkpoint(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.usefixtures("elastic_horovod")
 def test_a_change_that_rank_0_did_not_hear_of_is_made_again(tmp_path: Path) -> None:
-    """The notice came while the script started; such a trainer used to stay at its first size forever."""
+    """The notice came while the script started; such a trainer used to stay at its first size
+    forever.
+    """
     folder, script = tmp_path / "trainer", tmp_path / "begins_late.py"
     # horovodrun looks once a second: 6 s after it was shown b it has told of it.
     script.write_text(

@@ -1,7 +1,8 @@
-"""The cases of Horovod's own integration tests (0.28.1, test/integration/elastic_common.py), with the same expectations.
+"""The cases of Horovod's own integration tests (0.28.1, test/integration/elastic_common.py), with
+the same expectations.
 
-Their hosts are two with two workers each. Where ours is meant to differ, docs/horovod.md says why, and the test has our
-expectation: min hosts timeout.
+Their hosts are two with two workers each. Where ours is meant to differ, docs/horovod.md says why,
+and the test has our expectation: min hosts timeout.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ SCRIPT = Path(__file__).with_name("fails_on_schedule.py")
 
 def trainer_that(folder: Path, *options: str, **driver: Any) -> Trainer:
     command = [sys.executable, str(SCRIPT), *options]
-    return Trainer(folder, command, hang_s=600, environment={"BFTRAINER_REPORT_EVERY_S": "0"}, **driver)
+    return Trainer(
+        folder, command, hang_s=600, environment={"BFTRAINER_REPORT_EVERY_S": "0"}, **driver
+    )
 
 
 def named(trainer: Trainer, name: str) -> list[str]:
@@ -31,7 +34,8 @@ def named(trainer: Trainer, name: str) -> list[str]:
 
 
 def test_single_rank_failure_and_fault_tolerance_without_scaling(tmp_path: Path) -> None:
-    """The failed worker's host leaves with both of its workers, and the other host goes on; the listed hosts never change.
+    """The failed worker's host leaves with both of its workers, and the other host goes on; the
+    listed hosts never change.
 
     One that is killed: test_survivors.py.
     """
@@ -44,10 +48,14 @@ def test_single_rank_failure_and_fault_tolerance_without_scaling(tmp_path: Path)
         trainer.steps(2)
         assert named(trainer, "hung") == []
         assert named(trainer, "withheld") == [withheld["fragment"]]
-        assert {line["incarnation"] for line in trainer.progress} == {1}, "from the last commit, not from a checkpoint"
+        assert {line["incarnation"] for line in trainer.progress} == {1}, (
+            "from the last commit, not from a checkpoint"
+        )
 
 
-@pytest.mark.parametrize("ranks", ["0,1,2,3", "0,2"], ids=["all ranks failure", "all hosts blacklisted"])
+@pytest.mark.parametrize(
+    "ranks", ["0,1,2,3", "0,2"], ids=["all ranks failure", "all hosts blacklisted"]
+)
 def test_a_failure_on_every_host_fails_the_trainer(tmp_path: Path, ranks: str) -> None:
     with trainer_that(tmp_path / "trainer", f"--ranks={ranks}") as trainer:
         trainer.start("a:2:1 b:2:2")
@@ -59,7 +67,9 @@ def test_a_failure_on_every_host_fails_the_trainer(tmp_path: Path, ranks: str) -
 
 
 def test_min_hosts_timeout(tmp_path: Path) -> None:
-    """Stock Horovod waits with idle workers, then fails. Ours trains on: the pilot decides, and a stop is checkpointed."""
+    """Stock Horovod waits with idle workers, then fails. Ours trains on: the pilot decides, and a
+    stop is checkpointed.
+    """
     with trainer_that(tmp_path / "trainer", "--ranks=0", "--how=kill", min_nodes=2) as trainer:
         trainer.start("a:1:1 b:1:2")
         lost = trainer.event("withheld")

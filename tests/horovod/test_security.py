@@ -41,7 +41,9 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[i
         connection.close()
 
 
-def test_an_outsider_runs_no_code_reads_no_key_and_ends_nothing(trainer: Trainer, tmp_path: Path) -> None:
+def test_an_outsider_runs_no_code_reads_no_key_and_ends_nothing(
+    trainer: Trainer, tmp_path: Path
+) -> None:
     import psutil
 
     trainer.start("a:1:1 b:1:2")
@@ -65,7 +67,9 @@ def test_an_outsider_runs_no_code_reads_no_key_and_ends_nothing(trainer: Trainer
         assert ask(port, method, path, body) == (403, b""), (method, path)
     assert not (tmp_path / "pwned").exists()
     for process in (trainer.worker("1"), trainer.process.pid):
-        assert "GLOO_RENDEZVOUS" not in " ".join(psutil.Process(process).cmdline()), "it has the token"
+        assert "GLOO_RENDEZVOUS" not in " ".join(psutil.Process(process).cmdline()), (
+            "it has the token"
+        )
     for log in ("logs/1/a.1.0.log", "driver.log", "events.jsonl", "progress.jsonl"):
         assert f":{port}/" not in (trainer.path / log).read_text(), "before the token"
     asked_s = trainer.hosts("a:1:1")

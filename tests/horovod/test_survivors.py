@@ -1,7 +1,8 @@
-"""A worker is lost from a group of three and more: the others go on at once, and no node but its own is blamed.
+"""A worker is lost from a group of three and more: the others go on at once, and no node but its
+own is blamed.
 
-Horovod does not close the connections of a group that has failed, so a worker that waits for one that has already left used to
-stay in the collective until it was killed as hung.
+Horovod does not close the connections of a group that has failed, so a worker that waits for one
+that has already left used to stay in the collective until it was killed as hung.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ def workers(trainer: Trainer, fragment: int) -> list[int]:
     return [event["pid"] for event in started if event["fragment"] == str(fragment)]
 
 
-@pytest.mark.parametrize(("nodes", "slots", "warm"), [(4, 1, True), (2, 2, False)], ids=["4 x 1", "2 x 2, cold"])
-def test_the_others_go_on_after_each_loss(tmp_path: Path, nodes: int, slots: int, warm: bool) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "slots", "warm"), [(4, 1, True), (2, 2, False)], ids=["4 x 1", "2 x 2, cold"]
+)
+def test_the_others_go_on_after_each_loss(
+    tmp_path: Path, nodes: int, slots: int, warm: bool
+) -> None:
     """A warm worker listens from its warm start on, a cold one from ``progress.track`` on."""
     left = list(range(1, nodes + 1))
     with Trainer(tmp_path / "trainer", hang_s=600, warm=warm, environment=EVERY_STEP) as trainer:
@@ -41,12 +46,16 @@ def test_the_others_go_on_after_each_loss(tmp_path: Path, nodes: int, slots: int
         assert not [event for event in trainer.events if event["event"] == "hung"]
         blamed = [event["fragment"] for event in trainer.events if event["event"] == "withheld"]
         assert blamed == ["2", "1", "3"][: nodes - 1]
-        assert {line["incarnation"] for line in trainer.progress} == {1}, "from the last commit, not from a checkpoint"
+        assert {line["incarnation"] for line in trainer.progress} == {1}, (
+            "from the last commit, not from a checkpoint"
+        )
         trainer.check_continuity()
 
 
 def test_a_survivor_that_cannot_leave_is_ended_and_its_node_is_used_again(tmp_path: Path) -> None:
-    """It is stopped, so it does not answer; after a loss nobody can tell that from a survivor that waits."""
+    """It is stopped, so it does not answer; after a loss nobody can tell that from a survivor that
+    waits.
+    """
     with Trainer(tmp_path / "trainer", hang_s=50, environment=EVERY_STEP) as trainer:
         trainer.start("a:1:1 b:1:2 c:1:3")
         trainer.steps(3)
@@ -56,7 +65,9 @@ def test_a_survivor_that_cannot_leave_is_ended_and_its_node_is_used_again(tmp_pa
         trainer.event("running", killed_s, fragments=["1"])
         trainer.event("running", killed_s, fragments=["1", "3"])
         trainer.steps(2)
-        assert [event["fragment"] for event in trainer.events if event["event"] == "withheld"] == ["2"]
+        assert [event["fragment"] for event in trainer.events if event["event"] == "withheld"] == [
+            "2"
+        ]
         trainer.check_continuity()
 
 

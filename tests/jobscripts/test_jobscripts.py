@@ -1,4 +1,6 @@
-"""The job scripts, run by bash without a scheduler, with a bftrainer that only records how it was called."""
+"""The job scripts, run by bash without a scheduler, with a bftrainer that only records how it was
+called.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ def make_bftrainer(folder: Path, status: int = 0) -> Path:
     program = folder / "bftrainer"
     seen = '"threads=$OMP_NUM_THREADS" "backend=$MPLBACKEND"'
     program.write_text(
-        f'#!/bin/sh\nprintf "%s\\n" "$@" {seen} >{shlex.quote(str(told))}\necho replayed\nexit {status}\n'
+        f'#!/bin/sh\nprintf "%s\\n" "$@" {seen} >{shlex.quote(str(told))}\necho replayed\nexit '
+        f"{status}\n"
     )
     program.chmod(0o755)
     return told
@@ -74,10 +77,22 @@ def started(script: str, *arguments: str, **environment: str) -> subprocess.Comp
 
 def test_replay_passes_its_arguments_on_to_the_environment_that_is_named(tmp_path: Path) -> None:
     told = make_bftrainer(tmp_path / "my venv" / "bin", status=2)
-    named = {"PATH": "/usr/bin:/bin", "BFTRAINER_VENV": str(tmp_path / "my venv"), "SLURM_CPUS_PER_TASK": "4"}
+    named = {
+        "PATH": "/usr/bin:/bin",
+        "BFTRAINER_VENV": str(tmp_path / "my venv"),
+        "SLURM_CPUS_PER_TASK": "4",
+    }
     done = started("replay.slurm", "--log", "my log.csv", "--out", "*", **named)
     assert (done.returncode, done.stdout, done.stderr) == (2, "replayed\n", "")
     seen = ["threads=4", "backend=Agg"]
-    assert told.read_text().splitlines() == ["replay", "run", "--log", "my log.csv", "--out", "*", *seen]
+    assert told.read_text().splitlines() == [
+        "replay",
+        "run",
+        "--log",
+        "my log.csv",
+        "--out",
+        "*",
+        *seen,
+    ]
     done = started("replay.slurm", PATH="/usr/bin:/bin", BFTRAINER_VENV=str(tmp_path))
     assert (done.returncode, f"{tmp_path}/bin/bftrainer not found" in done.stderr) == (127, True)

@@ -1,4 +1,6 @@
-"""pilot.slurm and pilot.lsf supervise: a crash is a new start, a mistake or an end is not, signals go on to the pilot."""
+"""pilot.slurm and pilot.lsf supervise: a crash is a new start, a mistake or an end is not, signals
+go on to the pilot.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,19 @@ def environment(folder: Path, program: str) -> dict[str, str]:
     """PATH with a bftrainer that runs ``program`` (sh) and counts its starts in FOLDER/starts."""
     (folder / "bin").mkdir()
     fake = folder / "bin" / "bftrainer"
-    fake.write_text(f'#!/bin/sh\necho "$@" >>"{folder}/starts"\nstarts=$(wc -l <"{folder}/starts")\n{program}\n')
+    fake.write_text(
+        f'#!/bin/sh\necho "$@" >>"{folder}/starts"\nstarts=$(wc -l <"{folder}/starts")\n{program}\n'
+    )
     fake.chmod(0o755)
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "LSB_", "BFTRAINER_"))}
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "LSB_", "BFTRAINER_"))
+    }
     return clean | {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "BFTRAINER_RESTART_S": "0.05"}
 
 
-def supervise(script: Path, folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def supervise(
+    script: Path, folder: Path, program: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
     return ran("bash", script, *arguments, env=environment(folder, program))
 
 
@@ -48,9 +56,13 @@ def wait_for(folder: Path, lines: list[str]) -> None:
 
 
 @contextmanager
-def supervised(name: str, folder: Path, program: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+def supervised(
+    name: str, folder: Path, program: str, **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """The script, until it has ended."""
-    process = subprocess.Popen(["bash", str(SCRIPTS / name)], env=environment(folder, program) | variables)
+    process = subprocess.Popen(
+        ["bash", str(SCRIPTS / name)], env=environment(folder, program) | variables
+    )
     try:
         yield process
     finally:
@@ -73,7 +85,9 @@ def test_a_users_mistake_is_not_tried_again(script: Path, tmp_path: Path) -> Non
     assert (done.returncode, starts(tmp_path)) == (2, ["pilot"])
     (tmp_path / "starts").unlink()
     (tmp_path / "bin").rename(tmp_path / "old")
-    done = supervise(script, tmp_path, "exit 0", "--state", "x")  # its successor would lose an argument
+    done = supervise(
+        script, tmp_path, "exit 0", "--state", "x"
+    )  # its successor would lose an argument
     assert (done.returncode, starts(tmp_path)) == (2, [])
     assert "give the state directory as BFTRAINER_STATE" in done.stderr
 
@@ -90,11 +104,15 @@ def test_a_users_mistake_is_not_tried_again(script: Path, tmp_path: Path) -> Non
 def test_a_signal_goes_on_to_the_pilot_which_takes_its_time(
     tmp_path: Path, name: str, signalled: signal.Signals
 ) -> None:
-    """The notice of the end of the job's time is SIGUSR1 to the pilot, whatever the scheduler makes of it."""
+    """The notice of the end of the job's time is SIGUSR1 to the pilot, whatever the scheduler makes
+    of it.
+    """
     heard = {signal.SIGUSR1: "USR1", signal.SIGUSR2: "USR1"}.get(signalled, "TERM")
     said = f'>>"{tmp_path}/starts"'
     drain = f"trap 'sleep 0.3; echo drained {said}; exit 0' {heard}"
-    with supervised(name, tmp_path, f"{drain}\necho listens {said}\nwhile :; do sleep 0.05; done") as process:
+    with supervised(
+        name, tmp_path, f"{drain}\necho listens {said}\nwhile :; do sleep 0.05; done"
+    ) as process:
         wait_for(tmp_path, ["pilot", "listens"])
         process.send_signal(signalled)
         assert process.wait(LONG_S) == 0
@@ -103,7 +121,10 @@ def test_a_signal_goes_on_to_the_pilot_which_takes_its_time(
 
 def test_a_hangup_is_the_pilots_to_reload_and_ends_nothing(script: Path, tmp_path: Path) -> None:
     said = f'>>"{tmp_path}/starts"'
-    program = f"trap 'echo reloaded {said}' HUP\ntrap 'exit 0' TERM\necho listens {said}\nwhile :; do sleep 0.05; done"
+    program = (
+        f"trap 'echo reloaded {said}' HUP\ntrap 'exit 0' TERM\necho listens "
+        f"{said}\nwhile :; do sleep 0.05; done"
+    )
     with supervised(script.name, tmp_path, program) as process:
         wait_for(tmp_path, ["pilot", "listens"])
         for times in (1, 2):

@@ -1,4 +1,6 @@
-"""A worker that ignores SIGTERM and every request, with a child in a session of its own: ``FILE``, which says that it is up."""
+"""A worker that ignores SIGTERM and every request, with a child in a session of its own: ``FILE``,
+which says that it is up.
+"""
 
 import os
 import signal

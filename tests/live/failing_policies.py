@@ -22,7 +22,9 @@ class _Sometimes:
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         if fails[0]:
             raise KeyError("nothing of the kind")
-        return Decision(tuple(min(len(state.pool), 2) if j == 0 else 0 for j in range(len(state.active)))), None
+        return Decision(
+            tuple(min(len(state.pool), 2) if j == 0 else 0 for j in range(len(state.active)))
+        ), None
 
 
 class _Forgetful(_Sometimes):

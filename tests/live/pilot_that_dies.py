@@ -1,4 +1,6 @@
-"""The real pilot in a process of its own that SIGKILLs itself at a step of the store: ``STATE_DIR 'decision: written'``."""
+"""The real pilot in a process of its own that SIGKILLs itself at a step of the store: ``STATE_DIR
+'decision: written'``.
+"""
 
 import os
 import signal

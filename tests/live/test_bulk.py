@@ -1,4 +1,6 @@
-"""A bulk of requests: the work of a tick does not depend on how many there are, and nothing is lost or reordered."""
+"""A bulk of requests: the work of a tick does not depend on how many there are, and nothing is lost
+or reordered.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,13 @@ def home(tmp_path: Path) -> House:
 
 
 def counted(home: House) -> list[Counter[str]]:
-    """The work of each tick: commits by kind, requests left in the spool at its begin, drivers looked at."""
+    """The work of each tick: commits by kind, requests left in the spool at its begin, drivers
+    looked at.
+    """
     ticks = [Counter[str]()]
-    home.at_step = lambda step: ticks[-1].update({step: 1}) if step.endswith(": committed") else None
+    home.at_step = lambda step: (
+        ticks[-1].update({step: 1}) if step.endswith(": committed") else None
+    )
     look = home.launcher.look
 
     def counting_look(name: str) -> DriverView:
@@ -49,9 +55,15 @@ def test_a_tick_takes_a_few_requests_whatever_the_spool_holds(home: House) -> No
     taken = [before["left"] - after["left"] for before, after in pairwise(ticks)]
     assert sum(n for n in taken if n > 0) == MANY + 2
     assert max(taken) <= REQUESTS_AT_ONCE
-    assert max(tick["submission: committed"] for tick in ticks) == 1, "one commit for all that a tick takes"
-    assert max(tick["look"] for tick in ticks) <= REQUESTS_AT_ONCE + 2, "each new one once, then those with a driver"
-    assert list(home.statuses()) == ["a", "b", *(f"t{i:03d}" for i in range(MANY))], "in the order of submission"
+    assert max(tick["submission: committed"] for tick in ticks) == 1, (
+        "one commit for all that a tick takes"
+    )
+    assert max(tick["look"] for tick in ticks) <= REQUESTS_AT_ONCE + 2, (
+        "each new one once, then those with a driver"
+    )
+    assert list(home.statuses()) == ["a", "b", *(f"t{i:03d}" for i in range(MANY))], (
+        "in the order of submission"
+    )
     assert not home.differences()
     assert list(home.spool.take(1)) == []
 
@@ -90,7 +102,9 @@ def test_requests_keep_their_order_and_a_rejected_one_rejects_no_other(home: Hou
     home.pilot(10)
     assert home.status("c") == "canceled"
     assert home.status("d") in ("queued", "waiting", "running")
-    assert any(note.endswith(" c submission of 'c' rejected: the name is taken") for note in home.notes())
+    assert any(
+        note.endswith(" c submission of 'c' rejected: the name is taken") for note in home.notes()
+    )
 
 
 # --- How many trainers train is part of the decision: the default of a pilot
@@ -111,13 +125,18 @@ def test_every_node_trains_and_the_oldest_first(tmp_path: Path) -> None:
     home, state = with_many(tmp_path / "state")
     assert state.max_parallel is None
     assert [a.trainer.id for a in state.active if a.nodes] == [f"t{i:03d}" for i in range(30)]
-    assert len(state.active) == 2 * 30 + QUEUED_TOLD, "the state that each decision writes stays small"
+    assert len(state.active) == 2 * 30 + QUEUED_TOLD, (
+        "the state that each decision writes stays small"
+    )
     assert not home.differences()
 
 
 def test_one_that_waits_hears_how_many_are_before_it(tmp_path: Path) -> None:
     home, _ = with_many(tmp_path / "state")
-    assert home.explain("t100").why == "it waits: with these nodes, 100 trainers before it would finish sooner"
+    assert (
+        home.explain("t100").why
+        == "it waits: with these nodes, 100 trainers before it would finish sooner"
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +149,7 @@ def test_one_that_waits_hears_how_many_are_before_it(tmp_path: Path) -> None:
         ({"objective": "throughput"}, "throughput", 120.0, PLACES),
         ({"policy": "equal-share"}, "relative-speed", 120.0, PLACES),
     ],
-)  # fmt: skip
+)
 def test_the_defaults_depend_on_one_another(
     decisions: dict[str, object], objective: str, forward_s: float, places: int | None
 ) -> None:

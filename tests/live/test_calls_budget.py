@@ -1,4 +1,6 @@
-"""A pilot whose calls are limited: looks that are far apart are no outage, and many nodes are requested in batches."""
+"""A pilot whose calls are limited: looks that are far apart are no outage, and many nodes are
+requested in batches.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_many_nodes_are_requested_in_batches_with_their_progress_told(tmp_path: 
     assert 2 <= len(told) <= 8
 
 
-@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 64), st.floats(0.1, 30.0)), max_size=50))
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 64), st.floats(0.1, 30.0)), max_size=50)
+)
 def test_what_is_told_of_a_burst_adds_up(rounds: list[tuple[int, int, float]]) -> None:
     burst, now_s, told_s, since = RequestProgress(), 0.0, -1e9, 0
     for wanted, can, pause_s in rounds:
@@ -78,7 +82,8 @@ def test_a_few_nodes_or_one_batch_are_not_worth_a_word(wanted: int, requested: i
     assert RequestProgress().after(wanted, requested, 0, 1.0) == (RequestProgress(), "")
 
 
-# --- While main jobs wait, a node that becomes idle is looked at again a second later: between two jobs it is not requested
+# --- While main jobs wait, a node that becomes idle is looked at again a second later: between two
+# jobs it is not requested
 
 
 def waiting(path: Path) -> House:
@@ -104,7 +109,11 @@ def looks_and_request(it: House) -> list[float]:
 
     it.at(
         40.0,
-        lambda: (it.cluster.give("n1"), setattr(it.cluster, "observe", seen), setattr(it.cluster, "acquire", asked)),
+        lambda: (
+            it.cluster.give("n1"),
+            setattr(it.cluster, "observe", seen),
+            setattr(it.cluster, "acquire", asked),
+        ),
     )
     it.pilot(65.0)
     return times

@@ -30,7 +30,9 @@ FAST: dict[str, Any] = {"classes": {"fast": {"gpu": "a100", "interface": "ib0", 
 def site(path: Path, **tables: Any) -> House:
     home = house(path, **tables)
     for name in GPU:
-        home.cluster.hardware[name] = NodeView(name, Availability.FREE, ("gpu",), (Device("a100", 4),), 64)
+        home.cluster.hardware[name] = NodeView(
+            name, Availability.FREE, ("gpu",), (Device("a100", 4),), 64
+        )
     for name in CPU:
         home.cluster.hardware[name] = NodeView(name, Availability.FREE, ("cpu",), cpus=32)
     return home
@@ -63,7 +65,10 @@ def test_trainers_run_each_in_its_class_and_nodes_come_with_their_gpus(tmp_path:
     }
     assert {(c.node[0], c.gpus) for c in home.cluster.claims} == {("g", 4), ("c", 0)}
     assert len(home.cluster.acquired) == 5, "no node of a class that nobody can use any more"
-    assert home.explain("nowhere").why == "no node of class 4 h100 is idle, and it runs only on that class (node_class)"
+    assert (
+        home.explain("nowhere").why
+        == "no node of class 4 h100 is idle, and it runs only on that class (node_class)"
+    )
     assert home.explain("named").why == "it has as many nodes as it can use (max_nodes)"
     named, hardware = (home.launcher.drivers[name] for name in ("named", "hardware"))
     assert ({it.slots for it in named.hosts}, named.interface) == ({4}, "ib0")
@@ -71,7 +76,9 @@ def test_trainers_run_each_in_its_class_and_nodes_come_with_their_gpus(tmp_path:
     assert_one_class_each(home)
 
 
-def test_a_trainer_without_a_class_never_mixes_and_moves_only_when_it_has_lost_all(tmp_path: Path) -> None:
+def test_a_trainer_without_a_class_never_mixes_and_moves_only_when_it_has_lost_all(
+    tmp_path: Path,
+) -> None:
     home = site(tmp_path / "s", nodes={"flap_back_off_s": 1000.0})
     home.cluster.give("g1", "g2")
     home.submit(spec("a", 3))
@@ -96,7 +103,9 @@ def test_what_the_core_was_told_of_classes_outlives_the_pilot(tmp_path: Path) ->
     home.cluster.down = True
     pools: list[int] = []
     until_s = home.clock.elapsed_s() + 9
-    home.after_tick = lambda: pools.append(len(home.nodes.pool)) if home.clock.elapsed_s() < until_s else None
+    home.after_tick = lambda: (
+        pools.append(len(home.nodes.pool)) if home.clock.elapsed_s() < until_s else None
+    )
     state = home.pilot(10)
     assert set(pools) == {2}, "without a look at the scheduler it knows what it had"
     assert [name for name, _ in state.classes] == ["4 a100"]
@@ -133,7 +142,9 @@ def planned(node: str, at_s: float) -> PendingJob:
     return PendingJob("77", "somebody", ("main",), 1, START_S + at_s, frozenset({node}))
 
 
-def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_others_away(tmp_path: Path) -> None:
+def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_others_away(
+    tmp_path: Path,
+) -> None:
     """On 2 nodes, R 20 and 10 s: a third must be there for more than 90 s."""
     home = house(tmp_path / "s", nodes={"leave_before_s": 0.0, "unused_after_s": 3.0})
     home.cluster.give("n1", "n2")
@@ -146,7 +157,9 @@ def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_oth
     home.at(10, short)
     home.at(40, lambda: home.cluster.give("n4"))
     seen: list[tuple[float, int]] = []
-    home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers._occupancy.desired())))
+    home.after_tick = lambda: seen.append(
+        (home.clock.elapsed_s(), len(home.trainers._occupancy.desired()))
+    )
     state = home.pilot(60)
     assert max(n for t, n in seen if t < 40) == 2
     assert {node_of(n) for n in state.active[0].nodes} == {"n1", "n2", "n4"}
@@ -155,13 +168,22 @@ def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_oth
     assert taken[0].released_s is not None
     assert taken[0].released_s < START_S + 25
     told = [dict(e.event.window_ends) for e in home.entries()]
-    ends = {round(end_s - START_S, 2) for it in told for name, end_s in it.items() if name.startswith("n3")}
+    ends = {
+        round(end_s - START_S, 2)
+        for it in told
+        for name, end_s in it.items()
+        if name.startswith("n3")
+    }
     assert ends == {70.0}
-    assert home.explain("a", START_S + 13.0).why.startswith("3 nodes would not pay off: the scheduler needs some")
+    assert home.explain("a", START_S + 13.0).why.startswith(
+        "3 nodes would not pay off: the scheduler needs some"
+    )
     assert home.differences() == []
 
 
-def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp_path: Path) -> None:
+def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(
+    tmp_path: Path,
+) -> None:
     home = house(tmp_path / "s", nodes={"leave_before_s": 5.0})
     home.cluster.give("n1", "n2")
     home.submit(spec("a", 4, scale_up_s=20.0, scale_down_s=10.0))
@@ -172,7 +194,9 @@ def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp
 
     home.at(10, long)
     seen: list[tuple[float, int]] = []
-    home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers._occupancy.desired())))
+    home.after_tick = lambda: seen.append(
+        (home.clock.elapsed_s(), len(home.trainers._occupancy.desired()))
+    )
     home.pilot(150)
     assert max(n for t, n in seen if t < 130) == 3
     assert all(n == 2 for t, n in seen if 136 < t < 148)
@@ -182,14 +206,21 @@ def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp
     assert left.released_s < START_S + 140
 
 
-def test_a_job_that_starts_now_preempts_what_it_needs_and_its_plan_takes_no_other_node(tmp_path: Path) -> None:
-    """While the holders that it preempts end, Slurm's plan may name others; idle ones are left to the job."""
+def test_a_job_that_starts_now_preempts_what_it_needs_and_its_plan_takes_no_other_node(
+    tmp_path: Path,
+) -> None:
+    """While the holders that it preempts end, Slurm's plan may name others; idle ones are left to
+    the job.
+    """
     home = house(tmp_path / "s")
     home.cluster.give("n1", "n2")
     home.submit(spec("a", 4))
 
     def starts() -> None:
-        home.cluster.pending += [planned("n1", home.clock.elapsed_s()), planned("n3", home.clock.elapsed_s())]
+        home.cluster.pending += [
+            planned("n1", home.clock.elapsed_s()),
+            planned("n3", home.clock.elapsed_s()),
+        ]
         home.cluster.give("n3")
 
     home.at(10, starts)
@@ -199,14 +230,18 @@ def test_a_job_that_starts_now_preempts_what_it_needs_and_its_plan_takes_no_othe
     assert "planned: the scheduler's window ends" not in home.reasons()
 
 
-def test_nodes_of_no_use_are_tried_once_and_again_once_a_node_in_use_is_lost(tmp_path: Path) -> None:
+def test_nodes_of_no_use_are_tried_once_and_again_once_a_node_in_use_is_lost(
+    tmp_path: Path,
+) -> None:
     home = house(tmp_path / "s")
     home.cluster.give(*(f"n{i}" for i in range(10)))
     slower = {"nodes": [1, 2, 8], "samples_per_s": [10.0, 18.0, 5.0]}
     home.submit(spec("a", 8, curve=slower, samples_per_s=None))
     tried: list[int] = []
     home.at(60, lambda: tried.append(len(home.cluster.acquired)))
-    home.at(60, lambda: home.cluster.take(sorted(f.node for f in home.cluster.fragments.values())[0]))
+    home.at(
+        60, lambda: home.cluster.take(sorted(f.node for f in home.cluster.fragments.values())[0])
+    )
     state = home.pilot(90)
     assert tried == [8]
     assert 8 < len(home.cluster.acquired) <= 16
@@ -220,8 +255,16 @@ def test_record_knows_the_classes_too() -> None:
     ]
     fast = {"fast": NodeClassConfig(gpu="a100")}
     cluster: Any = None
-    for name, expected in (("fast", {"g1"}), ("4 a100", set()), ("32 cpus", {"c1"}), (None, {"g1", "c1"})):
-        assert ObservedSite(cluster, cluster, NodesConfig(node_class=name), classes=fast).chosen(nodes) == expected
+    for name, expected in (
+        ("fast", {"g1"}),
+        ("4 a100", set()),
+        ("32 cpus", {"c1"}),
+        (None, {"g1", "c1"}),
+    ):
+        assert (
+            ObservedSite(cluster, cluster, NodesConfig(node_class=name), classes=fast).chosen(nodes)
+            == expected
+        )
 
 
 def test_a_node_is_left_before_its_holders_time_limit_and_held_again(tmp_path: Path) -> None:
@@ -241,19 +284,24 @@ def test_a_node_is_left_before_its_holders_time_limit_and_held_again(tmp_path: P
     assert home.differences() == []
 
 
-def test_a_node_is_idle_again_by_the_end_of_its_window_whatever_its_epilog_takes(tmp_path: Path) -> None:
+def test_a_node_is_idle_again_by_the_end_of_its_window_whatever_its_epilog_takes(
+    tmp_path: Path,
+) -> None:
     home = house(tmp_path / "s", nodes={"leave_before_s": 5.0})
     home.cluster.release_s = 30.0
     home.cluster.pending.append(planned("n1", 100.0))
     home.cluster.give("n1")
     home.submit(spec("a", 1))
     home.pilot(90)
-    held, *_ = [f for f in home.fragments() if f.released_s is not None and f.released_s < START_S + 80]
+    held, *_ = [
+        f for f in home.fragments() if f.released_s is not None and f.released_s < START_S + 80
+    ]
     assert held.reason == "planned: the scheduler's window ends"
     assert 60 < held.released_s - START_S < 70 if held.released_s is not None else False
 
 
-# --- Idle nodes that are left to power saving, and nodes that are powered down or rented: only where that is configured
+# --- Idle nodes that are left to power saving, and nodes that are powered down or rented: only
+# where that is configured
 
 NAMES = st.lists(st.sampled_from([f"n{i}" for i in range(8)]), unique=True)
 
@@ -286,12 +334,16 @@ SEEN = Observation(
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({}, {"up"}), ({"wake": True}, {"up", "down"}), ({"cloud": True}, {"up", "rented"}),
+        ({}, {"up"}),
+        ({"wake": True}, {"up", "down"}),
+        ({"cloud": True}, {"up", "rented"}),
         ({"wake": True, "cloud": True}, {"up", "down", "rented", "ended"}),
         ({"wake": True, "exclude": ("down",)}, {"up"}),
     ],
-)  # fmt: skip
-def test_nodes_that_cost_energy_or_money_only_if_configured(config: dict[str, object], expected: set[str]) -> None:
+)
+def test_nodes_that_cost_energy_or_money_only_if_configured(
+    config: dict[str, object], expected: set[str]
+) -> None:
     nodes = NodesConfig.model_validate(config)
     assert set(offered(SEEN, PilotJobs(), nodes)) == expected
     assert asleep(SEEN, nodes) == {"down", "going", "ended"} - set(nodes.exclude)

@@ -20,7 +20,9 @@ HOUR_S = 3600.0
 
 
 def story(path: Path, step_s: float) -> tuple[object, ...]:
-    """What a pilot does in a minute, if the clock is set in its 20th second: what it booked, ordered and gave back."""
+    """What a pilot does in a minute, if the clock is set in its 20th second: what it booked,
+    ordered and gave back.
+    """
     home = house(path, times={"move_s": 8.0})
     home.cluster.give("n1", "n2", "n3", "n4")
     home.submit(spec("a", max_nodes=3), spec("fails", max_nodes=1))
@@ -33,12 +35,22 @@ def story(path: Path, step_s: float) -> tuple[object, ...]:
     assert not home.differences()
     assert bool(home.noted("clock")) == bool(step_s), "it says so"
     (a,) = state.active
-    return usage.held_node_s, a.run_s, a.node_s, failed.status, failed.failures, home.reasons(), home.launcher.orders
+    return (
+        usage.held_node_s,
+        a.run_s,
+        a.node_s,
+        failed.status,
+        failed.failures,
+        home.reasons(),
+        home.launcher.orders,
+    )
 
 
 @pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
 def test_it_books_no_time_delays_nothing_and_moves_nobody(tmp_path: Path, step_s: float) -> None:
-    """Retries come after 5, 10 and 20 s, nodes that were given back are released after ``move_s``, all the same."""
+    """Retries come after 5, 10 and 20 s, nodes that were given back are released after ``move_s``,
+    all the same.
+    """
     expected = story(tmp_path / "as ever", 0.0)
     assert expected[3:5] == (TrainerStatus.FAILED, 4)
     found = story(tmp_path / "set", step_s)
@@ -55,7 +67,9 @@ def test_users_and_other_hosts_read_the_hosts_time(store: Store) -> None:
     assert steady.now_s() == pytest.approx(START_S + 10.0)
     assert clock.now_s() == pytest.approx(START_S + 10.0 + HOUR_S)
     recorder.submissions([Submission(spec("a"), "me", "x")])
-    recorder.trainer(recorder.registry.trainer("a"), TrainerChange(status=TrainerStatus.RUNNING, retry_s=5.0))
+    recorder.trainer(
+        recorder.registry.trainer("a"), TrainerChange(status=TrainerStatus.RUNNING, retry_s=5.0)
+    )
     recorder.note("kind", "", "text")
     recorder.usage(())
     recorder.fragment("n1#1", FragmentEvent.ASKED, steady.now_s())
@@ -91,7 +105,9 @@ def learned(path: Path, off_s: float) -> tuple[list[str], list[str]]:
     def report() -> None:
         if (driver := home.launcher.drivers.get("a")) is not None and driver.view.on:
             at_s = home.clock.elapsed_s()
-            home.launcher.progress("a", 10.0 * (at_s if at_s < 20 else max(at_s - 8, 20)))  # a stall of 8 s
+            home.launcher.progress(
+                "a", 10.0 * (at_s if at_s < 20 else max(at_s - 8, 20))
+            )  # a stall of 8 s
             driver.view = replace(driver.view, heard_s=driver.view.heard_s + off_s)
 
     for at_s in range(1, 160):
@@ -113,9 +129,13 @@ def test_the_clock_of_a_node_does_not_inflate_what_is_learned_of_stalls(tmp_path
 
 
 def test_a_set_clock_is_no_clock_of_a_node_that_is_off_and_starves_nobody(tmp_path: Path) -> None:
-    """All hosts are set together: the lines of rank 0 are as young as before, and no hour has passed without nodes."""
+    """All hosts are set together: the lines of rank 0 are as young as before, and no hour has
+    passed without nodes.
+    """
     tell = ["sh", "-c", "cat > told"]
-    home = house(tmp_path, learning={"window_s": 5.0}, notices={"on_event": tell, "starved_after_s": 600.0})
+    home = house(
+        tmp_path, learning={"window_s": 5.0}, notices={"on_event": tell, "starved_after_s": 600.0}
+    )
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=1), spec("waits", max_nodes=1))
     home.at(20, lambda: setattr(home.clock, "set_by", HOUR_S))

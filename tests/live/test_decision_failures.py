@@ -1,4 +1,6 @@
-"""A decision cannot end the pilot: an error keeps the present sizes, and a trainer that causes it is paused."""
+"""A decision cannot end the pilot: an error keeps the present sizes, and a trainer that causes it
+is paused.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def sizes(state: State) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("objective", "lacks"), [("progress", "samples_total"), ("growth", "samples_total"), ("priority", "priority")]
+    ("objective", "lacks"),
+    [("progress", "samples_total"), ("growth", "samples_total"), ("priority", "priority")],
 )
 def test_a_reload_that_a_trainer_cannot_be_served_under_changes_nothing(
     tmp_path: Path, objective: str, lacks: str
@@ -55,7 +58,9 @@ def test_a_reload_that_a_trainer_cannot_be_served_under_changes_nothing(
 def test_a_pilot_does_not_start_with_an_objective_that_its_trainers_lack(tmp_path: Path) -> None:
     config = configuration({"decisions": {"objective": "progress"}})
     check_decisions(config, [spec("a", samples_total=10.0).trainer()])
-    with pytest.raises(UserError, match=r"trainer b: objective progress requires .*samples_total.*cancel"):
+    with pytest.raises(
+        UserError, match=r"trainer b: objective progress requires .*samples_total.*cancel"
+    ):
         check_decisions(config, [spec("a", samples_total=10.0).trainer(), spec("b").trainer()])
 
 
@@ -66,7 +71,9 @@ def test_nor_with_a_solver_that_is_not_there(monkeypatch: pytest.MonkeyPatch) ->
     assert failed.value.exit_status == 2
 
 
-def test_a_trainer_with_which_no_decision_can_be_made_is_paused_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_trainer_with_which_no_decision_can_be_made_is_paused_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
     home = house(tmp_path / "state", decisions={"objective": "live.failing_policies:objective"})
     home.cluster.give("n1", "n2", "n3")
     home.submit(spec("a", max_nodes=2))
@@ -74,7 +81,10 @@ def test_a_trainer_with_which_no_decision_can_be_made_is_paused_and_the_others_g
     state = home.pilot(20)
     assert sizes(state) == {"a": 2, "b": 1}
     assert home.status("poison") == "paused"
-    assert any(note.startswith("quarantine poison paused") and "ZeroDivisionError" in note for note in notes(home))
+    assert any(
+        note.startswith("quarantine poison paused") and "ZeroDivisionError" in note
+        for note in notes(home)
+    )
     home.ask(RequestKind.CANCEL, "poison")
     assert sizes(home.pilot(10)) == {"a": 2, "b": 1}
     assert home.status("poison") == "canceled"
@@ -119,10 +129,15 @@ CHEAP = {"nodes": (1, 2, 8), "samples_per_s": (7100.0, 14000.0, 52000.0)}
 COSTLY = {"nodes": (1, 2, 8), "samples_per_s": (1000.0, 2000.0, 8000.0)}
 
 
-def test_a_pilot_that_comes_back_decides_by_the_new_default_and_keeps_its_trainers_and_journal(tmp_path: Path) -> None:
+def test_a_pilot_that_comes_back_decides_by_the_new_default_and_keeps_its_trainers_and_journal(
+    tmp_path: Path,
+) -> None:
     home = house(tmp_path / "state", decisions={"objective": "throughput", "max_parallel": 2})
     home.cluster.give("n1", "n2", "n3", "n4")
-    home.submit(spec("cheap", 8, samples_per_s=None, curve=CHEAP), spec("costly", 8, samples_per_s=None, curve=COSTLY))
+    home.submit(
+        spec("cheap", 8, samples_per_s=None, curve=CHEAP),
+        spec("costly", 8, samples_per_s=None, curve=COSTLY),
+    )
     state = home.pilot(30)
     assert [len(active.nodes) for active in state.active] == [4, 0]
     home.config = configuration({"decisions": {"max_parallel": 2}})
@@ -131,4 +146,6 @@ def test_a_pilot_that_comes_back_decides_by_the_new_default_and_keeps_its_traine
     decided = home.entries()
     assert {entry.settings.objective for entry in decided} == {"throughput", "relative-speed"}
     assert decided[0].settings.objective == "throughput"
-    assert all(decided[-1].plan.decision.counts), "the trainer that throughput left at 0 nodes runs now"
+    assert all(decided[-1].plan.decision.counts), (
+        "the trainer that throughput left at 0 nodes runs now"
+    )

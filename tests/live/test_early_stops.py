@@ -19,9 +19,14 @@ def test_asha_ends_the_trials_that_are_not_among_the_best_and_remembers_the_othe
 ) -> None:
     home = house(tmp_path / "state")
     handles = api.sweep(
-        state=home.path, name="t", command=["true", "{lr}"], max_nodes=1, samples_per_s=10.0,
-        grid={"lr": [0.1, 0.2, 0.3, 0.4]}, stop=api.ASHA("loss", first=100, most=900, factor=2),
-    )  # fmt: skip
+        state=home.path,
+        name="t",
+        command=["true", "{lr}"],
+        max_nodes=1,
+        samples_per_s=10.0,
+        grid={"lr": [0.1, 0.2, 0.3, 0.4]},
+        stop=api.ASHA("loss", first=100, most=900, factor=2),
+    )
     home.cluster.give("n1", "n2", "n3", "n4")
     home.at(10, lambda: reports(home, "t-lr0.1", 100, 5.0))
     home.at(11, lambda: reports(home, "t-lr0.2", 99, 9.0))
@@ -31,8 +36,12 @@ def test_asha_ends_the_trials_that_are_not_among_the_best_and_remembers_the_othe
     home.at(15, lambda: reports(home, "t-lr0.2", 120, 5.5))
     home.at(20, lambda: reports(home, "t-lr0.1", 190, 50.0))
     home.pilot(40)
-    assert handles[1].view().reason == ("stopped early by asha(min loss, 100, 900, 2): loss 5.5 at 120 samples")
-    assert [handle.done() for handle in handles] == [False, True, False, False], "a rung is looked at once"
+    assert handles[1].view().reason == (
+        "stopped early by asha(min loss, 100, 900, 2): loss 5.5 at 120 samples"
+    )
+    assert [handle.done() for handle in handles] == [False, True, False, False], (
+        "a rung is looked at once"
+    )
     assert api.results(state=home.path)[0].parameters == {"lr": 0.1}
 
 

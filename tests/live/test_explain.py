@@ -21,11 +21,17 @@ from bftrainer.persistence.spool import RequestKind
 
 @pytest.fixture
 def home(tmp_path: Path) -> House:
-    return house(tmp_path / "state", decisions={"solver": "exact", "objective": "throughput", "max_parallel": 2})
+    return house(
+        tmp_path / "state",
+        decisions={"solver": "exact", "objective": "throughput", "max_parallel": 2},
+    )
 
 
 def curve(*per_s: float) -> dict[str, object]:
-    return {"samples_per_s": None, "curve": {"nodes": list(range(1, len(per_s) + 1)), "samples_per_s": list(per_s)}}
+    return {
+        "samples_per_s": None,
+        "curve": {"nodes": list(range(1, len(per_s) + 1)), "samples_per_s": list(per_s)},
+    }
 
 
 def about(home: House, name: str, at_s: float = float("inf")) -> Explanation:
@@ -33,9 +39,13 @@ def about(home: House, name: str, at_s: float = float("inf")) -> Explanation:
 
 
 def two_of_different_worth(home: House) -> None:
-    """Three nodes: the rich one takes two, the poor one the third; a fourth comes later for the rich one's third."""
+    """Three nodes: the rich one takes two, the poor one the third; a fourth comes later for the
+    rich one's third.
+    """
     home.cluster.give("n1", "n2", "n3")
-    home.submit(spec("rich", 3, **curve(100.0, 190.0, 270.0)), spec("poor", 3, **curve(90.0, 120.0, 140.0)))
+    home.submit(
+        spec("rich", 3, **curve(100.0, 190.0, 270.0)), spec("poor", 3, **curve(90.0, 120.0, 140.0))
+    )
 
 
 def test_the_outbid_one_hears_by_whom(home: House) -> None:
@@ -71,7 +81,9 @@ def test_rescaling_that_does_not_pay(home: House) -> None:
     home.pilot(40)
     found = about(home, "slow", START_S + 24)
     assert (found.share.after, found.pool) == (1, 2)
-    assert found.why.startswith("growing does not pay off within the forward-looking time: 2 nodes would bring it -")
+    assert found.why.startswith(
+        "growing does not pay off within the forward-looking time: 2 nodes would bring it -"
+    )
 
 
 def test_a_pool_takes_what_no_training_gains_from(home: House) -> None:
@@ -80,7 +92,9 @@ def test_a_pool_takes_what_no_training_gains_from(home: House) -> None:
     home.pilot(20)
     found = about(home, "rest")
     assert found.share.after == 2
-    assert found.why.startswith("it takes what no training gains from: of 3 nodes, trainings have 1, and pools")
+    assert found.why.startswith(
+        "it takes what no training gains from: of 3 nodes, trainings have 1, and pools"
+    )
 
 
 def test_the_queue_and_the_pause(home: House, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +106,10 @@ def test_the_queue_and_the_pause(home: House, capsys: pytest.CaptureFixture[str]
     assert "number 1 in the queue: 2 trainers were admitted before it" in about(home, "c").why
     home.pilot(15)
     assert run(["explain", "a", "--state", str(home.path)]) == 0
-    assert "a has no nodes: it is paused; resume it with `bftrainer resume a`" in capsys.readouterr().out
+    assert (
+        "a has no nodes: it is paused; resume it with `bftrainer resume a`"
+        in capsys.readouterr().out
+    )
     assert about(home, "c").place is None, "it has moved up"
 
 
@@ -102,7 +119,10 @@ def test_without_a_node_the_obstacle_is_told_in_its_own_words(home: House) -> No
     home.submit(spec("a"))
     home.pilot(20)
     why = about(home, "a").why
-    assert why == "there are no idle nodes that the batch scheduler cannot fill; latest refusal: n1: no"
+    assert (
+        why
+        == "there are no idle nodes that the batch scheduler cannot fill; latest refusal: n1: no"
+    )
     assert "refusal" not in about(home, "a", START_S).why
 
 
@@ -153,7 +173,9 @@ def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:
         assert complaint in capsys.readouterr().err
 
 
-def test_a_long_journal_is_read_from_a_state_near_the_moment(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_journal_is_read_from_a_state_near_the_moment(
+    home: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bftrainer.persistence.journal.STATE_EVERY", 2)
     home.cluster.give("n1")
     home.submit(spec("a", 8, **curve(*(100.0 * n for n in range(1, 9)))))

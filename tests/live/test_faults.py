@@ -1,4 +1,6 @@
-"""Faults of docs/faults.md on a cluster in memory: after each nothing is lost, nothing is held, everything is explained."""
+"""Faults of docs/faults.md on a cluster in memory: after each nothing is lost, nothing is held,
+everything is explained.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,15 @@ def story(home: House) -> None:
     home.at(10, lambda: home.submit(spec("c", max_nodes=1)))
     home.at(12, lambda: home.ask(RequestKind.RESUME, "b"))
     home.at(14, lambda: home.cluster.give("n1"))
-    home.at(16, lambda: home.launcher.finish("a") if home.launcher.drivers["a"].view.alive else None)
+    home.at(
+        16, lambda: home.launcher.finish("a") if home.launcher.drivers["a"].view.alive else None
+    )
 
 
 def test_a_disk_that_is_full_at_any_write_loses_nothing() -> None:
-    """Each kind of write fails three times in a row; in between the supervisor starts the pilot again."""
+    """Each kind of write fails three times in a row; in between the supervisor starts the pilot
+    again.
+    """
     written: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         home = house(Path(folder) / "all")
@@ -76,7 +82,9 @@ def test_a_node_that_leaves_during_a_resize(home: House, after_s: float) -> None
 
     def take() -> None:
         nonlocal gone
-        grows = [nodes for what, _, nodes in home.launcher.orders if what == "order" and len(nodes) > 1]
+        grows = [
+            nodes for what, _, nodes in home.launcher.orders if what == "order" and len(nodes) > 1
+        ]
         if grows and not gone:
             gone = True
             home.at(after_s, lambda: home.cluster.take("n2"))
@@ -116,6 +124,8 @@ def test_every_change_of_a_trainer_is_answered_by_a_row_of_the_journal(home: Hou
     assert [len(c.left) for c in left] == [2], "all nodes at once are one event"
     assert all(e.event.at_s >= START_S for e in rows)
     given = [nodes for e in rows for nodes in e.plan.nodes]
-    ordered = {nodes for what, _, nodes in home.launcher.orders if what in ("start", "order") and nodes}
+    ordered = {
+        nodes for what, _, nodes in home.launcher.orders if what in ("start", "order") and nodes
+    }
     assert ordered <= set(given), "no order without a decision"
     home.assert_in_order("a")

@@ -1,4 +1,6 @@
-"""Bad input at submit and config: one line, status 2, nothing queued. Common mistakes: cli/test_mistakes.py."""
+"""Bad input at submit and config: one line, status 2, nothing queued. Common mistakes:
+cli/test_mistakes.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ import pytest
 from command_line import bftrainer, complaint
 from patience import PATIENCE
 
-from bftrainer.config.pilot import PilotConfig, TimesConfig, WorkersConfig, commented_default, is_quiet, read_config
+from bftrainer.config.pilot import (
+    PilotConfig,
+    TimesConfig,
+    WorkersConfig,
+    commented_default,
+    is_quiet,
+    read_config,
+)
 from bftrainer.config.trainer_file import read_trainer_file
 from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError
@@ -35,7 +44,10 @@ CASES = {
         GOOD.replace("samples_per_s = 10.0", "[curve]\nnode = [1, 4]\nsamples_per_s = [1.0, 2.0]"),
         "curve: unknown key 'node', did you mean 'nodes'? valid: nodes, samples_per_s",
     ),
-    "an empty list": (GOOD.replace('["true"]', "[]"), 'command: expected a list like ["python", "train.py"], got []'),
+    "an empty list": (
+        GOOD.replace('["true"]', "[]"),
+        'command: expected a list like ["python", "train.py"], got []',
+    ),
     "missing": (GOOD.replace("max_nodes = 4", ""), "max_nodes: is missing"),
     "size out of bounds": (GOOD + "sizes = [2, 8]\n", "sizes must be 0 or within [1, 4], got 8"),
     "short curve": (
@@ -48,7 +60,10 @@ CASES = {
     ),
     "bad name": (GOOD.replace('"a"', '"../a"'), "name: expected up to 64 letters"),
     "bad signal": (GOOD + 'stop_signal = "SIGKILL"\n', "stop_signal: expected a signal's name"),
-    "no file": (GOOD.replace('"true"', '"./no-such-file"'), "command: './no-such-file' does not exist"),
+    "no file": (
+        GOOD.replace('"true"', '"./no-such-file"'),
+        "command: './no-such-file' does not exist",
+    ),
     "no directory": (GOOD + 'cwd = "nowhere"\n', "nowhere is not a directory"),
     "nan": (GOOD.replace("10.0", "nan"), "samples_per_s"),
 }
@@ -72,7 +87,9 @@ def test_submit_queues_what_is_good_and_refuses_its_name_a_second_time(tmp_path:
     assert bftrainer("submit", file, "--state", state).status == 0
     assert "name: 'a' is taken" in complaint(bftrainer("submit", file, "--state", state))
     assert len(list(state.glob("spool/*.json"))) == 1
-    ended = bftrainer("submit", file, "--name", "b", "--max-nodes", 2, "--state", state, "--", "sleep", "1")
+    ended = bftrainer(
+        "submit", file, "--name", "b", "--max-nodes", 2, "--state", state, "--", "sleep", "1"
+    )
     assert ended.out == "submitted b: 1 to 2 nodes, launcher restart\n"
     listed = bftrainer("list", "--state", state, "--json")
     assert '"name": "b"' in listed.out
@@ -81,15 +98,20 @@ def test_submit_queues_what_is_good_and_refuses_its_name_a_second_time(tmp_path:
 def test_a_node_class_that_nobody_configured_gets_a_note(tmp_path: Path) -> None:
     file, state = tmp_path / "t.toml", tmp_path / "s"
     state.mkdir(mode=0o700)
-    (state / "bftrainer.toml").write_text('[classes.gpu]\ngpu = "a100"\n[classes.thin]\npartitions = ["thin"]\n')
+    (state / "bftrainer.toml").write_text(
+        '[classes.gpu]\ngpu = "a100"\n[classes.thin]\npartitions = ["thin"]\n'
+    )
     file.write_text(GOOD + 'node_class = "gpus"\n')
     ended = bftrainer("submit", file, "--state", state)
     assert ended.err == (
-        f"note: {file}: node_class: 'gpus' is not a class of the pilot's configuration (gpu, thin); "
+        f"note: {file}: node_class: 'gpus' is not a class of the pilot's configuration (gpu, "
+        "thin); "
         f"the trainer waits for a node with that hardware\n{NO_PILOT.format('a')}"
     )
     assert ended.status == 0
-    ended = bftrainer("submit", file, "--name", "c", "--set", 'node_class = "gpu"', "--state", state)
+    ended = bftrainer(
+        "submit", file, "--name", "c", "--set", 'node_class = "gpu"', "--state", state
+    )
     assert ended.err == NO_PILOT.format("c")
 
 
@@ -97,7 +119,9 @@ def test_logs_before_anything_was_written(tmp_path: Path) -> None:
     state, file = tmp_path / "s", tmp_path / "t.toml"
     file.write_text(GOOD)
     assert bftrainer("submit", file, "--name", "b", "--state", state).status == 0
-    assert "'b' is submitted, but no pilot has read it yet" in complaint(bftrainer("logs", "b", "--state", state))
+    assert "'b' is submitted, but no pilot has read it yet" in complaint(
+        bftrainer("logs", "b", "--state", state)
+    )
     took = threading.Thread(target=_taken, args=(state,))  # a pilot comes while somebody waits
     took.start()
     ended = bftrainer("logs", "-f", "b", "--state", state)
@@ -108,7 +132,9 @@ def test_logs_before_anything_was_written(tmp_path: Path) -> None:
 
 
 def _taken(state: Path) -> None:
-    """What a pilot does, each when the one who waits has said so: it knows the trainer, which writes its log, and ends."""
+    """What a pilot does, each when the one who waits has said so: it knows the trainer, which
+    writes its log, and ends.
+    """
     _until_said(1)
     (received,) = Spool(state).pending()
     assert received.request is not None
@@ -123,13 +149,21 @@ def _taken(state: Path) -> None:
         _until_said(2)  # a folder for logs, and no log in it
         (logs / "1").mkdir()
         (logs / "1" / "n1.0.log").write_text("trained\n")
-        writer.change(Registry(store).trainer("b"), TrainerChange(status=TrainerStatus.DONE, finished=True), 2.0)
+        writer.change(
+            Registry(store).trainer("b"),
+            TrainerChange(status=TrainerStatus.DONE, finished=True),
+            2.0,
+        )
 
 
 def _until_said(count: int) -> None:
-    """Until ``logs -f`` has said so often that it waits; after a while without, for then the test is to fail, not to hang."""
+    """Until ``logs -f`` has said so often that it waits; after a while without, for then the test
+    is to fail, not to hang.
+    """
     end = time.monotonic() + 20 * PATIENCE
-    while getattr(sys.stderr, "getvalue", str)().count("; waiting") < count and time.monotonic() < end:
+    while (
+        getattr(sys.stderr, "getvalue", str)().count("; waiting") < count and time.monotonic() < end
+    ):
         time.sleep(0.01)
 
 
@@ -145,9 +179,15 @@ def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
     [
         ("[time]\n", "unknown key 'time', did you mean 'times'?"),
         ("[times]\npol_s = 3\n", "times: unknown key 'pol_s', did you mean 'poll_s'?"),
-        ("[times]\npoll_s = -1\n", "times.poll_s: input should be greater than 0 (at least 1e-09), got -1"),
+        (
+            "[times]\npoll_s = -1\n",
+            "times.poll_s: input should be greater than 0 (at least 1e-09), got -1",
+        ),
         ("[times]\npoll_s = 0.1\n", "times.file_poll_s 0.2 is larger than times.poll_s 0.1"),
-        ('[nodes]\nquiet_hours = ["8-18"]\n', 'nodes.quiet_hours: expected a span like "08:00-18:00"'),
+        (
+            '[nodes]\nquiet_hours = ["8-18"]\n',
+            'nodes.quiet_hours: expected a span like "08:00-18:00"',
+        ),
     ],
 )
 def test_a_bad_configuration_starts_no_pilot(text: str, expected: str, tmp_path: Path) -> None:
@@ -164,9 +204,13 @@ def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
     text = (state / "bftrainer.toml").read_text()
     expected = PilotConfig(times=TimesConfig(poll_s=1.0), workers=WorkersConfig(notice_s=5.0))
     assert read_config(state / "bftrainer.toml") == expected
-    lines = [line for line in text.splitlines() if not line.startswith("# ") and not line.endswith("...")]
+    lines = [
+        line for line in text.splitlines() if not line.startswith("# ") and not line.endswith("...")
+    ]
     shown = "\n".join(line.removeprefix("#") for line in lines)
-    assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == expected, "what is commented out is the default"
+    assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == expected, (
+        "what is commented out is the default"
+    )
     assert "already exists" in complaint(bftrainer("init", "--state", state))
     assert text == commented_default(nodes_holder="trace", times_poll_s=1.0, workers_notice_s=5.0)
 

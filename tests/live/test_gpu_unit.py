@@ -44,7 +44,9 @@ def sizes(state: State) -> dict[str, int]:
     return {a.trainer.id: len(a.nodes) for a in state.active}
 
 
-def test_trainers_get_gpus_of_idle_nodes_and_a_holder_leaves_with_all_of_them(tmp_path: Path) -> None:
+def test_trainers_get_gpus_of_idle_nodes_and_a_holder_leaves_with_all_of_them(
+    tmp_path: Path,
+) -> None:
     home = site(tmp_path / "s", 4, **GPU)
     home.cluster.give("n1", "n2")
     home.submit(by_gpu("a", 5), by_gpu("b", 3))
@@ -53,10 +55,13 @@ def test_trainers_get_gpus_of_idle_nodes_and_a_holder_leaves_with_all_of_them(tm
     home.at(16, lambda: home.cluster.take("n1"))
     state = home.pilot(30)
     assert {(c.node, c.gpus, c.cpus, c.node_class) for c in home.cluster.claims} == {
-        ("n1", 4, 0, "a100"), ("n2", 4, 0, "a100"),
-    }  # fmt: skip
+        ("n1", 4, 0, "a100"),
+        ("n2", 4, 0, "a100"),
+    }
     every = sorted(
-        line.split(":")[0] + gpu for line in [*seen[0][0], *seen[0][1]] for gpu in line.split(":")[3].split(",")
+        line.split(":")[0] + gpu
+        for line in [*seen[0][0], *seen[0][1]]
+        for gpu in line.split(":")[3].split(",")
     )
     assert every == [f"n{node}{gpu}" for node in (1, 2) for gpu in range(4)], "each GPU once"
     assert sum(sizes(state).values()) == 4
@@ -68,7 +73,9 @@ def test_trainers_get_gpus_of_idle_nodes_and_a_holder_leaves_with_all_of_them(tm
     assert len(change.left) == 4
 
 
-def test_a_worker_that_is_killed_takes_its_part_with_it_and_demand_counts_gpus(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_takes_its_part_with_it_and_demand_counts_gpus(
+    tmp_path: Path,
+) -> None:
     home = site(tmp_path / "s", 4, **GPU)
     home.cluster.give(*NODES)
     home.submit(by_gpu("a", 6))
@@ -82,13 +89,23 @@ def story(path: Path, seed: int, by: bool) -> list[tuple[float, tuple[frozenset[
     chance = random.Random(seed)
     for at_s in sorted(chance.uniform(0, 80) for _ in range(40)):
         node, joins = chance.choice(NODES), chance.random() < 0.6
-        home.at(at_s, lambda node=node, joins=joins: (home.cluster.give if joins else home.cluster.take)(node))
+        home.at(
+            at_s,
+            lambda node=node, joins=joins: (home.cluster.give if joins else home.cluster.take)(
+                node
+            ),
+        )
     for number in range(4):
-        one = (by_gpu if by else spec)(f"t{number}", chance.randint(1, 5), priority=chance.choice([1.0, 2.0]))
+        one = (by_gpu if by else spec)(
+            f"t{number}", chance.randint(1, 5), priority=chance.choice([1.0, 2.0])
+        )
         home.at(chance.uniform(0, 40), lambda one=one: home.submit(one))
     home.pilot(90)
     return [
-        (e.event.at_s, tuple(frozenset(n.partition(".")[0] for n in nodes) for nodes in e.plan.nodes))
+        (
+            e.event.at_s,
+            tuple(frozenset(n.partition(".")[0] for n in nodes) for nodes in e.plan.nodes),
+        )
         for e in home.entries()
     ]
 
@@ -114,7 +131,12 @@ def test_counts_of_gpus_stand_alone(keys: dict[str, int], problem: str) -> None:
 
 
 def test_a_trainer_file_by_gpu_is_read_again() -> None:
-    table = {"name": "t", "command": ["true"], "max_gpus": 4, "curve": {"gpus": [1, 4], "samples_per_s": [1.0, 3.0]}}
+    table = {
+        "name": "t",
+        "command": ["true"],
+        "max_gpus": 4,
+        "curve": {"gpus": [1, 4], "samples_per_s": [1.0, 3.0]},
+    }
     made = check_table(table, TrainerSpec, "t.toml")
     assert (made.min_nodes, made.max_nodes, made.trainer().curve.nodes) == (1, 4, (1, 4))
     assert TrainerSpec.model_validate_json(made.model_dump_json()) == made

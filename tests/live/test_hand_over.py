@@ -1,4 +1,6 @@
-"""The pilot's own job: a successor before it ends, and whether another's is gone. squeue is a program on PATH here."""
+"""The pilot's own job: a successor before it ends, and whether another's is gone. squeue is a
+program on PATH here.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def test_without_a_known_end_it_goes_on() -> None:
     assert job.submitted == []
 
 
-@pytest.mark.parametrize("end_s", [START_S + 200, None], ids=["the end is known", "squeue does not answer"])
+@pytest.mark.parametrize(
+    "end_s", [START_S + 200, None], ids=["the end is known", "squeue does not answer"]
+)
 def test_the_notice_of_the_end_is_enough(end_s: float | None) -> None:
     job, notes = Job(end_s), []
     hand_over = JobChain(job, times(hand_over_s=30, shutdown_s=60), job.clock, notes.append)
@@ -120,7 +124,11 @@ def test_what_squeue_says() -> None:
     line = "RUNNING|1700000000|me|long|(null)|normal|1-00:00:00|(null)|pilot|x\n"
     assert parse_job(line) == SlurmJobFacts("RUNNING", 1.7e9, "me", "pilot|x", taken)
     assert parse_job("PENDING|N/A|me|p|a|(null)|UNLIMITED|r|pilot\n") == SlurmJobFacts(
-        "PENDING", None, "me", "pilot", ("--partition=p", "--account=a", "--time=UNLIMITED", "--reservation=r")
+        "PENDING",
+        None,
+        "me",
+        "pilot",
+        ("--partition=p", "--account=a", "--time=UNLIMITED", "--reservation=r"),
     )
     assert parse_job("") is None
     with pytest.raises(SchedulerError, match="truncated"):
@@ -138,7 +146,9 @@ esac
 """
 
 
-def programs(path: Path, monkeypatch: pytest.MonkeyPatch, line: str = "", waiting: str = "") -> Path:
+def programs(
+    path: Path, monkeypatch: pytest.MonkeyPatch, line: str = "", waiting: str = ""
+) -> Path:
     log = path / "calls"
     for name in ("squeue", "scontrol", "sbatch"):
         (path / name).write_text(FAKE.format(log=log, line=line, waiting=waiting))
@@ -173,7 +183,9 @@ def test_nobody_knows_without_a_scheduler(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_successor_is_the_same_script_once(
     waiting: str, submits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = programs(tmp_path, monkeypatch, "RUNNING|1700000000|me|long|(null)|(null)|5:00||my pilot\\n", waiting)
+    log = programs(
+        tmp_path, monkeypatch, "RUNNING|1700000000|me|long|(null)|(null)|5:00||my pilot\\n", waiting
+    )
     job = SlurmPilotJob("12", tmp_path / "successor.sh")
     assert job.ends_s() == 1.7e9
     assert job.submit_successor() == ("43" if submits else "77")

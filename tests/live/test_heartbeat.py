@@ -40,7 +40,9 @@ def test_a_loop_that_waits_is_renewed_for_and_one_that_is_dead_is_not() -> None:
         clock.sleep(1.0)
     gaps = [b - a for a, b in zip(seen.at_s, seen.at_s[1:], strict=False)]
     assert max(gaps) <= it.interval_s + 1.0
-    assert LEASE_S - it.interval_s - 1.0 <= seen.at_s[-1] <= LEASE_S, "a hung loop does not hold nodes for ever"
+    assert LEASE_S - it.interval_s - 1.0 <= seen.at_s[-1] <= LEASE_S, (
+        "a hung loop does not hold nodes for ever"
+    )
 
 
 def test_the_thread_renews_while_the_loop_is_busy_and_ends_with_it() -> None:
@@ -97,8 +99,8 @@ class Later:
 
 
 def test_the_loop_goes_on_while_a_poll_takes_its_time(tmp_path: Path) -> None:
-    """Half a dozen commands of 9 s each: renewals, releases and ticks do not wait. One poll is on its way at a time, and one
-    call that shows other pilots the demand.
+    """Half a dozen commands of 9 s each: renewals, releases and ticks do not wait. One poll is on
+    its way at a time, and one call that shows other pilots the demand.
     """
     home = house(tmp_path / "state", times={"poll_s": 1.0, "stale_after_s": 60.0})
     home.background = Later()
@@ -109,10 +111,13 @@ def test_the_loop_goes_on_while_a_poll_takes_its_time(tmp_path: Path) -> None:
     kinds: list[list[str]] = []
     renewed: list[int] = []
     home.after_tick = lambda: (
-        kinds.append(sorted(work.__name__ for work, _ in home.background.waiting)), renewed.append(home.cluster.renewals)
-    )  # fmt: skip
+        kinds.append(sorted(work.__name__ for work, _ in home.background.waiting)),
+        renewed.append(home.cluster.renewals),
+    )
     home.pilot(190)
     assert max(kinds, key=len) == ["<lambda>", "_ask"]
     assert len(home.cluster.acquired) == 2
     assert renewed[-1] > 30
-    assert home.reasons() == ["the pilot ends"] * 2, "polls that succeed are no silence of the scheduler"
+    assert home.reasons() == ["the pilot ends"] * 2, (
+        "polls that succeed are no silence of the scheduler"
+    )

@@ -1,4 +1,6 @@
-"""Hints: real datagrams to a pilot over fakes, the counts that doctor reads, and another user who floods the port."""
+"""Hints: real datagrams to a pilot over fakes, the counts that doctor reads, and another user who
+floods the port.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def listener(tmp_path: Path) -> Iterator[HintListener]:
 
 def house(path: Path, poll_s: float = 10.0, **hints: object) -> House:
     path.chmod(0o700)
-    it = House(path, {"hints": {"port": 0, **hints}, "times": {"poll_s": poll_s, "stale_after_s": 60.0}})
+    it = House(
+        path, {"hints": {"port": 0, **hints}, "times": {"poll_s": poll_s, "stale_after_s": 60.0}}
+    )
     it.cluster.busy = {"n1", "n2", "n3", "n4", "n5", "n6"}
     return it
 
@@ -76,8 +80,10 @@ def flood(counts: HintCounts) -> Iterator[subprocess.Popen[str]]:
     """As root the flood is nobody's, else this user's."""
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _FLOOD, counts.address, str(counts.port)],
-        stdout=subprocess.PIPE, text=True, cwd="/",
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd="/",
+    )
     try:
         assert process.stdout is not None
         process.stdout.readline()
@@ -121,10 +127,14 @@ def test_looks_without_hints_become_rarer_and_then_not(tmp_path: Path) -> None:
     assert seen["calm"] - seen["begin"] <= 4, "30 s apart"
     assert seen["end"] - seen["again"] >= 9, "5 s apart: a node was idle that no hint had announced"
     assert len(it.cluster.acquired) == 4
-    assert it.reasons().count("the pilot ends") == 4, "the scheduler was not taken for silent meanwhile"
+    assert it.reasons().count("the pilot ends") == 4, (
+        "the scheduler was not taken for silent meanwhile"
+    )
 
 
-def test_a_flood_of_another_user_costs_a_tick_a_few_reads_and_the_scheduler_a_few_looks(tmp_path: Path) -> None:
+def test_a_flood_of_another_user_costs_a_tick_a_few_reads_and_the_scheduler_a_few_looks(
+    tmp_path: Path,
+) -> None:
     it = house(tmp_path, looks_per_minute=12.0)
     with_flood: list[int] = []
 
@@ -156,7 +166,9 @@ def test_reads_are_bounded_and_the_rest_is_dropped(listener: HintListener) -> No
     print(f"{reads} datagrams in {spent_s:.3f} s of CPU time")
 
 
-def test_datagrams_from_elsewhere_are_dropped_by_the_kernel(listener: HintListener, tmp_path: Path) -> None:
+def test_datagrams_from_elsewhere_are_dropped_by_the_kernel(
+    listener: HintListener, tmp_path: Path
+) -> None:
     workers = WorkersConfig(allow_from=("10.99.0.0/16",))
     with closing(HintListener(HintsConfig(port=0), workers, tmp_path, SystemClock())) as closed:
         assert send_test(closed.counts)
@@ -165,13 +177,20 @@ def test_datagrams_from_elsewhere_are_dropped_by_the_kernel(listener: HintListen
         assert closed.take() + closed.counts.tests == 0
 
 
-def test_a_port_that_is_taken_is_refused_in_one_line(listener: HintListener, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"hints: cannot listen on lo, port \d+: Address already in use"):
-        HintListener(HintsConfig(port=listener.counts.port), WorkersConfig(), tmp_path, SystemClock())
+def test_a_port_that_is_taken_is_refused_in_one_line(
+    listener: HintListener, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        UserError, match=r"hints: cannot listen on lo, port \d+: Address already in use"
+    ):
+        HintListener(
+            HintsConfig(port=listener.counts.port), WorkersConfig(), tmp_path, SystemClock()
+        )
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"port": "x"}', '{"port": 1}', '{"address": 1, "port": [], "since_s": 0}']
+    "text",
+    ["", "{", "[]", '{"port": "x"}', '{"port": 1}', '{"address": 1, "port": [], "since_s": 0}'],
 )
 def test_counts_that_cannot_be_read_are_none(tmp_path: Path, text: str) -> None:
     assert HintCounts.read(tmp_path) is None
@@ -203,14 +222,18 @@ def test_doctor_tells_whether_hints_arrive(tmp_path: Path) -> None:
     assert "no pilot has listened" in examine_hints(tmp_path, config).detail
     listener = HintListener(config, WorkersConfig(), tmp_path, SystemClock())
     over = threading.Event()
-    thread = threading.Thread(target=lambda: [listener.take() for _ in iter(lambda: over.wait(0.05), True)])
+    thread = threading.Thread(
+        target=lambda: [listener.take() for _ in iter(lambda: over.wait(0.05), True)]
+    )
     thread.start()
     try:
         none = examine_hints(tmp_path, config)
         assert none.state is CheckStatus.WARNING
         assert "a test from this host arrived, but no hint since" in none.detail
         send(tmp_path)
-        eventually(lambda: (counts := HintCounts.read(tmp_path)) is not None and counts.received == 1)
+        eventually(
+            lambda: (counts := HintCounts.read(tmp_path)) is not None and counts.received == 1
+        )
         found = examine_hints(tmp_path, config)
         assert found.state is CheckStatus.OK
         assert "1 hint since the pilot began to listen" in found.detail
@@ -244,21 +267,31 @@ def test_the_script_for_nodes_sends_a_hint_and_never_fails(listener: HintListene
     there = f"{listener.counts.address}/{listener.counts.port}"
     for pilots, wanted in ((f"127.0.0.1/9 {there}", 1), ("no.such.host.invalid/7717", 0), ("", 0)):
         done = subprocess.run(
-            ["bash", str(SCRIPT)], env={"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": pilots}, timeout=60, check=False,
+            ["bash", str(SCRIPT)],
+            env={"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": pilots},
+            timeout=60,
+            check=False,
             capture_output=True,
-        )  # fmt: skip
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         if wanted:
             eventually(listener.take)
     without = subprocess.run(
-        ["/bin/bash", str(SCRIPT)], env={"PATH": "/nowhere"}, timeout=60, check=False, capture_output=True
+        ["/bin/bash", str(SCRIPT)],
+        env={"PATH": "/nowhere"},
+        timeout=60,
+        check=False,
+        capture_output=True,
     )
     assert (without.returncode, without.stderr) == (0, b""), "no program of its own there"
 
 
 def test_a_hint_outlives_the_process_group_of_its_epilog(listener: HintListener) -> None:
     """slurmd kills the group as soon as the Epilog has ended."""
-    environment = {"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": f"{listener.counts.address}/{listener.counts.port}"}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "BFTRAINER_PILOTS": f"{listener.counts.address}/{listener.counts.port}",
+    }
     for _ in range(20):
         epilog = subprocess.Popen(["bash", str(SCRIPT)], env=environment, process_group=0)
         assert epilog.wait(60) == 0
@@ -268,10 +301,16 @@ def test_a_hint_outlives_the_process_group_of_its_epilog(listener: HintListener)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for a slow DNS")
-def test_a_name_that_dns_is_slow_to_find_costs_no_other_pilot_its_hint(listener: HintListener, tmp_path: Path) -> None:
+def test_a_name_that_dns_is_slow_to_find_costs_no_other_pilot_its_hint(
+    listener: HintListener, tmp_path: Path
+) -> None:
     (tmp_path / "names.c").write_text(_SLOW_NAMES)
     library = tmp_path / "names.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "names.c", "-ldl"], check=True, timeout=60)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, tmp_path / "names.c", "-ldl"],
+        check=True,
+        timeout=60,
+    )
     pilots = f"slow.invalid/7717 127.0.0.1/{listener.counts.port}"
     env = {"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": pilots, "LD_PRELOAD": str(library)}
     subprocess.run(["bash", str(SCRIPT)], env=env, timeout=60, check=True)

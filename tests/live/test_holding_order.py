@@ -1,4 +1,6 @@
-"""Parts of nodes: what may be held of one, and the order of holding and releasing, without a scheduler."""
+"""Parts of nodes: what may be held of one, and the order of holding and releasing, without a
+scheduler.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from bftrainer.domain.cluster import (
     NodeRequest,
     NodeView,
     Observation,
-)  # fmt: skip
+)
 from bftrainer.domain.fragment_names import node_of
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.live.nodes import decisions
@@ -54,29 +56,48 @@ def candidate(node: str, gpus: int, part: bool) -> Candidate:
     return Candidate(request, "a100", size=gpus)
 
 
-def held(node: str, gpus: int, part: bool, phase: FragmentPhase = FragmentPhase.READY) -> HeldFragment:
+def held(
+    node: str, gpus: int, part: bool, phase: FragmentPhase = FragmentPhase.READY
+) -> HeldFragment:
     fragment = Fragment(f"{node}#1{node}", phase, gpus=tuple(range(gpus)), is_part=part)
     slots = tuple(f"{fragment.name}.g{gpu}" for gpu in range(gpus))
     return HeldFragment(fragment, node, PilotS(0.0), "a100", PilotS(0.0), slots=slots)
 
 
 def facts(
-    fragments: Iterable[HeldFragment] = (), idle: Iterable[str] = (), candidates: Iterable[Candidate] = (),
-    partitions: dict[str, frozenset[str]] | None = None, looked_s: float = 1.0, demand: int = 99,
-    used: Iterable[str] = (), memory: NodeMemory | None = None, in_use: dict[str, int] | None = None,
-) -> NodeFacts:  # fmt: skip
+    fragments: Iterable[HeldFragment] = (),
+    idle: Iterable[str] = (),
+    candidates: Iterable[Candidate] = (),
+    partitions: dict[str, frozenset[str]] | None = None,
+    looked_s: float = 1.0,
+    demand: int = 99,
+    used: Iterable[str] = (),
+    memory: NodeMemory | None = None,
+    in_use: dict[str, int] | None = None,
+) -> NodeFacts:
     fragments = tuple(fragments)
     where = {f"n{i}": MAIN for i in range(1, 9)} | (partitions or {})
     order = OrderFacts(tuple((node, where[node]) for node in idle), in_use or {}, where, looked_s)
     pool = frozenset(h.name for h in fragments if h.is_ready)
     return NodeFacts(
-        CONFIG, fragments, pool, frozenset(used), candidates=tuple(candidates), demand=PoolDemand(((demand, None),)),
-        memory=memory or NodeMemory(), order=order,
-    )  # fmt: skip
+        CONFIG,
+        fragments,
+        pool,
+        frozenset(used),
+        candidates=tuple(candidates),
+        demand=PoolDemand(((demand, None),)),
+        memory=memory or NodeMemory(),
+        order=order,
+    )
 
 
 def requested(known: NodeFacts) -> list[str]:
-    return [r.node for step in next_steps(known, at(1.0)).steps if isinstance(step, Ask) for r in step.requests]
+    return [
+        r.node
+        for step in next_steps(known, at(1.0)).steps
+        if isinstance(step, Ask)
+        for r in step.requests
+    ]
 
 
 STARTS = held("n1", 8, False, FragmentPhase.PENDING)
@@ -89,19 +110,47 @@ IDLE, PART = candidate("n1", 8, False), candidate("n2", 7, True)
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
-        pytest.param(facts(idle=["n1"], candidates=[PART, IDLE]), ["n1"], id="the idle node first, alone"),
+        pytest.param(
+            facts(idle=["n1"], candidates=[PART, IDLE]), ["n1"], id="the idle node first, alone"
+        ),
         pytest.param(facts(candidates=[PART]), ["n2"], id="no idle node"),
-        pytest.param(facts(idle=["n1"], candidates=[PART]), [], id="an idle node that is excluded or backed off"),
+        pytest.param(
+            facts(idle=["n1"], candidates=[PART]),
+            [],
+            id="an idle node that is excluded or backed off",
+        ),
         pytest.param(facts([STARTS], ["n1"], [PART]), [], id="its holder has not started"),
-        pytest.param(facts([held("n1", 8, False)], ["n1"], [PART]), ["n2"], id="its holder has just started"),
+        pytest.param(
+            facts([held("n1", 8, False)], ["n1"], [PART]), ["n2"], id="its holder has just started"
+        ),
         pytest.param(facts([LEAVES], ["n1"], [PART]), [], id="it is released"),
-        pytest.param(facts(idle=["n1"], candidates=[PART], partitions={"n1": OTHER}), ["n2"], id="another partition"),
-        pytest.param(facts(idle=["n1"], candidates=[PART], partitions={"n1": OTHER | MAIN}), [], id="one in common"),
-        pytest.param(facts(candidates=[PART, candidate("n3", 3, True)], demand=5), ["n2"], id="as many as are wanted"),
-        pytest.param(facts([held("n2", 5, True)], candidates=[PART]), [], id="one holder for each part"),
-        pytest.param(facts([THIRD], candidates=[PART], in_use={"n3": 4}), [], id="a part alone on its node"),
-        pytest.param(facts([THIRD], candidates=[PART], in_use={"n3": 5}), ["n2"], id="beside a job"),
-        pytest.param(facts([JUST], candidates=[PART], in_use={"n3": 4}), ["n2"], id="held since the look"),
+        pytest.param(
+            facts(idle=["n1"], candidates=[PART], partitions={"n1": OTHER}),
+            ["n2"],
+            id="another partition",
+        ),
+        pytest.param(
+            facts(idle=["n1"], candidates=[PART], partitions={"n1": OTHER | MAIN}),
+            [],
+            id="one in common",
+        ),
+        pytest.param(
+            facts(candidates=[PART, candidate("n3", 3, True)], demand=5),
+            ["n2"],
+            id="as many as are wanted",
+        ),
+        pytest.param(
+            facts([held("n2", 5, True)], candidates=[PART]), [], id="one holder for each part"
+        ),
+        pytest.param(
+            facts([THIRD], candidates=[PART], in_use={"n3": 4}), [], id="a part alone on its node"
+        ),
+        pytest.param(
+            facts([THIRD], candidates=[PART], in_use={"n3": 5}), ["n2"], id="beside a job"
+        ),
+        pytest.param(
+            facts([JUST], candidates=[PART], in_use={"n3": 4}), ["n2"], id="held since the look"
+        ),
     ],
 )
 def test_what_is_requested(known: NodeFacts, expected: list[str]) -> None:
@@ -115,21 +164,43 @@ def given_back(known: NodeFacts) -> tuple[set[str], NodeMemory]:
 
 
 def test_an_idle_node_that_is_not_held_ends_parts_unused_ones_first() -> None:
-    fragments = [held("n2", 7, True), held("n3", 4, True), held("n4", 8, False), held("n5", 2, True)]
+    fragments = [
+        held("n2", 7, True),
+        held("n3", 4, True),
+        held("n4", 8, False),
+        held("n5", 2, True),
+    ]
     ended, memory = [], NodeMemory()
     for look in (1.0, 1.0, 2.0, 3.0):
         used = [fragments[0].name, fragments[2].name]
-        known = facts(fragments, ["n1"], (), {"n5": OTHER}, look, used=[*used, fragments[3].name], memory=memory)
+        known = facts(
+            fragments,
+            ["n1"],
+            (),
+            {"n5": OTHER},
+            look,
+            used=[*used, fragments[3].name],
+            memory=memory,
+        )
         gone, memory = given_back(known)
         ended.append(gone)
-    assert ended == [set(), set(), {"n3"}, {"n2", "n3"}], "a look counts once, other partitions keep their parts"
+    assert ended == [set(), set(), {"n3"}, {"n2", "n3"}], (
+        "a look counts once, other partitions keep their parts"
+    )
 
 
 def test_a_node_that_is_held_in_time_ends_no_part() -> None:
     memory = NodeMemory()
     for look in range(1, 6):
         whole = [held("n1", 8, False)] if look > 1 else []
-        known = facts([held("n2", 7, True), *whole], ["n1"], (), looked_s=float(look), used=["n2#1n2"], memory=memory)
+        known = facts(
+            [held("n2", 7, True), *whole],
+            ["n1"],
+            (),
+            looked_s=float(look),
+            used=["n2#1n2"],
+            memory=memory,
+        )
         gone, memory = given_back(known)
         assert gone == set()
 
@@ -142,23 +213,35 @@ def test_whole_nodes_stay_while_parts_are_held() -> None:
     assert given_back(alone)[0] == {"n1"}
 
 
-def test_a_part_makes_way_for_a_larger_one_once_its_idle_gpus_have_cost_as_much_as_the_move() -> None:
+def test_a_part_makes_way_for_a_larger_one_once_its_idle_gpus_have_cost_as_much_as_the_move() -> (
+    None
+):
     part, more = held("n2", 5, True), candidate("n2", 2, True)
-    assert given_back(facts([part], candidates=[more]))[0] == {"n2"}, "no trainer would lose anything"
+    assert given_back(facts([part], candidates=[more]))[0] == {"n2"}, (
+        "no trainer would lose anything"
+    )
     assert given_back(facts([part], candidates=[candidate("n3", 2, True)]))[0] == set()
-    moves = ((frozenset(part.slots), 40.0), (frozenset(part.slots[:1]), 20.0), (frozenset(["n3#1n3.g0"]), 99.0))
+    moves = (
+        (frozenset(part.slots), 40.0),
+        (frozenset(part.slots[:1]), 20.0),
+        (frozenset(["n3#1n3.g0"]), 99.0),
+    )
     known = facts([part], candidates=[more], used=[part.name])
     known = replace(known, demand=replace(known.demand, moves=moves))
     first = next_steps(known, at(1.0))
-    assert (first.steps, first.again_after_s) == ((), 20.0), "60 GPU-seconds lost for 2 GPUs: 30 s; stale after 20 s"
+    assert (first.steps, first.again_after_s) == ((), 20.0), (
+        "60 GPU-seconds lost for 2 GPUs: 30 s; stale after 20 s"
+    )
     later = replace(known, memory=first.memory)
     assert next_steps(later, at(30.0)).steps == ()
     assert isinstance(next_steps(later, at(31.0)).steps[0], GiveBack)
     for less in (
-        {"demand": replace(known.demand, wants=((5, None),))}, {"answers": False},
-        {"candidates": (candidate("n2", 1, True),)}, {"config": configuration({"nodes": {"quiet_hours": ["00:00-24:00"]}})},
+        {"demand": replace(known.demand, wants=((5, None),))},
+        {"answers": False},
+        {"candidates": (candidate("n2", 1, True),)},
+        {"config": configuration({"nodes": {"quiet_hours": ["00:00-24:00"]}})},
         {"order": replace(known.order, idle=(("n1", MAIN),))},
-    ):  # fmt: skip
+    ):
         assert next_steps(replace(later, **less), at(31.0)).steps == (), less
 
 
@@ -205,14 +288,17 @@ def look(
     held: Iterable[str] = (),
 ) -> ClusterView:
     seen = Observation(at_s, nodes, lists_pending=not waits)
-    poll = EndedPoll(ElapsedS(at_s), ElapsedS(at_s), PilotS(at_s), 0.0, PollAnswer(seen, PilotS(at_s), None))
+    poll = EndedPoll(
+        ElapsedS(at_s), ElapsedS(at_s), PilotS(at_s), 0.0, PollAnswer(seen, PilotS(at_s), None)
+    )
     return after_poll(view, poll, config, OURS, Lookup(), frozenset(held))
 
 
 @dataclass
 class Site:
-    """Nodes of 8 GPUs. Main jobs are placed as Slurm 22.05 does, the fullest node first, without a preemption if there is any
-    such node; a pilot looks every second. ``rescale_s``: of a trainer that has all GPUs of a part.
+    """Nodes of 8 GPUs. Main jobs are placed as Slurm 22.05 does, the fullest node first, without a
+    preemption if there is any such node; a pilot looks every second. ``rescale_s``: of a trainer
+    that has all GPUs of a part.
     """
 
     names: tuple[str, ...]
@@ -235,7 +321,9 @@ class Site:
         free = {n: 8 - self.used[n] for n in self.names}
         fits = [n for n in self.names if free[n] >= gpus]
         ways = [n for n in fits if self.idle(n) >= gpus], [n for n in fits if self.used[n]], fits
-        if (node := min(next(filter(None, ways), []), key=free.__getitem__, default=None)) is not None:
+        if (
+            node := min(next(filter(None, ways), []), key=free.__getitem__, default=None)
+        ) is not None:
             if self.idle(node) < gpus:
                 del self.held[node]
             self.used[node] += gpus
@@ -250,12 +338,20 @@ class Site:
         pool = frozenset(h.name for h in self.held.values())
         idle = {n: self.idle(n) for n in self.names}
         nodes = [shared(n, Idle(k, 2 * k, 8_000 * k, 64_000)) for n, k in idle.items()]
-        self.view = look(self.view, self.now_s, *nodes, waits=self.waits, config=self.config, held=pool)
+        self.view = look(
+            self.view, self.now_s, *nodes, waits=self.waits, config=self.config, held=pool
+        )
         moves = tuple((frozenset(h.slots), h.size * self.rescale_s) for h in self.held.values())
         known = NodeFacts(
-            self.config, tuple(self.held.values()), pool, pool, candidates=self.view.candidates,
-            demand=PoolDemand(((self.demand, None),), moves=moves), memory=self.memory, order=self.view.order,
-        )  # fmt: skip
+            self.config,
+            tuple(self.held.values()),
+            pool,
+            pool,
+            candidates=self.view.candidates,
+            demand=PoolDemand(((self.demand, None),), moves=moves),
+            memory=self.memory,
+            order=self.view.order,
+        )
         decision = next_steps(known, at(self.now_s))
         self.memory = decision.memory
         for step in decision.steps:
@@ -269,9 +365,14 @@ class Site:
 
 
 def test_a_look_offers_parts_with_a_number_that_was_confirmed() -> None:
-    first, three, five = ClusterView(PollSchedule(0.0)), *(shared("n2", Idle(k, 16, 64_000, 64_000)) for k in (3, 5))
+    first, three, five = (
+        ClusterView(PollSchedule(0.0)),
+        *(shared("n2", Idle(k, 16, 64_000, 64_000)) for k in (3, 5)),
+    )
     quiet = look(first, 10.0, three, waits=False)
-    assert [(c.request.gpus, c.request.cpus, c.request.mib, c.size) for c in quiet.candidates] == [(3, 6, 24_000, 3)]
+    assert [(c.request.gpus, c.request.cpus, c.request.mib, c.size) for c in quiet.candidates] == [
+        (3, 6, 24_000, 3)
+    ]
     waits = look(look(first, 10.0, three, waits=True), 12.0, five, waits=True)
     assert waits.candidates == (), "two GPUs may be between two jobs"
     assert [c.request.gpus for c in look(waits, 14.0, five, waits=True).candidates] == [5]
@@ -289,8 +390,14 @@ def test_a_look_offers_parts_with_a_number_that_was_confirmed() -> None:
 def test_a_part_becomes_whole_again_and_moves_cost_no_more_than_idle_gpus(
     steps: list[tuple[int, int, int]], rescale_s: float, waits: bool
 ) -> None:
-    """Each step is the GPUs of a main job that starts, or 0 for one that ends, and looks after it."""
-    site, jobs, idle_gpu_s = Site(("n1", "n2"), rescale_s=rescale_s, waits=waits), list[tuple[str, int]](), 0
+    """Each step is the GPUs of a main job that starts, or 0 for one that ends, and looks after
+    it.
+    """
+    site, jobs, idle_gpu_s = (
+        Site(("n1", "n2"), rescale_s=rescale_s, waits=waits),
+        list[tuple[str, int]](),
+        0,
+    )
     for gpus, number, looks in (*steps, (0, 0, int(8 * rescale_s) + 9)):
         if gpus and (node := site.start(gpus)) is not None:
             jobs.append((node, gpus))
@@ -307,10 +414,16 @@ def test_a_part_becomes_whole_again_and_moves_cost_no_more_than_idle_gpus(
 
 
 def hours(looks: int, seed: int = 1, **pilot: Any) -> tuple[float, int]:
-    """Generated main jobs on 12 nodes: the share of those for 1 to 3 whole nodes that find too few, and how many others get an
-    idle node although they fit beside jobs.
+    """Generated main jobs on 12 nodes: the share of those for 1 to 3 whole nodes that find too few,
+    and how many others get an idle node although they fit beside jobs.
     """
-    chance, jobs, found, wrong, at_s = random.Random(seed), list[tuple[float, str, int]](), list[bool](), 0, 0.0
+    chance, jobs, found, wrong, at_s = (
+        random.Random(seed),
+        list[tuple[float, str, int]](),
+        list[bool](),
+        0,
+        0.0,
+    )
     site = Site(tuple(f"n{i}" for i in range(1, 13)), **pilot)
     for _ in range(150):
         at_s += chance.expovariate(1 / 60)
@@ -331,11 +444,15 @@ def hours(looks: int, seed: int = 1, **pilot: Any) -> tuple[float, int]:
     return 1 - sum(found) / len(found), wrong
 
 
-def test_main_jobs_leave_as_many_nodes_idle_as_without_a_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_jobs_leave_as_many_nodes_idle_as_without_a_pilot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whether it holds all GPUs, has no use for some or may not have some nodes."""
     pilots: tuple[dict[str, Any], ...] = ({}, {"demand": 12}, {"config": EXCLUDES})
     assert hours(4) == hours(0), "all are held: each job is where it would be"
     assert [hours(4, **pilot)[1] for pilot in pilots] == [0, 0, 0]
     monkeypatch.setattr(decisions, "without_parts", lambda *_: frozenset())
     monkeypatch.setattr(decisions, "parts_to_end", lambda *_: [])
-    assert [hours(4, **pilot)[1] > 0 for pilot in pilots] == [False, True, True], "red without the rule"
+    assert [hours(4, **pilot)[1] > 0 for pilot in pilots] == [False, True, True], (
+        "red without the rule"
+    )

@@ -1,4 +1,6 @@
-"""A site whose main jobs would wait for holders: nothing is held there, held nodes are released, and every reader hears why."""
+"""A site whose main jobs would wait for holders: nothing is held there, held nodes are released,
+and every reader hears why.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +29,26 @@ def test_nothing_is_held_and_the_reason_is_told_before_anything_was_submitted(ho
     home.cluster.give("n1", "n2")
     refuse(home)
     home.pilot(20)
-    assert home.noted("refused") == [f"no node is held: {WHY}"], "one line, and not one for each node"
+    assert home.noted("refused") == [f"no node is held: {WHY}"], (
+        "one line, and not one for each node"
+    )
     home.submit(spec("a"))
     home.pilot(20)
     assert home.cluster.acquired == []
     assert home.explain("a").why.endswith(f"; latest refusal: no node is held: {WHY}")
 
 
-def test_held_nodes_are_released_with_the_reason_and_held_again_after_the_remedy(home: House) -> None:
+def test_held_nodes_are_released_with_the_reason_and_held_again_after_the_remedy(
+    home: House,
+) -> None:
     home.cluster.give("n1", "n2")
     home.submit(spec("a"))
     home.at(10, lambda: refuse(home))
     home.at(30, lambda: setattr(home, "permit", HoldingPermit()))
     held: dict[float, frozenset[str]] = {}
-    home.after_tick = lambda: held.update({round(home.clock.elapsed_s()): frozenset(home.cluster.held())})
+    home.after_tick = lambda: held.update(
+        {round(home.clock.elapsed_s()): frozenset(home.cluster.held())}
+    )
     began_s = home.clock.elapsed_s()
     home.pilot(50)
     at = {seconds - round(began_s): nodes for seconds, nodes in held.items()}

@@ -1,4 +1,6 @@
-"""Whatever stands in a trainer's files, its view is finite and bounded, and can be measured, journaled and registered."""
+"""Whatever stands in a trainer's files, its view is finite and bounded, and can be measured,
+journaled and registered.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from bftrainer.protocol.driver_pid import write_own_pid
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import DriverView, Ending
 
-STARTED = b'{"time": 1.0, "event": "running", "incarnation": 1, "world_size": 1, "fragments": ["f"]}\n'
+STARTED = (
+    b'{"time": 1.0, "event": "running", "incarnation": 1, "world_size": 1, "fragments": ["f"]}\n'
+)
 KEYS = ("time", "incarnation", "world_size", "step", "samples", "loss")
 
 
@@ -56,14 +60,18 @@ def texts(value: object) -> Iterator[str]:
 
 
 def assert_usable(view: DriverView) -> None:
-    """By all that the pilot does with it: arithmetic, the meter, the journal's JSON, the columns of SQLite."""
+    """By all that the pilot does with it: arithmetic, the meter, the journal's JSON, the columns of
+    SQLite.
+    """
     assert all(math.isfinite(it) and abs(it) <= 1e30 for it in numbers(view))
     assert view.samples is None or 0 <= view.samples <= 1e15
     assert 0 <= view.incarnation <= 10**9
     assert view.said_s <= time.time()
     assert view.heard_s <= time.time()
     assert all(
-        it.encode() is not None and len(it) <= 2000 for name in view.__slots__ for it in texts(getattr(view, name))
+        it.encode() is not None and len(it) <= 2000
+        for name in view.__slots__
+        for it in texts(getattr(view, name))
     )
     assert sum(len(it) for name in view.__slots__ for it in texts(getattr(view, name))) < 200_000
     measured, _ = TrainerMeter().hear("t", view, 1.0)
@@ -89,7 +97,9 @@ def test_a_value_of_progress_is_used_or_named(directory: TrainerDirectory, key: 
 
 
 @pytest.mark.parametrize("file", ["progress", "events"])
-def test_what_is_no_line_is_named_and_the_next_line_is_read(directory: TrainerDirectory, file: str) -> None:
+def test_what_is_no_line_is_named_and_the_next_line_is_read(
+    directory: TrainerDirectory, file: str
+) -> None:
     for name, data in NOT_LINES.items():
         directory.progress.write_text("")
         directory.events.write_bytes(STARTED)
@@ -119,7 +129,11 @@ def test_every_key_of_every_event_is_used_or_named(directory: TrainerDirectory, 
 
 def test_samples_that_nobody_can_have_processed_are_not_used(directory: TrainerDirectory) -> None:
     at_s = time.time() - 10
-    lines = [progress(time=at_s, samples=5), progress(time=at_s + 1, samples=9e14), progress(time=at_s + 2, samples=6)]
+    lines = [
+        progress(time=at_s, samples=5),
+        progress(time=at_s + 1, samples=9e14),
+        progress(time=at_s + 2, samples=6),
+    ]
     directory.progress.write_text("\n".join(lines) + "\n")
     view = DirectoryLauncher(directory.path.parent, {}).look("t")
     assert view.samples == 6
@@ -157,9 +171,13 @@ def test_what_is_no_file_fails_its_trainer_or_is_no_message(
         assert view.alive is (name == "control")
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"version": 1, "pid": %s}' % ("9" * 400), "\xff", "NaN"])
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"version": 1, "pid": %s}' % ("9" * 400), "\xff", "NaN"]
+)
 @pytest.mark.parametrize("name", ["driver_pid", "control"])
-def test_a_message_that_is_damaged_is_no_message(directory: TrainerDirectory, text: str, name: str) -> None:
+def test_a_message_that_is_damaged_is_no_message(
+    directory: TrainerDirectory, text: str, name: str
+) -> None:
     getattr(directory, name).write_text(text, encoding="latin-1")
     DirectoryLauncher(directory.path.parent, {}).look("t")
 
@@ -173,16 +191,22 @@ def test_a_line_of_2_gb_takes_no_memory(directory: TrainerDirectory, name: str) 
         try:
             here = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (here + (256 << 20), resource.RLIM_INFINITY))
-            os.truncate(getattr(directory, name), 0) if name == "events" else directory.progress.touch()
+            os.truncate(
+                getattr(directory, name), 0
+            ) if name == "events" else directory.progress.touch()
             launcher = DirectoryLauncher(directory.path.parent, {})
             launcher.look("t")
             with getattr(directory, name).open("ab") as out:
                 out.truncate(2 << 30)
             with getattr(directory, name).open("ab") as out:
-                out.write(b"\n" + (STARTED if name == "events" else progress(samples=9).encode() + b"\n"))
+                out.write(
+                    b"\n" + (STARTED if name == "events" else progress(samples=9).encode() + b"\n")
+                )
             for _ in range(60):
                 view = launcher.look("t")
-            status = 0 if (view.on if name == "events" else view.samples == 9) and view.refused else 2
+            status = (
+                0 if (view.on if name == "events" else view.samples == 9) and view.refused else 2
+            )
         except BaseException as error:
             print(repr(error), file=sys.stderr)
         os._exit(status)

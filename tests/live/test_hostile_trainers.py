@@ -1,4 +1,6 @@
-"""A real pilot, a trainer that trains, and one whose files are damaged, hostile or of another version: only that one fails."""
+"""A real pilot, a trainer that trains, and one whose files are damaged, hostile or of another
+version: only that one fails.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,18 @@ def submit_without_a_rate(on: Machine, name: str) -> None:
     program = [sys.executable, str(STEPPER), f"{name}.json", f"{name}.steps", "1000000", "0.05"]
     fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--set", "stop_s = 30"]
     ended = bftrainer(
-        "submit", "--name", name, "--max-nodes", 1, "--cwd", on.work, *fast, "--state", on.state, "--", *program
+        "submit",
+        "--name",
+        name,
+        "--max-nodes",
+        1,
+        "--cwd",
+        on.work,
+        *fast,
+        "--state",
+        on.state,
+        "--",
+        *program,
     )
     assert ended.status == 0, ended
 
@@ -47,7 +60,9 @@ def both_train(on: Machine) -> subprocess.Popen[bytes]:
     return pilot
 
 
-def trains_on(on: Machine, name: str, pilot: subprocess.Popen[bytes], seconds: float = BEAT_S) -> None:
+def trains_on(
+    on: Machine, name: str, pilot: subprocess.Popen[bytes], seconds: float = BEAT_S
+) -> None:
     """It makes steps all the time, and the pilot is there."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -68,8 +83,13 @@ def append(path: Path, *lines: str) -> None:
 def numbers(on: Machine) -> None:
     now = time.time()
     for value in ("NaN", f"{DIGITS_400}", "-7", "Infinity", "1e300", "true"):
-        append(directory(on).progress, progress(time=now, samples=f"raw:{value}", loss=f"raw:{value}"))
-        append(directory(on).progress, progress(time=f"raw:{value}", step=f"raw:{value}", world_size=f"raw:{value}"))
+        append(
+            directory(on).progress, progress(time=now, samples=f"raw:{value}", loss=f"raw:{value}")
+        )
+        append(
+            directory(on).progress,
+            progress(time=f"raw:{value}", step=f"raw:{value}", world_size=f"raw:{value}"),
+        )
 
 
 def lines(on: Machine) -> None:
@@ -85,16 +105,42 @@ def events(on: Machine) -> None:
     huge = f"raw:{DIGITS_400}"
     path = directory(on).events
     append(path, DEEP, "\ud800", line(head | {"event": {}}))
-    append(path, *(line(head | {"event": "stopping", "time": f"raw:{it}"}) for it in ("NaN", "Infinity", DIGITS_400)))
     append(
-        path, *(line(head | {"event": "stopping", "incarnation": f"raw:{it}"}) for it in ("NaN", "1e999", DIGITS_400))
+        path,
+        *(
+            line(head | {"event": "stopping", "time": f"raw:{it}"})
+            for it in ("NaN", "Infinity", DIGITS_400)
+        ),
+    )
+    append(
+        path,
+        *(
+            line(head | {"event": "stopping", "incarnation": f"raw:{it}"})
+            for it in ("NaN", "1e999", DIGITS_400)
+        ),
     )
     append(path, line(head | {"event": "running", "world_size": huge, "fragments": ["1"]}))
     append(path, line(head | {"event": "running", "world_size": 1, "fragments": [["1"]]}))
-    worker = {"event": "worker_started", "host": "n1", "fragment": "1", "slot": 0, "pid": 1, "log": "x"}
+    worker = {
+        "event": "worker_started",
+        "host": "n1",
+        "fragment": "1",
+        "slot": 0,
+        "pid": 1,
+        "log": "x",
+    }
     append(path, line(head | worker | {"pid": huge}), line(head | worker | {"slot": "raw:NaN"}))
-    append(path, line(head | {"event": "hung", "host": "n1", "fragment": "1", "silent_s": "raw:Infinity"}))
-    append(path, line(head | {"event": "withheld", "host": "n1", "fragment": "\ud800\x1b[2J", "reason": "\ud800"}))
+    append(
+        path,
+        line(head | {"event": "hung", "host": "n1", "fragment": "1", "silent_s": "raw:Infinity"}),
+    )
+    append(
+        path,
+        line(
+            head
+            | {"event": "withheld", "host": "n1", "fragment": "\ud800\x1b[2J", "reason": "\ud800"}
+        ),
+    )
     append(path, line(head | {"event": "stopping", "reason": 'raw:"\\ud800\\u001b[2J"'}))
 
 
@@ -127,7 +173,10 @@ def test_what_is_no_file_fails_its_trainer_only(on: Machine, name: str) -> None:
         on.bftrainer("resume", "bad")
     else:
         os.mkfifo(path)
-    eventually(lambda: "failed 1 time, will be retried: " in remark(on, "bad") or pilot.poll() is not None, 60)
+    eventually(
+        lambda: "failed 1 time, will be retried: " in remark(on, "bad") or pilot.poll() is not None,
+        60,
+    )
     trains_on(on, "good", pilot, 1.0)
     assert str(path) in remark(on, "bad")
     on.bftrainer("cancel", "bad")

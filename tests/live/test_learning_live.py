@@ -1,4 +1,6 @@
-"""What the pilot learns of its trainers: windows and stalls from their reports, curves corrected while they run."""
+"""What the pilot learns of its trainers: windows and stalls from their reports, curves corrected
+while they run.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,14 @@ def heard(view: DriverView, at_s: float, samples: float) -> DriverView:
 
 
 def running(fragments: str, said_s: float, view: DriverView | None = None) -> DriverView:
-    return replace(view or DriverView(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False)
+    return replace(
+        view or DriverView(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False
+    )
 
 
-def fed(views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None) -> list[Measured]:
+def fed(
+    views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None
+) -> list[Measured]:
     it, seen = MeterReading(), []
     for view in views:
         it, more = update(it, "t", view, window_s, decided_s=decided_s)
@@ -47,13 +53,17 @@ def steady(
     """Lines at each second; training begins at ``begin_s`` at once."""
     here = running(fragments, begin_s, view)
     return [here] + [
-        heard(here, float(t), samples + 10 * len(fragments) * (t - begin_s)) for t in range(begin_s, end_s + 1)
+        heard(here, float(t), samples + 10 * len(fragments) * (t - begin_s))
+        for t in range(begin_s, end_s + 1)
     ]
 
 
 def test_windows_of_steady_training() -> None:
     seen = fed(steady("ab", 100, 150, 0.0))
-    assert all(isinstance(s, RateSeen) and s.nodes == 2 and s.samples_per_s == pytest.approx(20.0) for s in seen)
+    assert all(
+        isinstance(s, RateSeen) and s.nodes == 2 and s.samples_per_s == pytest.approx(20.0)
+        for s in seen
+    )
     assert 3 <= len(seen) <= 5
 
 
@@ -76,7 +86,9 @@ def test_work_done_twice_counts_as_standing_still() -> None:
     before = steady("ab", 100, 130, 0.0)
     back = steady("a", 133, 160, 500.0, before[-1])
     stalls = [s for s in fed([*before, *back]) if isinstance(s, StallSeen)]
-    assert [(s.grew, s.seconds) for s in stalls] == [(False, pytest.approx(13.0))], "3 s, and 100 samples again"
+    assert [(s.grew, s.seconds) for s in stalls] == [(False, pytest.approx(13.0))], (
+        "3 s, and 100 samples again"
+    )
 
 
 def test_a_start_costs_from_the_drivers_first_word() -> None:
@@ -86,23 +98,37 @@ def test_a_start_costs_from_the_drivers_first_word() -> None:
 
 
 def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
-    """Decided at 122; the old node trains until 130, and the new ones from 131. The driver may restart its workers for that."""
+    """Decided at 122; the old node trains until 130, and the new ones from 131. The driver may
+    restart its workers for that.
+    """
     before = steady("a", 100, 130, 0.0)
     for gap in ([], [replace(before[-1], on=frozenset(), said_s=130.5, trains=False)]):
         seen = fed([*before, *gap, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=122.0)
         (stall,) = (s for s in seen if isinstance(s, StallSeen))
-        assert (stall.grew, stall.seconds, stall.start_s) == (True, pytest.approx(1.0), pytest.approx(8.0))
+        assert (stall.grew, stall.seconds, stall.start_s) == (
+            True,
+            pytest.approx(1.0),
+            pytest.approx(8.0),
+        )
     stalled = fed([*before, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=99.0)
-    assert [s.start_s for s in stalled if isinstance(s, StallSeen)] == [None], "it stalled when that was decided"
-    shrunk = fed([*steady("ab", 100, 130, 0.0), *steady("a", 131, 160, 600.0, before[-1])], decided_s=122.0)
+    assert [s.start_s for s in stalled if isinstance(s, StallSeen)] == [None], (
+        "it stalled when that was decided"
+    )
+    shrunk = fed(
+        [*steady("ab", 100, 130, 0.0), *steady("a", 131, 160, 600.0, before[-1])], decided_s=122.0
+    )
     assert [s.start_s for s in shrunk if isinstance(s, StallSeen)] == [None]
     alone = fed([DriverView(alive=True, said_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0)
     (stall,) = (s for s in alone if isinstance(s, StallSeen))
-    assert (stall.seconds, stall.start_s) == (pytest.approx(13.0), None), "from the decision; nothing trained meanwhile"
+    assert (stall.seconds, stall.start_s) == (pytest.approx(13.0), None), (
+        "from the decision; nothing trained meanwhile"
+    )
 
 
 def test_the_last_line_on_the_old_nodes_may_be_read_with_the_news_of_the_new_ones() -> None:
-    """The pilot looks a few times a second: the last line, the news and the first line are often there at once."""
+    """The pilot looks a few times a second: the last line, the news and the first line are often
+    there at once.
+    """
     before = steady("a", 100, 129, 0.0)
     news = [EventLine(131.0, 1, Running(2, ("a", "b")))]
     lines = [{"time": float(t), "samples": 300.0 + 20 * max(t - 131, 0)} for t in range(130, 161)]
@@ -110,25 +136,33 @@ def test_the_last_line_on_the_old_nodes_may_be_read_with_the_news_of_the_new_one
         view = after_progress(after_event(before[-1], news[0]), lines[:at_once])
         views = [view, *((view := after_progress(view, [line])) for line in lines[at_once:])]
         (stall,) = (s for s in fed([*before, *views], decided_s=122.0) if isinstance(s, StallSeen))
-        assert (stall.start_s, stall.seconds) == (pytest.approx(8.0), pytest.approx(1.0)), "not 7 s, and 1.5 s"
+        assert (stall.start_s, stall.seconds) == (pytest.approx(8.0), pytest.approx(1.0)), (
+            "not 7 s, and 1.5 s"
+        )
 
 
 def test_the_line_at_the_switch_says_how_long_the_old_nodes_trained() -> None:
-    """Their last line is from 130, but 9 more samples were done by the switch at 131: they trained until 130.9."""
+    """Their last line is from 130, but 9 more samples were done by the switch at 131: they trained
+    until 130.9.
+    """
     view = after_event(steady("a", 100, 130, 0.0)[-1], EventLine(131.0, 1, Running(2, ("a", "b"))))
     views = steady("a", 100, 130, 0.0)
     switch = {"time": 131.0, "samples": 309.0, "incarnation": 1, "world_size": 2, "formed": True}
     later = [{"time": float(t), "samples": 309.0 + 20 * (t - 131)} for t in range(132, 161)]
     views += [view := after_progress(view, [line]) for line in (switch, *later)]
     (stall,) = (s for s in fed(views, decided_s=122.0) if isinstance(s, StallSeen))
-    assert (stall.start_s, stall.seconds) == (pytest.approx(8.9), pytest.approx(0.1)), "not 8 s, and 0.55 s"
+    assert (stall.start_s, stall.seconds) == (pytest.approx(8.9), pytest.approx(0.1)), (
+        "not 8 s, and 0.55 s"
+    )
 
 
 def test_work_that_was_not_saved_is_lost_and_no_stall() -> None:
     """300 samples at 130, of which the next driver's first line knows 100: it started in 4 s."""
     before = steady("a", 100, 130, 0.0)
     started = DriverView(alive=True, said_s=140.0, samples=300.0)
-    seen = fed([*before, replace(before[-1], alive=False), started, *steady("a", 144, 170, 100.0, started)])
+    seen = fed(
+        [*before, replace(before[-1], alive=False), started, *steady("a", 144, 170, 100.0, started)]
+    )
     assert [s for s in seen if isinstance(s, WorkLost)] == [WorkLost("t", 200.0)]
     assert [s.seconds for s in seen if isinstance(s, StallSeen)] == [pytest.approx(4.0)], "not 24 s"
 
@@ -137,7 +171,10 @@ def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:
     views = steady("a", 100, 108, 0.0)
     assert fed([*views, replace(views[-1], alive=False), *steady("a", 200, 208, 80.0)]) == []
     silent = running("a", 100.0)
-    assert fed([silent, *(replace(silent, heard_s=float(t), trains=True) for t in range(100, 160))]) == []
+    assert (
+        fed([silent, *(replace(silent, heard_s=float(t), trains=True) for t in range(100, 160))])
+        == []
+    )
 
 
 # --- the pilot, over a cluster in memory
@@ -157,7 +194,10 @@ def trains(home: House, truth: dict[str, Curve], saved: dict[str, float] | None 
             view = driver.view
             if not (view.alive and view.on) or view.said_s > at_s:
                 resumes = saved if saved and view.incarnation > 1 else {}
-                done[name] = (now, resumes.pop(name, samples) if view.alive and view.on else samples)
+                done[name] = (
+                    now,
+                    resumes.pop(name, samples) if view.alive and view.on else samples,
+                )
             elif now - at_s >= 1.0:
                 samples += truth[name].at(len(view.on)) * (now - at_s)
                 done[name] = (now, samples)
@@ -180,11 +220,15 @@ def active(state: State, name: str) -> Active:
 
 @pytest.fixture
 def home(tmp_path: Path) -> House:
-    return house(tmp_path / "state", learning={"window_s": 5.0}, decisions={"objective": "relative-speed"})
+    return house(
+        tmp_path / "state", learning={"window_s": 5.0}, decisions={"objective": "relative-speed"}
+    )
 
 
 def test_a_wrong_curve_is_corrected_within_three_rescales(home: House) -> None:
-    """It said 100 samples/s a node and does 10; the other one's 20 are true, and worth the nodes."""
+    """It said 100 samples/s a node and does 10; the other one's 20 are true, and worth the
+    nodes.
+    """
     # relative-speed has no use for rates of linear curves.
     home = House(home.path, {**home.tables, "decisions": {"objective": "throughput"}})
     home.cluster.give("n1", "n2", "n3", "n4")
@@ -195,13 +239,17 @@ def test_a_wrong_curve_is_corrected_within_three_rescales(home: House) -> None:
     believed = active(state, "boasts").trainer.curve
     assert all(believed.at(n) == pytest.approx(10.0 * n, rel=0.05) for n in (1, 2, 4))
     log = home.entries()
-    orders = [o for o in home.launcher.orders if o[1] == "boasts" and o[0] in ("start", "order", "stop")]
+    orders = [
+        o for o in home.launcher.orders if o[1] == "boasts" and o[0] in ("start", "order", "stop")
+    ]
     assert 1 <= len(orders) <= 3 + 1, "three rescales, and the pilot's end"
     assert any(entry.event.measured for entry in log), "measurements are part of the journal"
     assert not home.differences(), "and prove the decisions again"
 
 
-def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_known(home: House) -> None:
+def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_known(
+    home: House,
+) -> None:
     home.cluster.give("n1", "n2", "n3", "n4")
     trains(home, {"a": line(30.0), "b": line(30.0)})
     home.submit(blank("a", model="net"))
@@ -214,12 +262,16 @@ def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_know
     assert list(known) == [f"model net of {own_name()}"]
     home.launcher.finish("a")
     state = home.pilot(4)
-    assert active(state, "b").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05), "before it ever ran"
+    assert active(state, "b").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05), (
+        "before it ever ran"
+    )
     assert not home.differences()
 
 
 @pytest.mark.parametrize("learns", [True, False])
-def test_the_length_that_a_script_reports_is_known_to_policies_and_users(home: House, learns: bool) -> None:
+def test_the_length_that_a_script_reports_is_known_to_policies_and_users(
+    home: House, learns: bool
+) -> None:
     home.cluster.give("n1", "n2")
     home.submit(blank("a", 1) if learns else spec("a", 1), spec("short", 1, samples_total=500.0))
     home.at(5, lambda: home.launcher.progress("a", 100.0, samples_total=2000.0))
@@ -257,8 +309,12 @@ def test_what_one_user_measured_is_not_anothers(home: House) -> None:
     home.submit(blank("a", model="net"))
     home.pilot(40)
     other = blank("b", model="net")
-    with closing(home.store(writes=True)) as store:  # the spool knows one owner only: the user of the pilot
-        assert all(RegistryWriter(store).add_all([Submission(other, "them", "b.json")], home.clock.now_s()))
+    with closing(
+        home.store(writes=True)
+    ) as store:  # the spool knows one owner only: the user of the pilot
+        assert all(
+            RegistryWriter(store).add_all([Submission(other, "them", "b.json")], home.clock.now_s())
+        )
     home.launcher.finish("a")
     home.pilot(40)
     assert [key for key, _ in home.last_state().measurements] == [

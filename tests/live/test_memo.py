@@ -1,4 +1,6 @@
-"""Memoized values are those of the present arguments, whatever was asked for before, and are computed no more than needed."""
+"""Memoized values are those of the present arguments, whatever was asked for before, and are
+computed no more than needed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ SETS = st.frozensets(st.integers(0, 5))
 
 
 @given(st.lists(st.tuples(SETS, SETS), max_size=30))
-def test_it_is_always_the_functions_value(calls: list[tuple[frozenset[int], frozenset[int]]]) -> None:
+def test_it_is_always_the_functions_value(
+    calls: list[tuple[frozenset[int], frozenset[int]]],
+) -> None:
     computed: list[object] = []
 
     def union(a: frozenset[int], b: frozenset[int]) -> frozenset[int]:
@@ -23,7 +27,9 @@ def test_it_is_always_the_functions_value(calls: list[tuple[frozenset[int], froz
     changes = 0
     for i, (a, b) in enumerate(calls):
         assert derived(a, b) == a | b
-        assert derived(frozenset(sorted(a)), b) is derived(a, b), "equal arguments, not the same object, are enough"
+        assert derived(frozenset(sorted(a)), b) is derived(a, b), (
+            "equal arguments, not the same object, are enough"
+        )
         changes += i == 0 or calls[i - 1] != (a, b)
     assert len(computed) == changes
 

@@ -64,7 +64,9 @@ def test_numbers_follow_what_is_written_down(store: Store) -> None:
     metrics = Metrics(before.registry)
     recorder = Recorder(store, steady, [metrics.hear])
     recorder.submissions([Submission(spec("a"), "me", "a")])
-    a = recorder.trainer(recorder.registry.trainer("a"), TrainerChange(status=TrainerStatus.RUNNING))
+    a = recorder.trainer(
+        recorder.registry.trainer("a"), TrainerChange(status=TrainerStatus.RUNNING)
+    )
     recorder.fragment("n1#2", FragmentEvent.ASKED, 3.0)
     recorder.fragment("n2#3", FragmentEvent.ASKED, 3.0)
     recorder.fragment("n2#3", FragmentEvent.TAKEN, 4.0)
@@ -75,19 +77,29 @@ def test_numbers_follow_what_is_written_down(store: Store) -> None:
     recorder.note("refused", "n3", "QOSMaxJobs")
     found = numbers(metrics.text().decode())
     expected = {
-        "bftrainer_trainers_running": 1, "bftrainer_trainers_queued": 1, "bftrainer_trainers_done": 0,
-        "bftrainer_nodes_held": 1, "bftrainer_nodes_pending": 1, "bftrainer_fragments_taken_total": 1,
-        "bftrainer_fragments_asked_back_total{planned=False}": 1, "bftrainer_release_seconds_count": 1,
-        "bftrainer_release_seconds_bucket{le=0.5}": 1, "bftrainer_release_seconds_bucket{le=0.2}": 0,
-        "bftrainer_node_seconds_total{use=held}": 10, "bftrainer_node_seconds_total{use=stalled}": 2,
-        "bftrainer_trainer_samples{trainer=a}": 640, "bftrainer_trainer_failures_total": 1,
+        "bftrainer_trainers_running": 1,
+        "bftrainer_trainers_queued": 1,
+        "bftrainer_trainers_done": 0,
+        "bftrainer_nodes_held": 1,
+        "bftrainer_nodes_pending": 1,
+        "bftrainer_fragments_taken_total": 1,
+        "bftrainer_fragments_asked_back_total{planned=False}": 1,
+        "bftrainer_release_seconds_count": 1,
+        "bftrainer_release_seconds_bucket{le=0.5}": 1,
+        "bftrainer_release_seconds_bucket{le=0.2}": 0,
+        "bftrainer_node_seconds_total{use=held}": 10,
+        "bftrainer_node_seconds_total{use=stalled}": 2,
+        "bftrainer_trainer_samples{trainer=a}": 640,
+        "bftrainer_trainer_failures_total": 1,
         "bftrainer_holders_refused_total": 1,
-    }  # fmt: skip
+    }
     assert {name: found[name] for name in expected} == expected
     recorder.trainer(a, TrainerChange(status=TrainerStatus.DONE))
     found = numbers(metrics.text().decode())
     assert (found["bftrainer_trainers_done"], found["bftrainer_trainers_running"]) == (1, 0)
-    assert "bftrainer_trainer_samples{trainer=a}" not in found, "no series for ever for every trainer there was"
+    assert "bftrainer_trainer_samples{trainer=a}" not in found, (
+        "no series for ever for every trainer there was"
+    )
 
 
 def given_token(folder: Path) -> Path:
@@ -112,7 +124,9 @@ def port_of(place: str) -> int:
 
 
 def get_from_socket(path: Path) -> tuple[int, str]:
-    """As ``curl --unix-socket PATH http://localhost/metrics`` does it; paths of sockets have 107 letters at most."""
+    """As ``curl --unix-socket PATH http://localhost/metrics`` does it; paths of sockets have 107
+    letters at most.
+    """
     folder = os.open(path.parent, os.O_PATH)
     connection = http.client.HTTPConnection("localhost", timeout=60)
     try:
@@ -126,7 +140,9 @@ def get_from_socket(path: Path) -> tuple[int, str]:
         os.close(folder)
 
 
-def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp_path: Path) -> None:
+def test_a_token_is_asked_for_and_only_get_metrics_is_answered(
+    store: Store, tmp_path: Path
+) -> None:
     config = MetricsConfig(port=0, token_file=given_token(tmp_path), socket=False)
     with served(store, config, tmp_path) as (place,):
         port = port_of(place)
@@ -166,7 +182,9 @@ def test_a_file_system_without_sockets_does_not_stop_a_pilot(store: Store, tmp_p
         ("short", 0o600, "expected 16 characters or more, found 5"),
     ],
 )
-def test_a_bad_token_file_is_refused(store: Store, tmp_path: Path, text: str, mode: int, words: str) -> None:
+def test_a_bad_token_file_is_refused(
+    store: Store, tmp_path: Path, text: str, mode: int, words: str
+) -> None:
     token = tmp_path / "token"
     token.write_text(text)
     token.chmod(mode)
@@ -177,23 +195,35 @@ def test_a_bad_token_file_is_refused(store: Store, tmp_path: Path, text: str, mo
 def test_a_pipe_as_token_file_does_not_hold_the_pilot(store: Store, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "token", 0o600)
     with pytest.raises(UserError, match=r"metrics\.token_file: .*token: is not a regular file"):
-        MetricsServer(Metrics(Registry(store)), MetricsConfig(port=0, token_file=tmp_path / "token"), tmp_path)
+        MetricsServer(
+            Metrics(Registry(store)), MetricsConfig(port=0, token_file=tmp_path / "token"), tmp_path
+        )
 
 
-@pytest.mark.parametrize(("address", "who"), [("127.0.0.1", "every user of this host"), ("0.0.0.0", "other hosts")])
+@pytest.mark.parametrize(
+    ("address", "who"), [("127.0.0.1", "every user of this host"), ("0.0.0.0", "other hosts")]
+)
 def test_a_port_needs_a_token(address: str, who: str) -> None:
-    with pytest.raises(InputFileError, match=f"can be reached by {who}: set token_file, or remove port"):
+    with pytest.raises(
+        InputFileError, match=f"can be reached by {who}: set token_file, or remove port"
+    ):
         check_table({"port": 9100, "address": address}, MetricsConfig, "test")
     with pytest.raises(InputFileError, match="expected an IP address to listen on"):
-        check_table({"port": 9100, "address": "node01", "token_file": "token"}, MetricsConfig, "test")
+        check_table(
+            {"port": 9100, "address": "node01", "token_file": "token"}, MetricsConfig, "test"
+        )
 
 
 def test_a_port_that_is_taken_is_said(store: Store, tmp_path: Path) -> None:
     token = given_token(tmp_path)
     with served(store, MetricsConfig(port=0, token_file=token, socket=False), tmp_path) as (place,):
         port = port_of(place)
-        with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
-            MetricsServer(Metrics(Registry(store)), MetricsConfig(port=port, token_file=token), tmp_path)
+        with pytest.raises(
+            UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"
+        ):
+            MetricsServer(
+                Metrics(Registry(store)), MetricsConfig(port=port, token_file=token), tmp_path
+            )
 
 
 def places_of(on: Machine) -> list[str]:
@@ -211,7 +241,10 @@ def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path
         eventually(lambda: on.status("a") == "running", 40)
         address, socket_path = places_of(on)
         port = port_of(address)
-        eventually(lambda: numbers(get(port, **token)[1]).get("bftrainer_trainer_nodes{trainer=a}") == 2, 20)
+        eventually(
+            lambda: numbers(get(port, **token)[1]).get("bftrainer_trainer_nodes{trainer=a}") == 2,
+            20,
+        )
         found = numbers(get(port, **token)[1])
         assert numbers(get_from_socket(Path(socket_path))[1])["bftrainer_nodes_held"] == 2
         assert get(port)[0] == 401
@@ -224,11 +257,17 @@ def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path
         assert len(told) == decisions
         assert told[-1]["counts"].keys() <= {"a"}
         assert {"pilot", "decision", "trainer", "node"} <= {line["event"] for line in lines}
-        assert sum(found[name] for name in found if name.startswith("bftrainer_decisions_total")) <= decisions
+        assert (
+            sum(found[name] for name in found if name.startswith("bftrainer_decisions_total"))
+            <= decisions
+        )
 
 
 def test_the_dashboard_asks_only_for_what_there_is(store: Store) -> None:
-    there = {family.name for family in text_string_to_metric_families(Metrics(Registry(store)).text().decode())}
+    there = {
+        family.name
+        for family in text_string_to_metric_families(Metrics(Registry(store)).text().decode())
+    }
     panels = json.loads(DASHBOARD.read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     assert len(queries) >= 10

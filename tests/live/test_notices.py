@@ -24,7 +24,8 @@ from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.persistence.store import Store
 
 KEEP = (
-    "import sys, os; open('told', 'a').write(sys.stdin.read()); open('names', 'a').write(os.environ['BFTRAINER_EVENT'])"
+    "import sys, os; open('told', 'a').write(sys.stdin.read()); open('names', "
+    "'a').write(os.environ['BFTRAINER_EVENT'])"
 )
 
 
@@ -32,10 +33,14 @@ class Desk:
     """A recorder with notices that listen, and a clock that is set to ``now_s``."""
 
     def __init__(self, store: Store, folder: Path, now_s: float = 100.0, **keys: object) -> None:
-        config = check_table({"on_event": [sys.executable, "-c", KEEP], **keys}, NoticesConfig, "test")
+        config = check_table(
+            {"on_event": [sys.executable, "-c", KEEP], **keys}, NoticesConfig, "test"
+        )
         self.clock = FakeClock(now_s)
         self.registry = Registry(store)
-        self.notices = Notices(ConfigCell(PilotConfig(notices=config)), self.registry, folder, self.clock)
+        self.notices = Notices(
+            ConfigCell(PilotConfig(notices=config)), self.registry, folder, self.clock
+        )
         self.recorder = Recorder(store, SteadyClock(self.clock), [self.notices.hear])
         self.folder = folder
 
@@ -62,7 +67,11 @@ class Desk:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def notes(self) -> list[str]:
-        return [f"{n.subject} {n.text}" for n in self.registry.notes(1000) if n.kind == "notice" and n.subject]
+        return [
+            f"{n.subject} {n.text}"
+            for n in self.registry.notes(1000)
+            if n.kind == "notice" and n.subject
+        ]
 
 
 def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Path) -> None:
@@ -73,7 +82,12 @@ def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Pat
     desk.change("b", TrainerStatus.FAILED, reason="status 3: no data set")
     desk.until(lambda: len(desk.notes()) == 2)
     first, second = sorted(desk.told(), key=lambda told: str(told["trainer"]))
-    assert (first["event"], first["trainer"], first["samples_done"], first["owner"]) == ("done", "a", 7.0, "me")
+    assert (first["event"], first["trainer"], first["samples_done"], first["owner"]) == (
+        "done",
+        "a",
+        7.0,
+        "me",
+    )
     assert (second["event"], second["text"]) == ("failed", "status 3: no data set")
     assert sorted(desk.notes()) == ["a done: sent", "b failed: sent"]
 
@@ -112,7 +126,9 @@ def test_what_ended_while_no_pilot_told_is_told_by_the_next(store: Store, tmp_pa
     first.add("early")
     first.add("late")
     silent = Recorder(store, SteadyClock(FakeClock(150.0)))  # the pilot dies before it tells
-    silent.trainer(first.registry.trainer("late"), TrainerChange(status=TrainerStatus.DONE, finished=True))
+    silent.trainer(
+        first.registry.trainer("late"), TrainerChange(status=TrainerStatus.DONE, finished=True)
+    )
     second = Desk(store, tmp_path, now_s=200.0)
     second.until(second.notes)
     assert [told["trainer"] for told in second.told()] == ["late"]
@@ -124,7 +140,9 @@ def test_what_ended_while_no_pilot_told_is_told_by_the_next(store: Store, tmp_pa
 def test_what_ended_before_there_were_notices_is_not_told(store: Store, tmp_path: Path) -> None:
     before = Recorder(store, SteadyClock(FakeClock(50.0)))
     before.submissions([Submission(spec("old"), "me", "old")])
-    before.trainer(before.registry.trainer("old"), TrainerChange(status=TrainerStatus.DONE, finished=True))
+    before.trainer(
+        before.registry.trainer("old"), TrainerChange(status=TrainerStatus.DONE, finished=True)
+    )
     desk = Desk(store, tmp_path)
     desk.look()
     assert not desk.notices._running
@@ -134,8 +152,14 @@ def test_what_ended_before_there_were_notices_is_not_told(store: Store, tmp_path
     ("command", "words"),
     [
         (["/no/such/program"], "the command cannot be run"),
-        (["sh", "-c", "echo no route to host; exit 4"], "the command ended with status 4: no route to host"),
-        (["sh", "-c", "echo stuck; touch up; sleep 600 & sleep 600"], "the command was killed after 30 s: stuck"),
+        (
+            ["sh", "-c", "echo no route to host; exit 4"],
+            "the command ended with status 4: no route to host",
+        ),
+        (
+            ["sh", "-c", "echo stuck; touch up; sleep 600 & sleep 600"],
+            "the command was killed after 30 s: stuck",
+        ),
     ],
 )
 def test_a_command_that_fails_or_hangs_stops_nothing_and_is_noted(
@@ -175,12 +199,18 @@ def test_a_real_pilot_tells(tmp_path: Path) -> None:
         assert told["held_node_h"] > 0, "all that it has used, also since the last heartbeat"
 
 
-@pytest.mark.parametrize("pilots", [{}, {"on_event": []}], ids=["instead", "where the pilot has none"])
+@pytest.mark.parametrize(
+    "pilots", [{}, {"on_event": []}], ids=["instead", "where the pilot has none"]
+)
 def test_a_trainer_s_own_command_is_told_and_its_failure_ends_nothing(
     store: Store, tmp_path: Path, pilots: dict[str, object]
 ) -> None:
     desk = Desk(store, tmp_path, **pilots)  # type: ignore[arg-type]
-    own = [sys.executable, "-c", "import sys; open('own', 'w').write(sys.stdin.read()); sys.exit(3)"]
+    own = [
+        sys.executable,
+        "-c",
+        "import sys; open('own', 'w').write(sys.stdin.read()); sys.exit(3)",
+    ]
     desk.recorder.submissions([Submission(spec("a", notify=own), "me", "a")])
     desk.add("b")
     desk.change("a", TrainerStatus.FAILED, reason="boom")

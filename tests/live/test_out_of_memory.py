@@ -1,4 +1,6 @@
-"""Out of memory: a reason with node and size, and sizes that are not tried again, also by the next pilot."""
+"""Out of memory: a reason with node and size, and sizes that are not tried again, also by the next
+pilot.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,25 @@ from bftrainer.protocol.log_tail import oom_killed, out_of_memory
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.", "GPU", False),
         ("RuntimeError: CUDA error: out of memory", "GPU", False),
-        ("slurmstepd-node17: error: Detected 1 oom_kill event in StepId=1234.0. Some of the step tasks have been OOM "
-         "Killed.", "host", True),
+        (
+            "slurmstepd-node17: error: Detected 1 oom_kill event in StepId=1234.0. Some of the "
+            "step tasks have been OOM "
+            "Killed.",
+            "host",
+            True,
+        ),
         ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1234.0.", "host", True),
         ("srun: error: node17: task 0: Out Of Memory", "host", True),
         ("MemoryError", "host", False),
         ("my own line about an oom_kill", "host", False),
         ("srun: error: node17: task 0: Killed", "", False),
     ],
-)  # fmt: skip
+)
 def test_which_memory_was_too_small(line: str, which: str, is_killed: bool) -> None:
-    assert (out_of_memory(["as far as this", line]), oom_killed(["as far as this", line])) == (which, is_killed)
+    assert (out_of_memory(["as far as this", line]), oom_killed(["as far as this", line])) == (
+        which,
+        is_killed,
+    )
 
 
 @given(st.integers(1, 12), st.data())
@@ -57,7 +67,9 @@ def test_what_ran_is_tried_again_unless_it_failed_and_each_failure_leaves_fewer_
         left = now
 
 
-def test_the_reason_names_node_and_size_and_the_next_pilot_does_not_try_it_either(tmp_path: Path) -> None:
+def test_the_reason_names_node_and_size_and_the_next_pilot_does_not_try_it_either(
+    tmp_path: Path,
+) -> None:
     home = house(tmp_path / "state")
     home.submit(spec("a", max_nodes=4))
     home.cluster.give("n1", "n2")
@@ -72,4 +84,6 @@ def test_the_reason_names_node_and_size_and_the_next_pilot_does_not_try_it_eithe
     assert row.unfit == ((4, 4),)
     began = len(home.launcher.orders)
     home.pilot(60)
-    assert {len(nodes) for _, name, nodes in home.launcher.orders[began:] if name == "a" and nodes} == {3}
+    assert {
+        len(nodes) for _, name, nodes in home.launcher.orders[began:] if name == "a" and nodes
+    } == {3}

@@ -14,10 +14,24 @@ from live_house import configuration
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Availability, Hidden, LimitWait, NodeView, Observation, PeerPilot
+from bftrainer.domain.cluster import (
+    Availability,
+    Hidden,
+    LimitWait,
+    NodeView,
+    Observation,
+    PeerPilot,
+)
 from bftrainer.errors import BFTrainerError, PostponedError, SchedulerError
 from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
-from bftrainer.live.nodes.poll_schedule import BURST, REPEATS_S, TRUSTED_AFTER, PollOutcome, PollRules, PollSchedule
+from bftrainer.live.nodes.poll_schedule import (
+    BURST,
+    REPEATS_S,
+    TRUSTED_AFTER,
+    PollOutcome,
+    PollRules,
+    PollSchedule,
+)
 
 RULES = PollRules(poll_s=10.0, calm_s=30.0, per_minute=20.0)
 
@@ -33,7 +47,9 @@ def test_without_hints_looks_are_poll_s_apart() -> None:
     schedule = PollSchedule(0.0)
     for number in range(20):
         assert schedule.due_s(RULES) == pytest.approx(10.0 * number)
-        schedule = schedule.polled(10.0 * number, PollOutcome.UNANNOUNCED if number % 3 else PollOutcome.NOTHING, RULES)
+        schedule = schedule.polled(
+            10.0 * number, PollOutcome.UNANNOUNCED if number % 3 else PollOutcome.NOTHING, RULES
+        )
 
 
 def test_a_hint_brings_the_look_forward_and_a_look_that_finds_nothing_is_repeated() -> None:
@@ -88,7 +104,9 @@ def test_a_known_end_is_looked_at_and_announces_nothing() -> None:
 
 def test_without_an_allowance_hints_do_nothing() -> None:
     rules = PollRules(10.0, 30.0, 0.0)
-    assert PollSchedule(0.0).polled(0.0, PollOutcome.NOTHING, rules).hinted(1.0).due_s(rules) == 10.0
+    assert (
+        PollSchedule(0.0).polled(0.0, PollOutcome.NOTHING, rules).hinted(1.0).due_s(rules) == 10.0
+    )
 
 
 steps = st.lists(
@@ -133,7 +151,8 @@ def test_never_more_looks_than_allowed_and_never_later_than_without_hints(
             assert there <= BURST + span_s * rules.per_minute / 60.0 + 1e-6
 
 
-# --- The view of the cluster after polls: a poll that fails, at whatever point, changes nothing of what is known
+# --- The view of the cluster after polls: a poll that fails, at whatever point, changes nothing of
+# what is known
 
 CONFIG = configuration({"nodes": {"site_max_nodes": 4, "confirm_s": 0.0}})
 NODES = tuple(NodeView(f"n{i}", Availability.FREE) for i in range(3))
@@ -150,26 +169,43 @@ class Lookup:
 
 
 def polled(
-    view: ClusterView, at_s: float, answer: PollAnswer | BFTrainerError, config: PilotConfig = CONFIG
+    view: ClusterView,
+    at_s: float,
+    answer: PollAnswer | BFTrainerError,
+    config: PilotConfig = CONFIG,
 ) -> ClusterView:
     return after_poll(
-        view, EndedPoll(at_s, at_s, 1000.0 + at_s, 0.5, answer), config, PilotJobs(), Lookup(), frozenset()
+        view,
+        EndedPoll(at_s, at_s, 1000.0 + at_s, 0.5, answer),
+        config,
+        PilotJobs(),
+        Lookup(),
+        frozenset(),
     )
 
 
 def test_jobs_that_wait_for_a_limit_did_so_when_a_broker_asked() -> None:
     waits = replace(SEEN, limit_waits=(LimitWait("7", 1, "QOSGrpNodeLimit"),), evidence_s=13.0)
-    assert polled(ClusterView(PollSchedule(0.0)), 20.0, PollAnswer(waits, 1020.0, ())).limit_waits.at_s == 1013
+    assert (
+        polled(ClusterView(PollSchedule(0.0)), 20.0, PollAnswer(waits, 1020.0, ())).limit_waits.at_s
+        == 1013
+    )
 
 
 @pytest.mark.parametrize(("unit", "cost"), [("node", 0.25), ("gpu", 1.0)])
-def test_a_poll_for_a_broker_s_news_costs_less_where_it_asks_nothing(unit: str, cost: float) -> None:
+def test_a_poll_for_a_broker_s_news_costs_less_where_it_asks_nothing(
+    unit: str, cost: float
+) -> None:
     config, view = (
-        configuration({"nodes": {"unit": unit, "holder": "slurm"}, "hints": {"looks_per_minute": 1e-9}}),
+        configuration(
+            {"nodes": {"unit": unit, "holder": "slurm"}, "hints": {"looks_per_minute": 1e-9}}
+        ),
         ClusterView(PollSchedule(0.0)),
     )
     for at_s in (0.0, 0.5):
-        view = polled(view, at_s, PollAnswer(replace(SEEN, evidence_s=at_s), 1000.0 + at_s, ()), config)
+        view = polled(
+            view, at_s, PollAnswer(replace(SEEN, evidence_s=at_s), 1000.0 + at_s, ()), config
+        )
     assert view.schedule.allowance == pytest.approx(BURST - cost)
 
 
@@ -178,15 +214,23 @@ def test_a_poll_for_a_broker_s_news_costs_less_where_it_asks_nothing(unit: str, 
     [
         SchedulerError("no answer"),
         PostponedError("later", 30.0),
-        PollAnswer(Observation(1010.0, NODES[:1], hidden=frozenset({Hidden.JOBS})), 1010.0, None),  # windows unknown
-        PollAnswer(Observation(1010.0, NODES[:1], hidden=frozenset({Hidden.JOBS})), 1010.0, ()),  # holders not counted
+        PollAnswer(
+            Observation(1010.0, NODES[:1], hidden=frozenset({Hidden.JOBS})), 1010.0, None
+        ),  # windows unknown
+        PollAnswer(
+            Observation(1010.0, NODES[:1], hidden=frozenset({Hidden.JOBS})), 1010.0, ()
+        ),  # holders not counted
     ],
 )
-def test_a_poll_that_fails_changes_nothing_of_what_is_known(bad: PollAnswer | BFTrainerError) -> None:
+def test_a_poll_that_fails_changes_nothing_of_what_is_known(
+    bad: PollAnswer | BFTrainerError,
+) -> None:
     known = polled(ClusterView(PollSchedule(0.0)), 0.0, PollAnswer(SEEN, 1000.0, ()))
     assert [c.request.node for c in known.candidates] == ["n0", "n1", "n2"]
     after = polled(known, 10.0, bad)
-    assert {it.name for it in fields(after) if getattr(after, it.name) != getattr(known, it.name)} <= POLLS
+    assert {
+        it.name for it in fields(after) if getattr(after, it.name) != getattr(known, it.name)
+    } <= POLLS
     assert after.silent_s == 0.5
 
 
@@ -195,8 +239,12 @@ def test_where_the_site_hides_jobs_nodes_are_not_split_and_that_is_noted_once() 
     ours, bea = PilotJobs(assume_window_s=600.0), PeerPilot("b", "bea", wants=8)
     views = [ClusterView(PollSchedule(0.0))]
     for at_s, hidden in ((0, False), (10, True), (20, True)):
-        seen = Observation(1000.0 + at_s, NODES, hidden=frozenset({Hidden.JOBS}) if hidden else frozenset())
-        poll = EndedPoll(float(at_s), float(at_s), 1000.0 + at_s, 0.5, PollAnswer(seen, 1000.0 + at_s, (bea,)))
+        seen = Observation(
+            1000.0 + at_s, NODES, hidden=frozenset({Hidden.JOBS}) if hidden else frozenset()
+        )
+        poll = EndedPoll(
+            float(at_s), float(at_s), 1000.0 + at_s, 0.5, PollAnswer(seen, 1000.0 + at_s, (bea,))
+        )
         views.append(after_poll(views[-1], poll, config, ours, Lookup(), frozenset()))
     assert [len(view.rivals) for view in views] == [0, 1, 0, 0]
     found = [[kind for kind, _ in notes(before, after)] for before, after in pairwise(views)]
@@ -205,15 +253,37 @@ def test_where_the_site_hides_jobs_nodes_are_not_split_and_that_is_noted_once() 
 
 def test_an_outage_is_noted_at_its_begin_and_at_its_end() -> None:
     views = [ClusterView(PollSchedule(0.0))]
-    for at_s, answer in ((0, None), (10, "no answer"), (20, "no answer"), (30, "refused"), (40, None), (50, None)):
+    for at_s, answer in (
+        (0, None),
+        (10, "no answer"),
+        (20, "no answer"),
+        (30, "refused"),
+        (40, None),
+        (50, None),
+    ):
         result = PollAnswer(SEEN, 1000.0 + at_s, ()) if answer is None else SchedulerError(answer)
         views.append(polled(views[-1], float(at_s), result))
-    views.append(polled(views[-1], 60.0, PollAnswer(replace(SEEN, remark="squeue: is 13.0 s old"), 1060.0, ())))
-    views.append(polled(views[-1], 70.0, PollAnswer(replace(SEEN, remark="squeue: is 23.0 s old"), 1070.0, ())))
+    views.append(
+        polled(
+            views[-1], 60.0, PollAnswer(replace(SEEN, remark="squeue: is 13.0 s old"), 1060.0, ())
+        )
+    )
+    views.append(
+        polled(
+            views[-1], 70.0, PollAnswer(replace(SEEN, remark="squeue: is 23.0 s old"), 1070.0, ())
+        )
+    )
     found = [[text for _, text in notes(before, after)] for before, after in pairwise(views)]
     told = [["the pilot polls the scheduler itself: squeue: is 13.0 s old"], []]
     assert found[-2:] == told, "of a broker"
-    assert found[:-2] == [[], ["no answer"], [], ["refused"], ["the scheduler responds again after 3 failed polls"], []]
+    assert found[:-2] == [
+        [],
+        ["no answer"],
+        [],
+        ["refused"],
+        ["the scheduler responds again after 3 failed polls"],
+        [],
+    ]
 
 
 def test_a_partition_without_nodes_is_told_once() -> None:
@@ -222,5 +292,7 @@ def test_a_partition_without_nodes_is_told_once() -> None:
     for at_s in (0.0, 10.0):
         views.append(polled(views[-1], at_s, PollAnswer(SEEN, 1000.0 + at_s, ()), config))
     ((said,), again) = (list(notes(before, after)) for before, after in pairwise(views))
-    assert said[1].startswith("none of the 3 nodes may be held: check the partition of the holders, and [nodes]")
+    assert said[1].startswith(
+        "none of the 3 nodes may be held: check the partition of the holders, and [nodes]"
+    )
     assert again == []

@@ -1,4 +1,6 @@
-"""Faults of docs/faults.md on real processes: a pilot, drivers and workers of this machine (the holder ``trace``)."""
+"""Faults of docs/faults.md on real processes: a pilot, drivers and workers of this machine (the
+holder ``trace``).
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def fragments(on: Machine) -> set[str]:
 def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
     on: Machine, how: signal.Signals, rank: int
 ) -> None:
-    """Killed: its node is taken to be gone. Stopped: rank 0 is silent, as every rank of a real group would be."""
+    """Killed: its node is taken to be gone. Stopped: rank 0 is silent, as every rank of a real
+    group would be.
+    """
     on.submit("a", 100_000, 0.05, 2)
     on.pilot()
     eventually(lambda: world_size(on, "a") == 2, 40)
@@ -65,7 +69,9 @@ def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
         why = "hung: no report for 8 s (hang_s)"
         eventually(lambda: any(why in str(row) for row in on.rows("list")), 60)
         assert why in on.said()
-        assert not [e for e in events(on, "a")[count:] if e["event"] == "withheld"], "its nodes are not to blame"
+        assert not [e for e in events(on, "a")[count:] if e["event"] == "withheld"], (
+            "its nodes are not to blame"
+        )
     on.trains_on("a")
     eventually(lambda: world_size(on, "a") == 2, 60)
     on.trains_on("a", 5)
@@ -77,9 +83,20 @@ def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
 def test_a_worker_that_ignores_everything_is_ended_with_its_children(on: Machine) -> None:
     up = on.work / "up"
     on.bftrainer(
-        "submit", "--name", "deaf", "--max-nodes", 1, "--samples-per-s", 1, "--cwd", on.work, "--set", "stop_s = 1",
-        "--set", f"command = {json.dumps([sys.executable, str(HERE / 'deaf.py'), str(up)])}",
-    )  # fmt: skip
+        "submit",
+        "--name",
+        "deaf",
+        "--max-nodes",
+        1,
+        "--samples-per-s",
+        1,
+        "--cwd",
+        on.work,
+        "--set",
+        "stop_s = 1",
+        "--set",
+        f"command = {json.dumps([sys.executable, str(HERE / 'deaf.py'), str(up)])}",
+    )
     on.pilot()
     eventually(up.exists, 40)
     on.bftrainer("cancel", "deaf")
@@ -98,7 +115,11 @@ def test_a_full_disk_ends_the_pilot_and_nothing_else(on: Machine) -> None:
     sign.touch()
     assert pilot.wait(60 * PATIENCE) == 1
     eventually(lambda: "bftrainer: " in (on.work / "pilot.log").read_text())
-    said = [line for line in (on.work / "pilot.log").read_text().splitlines() if not line.startswith("20")]
+    said = [
+        line
+        for line in (on.work / "pilot.log").read_text().splitlines()
+        if not line.startswith("20")
+    ]
     assert len(said) == 1, said
     assert said[0].startswith("bftrainer: ")
     on.trains_on("a", 5)

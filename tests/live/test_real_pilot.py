@@ -22,11 +22,22 @@ DIES = Path(__file__).parent / "pilot_that_dies.py"
 STEPS = tuple(
     f"{what}: {when}"
     for what in (
-        "settings", "submission", "decision", "fragment asked", "fragment taken", "fragment asked back",
-        "fragment released", "trainer", "note", "usage", "command", "stages", "rung",
+        "settings",
+        "submission",
+        "decision",
+        "fragment asked",
+        "fragment taken",
+        "fragment asked back",
+        "fragment released",
+        "trainer",
+        "note",
+        "usage",
+        "command",
+        "stages",
+        "rung",
     )
     for when in ("written", "committed")
-)  # fmt: skip
+)
 CHANGING = [
     (0.0, "n1 n2", ""),
     (3.0, "n3", ""),
@@ -75,7 +86,9 @@ def test_a_second_pilot_is_refused_and_the_first_goes_on(on: Machine) -> None:
 def test_a_second_pilot_in_a_job_waits_for_the_first_and_takes_over(
     on: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A successor that starts early must not give up: its job script takes status 2 for final, and no pilot would be left."""
+    """A successor that starts early must not give up: its job script takes status 2 for final, and
+    no pilot would be left.
+    """
     first = on.pilot()
     eventually(lambda: on.state_is_there() and on.rows("events"))
     monkeypatch.setenv("LSB_JOBID", "17")
@@ -94,7 +107,9 @@ def test_a_second_pilot_in_a_job_waits_for_the_first_and_takes_over(
 def test_every_step_of_the_journal_is_in_the_list() -> None:
     package = Path(bftrainer.__file__).parent
     found = {
-        name for path in package.rglob("*.py") for name in re.findall(r'writ(?:ing|e)\("([\w ]+)"', path.read_text())
+        name
+        for path in package.rglob("*.py")
+        for name in re.findall(r'writ(?:ing|e)\("([\w ]+)"', path.read_text())
     }
     # The lease is dropped at the end only, see below; a heartbeat is written with the usage.
     assert found - {"lease dropped", "heartbeat"} == {step.partition(":")[0] for step in STEPS}
@@ -109,7 +124,16 @@ def test_kill_minus_9_at_every_step_of_the_journal(on: Machine) -> None:
         if step.startswith(("submission", "trainer", "decision")):
             on.submit(f"t{i}", 15, 0.02, 1)
         if step.startswith("rung"):
-            on.submit(f"t{i}", 15, 0.02, 1, "--stop-when", "loss>2@5", "--set", 'env = { REPORTS_LOSS = "1" }')
+            on.submit(
+                f"t{i}",
+                15,
+                0.02,
+                1,
+                "--stop-when",
+                "loss>2@5",
+                "--set",
+                'env = { REPORTS_LOSS = "1" }',
+            )
         if step.startswith("command"):
             on.bftrainer("pause" if step.endswith("written") else "resume", "long")
         # Nodes come and go by the log: a step about a node is there within its round of 12 s.
@@ -141,7 +165,9 @@ def test_a_stopped_pilot_delays_no_node_and_the_trainer_goes_on(on: Machine) -> 
     eventually(lambda: events.exists() and '"world_size": 2' in events.read_text())
     os.kill(pilot.pid, signal.SIGSTOP)
     (n2,) = (on.state / "holders").glob("n2#*")
-    write_atomically(n2 / "fragment.json", json.dumps({"ends_s": time.time()}).encode())  # its time in the log is over
+    write_atomically(
+        n2 / "fragment.json", json.dumps({"ends_s": time.time()}).encode()
+    )  # its time in the log is over
     eventually(lambda: '"withheld"' in events.read_text())
     eventually(lambda: '"world_size": 1' in events.read_text().rpartition("withheld")[2])
     assert on.steps("a")

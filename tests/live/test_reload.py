@@ -1,4 +1,6 @@
-"""A configuration that is read again: what it changes at once, what waits for the next start, what is refused."""
+"""A configuration that is read again: what it changes at once, what waits for the next start, what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +56,14 @@ def test_more_trainers_at_once_and_fewer_again(home: House) -> None:
     home.at(50, lambda: seen.append(running()))
     home.pilot(55)
     assert seen == [["a"], ["a", "b"], ["a", "b"], ["b"], ["c"]], "who is admitted stays"
-    assert reloads(home) == ["the configuration was reloaded; changed: decisions.max_parallel" for _ in range(2)]
+    assert reloads(home) == [
+        "the configuration was reloaded; changed: decisions.max_parallel" for _ in range(2)
+    ]
 
 
-@pytest.mark.parametrize("nodes", [{"exclude": ["n[1-2]"]}, {"hosts": ["n3", "n4"]}, {"max_nodes": 2}])
+@pytest.mark.parametrize(
+    "nodes", [{"exclude": ["n[1-2]"]}, {"hosts": ["n3", "n4"]}, {"max_nodes": 2}]
+)
 def test_what_it_may_not_have_any_more_is_given_back_and_taken_again_once_it_may(
     home: House, nodes: dict[str, object]
 ) -> None:
@@ -77,7 +83,9 @@ def test_what_holders_were_started_with_stays_and_is_named(home: House) -> None:
     home.at(
         5,
         lambda: home.reload(
-            nodes={"slots": 3, "unused_after_s": 7.0}, times={"lease_s": 9.0}, slurm={"partition": "x"}
+            nodes={"slots": 3, "unused_after_s": 7.0},
+            times={"lease_s": 9.0},
+            slurm={"partition": "x"},
         ),
     )
     home.pilot(10)
@@ -92,7 +100,10 @@ def test_what_holders_were_started_with_stays_and_is_named(home: House) -> None:
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
-        ({"decisions": {"policy": "bftrainr"}}, "unknown policy 'bftrainr', did you mean 'bftrainer'"),
+        (
+            {"decisions": {"policy": "bftrainr"}},
+            "unknown policy 'bftrainr', did you mean 'bftrainer'",
+        ),
         ({"decisions": {"solver": "exakt"}}, "exakt"),
         ({"decisions": {"objective": "throughputt"}}, "unknown objective 'throughputt'"),
         ({"times": {"poll_s": -1}}, "times.poll_s: input should be greater than 0"),
@@ -118,7 +129,11 @@ def test_every_key_is_either_taken_or_kept() -> None:
     old = PilotConfig()
     for table, keys in FIXED.items():
         assert keys <= set(type(getattr(old, table)).model_fields), table
-    tables = {"nodes": {"slots": 2, "max_nodes": 5}, "times": {"lease_s": 5.0, "poll_s": 5.0}, "trace": {"seed": 99}}
+    tables = {
+        "nodes": {"slots": 2, "max_nodes": 5},
+        "times": {"lease_s": 5.0, "poll_s": 5.0},
+        "trace": {"seed": 99},
+    }
     fresh = check_table(tables, PilotConfig, "test")
     now, kept = merged(old, fresh)
     assert kept == ("nodes.slots", "times.lease_s", "trace.seed")
@@ -133,9 +148,16 @@ def test_a_real_pilot_is_sent_sighup(tmp_path: Path) -> None:
         eventually(on.state_is_there)
         eventually(lambda: len([r for r in on.rows("nodes") if r["trainer"] == "a"]) == 3)
         path = on.state / "bftrainer.toml"
-        path.write_text(path.read_text().replace("[nodes]\n", '[nodes]\nexclude = ["n1"]\nslots = 2\n'))
+        path.write_text(
+            path.read_text().replace("[nodes]\n", '[nodes]\nexclude = ["n1"]\nslots = 2\n')
+        )
         pilot.send_signal(signal.SIGHUP)
-        eventually(lambda: sorted(str(r["node"]) for r in on.rows("nodes") if r["trainer"] == "a") == ["n2", "n3"])
+        eventually(
+            lambda: (
+                sorted(str(r["node"]) for r in on.rows("nodes") if r["trainer"] == "a")
+                == ["n2", "n3"]
+            )
+        )
         path.write_text("[nodes]\nmax_node = 1\n")
         pilot.send_signal(signal.SIGHUP)
         eventually(lambda: "did you mean 'max_nodes'" in str(on.rows("events", "-n", 1000)))
@@ -148,7 +170,9 @@ def test_a_real_pilot_is_sent_sighup(tmp_path: Path) -> None:
 def test_options_of_holders_to_come_are_taken_and_their_partition_stays(tmp_path: Path) -> None:
     def config(**keys: object) -> PilotConfig:
         return check_table(
-            {"nodes": {"holder": "slurm"}, "slurm": {"partition": "scavenge", **keys}}, PilotConfig, "test"
+            {"nodes": {"holder": "slurm"}, "slurm": {"partition": "scavenge", **keys}},
+            PilotConfig,
+            "test",
         )
 
     site = build_site(config(), tmp_path, FakeClock())
@@ -161,7 +185,9 @@ def test_options_of_holders_to_come_are_taken_and_their_partition_stays(tmp_path
     assert (now.partition, now.max_pending, now.longest_s) == ("scavenge", 3, 86_400.0)
     with pytest.raises(InputFileError, match="unknown key 'partitoin'"):
         reconfigure(site, config(partitoin="x"))
-    workers = config().model_copy(update={"workers": PilotConfig().workers.model_copy(update={"hang_s": 7.0})})
+    workers = config().model_copy(
+        update={"workers": PilotConfig().workers.model_copy(update={"hang_s": 7.0})}
+    )
     assert reconfigure(site, workers) == ()
     assert site.driver["hang_s"] == 7.0
     assert site.driver["prefix"], "what the site adds stays"
@@ -170,7 +196,8 @@ def test_options_of_holders_to_come_are_taken_and_their_partition_stays(tmp_path
 def test_a_shared_cap_that_nobody_could_count_is_refused(tmp_path: Path) -> None:
     config = check_table({"nodes": {"holder": "trace", "site_max_nodes": 3}}, PilotConfig, "test")
     with pytest.raises(
-        InvalidValueError, match=r"nodes.site_max_nodes: holder 'trace' cannot count other pilots' nodes"
+        InvalidValueError,
+        match=r"nodes.site_max_nodes: holder 'trace' cannot count other pilots' nodes",
     ):
         build_site(config, tmp_path, FakeClock())
 
@@ -188,8 +215,12 @@ def test_the_page_on_operations_says_which_keys_wait() -> None:
     assert set(SlurmSettings.model_fields) >= RELOADED
 
 
-def test_gathering_is_a_setting_of_its_own_and_a_parameter_of_the_policy_in_the_database(tmp_path: Path) -> None:
-    """Rows are as versions wrote them that had it in the policy's name; what is no number is left to the policy's builder."""
+def test_gathering_is_a_setting_of_its_own_and_a_parameter_of_the_policy_in_the_database(
+    tmp_path: Path,
+) -> None:
+    """Rows are as versions wrote them that had it in the policy's name; what is no number is left
+    to the policy's builder.
+    """
     written = {
         Settings("bftrainer", "exact", "throughput", 120.0, 0, 2, 1.0): "bftrainer?gather_s=1",
         Settings("afs?cap=4", "exact", "throughput", 120.0, 0, 2, 0.5): "afs?cap=4&gather_s=0.5",

@@ -1,4 +1,6 @@
-"""Driver ``restart`` as a process: programs that crash, hang, are taken, checkpoint on a signal, or start their own workers."""
+"""Driver ``restart`` as a process: programs that crash, hang, are taken, checkpoint on a signal, or
+start their own workers.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Driven:
 
     def __init__(self, path: Path, state: Path | None = None, **driver: object) -> None:
         self.path = path
-        self.launcher = DirectoryLauncher((state or path) / "trainers", {**SITE, "poll_s": 0.05, **driver})
+        self.launcher = DirectoryLauncher(
+            (state or path) / "trainers", {**SITE, "poll_s": 0.05, **driver}
+        )
 
     def __enter__(self) -> Driven:
         return self
@@ -47,7 +51,14 @@ class Driven:
         **keys: Any,
     ) -> None:
         command = [sys.executable, "-c", program] if isinstance(program, str) else program
-        table = {"name": "t", "command": command, "max_nodes": 4, "samples_per_s": 1.0, "stop_s": 60.0, **keys}
+        table = {
+            "name": "t",
+            "command": command,
+            "max_nodes": 4,
+            "samples_per_s": 1.0,
+            "stop_s": 60.0,
+            **keys,
+        }
         self.spec = settle(check_table(table, TrainerSpec, "test"), "test", self.path, os.environ)
         self.launcher.start(self.spec, hosts, interface)
 
@@ -61,7 +72,9 @@ class Driven:
 
     def events(self, kind: str = "") -> list[dict[str, Any]]:
         path = TrainerDirectory.of(self.path, "t").events
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = (
+            [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        )
         return [line for line in lines if kind in ("", line["event"])]
 
     def pids(self) -> list[int]:
@@ -76,7 +89,14 @@ def driven(tmp_path: Path) -> Iterator[Driven]:
 
 
 def stepper(path: Path, steps: int = 10_000) -> list[str]:
-    return [sys.executable, str(STEPPER), str(path / "c.json"), str(path / "steps"), str(steps), "0.02"]
+    return [
+        sys.executable,
+        str(STEPPER),
+        str(path / "c.json"),
+        str(path / "steps"),
+        str(steps),
+        "0.02",
+    ]
 
 
 def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: Driven) -> None:
@@ -100,7 +120,8 @@ def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: 
 def test_a_signal_asks_programs_that_do_not_read_the_control_file(driven: Driven) -> None:
     program = (
         "import signal, sys, time, pathlib\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: (pathlib.Path('saved').write_text('x'), sys.exit(0)))\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: (pathlib.Path('saved').write_text('x'), "
+        "sys.exit(0)))\n"
         "pathlib.Path('up').write_text('x')\nwhile True: time.sleep(0.01)"
     )
     driven.start(program, TWO[:1], stop_signal="SIGUSR1")
@@ -127,8 +148,12 @@ time.sleep(0.1)
 """
 
 
-@pytest.mark.parametrize(("calls", "ending"), [("busy", Ending.DONE), ("metrics", Ending.DONE), ("", Ending.FAILED)])
-def test_a_long_evaluation_that_gives_signs_of_life_is_no_hang(driven: Driven, calls: str, ending: Ending) -> None:
+@pytest.mark.parametrize(
+    ("calls", "ending"), [("busy", Ending.DONE), ("metrics", Ending.DONE), ("", Ending.FAILED)]
+)
+def test_a_long_evaluation_that_gives_signs_of_life_is_no_hang(
+    driven: Driven, calls: str, ending: Ending
+) -> None:
     """Of 4 s, with ``hang_s = 2`` in the trainer file; the site's is 120."""
     driven.start([sys.executable, "-c", EVALUATES, calls], TWO[:1], hang_s=2.0)
     view = driven.ends(ending)
@@ -143,7 +168,10 @@ def test_what_a_worker_prints_is_in_its_log_at_once(driven: Driven) -> None:
 
 
 def test_once_per_trainer_for_programs_that_start_their_own_workers(driven: Driven) -> None:
-    driven.start("import os; print(os.environ['WORLD_SIZE'], os.environ['BFTRAINER_HOSTS'])", started_per="trainer")
+    driven.start(
+        "import os; print(os.environ['WORLD_SIZE'], os.environ['BFTRAINER_HOSTS'])",
+        started_per="trainer",
+    )
     driven.ends(Ending.DONE)
     (log,) = (driven.path / "trainers/t/logs/1").glob("*.log")
     assert log.read_text() == "2 n1:1,n2:1\n"
@@ -156,7 +184,9 @@ def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Drive
     other = DirectoryLauncher(driven.path / "trainers", SITE)
     assert other.look("t").alive
     other.start(driven.spec, TWO)
-    drivers = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    drivers = subprocess.run(
+        ["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout
     assert drivers.count(f"drivers.restart.main {driven.path}/trainers/t\n") == 1
     other.order("t", TWO[:1])
     eventually(lambda: other.look("t").on == {"f1"})
@@ -171,7 +201,9 @@ def test_a_class_of_nodes_has_its_own_interface(driven: Driven) -> None:
         driven.ends(Ending.DONE)
 
 
-def test_a_driver_that_dies_of_an_exception_gives_its_last_line_as_the_reason(driven: Driven) -> None:
+def test_a_driver_that_dies_of_an_exception_gives_its_last_line_as_the_reason(
+    driven: Driven,
+) -> None:
     folder = driven.path / "gone"
     folder.mkdir()
     driven.start("raise SystemExit(0)", cwd=str(folder))

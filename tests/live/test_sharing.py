@@ -54,7 +54,9 @@ def test_lists_that_overlap_are_named_and_strange_ones_are_left_out(
     if both is None:
         assert found == ""
     else:
-        assert found.startswith(f"nodes.hosts: {both} also in the list of pilot theirs-1 of bea (job 12); expected")
+        assert found.startswith(
+            f"nodes.hosts: {both} also in the list of pilot theirs-1 of bea (job 12); expected"
+        )
 
 
 def parts(tmp_path: Path, neighbours: FakeNeighbours) -> PilotDependencies:
@@ -68,7 +70,9 @@ def parts(tmp_path: Path, neighbours: FakeNeighbours) -> PilotDependencies:
 def test_a_pilot_whose_hosts_are_anothers_of_its_user_does_not_start(tmp_path: Path) -> None:
     neighbours = FakeNeighbours((other("node[01-02]", user=own_name()),))
     it = parts(tmp_path, neighbours)
-    with pytest.raises(UserError, match=f"node01, node02 also in the list of pilot theirs-1 of {own_name()}"):
+    with pytest.raises(
+        UserError, match=f"node01, node02 also in the list of pilot theirs-1 of {own_name()}"
+    ):
         run_pilot(it, configuration({"nodes": {"hosts": ["node0[1-4]"]}}), Signals(ends=True))
     assert neighbours.announced == [("node0[1-4]",)], (
         "shown before it looked: one of two that start at once sees the other"
@@ -77,7 +81,9 @@ def test_a_pilot_whose_hosts_are_anothers_of_its_user_does_not_start(tmp_path: P
     run_pilot(it, configuration({}), Signals(ends=True))
 
 
-def test_a_claim_of_another_user_keeps_no_pilot_from_its_trainers_but_is_said(tmp_path: Path) -> None:
+def test_a_claim_of_another_user_keeps_no_pilot_from_its_trainers_but_is_said(
+    tmp_path: Path,
+) -> None:
     """Anybody can submit a job that looks like a pilot's and claims every host."""
     it = parts(tmp_path, FakeNeighbours((other("*"), other(user=own_name()))))
     hosts = ("node0[1-4]",)
@@ -90,7 +96,9 @@ def test_a_claim_of_another_user_keeps_no_pilot_from_its_trainers_but_is_said(tm
 
 def test_silence_keeps_no_pilot_from_its_trainers_but_is_said(tmp_path: Path) -> None:
     it = parts(tmp_path, FakeNeighbours(silent=True))
-    assert "claim the same hosts: made up" in claim_hosts(it.site.peers, it.site.scheduler, ("node01",))
+    assert "claim the same hosts: made up" in claim_hosts(
+        it.site.peers, it.site.scheduler, ("node01",)
+    )
 
 
 def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
@@ -138,7 +146,10 @@ def test_the_shared_cap_counts_everybodys_holders(tmp_path: Path) -> None:
     home.at(31, lambda: setattr(home.neighbours, "others", (other(holders=("1", "2", "3")),)))
     home.at(45, lambda: seen.append(held(home)))
     # And here the latest ones are the other's to give back.
-    home.at(46, lambda: setattr(home.neighbours, "others", (other(holders=("1", "2", "3", "901", "902")),)))
+    home.at(
+        46,
+        lambda: setattr(home.neighbours, "others", (other(holders=("1", "2", "3", "901", "902")),)),
+    )
     home.at(60, lambda: seen.append(held(home)))
     home.pilot(65)
     assert seen == [3, 5, 3, 3]
@@ -168,7 +179,9 @@ def test_what_cannot_be_counted_is_not_nobody(tmp_path: Path) -> None:
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 3), max_size=30), st.integers(1, 12))
 def test_pilots_that_see_each_other_are_together_at_the_cap(owners: list[int], cap: int) -> None:
-    """Whoever owns what: exactly what is above the cap goes, and never more, however many pilots look."""
+    """Whoever owns what: exactly what is above the cap goes, and never more, however many pilots
+    look.
+    """
     ids = {str(10 * n): owner for n, owner in enumerate(owners, 1)}
     gone: set[str] = set()
     for me in (1, 2, 3):
@@ -181,7 +194,8 @@ def test_pilots_that_see_each_other_are_together_at_the_cap(owners: list[int], c
     assert surplus((), ("1",), None) == ()
 
 
-# --- Host lists of other users: compared as their expansion would be, without expanding them, and within a budget
+# --- Host lists of other users: compared as their expansion would be, without expanding them, and
+# within a budget
 
 HOSTS = [f"node{n:05d}" for n in range(10_000)]
 RANGES = ",".join(["1-199999"] * 85)
@@ -191,18 +205,37 @@ HOSTILE = f"n[{RANGES}]", f"node[{RANGES}]", f"[{RANGES}]"
 
 @pytest.mark.parametrize(
     "pattern",
-    ["", "[", "n[", "n[]", "n[1-]", "n[3-1]", "n[1]]", "n 1", "n1;n2[1]", "[1-12][1-12]", "*[1-12]", "*a*b*", "é[1]",
-     "n[1-" + "9" * 40 + "]", "n[" + "1," * 1000 + "1]"],
-)  # fmt: skip
+    [
+        "",
+        "[",
+        "n[",
+        "n[]",
+        "n[1-]",
+        "n[3-1]",
+        "n[1]]",
+        "n 1",
+        "n1;n2[1]",
+        "[1-12][1-12]",
+        "*[1-12]",
+        "*a*b*",
+        "é[1]",
+        "n[1-" + "9" * 40 + "]",
+        "n[" + "1," * 1000 + "1]",
+    ],
+)
 def test_what_is_no_pattern_or_fits_in_several_ways_is_left_out(pattern: str) -> None:
     assert read_claim(pattern) is None
 
 
-PIECES = st.sampled_from(["n", "0", "1", "-", "[1-3]", "[08-11]", "[1,3,12]", "[9-12]", "?", "*", "r"])
+PIECES = st.sampled_from(
+    ["n", "0", "1", "-", "[1-3]", "[08-11]", "[1,3,12]", "[9-12]", "?", "*", "r"]
+)
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.lists(PIECES, min_size=1, max_size=6).map("".join), st.text(alphabet="nr-0123", max_size=7))
+@given(
+    st.lists(PIECES, min_size=1, max_size=6).map("".join), st.text(alphabet="nr-0123", max_size=7)
+)
 def test_it_says_what_expanding_would_say(pattern: str, node: str) -> None:
     claim = read_claim(pattern)
     if claim is None:
@@ -241,11 +274,17 @@ def test_the_work_is_counted_for_each_user_and_over_all() -> None:
         comparison.claimed(f"user{n}", greedy)
     assert comparison.steps <= claims.MOST_STEPS
     before = comparison.steps
-    assert comparison.claimed("honest", ("node00007", "x")) == ["node00007"], "plain names cost nothing"
+    assert comparison.claimed("honest", ("node00007", "x")) == ["node00007"], (
+        "plain names cost nothing"
+    )
     assert comparison.steps == before
 
 
 def test_one_users_excess_does_not_use_up_the_budget_of_others() -> None:
     comparison = ClaimComparison(HOSTS)
     comparison.claimed("greedy", tuple(f"node[{n},{RANGES[:600]}]" for n in range(1000)))
-    assert comparison.claimed("honest", ("node[00010-00012]",)) == ["node00010", "node00011", "node00012"]
+    assert comparison.claimed("honest", ("node[00010-00012]",)) == [
+        "node00010",
+        "node00011",
+        "node00012",
+    ]

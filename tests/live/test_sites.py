@@ -55,12 +55,15 @@ def test_the_installed_sites() -> None:
 def test_a_name_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> None:
     config = check_table({"nodes": {"holder": "slrum"}}, PilotConfig, "test")
     with pytest.raises(
-        UnknownNameError, match=r"unknown holder 'slrum', did you mean 'slurm'\? valid: allocation, lsf"
+        UnknownNameError,
+        match=r"unknown holder 'slrum', did you mean 'slurm'\? valid: allocation, lsf",
     ):
         build_site(config, tmp_path, SystemClock())
     with pytest.raises(UnknownNameError, match="unknown scheduler 'trace'; valid: lsf, slurm"):
         observed_site("trace", None, "", SystemClock())
-    assert "unknown holder 'pbs'" in complaint(bftrainer("init", "--holder", "pbs", "--state", tmp_path / "s"))
+    assert "unknown holder 'pbs'" in complaint(
+        bftrainer("init", "--holder", "pbs", "--state", tmp_path / "s")
+    )
 
 
 @pytest.mark.parametrize("name", installed_names(SITE_GROUP))
@@ -119,10 +122,20 @@ def test_the_nodes_of_the_job_around(
 
 @pytest.mark.parametrize(
     ("by_lsf", "by_slurm", "expected"),
-    [(None, None, None), (True, None, True), (None, True, True), (True, False, False), (False, True, False)],
+    [
+        (None, None, None),
+        (True, None, True),
+        (None, True, True),
+        (True, False, False),
+        (False, True, False),
+    ],
 )
 def test_outside_of_a_job_a_scheduler_that_lists_the_other_pilots_job_has_the_last_word(
-    by_lsf: bool | None, by_slurm: bool | None, expected: bool | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    by_lsf: bool | None,
+    by_slurm: bool | None,
+    expected: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(LsfBatch, "job_is_gone", lambda self, job: by_lsf)
     monkeypatch.setattr(SlurmBatch, "job_is_gone", lambda self, job: by_slurm)
@@ -138,19 +151,28 @@ def test_a_site_that_cannot_be_imported_is_one_line_and_a_finding(tmp_path: Path
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "bftrainer", *map(str, arguments)], env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True, text=True, check=False, timeout=60 * PATIENCE,
-        )  # fmt: skip
+            [sys.executable, "-m", "bftrainer", *map(str, arguments)],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60 * PATIENCE,
+        )
 
     said = run("init", "--holder", "pbs", "--state", tmp_path / "s")
     assert said.returncode == 2
-    assert said.stderr.startswith("bftrainer: site 'pbs' (no_such_module:SITE) cannot be loaded: ModuleNotFoundError")
+    assert said.stderr.startswith(
+        "bftrainer: site 'pbs' (no_such_module:SITE) cannot be loaded: ModuleNotFoundError"
+    )
     assert run("init", "--holder", "slurm", "--state", tmp_path / "s").returncode == 0
-    checks = {check["name"]: check for check in json.loads(run("doctor", "--json").stdout)["checks"]}
+    checks = {
+        check["name"]: check for check in json.loads(run("doctor", "--json").stdout)["checks"]
+    }
     assert (checks["pbs"]["state"], checks["pbs"]["required"]) == ("BROKEN", False)
 
 
-# --- The NodeHolder contract on the holders of this machine, ``trace`` and ``allocation``, with real processes as workers
+# --- The NodeHolder contract on the holders of this machine, ``trace`` and ``allocation``, with
+# real processes as workers
 
 NODES = [f"n{i}" for i in range(1, 9)]
 
@@ -195,7 +217,9 @@ class Local:
 
     def start_worker(self, fragment: Fragment, script: str = "sleep 1000") -> None:
         env = {"BFTRAINER_FRAGMENT": fragment.id, "PATH": "/usr/bin:/bin"}
-        self.children.append(subprocess.Popen(["sh", "-c", script], env=env, start_new_session=True))
+        self.children.append(
+            subprocess.Popen(["sh", "-c", script], env=env, start_new_session=True)
+        )
 
     def workers(self) -> int:
         return sum(child.poll() is None for child in self.children)
@@ -212,7 +236,11 @@ class Faked:
 
     def __init__(self) -> None:
         self.made = FakeCluster(FakeClock(), set(NODES))
-        self.nodes, self.scheduler, self.children = NODES, self.made, list[subprocess.Popen[bytes]]()
+        self.nodes, self.scheduler, self.children = (
+            NODES,
+            self.made,
+            list[subprocess.Popen[bytes]](),
+        )
         self.on = list[str]()
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder:
@@ -243,11 +271,21 @@ class Faked:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Nobody takes a node out of an allocation, and its job's end ends everything; the fake knows no leases."""
+    """Nobody takes a node out of an allocation, and its job's end ends everything; the fake knows
+    no leases.
+    """
     if "cluster" in metafunc.fixturenames:
         name = metafunc.function.__name__
-        left_out = {"allocation"} if "main_job" in name else {"allocation", "fake"} if "lease" in name else set()
-        metafunc.parametrize("cluster", sorted({"trace", "allocation", "fake"} - left_out), indirect=True)
+        left_out = (
+            {"allocation"}
+            if "main_job" in name
+            else {"allocation", "fake"}
+            if "lease" in name
+            else set()
+        )
+        metafunc.parametrize(
+            "cluster", sorted({"trace", "allocation", "fake"} - left_out), indirect=True
+        )
 
 
 @pytest.fixture
@@ -284,7 +322,9 @@ def test_a_successor_finds_the_fragments(cluster: Local | Faked) -> None:
     successor.release(frozenset({fresh.name, *before.latest}))
 
 
-def test_workers_of_the_trace_site_may_save_unless_the_configuration_says_otherwise(tmp_path: Path) -> None:
+def test_workers_of_the_trace_site_may_save_unless_the_configuration_says_otherwise(
+    tmp_path: Path,
+) -> None:
     def notice_s(holder: str, **workers: float) -> object:
         config = check_table({"nodes": {"holder": holder}, "workers": workers}, PilotConfig, "test")
         site = build_site(config, tmp_path, SystemClock())
@@ -301,7 +341,11 @@ def test_workers_of_the_trace_site_may_save_unless_the_configuration_says_otherw
 @pytest.mark.parametrize(
     ("notice_s", "script", "status"),
     [
-        ("60", 'while [ ! -s "$BFTRAINER_TRAINER_DIR/preempted.jsonl" ]; do sleep 0.02; done; exit 83', 83),
+        (
+            "60",
+            'while [ ! -s "$BFTRAINER_TRAINER_DIR/preempted.jsonl" ]; do sleep 0.02; done; exit 83',
+            83,
+        ),
         ("0.3", "sleep 1000", -signal.SIGKILL),
         ("nan", "sleep 1000", -signal.SIGKILL),
         ("", "sleep 1000", -signal.SIGKILL),
@@ -315,7 +359,11 @@ def test_a_preempted_worker_of_the_trace_site_may_save(
     trainer.mkdir()
     (trainer / "preempted.jsonl").touch()
     folder = trace_fragment(tmp_path / "holders", "n1#t-1")
-    env = {"BFTRAINER_FRAGMENT": "t-1", "BFTRAINER_TRAINER_DIR": str(trainer), "PATH": "/usr/bin:/bin"}
+    env = {
+        "BFTRAINER_FRAGMENT": "t-1",
+        "BFTRAINER_TRAINER_DIR": str(trainer),
+        "PATH": "/usr/bin:/bin",
+    }
     if notice_s:
         env["BFTRAINER_NOTICE_S"] = notice_s
     worker = subprocess.Popen(["sh", "-c", script], env=env)
@@ -347,10 +395,14 @@ def trace_fragment(holders: Path, name: str, *marks: str, files: int = 0) -> Pat
 
 
 def trace_cluster(state: Path) -> TraceCluster:
-    return TraceCluster(state, Timeline(dict.fromkeys(NODES, ((0.0, 3600.0),)), 3600.0), 60.0, SystemClock())
+    return TraceCluster(
+        state, Timeline(dict.fromkeys(NODES, ((0.0, 3600.0),)), 3600.0), 60.0, SystemClock()
+    )
 
 
-def test_a_fragment_whose_files_cannot_be_deleted_ends_no_pilot(tmp_path: Path, cluster_is_over: None) -> None:
+def test_a_fragment_whose_files_cannot_be_deleted_ends_no_pilot(
+    tmp_path: Path, cluster_is_over: None
+) -> None:
     """A worker's child may still write there when the pilot tidies up."""
     cluster = trace_cluster(tmp_path)
     folder = trace_fragment(tmp_path / "holders", "n1#t-1", "ready", "gone")
@@ -365,7 +417,9 @@ def test_a_fragment_whose_files_cannot_be_deleted_ends_no_pilot(tmp_path: Path, 
             path.chmod(0o700)
 
 
-def test_a_fragments_folder_that_cannot_be_removed_is_told_once(tmp_path: Path, cluster_is_over: None) -> None:
+def test_a_fragments_folder_that_cannot_be_removed_is_told_once(
+    tmp_path: Path, cluster_is_over: None
+) -> None:
     cluster = trace_cluster(tmp_path)
     trace_fragment(tmp_path / "holders", "n1#t-1", "gone")
     trace_machine.ensure_running(tmp_path / "holders", 60.0)
@@ -380,13 +434,16 @@ def test_a_fragments_folder_that_cannot_be_removed_is_told_once(tmp_path: Path, 
 def test_the_machine_sees_all_of_a_folder_or_nothing_while_the_pilot_removes_it(
     tmp_path: Path, cluster_is_over: None
 ) -> None:
-    """The mark ``gone`` may be the first file to be deleted: the machine took the rest for a new fragment and marked it.
+    """The mark ``gone`` may be the first file to be deleted: the machine took the rest for a new
+    fragment and marked it.
 
     The many other files make the removal last.
     """
     cluster = trace_cluster(tmp_path)
     names = [f"n1#t-{number}" for number in range(20)]
-    folders = [trace_fragment(tmp_path / "holders", name, "ready", "gone", files=300) for name in names]
+    folders = [
+        trace_fragment(tmp_path / "holders", name, "ready", "gone", files=300) for name in names
+    ]
     over = threading.Event()
 
     def look() -> None:
@@ -413,11 +470,19 @@ def test_a_fragment_that_was_removed_gets_no_mark(tmp_path: Path) -> None:
 
 def test_a_timeline_follows_its_log_and_begins_anew(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(
-        "time,joined,left\n2021-01-01T00:00:00,a b,\n2021-01-01T00:01:00,,a\n2021-01-01T00:02:00,a,b\n2021-01-01T00:04:00,,\n"
+        "time,joined,left\n2021-01-01T00:00:00,a "
+        "b,\n2021-01-01T00:01:00,,a\n2021-01-01T00:02:00,a,b\n2021-01-01T00:04:00,,\n"
     )
     timeline = read_timeline(TraceConfig(log=tmp_path / "log.csv", nodes=2, speedup=60.0))
     assert timeline == Timeline({"a": ((0.0, 1.0), (2.0, 4.0)), "b": ((0.0, 2.0),)}, 4.0)
-    assert [timeline.until_s("a", t) for t in (0.5, 1.5, 2.0, 3.9, 4.0, 5.0)] == [1.0, None, 4.0, 4.0, 5.0, None]
+    assert [timeline.until_s("a", t) for t in (0.5, 1.5, 2.0, 3.9, 4.0, 5.0)] == [
+        1.0,
+        None,
+        4.0,
+        4.0,
+        5.0,
+        None,
+    ]
     assert timeline.until_s("c", 0.0) is None
 
 
@@ -425,5 +490,8 @@ def test_a_node_that_left_the_job_is_gone(tmp_path: Path) -> None:
     first = Allocation(tmp_path, ("a", "b"), SystemClock())
     first.acquire((NodeRequest("a"), NodeRequest("b")))
     second = Allocation(tmp_path, ("b",), SystemClock())
-    assert {(f.node, f.phase) for f in second.poll()} == {("a", FragmentPhase.GONE), ("b", FragmentPhase.READY)}
+    assert {(f.node, f.phase) for f in second.poll()} == {
+        ("a", FragmentPhase.GONE),
+        ("b", FragmentPhase.READY),
+    }
     assert [f.node for f in second.poll()] == ["b"]

@@ -1,4 +1,6 @@
-"""What a driver is told next, and what is free: pure, one line a case. And the fold over what drivers say."""
+"""What a driver is told next, and what is free: pure, one line a case. And the fold over what
+drivers say.
+"""
 
 from __future__ import annotations
 
@@ -50,19 +52,62 @@ CASES: dict[str, tuple[TrainerState, frozenset[str], float, Step | None]] = {
     "not before its time": (standing(desired=some(A), not_before_s=5.0), NONE, 4, None),
     "not when it shall stop": (standing(desired=some(A), target=TargetState.STOP), NONE, 0, None),
     "nothing new": (standing(desired=some(A), ordered=some(A), view=ALIVE), NONE, 0, None),
-    "shrink at once": (standing(desired=some(A), ordered=some(A, B), view=ALIVE), NONE, 0, ChangeHosts(some(A))),
-    "grow": (standing(desired=some(A, B), ordered=some(A), view=ALIVE), NONE, 0, ChangeHosts(some(A, B))),
-    "grow when it is free": (standing(desired=some(A, B), ordered=some(A), view=ALIVE), some(B), 0, None),
-    "leave all nodes": (standing(desired=NONE, ordered=some(A), view=ALIVE), NONE, 0, ChangeHosts(NONE)),
-    "keep what it has below the minimum": (
-        standing(desired=some(A, B, C), ordered=some(A, B), min_nodes=2, view=ALIVE), some(B, C), 99, None,
+    "shrink at once": (
+        standing(desired=some(A), ordered=some(A, B), view=ALIVE),
+        NONE,
+        0,
+        ChangeHosts(some(A)),
     ),
-    "ask to stop": (standing(desired=some(A), ordered=some(A), target=TargetState.STOP, view=ALIVE), NONE, 0, AskToStop()),
+    "grow": (
+        standing(desired=some(A, B), ordered=some(A), view=ALIVE),
+        NONE,
+        0,
+        ChangeHosts(some(A, B)),
+    ),
+    "grow when it is free": (
+        standing(desired=some(A, B), ordered=some(A), view=ALIVE),
+        some(B),
+        0,
+        None,
+    ),
+    "leave all nodes": (
+        standing(desired=NONE, ordered=some(A), view=ALIVE),
+        NONE,
+        0,
+        ChangeHosts(NONE),
+    ),
+    "keep what it has below the minimum": (
+        standing(desired=some(A, B, C), ordered=some(A, B), min_nodes=2, view=ALIVE),
+        some(B, C),
+        99,
+        None,
+    ),
+    "ask to stop": (
+        standing(desired=some(A), ordered=some(A), target=TargetState.STOP, view=ALIVE),
+        NONE,
+        0,
+        AskToStop(),
+    ),
     "ask once": (standing(target=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30, None),
-    "then kill": (standing(target=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
-    "kill who does not leave": (standing(view=ALIVE, ordered_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
-    "resumed while it stops": (standing(desired=some(A), view=ALIVE, stop_asked_s=0.0), NONE, 1, None),
-}  # fmt: skip
+    "then kill": (
+        standing(target=TargetState.STOP, view=ALIVE, stop_asked_s=0.0),
+        NONE,
+        30 + KILL_AFTER_S + 1,
+        Kill(),
+    ),
+    "kill who does not leave": (
+        standing(view=ALIVE, ordered_s=0.0),
+        NONE,
+        30 + KILL_AFTER_S + 1,
+        Kill(),
+    ),
+    "resumed while it stops": (
+        standing(desired=some(A), view=ALIVE, stop_asked_s=0.0),
+        NONE,
+        1,
+        None,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -74,7 +119,9 @@ def test_the_next_step(case: str) -> None:
 def test_a_node_is_free_only_when_its_driver_says_so() -> None:
     it = standing(desired=some(A, B), view=ALIVE)
     carried_out(it, ChangeHosts(some(A, B)), 0.0, 0.0)
-    it.view = DriverView(alive=True, on=some("1", "2"), said_s=1.0, with_workers=frozenset({("1", 10), ("2", 20)}))
+    it.view = DriverView(
+        alive=True, on=some("1", "2"), said_s=1.0, with_workers=frozenset({("1", 10), ("2", 20)})
+    )
     carried_out(it, ChangeHosts(some(A)), 10.0, 10.0)
     assert holds(it, 10.0) == some(A, B), "told, not done"
     assert holds(it, 10.0 + SETTLE_S + 1) == some(A, B), "it still says that it is there"
@@ -94,7 +141,9 @@ def test_a_driver_that_just_read_its_order_may_still_start_a_worker_there() -> N
     assert holds(it, 0.1 + SETTLE_S + 0.1) == some(A)
 
 
-def worker(at_s: float, event: str, fragment: str, pid: int, **further: object) -> dict[str, object]:
+def worker(
+    at_s: float, event: str, fragment: str, pid: int, **further: object
+) -> dict[str, object]:
     head = {"time": at_s, "event": event, "incarnation": 1}
     return head | {"host": f"n{fragment}", "fragment": fragment, "slot": 0, "pid": pid, **further}
 
@@ -105,10 +154,24 @@ LINES = [
     worker(1.2, "worker_started", "2", 20, log="logs/1/n2.2.0.log"),
     {"time": 1.3, "event": "running", "incarnation": 1, "fragments": ["1", "2"], "world_size": 2},
     worker(5.0, "worker_exited", "2", 20, status=-9, planned=False),
-    {"time": 5.0, "event": "withheld", "incarnation": 1, "host": "n2", "fragment": "2", "reason": "x"},
+    {
+        "time": 5.0,
+        "event": "withheld",
+        "incarnation": 1,
+        "host": "n2",
+        "fragment": "2",
+        "reason": "x",
+    },
     {"time": 5.1, "event": "something new", "incarnation": 1, "fragment": "7"},
     {"time": 5.2, "event": "running", "incarnation": 1, "fragments": ["1"], "world_size": 1},
-    {"time": 9.0, "event": "failed", "incarnation": 1, "reason": "status 1", "status": 1, "tail": ["a", "b"]},
+    {
+        "time": 9.0,
+        "event": "failed",
+        "incarnation": 1,
+        "reason": "status 1",
+        "status": 1,
+        "tail": ["a", "b"],
+    },
 ]
 
 
@@ -117,9 +180,18 @@ def test_what_drivers_say() -> None:
     assert (view.on, view.world_size, view.incarnation) == (some("1", "2"), 2, 1)
     assert view.occupied == some("1", "2")
     view = after_events(view, LINES[4:8])
-    assert (view.on, view.withheld, view.with_workers) == (some("1"), some("2"), frozenset({("1", 10)}))
+    assert (view.on, view.withheld, view.with_workers) == (
+        some("1"),
+        some("2"),
+        frozenset({("1", 10)}),
+    )
     view = after_events(view, LINES[8:])
-    assert (view.ending, view.reason, view.tail, view.on) == (Ending.FAILED, "status 1", ("a", "b"), NONE)
+    assert (view.ending, view.reason, view.tail, view.on) == (
+        Ending.FAILED,
+        "status 1",
+        ("a", "b"),
+        NONE,
+    )
     again = after_events(view, [{"time": 10.0, "event": "started", "incarnation": 2}])
     assert (again.ending, again.tail, again.incarnation) == (None, (), 2)
     for i in range(len(LINES)):
@@ -147,7 +219,26 @@ SILENT = DriverView()
 
 
 def record(status: TrainerStatus, **keys: object) -> TrainerRecord:
-    row = TrainerRecord(1, spec("a"), "me", status, "", 0.0, None, None, None, 5.0, 0, None, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
+    row = TrainerRecord(
+        1,
+        spec("a"),
+        "me",
+        status,
+        "",
+        0.0,
+        None,
+        None,
+        None,
+        5.0,
+        0,
+        None,
+        0.0,
+        0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+    )
     return replace(row, **keys)  # type: ignore[arg-type]
 
 
@@ -168,19 +259,56 @@ def ended(how: Ending) -> DriverView:
         (record(RUNNING), ON, ended(Ending.FAILED), RUN, "", QUEUED, False),
         (record(RUNNING), ON, ended(Ending.KILLED), RUN, "", QUEUED, False),
         (record(RUNNING), SILENT, ended(Ending.KILLED), RUN, "", WAITING, False),
-        (record(RUNNING, ended_incarnation=1), SILENT, ended(Ending.KILLED), RUN, "", WAITING, False),
+        (
+            record(RUNNING, ended_incarnation=1),
+            SILENT,
+            ended(Ending.KILLED),
+            RUN,
+            "",
+            WAITING,
+            False,
+        ),
         (record(RUNNING), ON, ended(Ending.KILLED), STOP, "", WAITING, False),
-        (record(RUNNING), ON, ended(Ending.KILLED), STOP, "its files cannot be read", QUEUED, False),
+        (
+            record(RUNNING),
+            ON,
+            ended(Ending.KILLED),
+            STOP,
+            "its files cannot be read",
+            QUEUED,
+            False,
+        ),
         (record(RUNNING), ON, ended(Ending.STOPPED), RUN, "", WAITING, False),
-        (record(RUNNING, failures=MAX_FAILURES - 1, samples_at_failure=8.0), ON, ended(Ending.FAILED), RUN, "", FAILED, True),
-        (record(RUNNING, failures=MAX_FAILURES - 1, samples_at_failure=7.0), ON, ended(Ending.FAILED), RUN, "", QUEUED, False),
+        (
+            record(RUNNING, failures=MAX_FAILURES - 1, samples_at_failure=8.0),
+            ON,
+            ended(Ending.FAILED),
+            RUN,
+            "",
+            FAILED,
+            True,
+        ),
+        (
+            record(RUNNING, failures=MAX_FAILURES - 1, samples_at_failure=7.0),
+            ON,
+            ended(Ending.FAILED),
+            RUN,
+            "",
+            QUEUED,
+            False,
+        ),
         (record(TrainerStatus.PAUSED), ON, ended(Ending.STOPPED), STOP, "", None, False),
     ],
-)  # fmt: skip
+)
 def test_the_status_follows_from_what_the_driver_says(
-    row: TrainerRecord, was: DriverView, view: DriverView, target: TargetState, fault: str, status: TrainerStatus | None,
+    row: TrainerRecord,
+    was: DriverView,
+    view: DriverView,
+    target: TargetState,
+    fault: str,
+    status: TrainerStatus | None,
     is_over: bool,
-) -> None:  # fmt: skip
+) -> None:
     outcome = after_view(row, was, view, target, fault, frozenset(), 10.0)
     assert (outcome.change.status if outcome.change else None, outcome.is_over) == (status, is_over)
     assert outcome.driver_ended == (view.ending is not None and row.ended_incarnation == 0)
@@ -189,13 +317,18 @@ def test_the_status_follows_from_what_the_driver_says(
         assert outcome.change.finished == is_over
     if status is QUEUED:
         assert outcome.change is not None
-        assert outcome.change.retry_s == (1.0 if view.ending is Ending.KILLED and not fault else 5.0)
+        assert outcome.change.retry_s == (
+            1.0 if view.ending is Ending.KILLED and not fault else 5.0
+        )
 
 
 @pytest.mark.parametrize(
-    ("aside", "reason"), [(0.0, ""), (2.0, "2 of its tasks failed and were put aside (bftrainer show)")]
+    ("aside", "reason"),
+    [(0.0, ""), (2.0, "2 of its tasks failed and were put aside (bftrainer show)")],
 )
-def test_a_pool_that_is_done_says_how_many_tasks_it_has_put_aside(aside: float, reason: str) -> None:
+def test_a_pool_that_is_done_says_how_many_tasks_it_has_put_aside(
+    aside: float, reason: str
+) -> None:
     pool = record(RUNNING, spec=spec("a", launcher="pool"))
     view = replace(ended(Ending.DONE), metrics=(Metric("failed", aside, aside, 8.0, aside, 8.0),))
     change = after_view(pool, ON, view, RUN, "", frozenset(), HostS(10.0)).change

@@ -1,4 +1,6 @@
-"""The time line of a held node: collected by the pilot, in its database, in its metrics, on the command line."""
+"""The time line of a held node: collected by the pilot, in its database, in its metrics, on the
+command line.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from fakes_live import FakeClock
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, p95, stage_seconds, whole_seconds
+from bftrainer.domain.node_stages import (
+    TO_RELEASE,
+    TO_TRAINING,
+    NodeStage,
+    p95,
+    stage_seconds,
+    whole_seconds,
+)
 from bftrainer.domain.state import Active, Decision, Plan, State
 from bftrainer.live.facts import FragmentEvent, FragmentTimed, PilotFact, Subscriber
 from bftrainer.live.metrics import Metrics
@@ -43,9 +52,14 @@ def one_life(it: Recorder) -> None:
     it.fragment(NAME, FragmentEvent.ASKED, T0 + 10)
     it.fragment_seen(NAME, {NodeStage.IDLE: T0, NodeStage.SEEN: T0 + 4})
     it.fragment_reached(NAME, [(NodeStage.SUBMITTED, T0 + 10.1)])
-    it.fragment_reached(NAME, [(NodeStage.PAYLOAD_READY, T0 + 11), (NodeStage.JOB_STARTED, T0 + 10)])
+    it.fragment_reached(
+        NAME, [(NodeStage.PAYLOAD_READY, T0 + 11), (NodeStage.JOB_STARTED, T0 + 10)]
+    )
     it.fragment(NAME, FragmentEvent.TAKEN, T0 + 11.2)
-    state, plan = State(2, active=(Active(trainer()),)), Plan(Decision((1,)), (frozenset({NAME}),), None)
+    state, plan = (
+        State(2, active=(Active(trainer()),)),
+        Plan(Decision((1,)), (frozenset({NAME}),), None),
+    )
     it.settings(Settings("bftrainer", "exact", "throughput", 120.0, 0, 2))
     for at_s in (T0 + 11.3, T0 + 11.9):  # the second decision does not give it again
         it.decision(Event(at_s, ()), state, plan, (), 0.1)
@@ -53,7 +67,9 @@ def one_life(it: Recorder) -> None:
     trains = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14),))
     gone = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14, T0 + 60.2),))
     it.driver_reported("a", TrainingTimes(), starts)
-    ended = TrainingTimes((WorkerTimes("7", T0 + 12, gone_s=T0 + 13),))  # and starts again: that is not the way back
+    ended = TrainingTimes(
+        (WorkerTimes("7", T0 + 12, gone_s=T0 + 13),)
+    )  # and starts again: that is not the way back
     it.driver_reported("a", starts, ended)
     it.driver_reported("a", ended, trains)
     it.fragment(NAME, FragmentEvent.ASKED_BACK, T0 + 60, "preempted")
@@ -71,11 +87,22 @@ def test_each_stage_is_told_once_and_is_in_the_database(store: Store) -> None:
     (line,) = time_lines(registry)
     assert (line.trainer, line.node) == ("a", "node01")
     assert NodeStage.IMPORTS_DONE not in line.instants
-    seconds = {stage.value: round(value, 3) for stage, value in stage_seconds(line.instants, TO_TRAINING).items()}
+    seconds = {
+        stage.value: round(value, 3)
+        for stage, value in stage_seconds(line.instants, TO_TRAINING).items()
+    }
     assert seconds == {
-        "seen": 4.0, "decided": 6.0, "submitted": 0.1, "job_started": 0.0, "payload_ready": 0.9, "offered": 0.2,
-        "given": 0.2, "worker_start": 0.6, "group_switched": 0.5, "first_step": 1.5,
-    }  # fmt: skip
+        "seen": 4.0,
+        "decided": 6.0,
+        "submitted": 0.1,
+        "job_started": 0.0,
+        "payload_ready": 0.9,
+        "offered": 0.2,
+        "given": 0.2,
+        "worker_start": 0.6,
+        "group_switched": 0.5,
+        "first_step": 1.5,
+    }
     assert whole_seconds(line.instants, TO_TRAINING) == pytest.approx(14)
     assert whole_seconds(line.instants, TO_RELEASE) == pytest.approx(1)
     timed = [fact for fact in heard if isinstance(fact, FragmentTimed)]
@@ -95,44 +122,85 @@ def test_a_pilot_that_comes_back_goes_on_with_the_lines_of_open_fragments(store:
     again = recorder(store, heard.append)
     again.fragment_seen(NAME, {NodeStage.IDLE: T0 + 5})  # not the first
     again.driver_reported(
-        "a", TrainingTimes(), TrainingTimes((WorkerTimes("7", T0 + 20, None, (1, 1), T0 + 20.5, T0 + 21),))
+        "a",
+        TrainingTimes(),
+        TrainingTimes((WorkerTimes("7", T0 + 20, None, (1, 1), T0 + 20.5, T0 + 21),)),
     )
     (fact,) = heard
     assert isinstance(fact, FragmentTimed)
     assert sum(seconds for _, seconds in fact.seconds) == pytest.approx(21)
 
 
-def test_the_command_shows_stages_and_reads_what_an_earlier_version_wrote(store: Store, tmp_path: Path) -> None:
+def test_the_command_shows_stages_and_reads_what_an_earlier_version_wrote(
+    store: Store, tmp_path: Path
+) -> None:
     one_life(recorder(store))
     shown = bftrainer("nodes", "--timeline", "--all", "--state", tmp_path)
     assert shown.status == 0, shown
     words = next(line.split() for line in shown.out.splitlines() if line.strip().startswith("95 %"))
-    assert words[2:] == ["4.00", "6.00", "0.10", "0.00", "0.90", "0.20", "0.20", "0.60", "-", "0.50", "1.50", "14.00",
-                         "0.20", "0.10", "0.70", "1.00"]  # fmt: skip
-    (row,) = (json.loads(line) for line in bftrainer(
-        "nodes", "--timeline", "--all", "--json", "--state", tmp_path).out.splitlines())  # fmt: skip
-    assert (row["idle_to_step_s"], row["stage_s"]["seen"], row["trainer"]) == (pytest.approx(14), 4.0, "a")
+    assert words[2:] == [
+        "4.00",
+        "6.00",
+        "0.10",
+        "0.00",
+        "0.90",
+        "0.20",
+        "0.20",
+        "0.60",
+        "-",
+        "0.50",
+        "1.50",
+        "14.00",
+        "0.20",
+        "0.10",
+        "0.70",
+        "1.00",
+    ]
+    (row,) = (
+        json.loads(line)
+        for line in bftrainer(
+            "nodes", "--timeline", "--all", "--json", "--state", tmp_path
+        ).out.splitlines()
+    )
+    assert (row["idle_to_step_s"], row["stage_s"]["seen"], row["trainer"]) == (
+        pytest.approx(14),
+        4.0,
+        "a",
+    )
     store.close()
     with sqlite3.connect(tmp_path / "pilot.db") as connection:
         connection.execute("DROP TABLE stages")
     connection.close()
-    (row,) = (json.loads(line) for line in bftrainer(
-        "nodes", "--timeline", "--all", "--json", "--state", tmp_path).out.splitlines())  # fmt: skip
+    (row,) = (
+        json.loads(line)
+        for line in bftrainer(
+            "nodes", "--timeline", "--all", "--json", "--state", tmp_path
+        ).out.splitlines()
+    )
     assert (row["idle_to_step_s"], row["release_s"], set(row["instants_s"])) == (
-        None, pytest.approx(1), {"decided", "offered", "notice", "released"},
-    )  # fmt: skip
+        None,
+        pytest.approx(1),
+        {"decided", "offered", "notice", "released"},
+    )
     reopened = open_store(tmp_path, create=True)  # a pilot adds the table
     assert time_lines(Registry(reopened))
     assert reopened.read("SELECT 1 FROM sqlite_master WHERE name = 'stages'")
     reopened.close()
 
 
-def test_a_node_is_idle_since_the_scheduler_says_so_and_seen_since_the_first_look_of_this_idle_time() -> None:
+def test_a_node_is_idle_since_the_scheduler_says_so_and_seen_since_the_first_look_of_this_idle_time() -> (
+    None
+):
     def node(name: str, last_busy_s: float | None) -> NodeView:
         return NodeView(name, Availability.FREE, last_busy_s=last_busy_s)
 
-    first = first_seen({}, {"a", "b"}, [node("a", 90.0), node("b", None), node("c", 5.0)], 100.0, 2.0)
-    assert first == {"a": {NodeStage.SEEN: 100.0, NodeStage.IDLE: 92.0}, "b": {NodeStage.SEEN: 100.0}}
+    first = first_seen(
+        {}, {"a", "b"}, [node("a", 90.0), node("b", None), node("c", 5.0)], 100.0, 2.0
+    )
+    assert first == {
+        "a": {NodeStage.SEEN: 100.0, NodeStage.IDLE: 92.0},
+        "b": {NodeStage.SEEN: 100.0},
+    }
     then = first_seen(first, {"a"}, [node("a", 90.0)], 110.0, 2.5)
     assert then == {"a": first["a"]}
     again = first_seen(then, {"b"}, [node("b", 111.0)], 112.0, 2.0)

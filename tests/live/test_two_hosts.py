@@ -1,4 +1,6 @@
-"""What one host waits for while another writes, through caches that believe for an hour what they once saw."""
+"""What one host waits for while another writes, through caches that believe for an hour what they
+once saw.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def hosts(tmp_path: Path) -> Iterator[TwoHosts]:
         yield made
 
 
-def test_the_file_system_remembers_what_was_missing_and_open_asks_the_server(hosts: TwoHosts) -> None:
+def test_the_file_system_remembers_what_was_missing_and_open_asks_the_server(
+    hosts: TwoHosts,
+) -> None:
     """The caches are there: without them the other tests show nothing."""
     assert not (hosts.other / "late").exists()
     (hosts.one / "late").write_text("x")
@@ -77,7 +81,9 @@ def test_the_marks_of_a_payload_are_seen_and_it_sees_its_lease(hosts: TwoHosts) 
         assert "SIGTERM" in str(files.leaving(NAME))
 
 
-def test_a_payload_that_starts_before_its_pilot_has_written_the_lease_sees_the_release(hosts: TwoHosts) -> None:
+def test_a_payload_that_starts_before_its_pilot_has_written_the_lease_sees_the_release(
+    hosts: TwoHosts,
+) -> None:
     files = HolderFiles(hosts.one / "holders")
     with holding(hosts) as held:
         eventually((hosts.one.parent / "behind" / "holders" / NAME / "lease").exists)
@@ -88,7 +94,9 @@ def test_a_payload_that_starts_before_its_pilot_has_written_the_lease_sees_the_r
         eventually(lambda: "released" in str(files.leaving(NAME)))
 
 
-def test_a_request_from_another_host_is_seen_by_a_pilot_that_has_looked_before(hosts: TwoHosts) -> None:
+def test_a_request_from_another_host_is_seen_by_a_pilot_that_has_looked_before(
+    hosts: TwoHosts,
+) -> None:
     pilots = Spool(hosts.one)
     assert pilots.pending() == ()
     Spool(hosts.other).put(Request(kind=RequestKind.CANCEL, trainer="a"))
@@ -97,21 +105,31 @@ def test_a_request_from_another_host_is_seen_by_a_pilot_that_has_looked_before(h
     assert received.request.trainer == "a"
 
 
-def test_a_trainer_on_another_host_checkpoints_at_a_rescale_and_at_a_stop(hosts: TwoHosts, tmp_path: Path) -> None:
+def test_a_trainer_on_another_host_checkpoints_at_a_rescale_and_at_a_stop(
+    hosts: TwoHosts, tmp_path: Path
+) -> None:
     work = tmp_path / "work"
     work.mkdir()
     directory = TrainerDirectory.of(hosts.one, "t")
 
     def incarnations() -> set[int]:
         path = work / "steps"
-        return {int(line.split()[0]) for line in path.read_text().splitlines()} if path.exists() else set()
+        return (
+            {int(line.split()[0]) for line in path.read_text().splitlines()}
+            if path.exists()
+            else set()
+        )
 
     def trained(incarnation: int) -> bool:
         view = it.look()
         return incarnation in incarnations() and view.trains and view.incarnation == incarnation
 
     with Driven(work, hosts.one, prefix=hosts.prefix(), warm=False) as it:
-        it.start([sys.executable, str(STEPPER), "c.json", "steps", "1000000", "0.02"], TWO[:1], stop_s=600.0)
+        it.start(
+            [sys.executable, str(STEPPER), "c.json", "steps", "1000000", "0.02"],
+            TWO[:1],
+            stop_s=600.0,
+        )
         eventually(lambda: trained(1), 60)
         it.launcher.order("t", TWO)
         eventually(lambda: trained(2), 60)

@@ -29,7 +29,9 @@ def test_a_trainer_gets_idle_nodes_and_everything_is_let_go_at_the_end(home: Hou
     state = home.pilot(20)
     assert [len(a.nodes) for a in state.active] == [2]
     assert len(home.cluster.acquired) == 2, "no more nodes than trainers can use"
-    assert home.cluster.fragments == {} or all(f.why == "released" for f in home.cluster.fragments.values())
+    assert home.cluster.fragments == {} or all(
+        f.why == "released" for f in home.cluster.fragments.values()
+    )
     assert [what for what, _, _ in home.launcher.orders] == ["start", "stop"]
     assert home.spool.pending() == ()
     assert home.status("a") == "waiting", "what was not done goes on when a pilot comes back"
@@ -41,11 +43,17 @@ def test_a_preempted_node_leaves_at_once_and_the_trainer_goes_on(home: House) ->
     home.submit(spec("a", max_nodes=2))
     home.at(10, lambda: home.cluster.take("n1"))
     home.pilot(15)
-    taken = next(i for i, (what, _, nodes) in enumerate(home.launcher.orders) if what == "order" and len(nodes) == 1)
+    taken = next(
+        i
+        for i, (what, _, nodes) in enumerate(home.launcher.orders)
+        if what == "order" and len(nodes) == 1
+    )
     assert all(node.startswith("n2") for node in home.launcher.orders[taken][2])
     record = next(f for f in home.fragments() if f.node == "n1")
     assert record.asked_back_s is not None
-    assert abs(record.asked_back_s - START_S - 10) < 0.5, "heard within the file poll, not the scheduler's"
+    assert abs(record.asked_back_s - START_S - 10) < 0.5, (
+        "heard within the file poll, not the scheduler's"
+    )
 
 
 def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(home: House) -> None:
@@ -56,7 +64,9 @@ def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(hom
     home.pilot(20)
     assert home.cluster.acquired == ["n1#1", "n1#2"]
     first, second = home.fragments()
-    assert second.asked_s - (first.released_s or 0) >= 5.0, "a node that flaps is left alone for a while"
+    assert second.asked_s - (first.released_s or 0) >= 5.0, (
+        "a node that flaps is left alone for a while"
+    )
 
 
 def test_cancel_asks_for_a_checkpoint_and_is_final(home: House) -> None:
@@ -93,7 +103,9 @@ def test_a_script_that_fails_at_once_backs_off_then_fails_with_its_last_lines(ho
 
 
 def test_what_counts_as_progress_survives_the_death_of_a_pilot(home: House) -> None:
-    """Every incarnation begins anew, outlives a pilot on its way, and fails before it is where the first one was."""
+    """Every incarnation begins anew, outlives a pilot on its way, and fails before it is where the
+    first one was.
+    """
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=1))
 
@@ -117,10 +129,16 @@ def test_what_counts_as_progress_survives_the_death_of_a_pilot(home: House) -> N
         home.at(5, lambda half=half: fails_at(half + 10.0))  # type: ignore[misc]
         home.pilot(8)
     trainer = home.trainer("a")
-    assert (trainer.status.value, trainer.failures, trainer.samples_at_failure) == ("failed", 4, 100.0)
+    assert (trainer.status.value, trainer.failures, trainer.samples_at_failure) == (
+        "failed",
+        4,
+        100.0,
+    )
 
 
-def test_a_failed_poll_keeps_the_pool_until_it_is_stale_then_everything_is_released(home: House) -> None:
+def test_a_failed_poll_keeps_the_pool_until_it_is_stale_then_everything_is_released(
+    home: House,
+) -> None:
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=1))
     pools: list[tuple[float, int]] = []
@@ -143,7 +161,9 @@ def test_refused_nodes_are_left_alone_and_noted(home: House) -> None:
 
 
 def test_nodes_that_were_too_few_are_taken_again_once_there_are_more(home: House) -> None:
-    """One node was of no use to a trainer of two: that says nothing of the day when others are idle, too."""
+    """One node was of no use to a trainer of two: that says nothing of the day when others are
+    idle, too.
+    """
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=4, min_nodes=2))
     home.at(20, lambda: home.cluster.give("n2", "n3"))
@@ -198,7 +218,9 @@ def test_samples_reach_the_decision(home: House) -> None:
 def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_it_had(
     tmp_path: Path, poll_s: float, answers_s: float, listed_s: float
 ) -> None:
-    """The list of the holders may come after the first answer, and later than ``stale_after_s``, which is 20 s here."""
+    """The list of the holders may come after the first answer, and later than ``stale_after_s``,
+    which is 20 s here.
+    """
     home = house(tmp_path, times={"poll_s": poll_s})
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
@@ -212,11 +234,15 @@ def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_i
     state = home.pilot(35)
     assert [len(a.nodes) for a in state.active] == [2]
     later = home.launcher.orders[len(before) :]
-    assert [(w, len(nodes)) for w, _, nodes in later] == [("order", 2), ("stop", 0)], "training was not disturbed"
+    assert [(w, len(nodes)) for w, _, nodes in later] == [("order", 2), ("stop", 0)], (
+        "training was not disturbed"
+    )
     assert len(home.fragments()) == 2
 
 
-def test_a_pilot_that_is_told_to_end_before_it_knows_its_predecessors_nodes_releases_them(home: House) -> None:
+def test_a_pilot_that_is_told_to_end_before_it_knows_its_predecessors_nodes_releases_them(
+    home: House,
+) -> None:
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
     home.killed()
@@ -235,14 +261,18 @@ def test_orphans_on_fragments_that_no_driver_has_are_ended(home: House) -> None:
     before = len(home.launcher.orders)
     home.pilot(4)
     assert len(home.cluster.cleared) == 2
-    assert home.launcher.orders[before][:2] == ("start", "a"), "at once: its driver died with the pilot's job"
+    assert home.launcher.orders[before][:2] == ("start", "a"), (
+        "at once: its driver died with the pilot's job"
+    )
     assert len(home.cluster.acquired) == 2, "its nodes were kept"
     assert home.trainer("a").failures == 0
     assert not home.differences()
 
 
 def test_orphans_that_cannot_be_ended_cost_their_fragments(home: House) -> None:
-    """Nobody is to train beside them: the holders are released, and their payloads end what is there."""
+    """Nobody is to train beside them: the holders are released, and their payloads end what is
+    there.
+    """
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
     home.killed()
@@ -304,7 +334,9 @@ def test_list_shows_the_last_output_of_a_trainer_that_never_reports(home: House)
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_a_trainer_that_is_done_without_a_step_after_a_resume_gets_a_remark(home: House, steps: int) -> None:
+def test_a_trainer_that_is_done_without_a_step_after_a_resume_gets_a_remark(
+    home: House, steps: int
+) -> None:
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=1))
     home.at(5, lambda: home.launcher.progress("a", 1000.0, step=10))
@@ -315,7 +347,9 @@ def test_a_trainer_that_is_done_without_a_step_after_a_resume_gets_a_remark(home
     home.at(22, lambda: home.launcher.finish("a"))
     home.pilot(30)
     assert home.status("a") == "done"
-    text = "ended with status 0 after a resume, without one step, at 1,000 samples (docs/recipes.md)"
+    text = (
+        "ended with status 0 after a resume, without one step, at 1,000 samples (docs/recipes.md)"
+    )
     assert home.trainer("a").reason == ("" if steps else text)
 
 
@@ -333,7 +367,9 @@ def test_ranks_that_disagree_are_a_remark_and_a_note_that_outlives_the_run(home:
     home.at(55, lambda: says(""))
     home.at(60, lambda: seen.append(record.reason if (record := home.trainers.record("a")) else ""))
     home.pilot(65)
-    text = "training is wrong, weights differ at step 3: rank 0 has 5, rank 1 has 7 (docs/training.md)"
+    text = (
+        "training is wrong, weights differ at step 3: rank 0 has 5, rank 1 has 7 (docs/training.md)"
+    )
     assert seen == [text, ""]
     assert home.noted("report") == [text]
 
@@ -349,18 +385,24 @@ def test_the_remark_on_a_failure_is_the_error_and_the_note_has_the_rest(home: Ho
     home.submit(spec("a", max_nodes=1))
     home.at(10, lambda: home.launcher._end("a", Ending.FAILED, "status 1", tail))
     home.pilot(12)
-    assert home.trainer("a").reason == "failed 1 time, will be retried: status 1: ValueError: no data"
+    assert (
+        home.trainer("a").reason == "failed 1 time, will be retried: status 1: ValueError: no data"
+    )
     assert home.noted("failure") == [f"status 1: {' | '.join(tail)}"]
 
 
 def test_nobody_has_a_node_of_another_trainer_released(home: House) -> None:
-    """A script can write a line like its driver's: that fragments, which it does not have, are not usable."""
+    """A script can write a line like its driver's: that fragments, which it does not have, are not
+    usable.
+    """
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=1), spec("b", max_nodes=1))
 
     def forge() -> None:
         view = home.launcher.drivers["a"].view
-        home.launcher.drivers["a"].view = replace(view, withheld=frozenset(map(id_of, home.nodes.pool)))
+        home.launcher.drivers["a"].view = replace(
+            view, withheld=frozenset(map(id_of, home.nodes.pool))
+        )
 
     home.at(10, forge)
     home.at(11, lambda: home.launcher.progress("b", 5.0))
@@ -375,12 +417,20 @@ def test_rows_of_an_earlier_version_do_not_bring_the_pilot_down(home: House) -> 
     home.submit(spec("a", max_nodes=1), spec("old", max_nodes=1), spec("b", max_nodes=1))
     home.pilot(10)
     with closing(home.store(writes=True)) as store, store.writing("note") as db:
-        db.execute("UPDATE trainers SET samples_done = 9e999, samples_at_failure = -9e999 WHERE name = 'a'")
+        db.execute(
+            "UPDATE trainers SET samples_done = 9e999, samples_at_failure = -9e999 WHERE name = 'a'"
+        )
         db.execute("UPDATE trainers SET spec = json_set(spec, '$.max_nodes', 0) WHERE name = 'old'")
         (text,) = db.execute("SELECT state FROM last_state").fetchone()
-        db.execute("UPDATE last_state SET state = ?", (text.replace('"samples_done":0.0', '"samples_done":Infinity'),))
+        db.execute(
+            "UPDATE last_state SET state = ?",
+            (text.replace('"samples_done":0.0', '"samples_done":Infinity'),),
+        )
     state = home.pilot(20)
-    assert {a.trainer.id: (len(a.nodes), a.samples_done) for a in state.active} == {"a": (1, 0.0), "b": (1, 0.0)}
+    assert {a.trainer.id: (len(a.nodes), a.samples_done) for a in state.active} == {
+        "a": (1, 0.0),
+        "b": (1, 0.0),
+    }
     assert home.status("old") == "failed"
     assert "does not accept its submission: max_nodes" in home.trainer("old").reason
 

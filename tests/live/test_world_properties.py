@@ -1,4 +1,6 @@
-"""Whatever happens in whatever order: nodes are used by one trainer at a time, nothing submitted is lost, all is let go."""
+"""Whatever happens in whatever order: nodes are used by one trainer at a time, nothing submitted is
+lost, all is let go.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,28 @@ from bftrainer.persistence.spool import RequestKind
 NODES = ("n1", "n2", "n3", "n4", "n5")
 NAMES = ("a", "b", "c")
 WHAT = st.sampled_from(
-    ("take", "give", "plan", "pause", "resume", "cancel", "finish", "fail", "down", "up", "crash", "progress")
+    (
+        "take",
+        "give",
+        "plan",
+        "pause",
+        "resume",
+        "cancel",
+        "finish",
+        "fail",
+        "down",
+        "up",
+        "crash",
+        "progress",
+    )
 )
 HAPPENINGS = st.lists(
-    st.tuples(st.floats(0.0, 40.0), WHAT, st.sampled_from(NODES), st.sampled_from(NAMES)), max_size=14
+    st.tuples(st.floats(0.0, 40.0), WHAT, st.sampled_from(NODES), st.sampled_from(NAMES)),
+    max_size=14,
 )
-SIZES = st.fixed_dictionaries({name: st.tuples(st.integers(1, 3), st.integers(0, 3)) for name in NAMES})
+SIZES = st.fixed_dictionaries(
+    {name: st.tuples(st.integers(1, 3), st.integers(0, 3)) for name in NAMES}
+)
 
 
 def happen(home: House, what: str, node: str, name: str) -> None:
@@ -38,7 +56,9 @@ def happen(home: House, what: str, node: str, name: str) -> None:
             home.cluster.give(node)
         case "plan":
             home.cluster.pending = [
-                PendingJob("9", "else", ("main",), 1, home.clock.now_s() + soon_s, frozenset({node}))
+                PendingJob(
+                    "9", "else", ("main",), 1, home.clock.now_s() + soon_s, frozenset({node})
+                )
                 for soon_s in ((7.0,) if name == "a" else (25.0,))
             ]
         case "pause" | "resume" | "cancel":
@@ -56,11 +76,16 @@ def happen(home: House, what: str, node: str, name: str) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(HAPPENINGS, SIZES, st.integers(1, 3), st.sets(st.sampled_from(NODES), max_size=3))
 def test_any_order_of_happenings(
-    happenings: list[tuple[float, str, str, str]], sizes: dict[str, tuple[int, int]], places: int, gpus: set[str]
+    happenings: list[tuple[float, str, str, str]],
+    sizes: dict[str, tuple[int, int]],
+    places: int,
+    gpus: set[str],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = house(Path(folder) / "state", decisions={"solver": "exact", "max_parallel": places})
-        home.cluster.hardware = {node: NodeView(node, Availability.FREE, devices=(Device("", 2),)) for node in gpus}
+        home.cluster.hardware = {
+            node: NodeView(node, Availability.FREE, devices=(Device("", 2),)) for node in gpus
+        }
         home.cluster.give(*NODES[:3])
         home.launcher.slow["a"] = 1.7
         for name, (low, more) in sizes.items():
@@ -80,7 +105,12 @@ def test_any_order_of_happenings(
             crash = True
 
         for at_s, what, node, name in happenings:
-            home.at(at_s, will_crash if what == "crash" else lambda w=what, n=node, t=name: happen(home, w, n, t))
+            home.at(
+                at_s,
+                will_crash
+                if what == "crash"
+                else lambda w=what, n=node, t=name: happen(home, w, n, t),
+            )
         ended = False
         while not ended:
             try:
@@ -90,11 +120,16 @@ def test_any_order_of_happenings(
                 home.clock.sleep(1.0)  # the supervisor starts it again
         for _, _, nodes in home.launcher.orders:
             assert len({node_of(name) in gpus for name in nodes}) <= 1, "a trainer on two classes"
-        assert not [f for f in home.cluster.fragments.values() if f.why != "released" and f.why != "preempted"]
+        assert not [
+            f
+            for f in home.cluster.fragments.values()
+            if f.why != "released" and f.why != "preempted"
+        ]
         home.assert_in_order(*NAMES)
 
 
-# --- A short ``make faults``: nothing is lost, nothing is done twice, and the journal decides the same again
+# --- A short ``make faults``: nothing is lost, nothing is done twice, and the journal decides the
+# same again
 
 
 @pytest.mark.slow
@@ -107,7 +142,9 @@ def test_two_hundred_random_faults() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lost", "doubled"])
-def test_the_tool_reports_what_it_should(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tool_reports_what_it_should(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pilot that forgets a submission, and one whose node-hours are booked twice."""
     night = Night(tmp_path / "state", random.Random(1), 6)
     if kind == "lost":

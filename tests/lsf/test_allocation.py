@@ -24,20 +24,28 @@ def test_each_host_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [node.name for node in site.scheduler.observe().nodes] == ["h36n08", "h36n09"]
     assert site.driver["prefix"] == ["blaunch", "{node}"]
     site = build_site(
-        PilotConfig.model_validate({**NODES, "lsf": {"worker_prefix": ["ssh", "{node}"]}}), tmp_path, SystemClock()
+        PilotConfig.model_validate({**NODES, "lsf": {"worker_prefix": ["ssh", "{node}"]}}),
+        tmp_path,
+        SystemClock(),
     )
     assert site.driver["prefix"] == ["ssh", "{node}"]
 
 
 def test_the_pilots_configuration_names_an_lsf(tmp_path: Path) -> None:
     lsf = {"queue": "idle", "slots_per_node": 42}
-    site = build_site(PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": lsf}), tmp_path, SystemClock())
+    site = build_site(
+        PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": lsf}),
+        tmp_path,
+        SystemClock(),
+    )
     assert type(site.scheduler).__name__ == "LsfScheduler"
     assert type(site.holder).__name__ == "LsfHolder"
     assert "bftrainer_adapters.lsf.worker" in str(site.driver["prefix"])
     with pytest.raises(UserError, match="quue"):
         build_site(
-            PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": {"quue": "x"}}), tmp_path, SystemClock()
+            PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": {"quue": "x"}}),
+            tmp_path,
+            SystemClock(),
         )
 
 

@@ -1,4 +1,6 @@
-"""Outputs of a real batch system that descends from LSF (tests/recorded/lsf-descendant-2.2), as the adapter reads them."""
+"""Outputs of a real batch system that descends from LSF (tests/recorded/lsf-descendant-2.2), as the
+adapter reads them.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ def test_an_unknown_job_is_no_empty_queue() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("bjobs-p-json", r"exit status 99: <NREQ_SLOT> in the format string is not a valid field name\."),
+        (
+            "bjobs-p-json",
+            r"exit status 99: <NREQ_SLOT> in the format string is not a valid field name\.",
+        ),
         ("bhosts-o-json", "exit status 255: bhosts: invalid option -- 'o' / "),
         ("mbatchd-gone-bjobs-json", "batch system daemon not responding"),
         ("bqueues-l-none", "nosuch: No such queue"),
@@ -103,8 +108,12 @@ def test_its_accounting_has_versions_without_a_dot() -> None:
 
 
 def test_a_queue_that_requeues_preempted_jobs_is_refused() -> None:
-    """IBM's manuals recommend this action; LSF would start the holder again, where no pilot knows of it."""
-    text = answer("bqueues-l-idlectl").replace("SUSPEND:     [TERMINATE]", "SUSPEND:     [brequeue $LSB_JOBID]")
+    """IBM's manuals recommend this action; LSF would start the holder again, where no pilot knows
+    of it.
+    """
+    text = answer("bqueues-l-idlectl").replace(
+        "SUSPEND:     [TERMINATE]", "SUSPEND:     [brequeue $LSB_JOBID]"
+    )
     queue = lsf_queue.parse_queue(text, "idlectl")
     params = lsf_queue.ParamFacts(frozenset({"BACKFILL"}), frozenset(), {}, 10.0)
     reasons = lsf_preempt.reasons_against(queue, lsf_queue.AppFacts(), params, False, False)

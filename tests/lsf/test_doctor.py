@@ -1,4 +1,6 @@
-"""``bftrainer doctor --lsf`` on the stand-in: what it says, what it keeps, and that it only reads."""
+"""``bftrainer doctor --lsf`` on the stand-in: what it says, what it keeps, and that it only
+reads.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,11 @@ def test_an_answer_about_the_queue_that_is_not_understood_is_kept(lab: Lab) -> N
     status, said = doctor(lab)
     assert status == 1
     assert "truncated" in " ".join(said.split())
-    assert (lab.root / "kept" / "lsf-queue.txt").read_text().startswith("$ bqueues -l idle\n\nQUEUE: idle")
+    assert (
+        (lab.root / "kept" / "lsf-queue.txt")
+        .read_text()
+        .startswith("$ bqueues -l idle\n\nQUEUE: idle")
+    )
 
 
 def test_an_answer_that_is_not_understood_is_kept(lab: Lab) -> None:
@@ -83,7 +89,9 @@ def test_an_lsf_that_is_down_or_not_there(lab: Lab) -> None:
     assert "bhosts: not found" in said
 
 
-def test_a_command_that_fails_is_kept_with_both_outputs_its_status_and_the_first_line_of_its_error(lab: Lab) -> None:
+def test_a_command_that_fails_is_kept_with_both_outputs_its_status_and_the_first_line_of_its_error(
+    lab: Lab,
+) -> None:
     usage = "bhosts: invalid option -- 'o'\\nUsage:\\na\\nb\\nc"
     lab.program("bhosts", f"printf 'half\\n'; printf \"{usage}\\n\" >&2; exit 255")
     status, said = doctor(lab)
@@ -91,7 +99,9 @@ def test_a_command_that_fails_is_kept_with_both_outputs_its_status_and_the_first
     assert "exit status 255: bhosts: invalid option -- 'o'" in " ".join(said.split())
     kept = (lab.root / "kept" / "lsf-hosts.txt").read_text()
     assert kept.startswith("$ bhosts -o")
-    assert kept.endswith("half\n--- stderr\nbhosts: invalid option -- 'o'\nUsage:\na\nb\nc\n--- status 255\n")
+    assert kept.endswith(
+        "half\n--- stderr\nbhosts: invalid option -- 'o'\nUsage:\na\nb\nc\n--- status 255\n"
+    )
 
 
 def test_what_is_not_used_is_not_asked_for_and_not_broken(lab: Lab) -> None:

@@ -1,4 +1,6 @@
-"""Holders on the stand-in LSF: what preemption, signals, queues that suspend and LSF's bad days do to them."""
+"""Holders on the stand-in LSF: what preemption, signals, queues that suspend and LSF's bad days do
+to them.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,17 @@ def lsf(tmp_path: Path) -> Iterator[StandInLsf]:
     lsf.close()
 
 
-def held(lsf: StandInLsf, window_s: float = 3600.0, **settings: object) -> tuple[LsfHolder, Fragment]:
+def held(
+    lsf: StandInLsf, window_s: float = 3600.0, **settings: object
+) -> tuple[LsfHolder, Fragment]:
     """A holder with one ready fragment."""
     holder = lsf.holder(**settings)
     holder.poll()
     acquired = holder.acquire((NodeRequest("node01", window_s),))
     assert not acquired.refusals
-    lsf.until(lambda: [f.phase for f in polled(holder)] == [FragmentPhase.READY], "the holder to be ready")
+    lsf.until(
+        lambda: [f.phase for f in polled(holder)] == [FragmentPhase.READY], "the holder to be ready"
+    )
     return holder, holder.poll()[0]
 
 
@@ -57,9 +63,11 @@ def gone(lsf: StandInLsf, holder: LsfHolder) -> str:
 
 
 def preempt(lsf: StandInLsf, fragment: Fragment, left: bool = False) -> list[str]:
-    """A main job takes node01 and has begun there, with no worker left unless that is allowed; what LSF has sent for it.
+    """A main job takes node01 and has begun there, with no worker left unless that is allowed; what
+    LSF has sent for it.
 
-    Signals are a minute apart, unless a test wants to see them all: whatever left, left at the first.
+    Signals are a minute apart, unless a test wants to see them all: whatever left, left at the
+    first.
     """
     job = lsf.lab.main_job("node01", holders=[fragment.id])
     lsf.until(lambda: lsf.lab.started_s(job), "the main job to start")
@@ -69,7 +77,11 @@ def preempt(lsf: StandInLsf, fragment: Fragment, left: bool = False) -> list[str
 
 @pytest.mark.parametrize(
     "script",
-    ["sleep 1000", "trap '' INT TERM; sleep 1000", "setsid bash -c \"trap '' INT TERM; sleep 1000\" & sleep 1000"],
+    [
+        "sleep 1000",
+        "trap '' INT TERM; sleep 1000",
+        "setsid bash -c \"trap '' INT TERM; sleep 1000\" & sleep 1000",
+    ],
     ids=["plain", "deaf", "setsid"],
 )
 def test_a_main_job_starts_at_once_whatever_workers_do(lsf: StandInLsf, script: str) -> None:
@@ -80,14 +92,19 @@ def test_a_main_job_starts_at_once_whatever_workers_do(lsf: StandInLsf, script: 
     assert "SIGINT" in gone(lsf, holder)
 
 
-def test_a_holder_that_hears_nothing_gets_sigint_sigterm_and_sigkill_in_turn(lsf: StandInLsf) -> None:
+def test_a_holder_that_hears_nothing_gets_sigint_sigterm_and_sigkill_in_turn(
+    lsf: StandInLsf,
+) -> None:
     script = lsf.lab.root / "deaf.lsf"
     script.write_text("trap '' INT TERM\nwhile :; do sleep 0.1; done\n")
     lsf.lab.edit(lambda state: state["params"].update(JOB_TERMINATE_INTERVAL="1"))
     holder = lsf.holder(holder_script=script)
     holder.poll()
     (fragment,) = holder.acquire((NodeRequest("node01"),)).fragments
-    lsf.until(lambda: len(lsf.lab.processes_of(fragment.id)) == 2, "its first sleep, which comes after its trap")
+    lsf.until(
+        lambda: len(lsf.lab.processes_of(fragment.id)) == 2,
+        "its first sleep, which comes after its trap",
+    )
     assert preempt(lsf, fragment) == ["SIGINT", "SIGTERM", "SIGKILL"]
     assert "TERM_PREEMPT" in gone(lsf, holder)
     assert not lsf.lab.processes_of(fragment.id)
@@ -107,7 +124,9 @@ def test_the_run_limit_ends_it_at_its_first_signal(lsf: StandInLsf) -> None:
     holder, fragment = held(lsf, window_s=70.0)
     lsf.start_worker(fragment)
     group = lsf.lab.job(fragment.id)["pgid"]
-    running = [p for p in lsf.lab.processes_of(fragment.id) if b"lsf_payload" in read(p.pid, "cmdline")]
+    running = [
+        p for p in lsf.lab.processes_of(fragment.id) if b"lsf_payload" in read(p.pid, "cmdline")
+    ]
     payload = next(process for process in running if os.getpgid(process.pid) == group)
     os.kill(payload.pid, signal.SIGUSR2)
     assert "SIGUSR2" in gone(lsf, holder)
@@ -123,7 +142,12 @@ def test_the_run_limit_ends_it_at_its_first_signal(lsf: StandInLsf) -> None:
         ({"preemptable": False}, {}, {}, "not preemptable"),
         ({"rerunnable": True}, {}, {}, "RERUNNABLE"),
         ({"status": "Closed:Active"}, {}, {}, "Closed:Active"),
-        ({"load_stop": "   -   2.0     -     -       -     -    -     -     -      -      -"}, {}, {}, "busy host"),
+        (
+            {"load_stop": "   -   2.0     -     -       -     -    -     -     -      -      -"},
+            {},
+            {},
+            "busy host",
+        ),
         ({"settings": {"STOP_COND": "select[r1m>2]"}}, {}, {}, "or LOAD in TERMINATE_WHEN"),
         ({"windows": "20:00-8:00"}, {}, {}, "it needs WINDOW in TERMINATE_WHEN"),
         ({"terminate": "SIGTSTP"}, {}, {}, "TERMINATE action is 'SIGTSTP'"),
@@ -138,7 +162,11 @@ def test_the_run_limit_ends_it_at_its_first_signal(lsf: StandInLsf) -> None:
     ],
 )
 def test_where_nodes_are_not_given_back_or_main_jobs_kept_waiting_there_is_no_holder(
-    lsf: StandInLsf, queue: dict[str, object], params: dict[str, str], settings: dict[str, object], words: str
+    lsf: StandInLsf,
+    queue: dict[str, object],
+    params: dict[str, str],
+    settings: dict[str, object],
+    words: str,
 ) -> None:
     lsf.lab.queue(QUEUE, **queue)
     lsf.lab.edit(lambda state: state["params"].update(params))
@@ -152,7 +180,9 @@ def test_where_nodes_are_not_given_back_or_main_jobs_kept_waiting_there_is_no_ho
 
 def test_what_suspends_otherwise_may_be_made_to_end(lsf: StandInLsf) -> None:
     settings = {"STOP_COND": "select[r1m>2]", "NO_PREEMPT_RUN_TIME": "0"}
-    lsf.lab.queue(QUEUE, terminate_when="LOAD PREEMPT WINDOW", windows="20:00-8:00", settings=settings)
+    lsf.lab.queue(
+        QUEUE, terminate_when="LOAD PREEMPT WINDOW", windows="20:00-8:00", settings=settings
+    )
     lsf.lab.edit(lambda state: state["params"].update(NO_PREEMPT_RUN_TIME="30"))
     held(lsf)
 
@@ -189,11 +219,15 @@ def test_one_that_is_queued_again_is_ended(lsf: StandInLsf) -> None:
     lsf.lab.queue(QUEUE, rerunnable=True)
     preempt(lsf, fragment)
     gone(lsf, holder)
-    lsf.until(lambda: lsf.lab.job(fragment.id)["stat"] == "EXIT", "the job to be killed in the queue")
+    lsf.until(
+        lambda: lsf.lab.job(fragment.id)["stat"] == "EXIT", "the job to be killed in the queue"
+    )
 
 
 @pytest.mark.parametrize("status_0", [False, True])
-def test_a_job_that_lsf_has_forgotten_is_gone_at_the_second_look(lsf: StandInLsf, status_0: bool) -> None:
+def test_a_job_that_lsf_has_forgotten_is_gone_at_the_second_look(
+    lsf: StandInLsf, status_0: bool
+) -> None:
     """``status_0``: LSB_BJOBS_CONSISTENT_EXIT_CODE=N, the default."""
     holder, fragment = held(lsf)
     lsf.lab.forget(fragment.id)
@@ -204,7 +238,9 @@ def test_a_job_that_lsf_has_forgotten_is_gone_at_the_second_look(lsf: StandInLsf
 
 @pytest.mark.parametrize("kind", ["down", "down-at-once", "slow", "silent", "truncated", "none"])
 def test_an_answer_that_fails_or_is_cut_short_changes_nothing(lsf: StandInLsf, kind: str) -> None:
-    """``none``: "No unfinished job found" on stderr with status 255, which is not that this job is unknown."""
+    """``none``: "No unfinished job found" on stderr with status 255, which is not that this job is
+    unknown.
+    """
     holder, _ = held(lsf)
     holder.reconfigure(lsf.settings(timeout_s=0.5), poll_s=0.5)
     lsf.lab.fault("bjobs", kind)
@@ -227,13 +263,18 @@ def test_a_job_that_is_gone_between_two_polls_is_gone(lsf: StandInLsf) -> None:
     assert "SIGINT" in gone(lsf, holder)
 
 
-def test_a_bsub_that_never_says_what_it_has_submitted_leaves_no_holder_behind(lsf: StandInLsf) -> None:
+def test_a_bsub_that_never_says_what_it_has_submitted_leaves_no_holder_behind(
+    lsf: StandInLsf,
+) -> None:
     holder = lsf.holder(timeout_s=5.0)
     holder.poll()
     lsf.lab.fault("bsub", "no-answer", times=1)
     (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
     assert "no response within 5 s" in refusal.reason
-    lsf.until(lambda: lsf.lab.run("bjobs", "-a", "-o", "stat", "-json").count("RUN") == 1, "the holder to run")
+    lsf.until(
+        lambda: lsf.lab.run("bjobs", "-a", "-o", "stat", "-json").count("RUN") == 1,
+        "the holder to run",
+    )
 
     def ended() -> bool:
         assert polled(holder) == ()
@@ -271,9 +312,13 @@ def test_clear_and_a_killed_prefix_end_a_worker_with_its_children(lsf: StandInLs
 
 
 def test_a_driver_hears_of_a_workers_end_after_it(lsf: StandInLsf) -> None:
-    """A SIGKILL of the prefix would leave the worker for ten seconds beside the next group, which its checkpoints overwrite."""
+    """A SIGKILL of the prefix would leave the worker for ten seconds beside the next group, which
+    its checkpoints overwrite.
+    """
     _, fragment = held(lsf)
-    process = lsf.spawn_worker(fragment, "trap '' TERM INT; echo up; while true; do sleep 0.05; done")
+    process = lsf.spawn_worker(
+        fragment, "trap '' TERM INT; echo up; while true; do sleep 0.05; done"
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"up\n"
     found = identify(process.pid)
@@ -290,15 +335,21 @@ def test_workers_start_by_blaunch_and_end_as_their_prefix_says(lsf: StandInLsf) 
     assert process.returncode == 7
     assert out.decode() == f"got hello on {fragment.id}\n"
     assert (lsf.lab.root / "blaunched").read_text() == "node01\n"
-    process = lsf.spawn_worker(fragment, "trap 'exit 5' USR1; echo up; while true; do sleep 0.05; done")
+    process = lsf.spawn_worker(
+        fragment, "trap 'exit 5' USR1; echo up; while true; do sleep 0.05; done"
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGUSR1)
     assert process.wait(30 * PATIENCE) == 5
 
 
-def test_the_notice_for_the_pilots_job_is_not_the_workers_but_a_drivers_signal_is(lsf: StandInLsf) -> None:
-    """At the run limit of the pilot's job LSF may signal every process of it, prefixes of workers too."""
+def test_the_notice_for_the_pilots_job_is_not_the_workers_but_a_drivers_signal_is(
+    lsf: StandInLsf,
+) -> None:
+    """At the run limit of the pilot's job LSF may signal every process of it, prefixes of workers
+    too.
+    """
     _, fragment = held(lsf)
     process = lsf.spawn_worker(
         fragment, "trap 'echo heard; exit 5' USR2; echo up; while read line; do echo $line; done"

@@ -1,4 +1,6 @@
-"""What is free on the stand-in LSF, and what its faults do to the answer: never an empty cluster, never an idle node."""
+"""What is free on the stand-in LSF, and what its faults do to the answer: never an empty cluster,
+never an idle node.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ OURS = PilotJobs(partitions=frozenset({"idle"}))
 
 
 def scheduler(lab: Lab, timeout_s: float = 60.0, **settings: object) -> LsfScheduler:
-    chosen = LsfSettings.model_validate({"queue": "idle", "slots_per_node": 4, "timeout_s": timeout_s, **settings})
+    chosen = LsfSettings.model_validate(
+        {"queue": "idle", "slots_per_node": 4, "timeout_s": timeout_s, **settings}
+    )
     return LsfScheduler(chosen, SystemClock(), lab.env)
 
 
@@ -110,6 +114,10 @@ def test_names_of_jobs_are_not_asked_for_and_line_breaks_in_them_are_harmless(la
     assert "name" not in " ".join(pending_argv())
     lab.main_job(*lab.node_names)
     job = lab.main_job("node01")
-    lab.edit(lambda state: state["jobs"][job].update(name="x\nNo pending job found\u2028Job <1> is not found\n"))
+    lab.edit(
+        lambda state: state["jobs"][job].update(
+            name="x\nNo pending job found\u2028Job <1> is not found\n"
+        )
+    )
     seen = scheduler(lab).observe()
     assert [(one.id, one.size) for one in seen.pending] == [(job, 1)]

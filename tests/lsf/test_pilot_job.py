@@ -1,4 +1,6 @@
-"""The LSF job around the pilot: what bjobs says of it, what a successor is made from, and LSF's bad days."""
+"""The LSF job around the pilot: what bjobs says of it, what a successor is made from, and LSF's bad
+days.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,16 @@ def test_what_bjobs_says_is_taken_over() -> None:
     assert job is not None
     assert (job.phase, job.left_s) == (JobPhase.RUNS, 1440 * 60 - 16038)
     assert successor_argv("806290", job) == [
-        "bsub", "-w", "ended(806290)", "-J", "my pilot", "-q", "batch", "-P", "BIP152",
-    ]  # fmt: skip
+        "bsub",
+        "-w",
+        "ended(806290)",
+        "-J",
+        "my pilot",
+        "-q",
+        "batch",
+        "-P",
+        "BIP152",
+    ]
     waits = parse_job(RECORD.replace('"RUN"', '"PEND"').replace("1440.0", ""))
     assert waits is not None
     assert (waits.phase, waits.left_s) == (JobPhase.WAITS, None)
@@ -78,7 +88,9 @@ def test_a_script_in_the_state_directory_goes_before_ours(here: Lab, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["down-at-once", "truncated", "silent", "none"])
-def test_while_lsf_does_not_answer_nobody_knows_and_nothing_is_submitted(here: Lab, tmp_path: Path, kind: str) -> None:
+def test_while_lsf_does_not_answer_nobody_knows_and_nothing_is_submitted(
+    here: Lab, tmp_path: Path, kind: str
+) -> None:
     job = running(here)
     own = LsfPilotJob(job, tmp_path, SystemClock())
     here.fault("bjobs", kind)
@@ -105,6 +117,8 @@ def test_while_lsf_does_not_answer_nobody_knows_and_nothing_is_submitted(here: L
         ("allocation", {}, None),
     ],
 )
-def test_whose_job_it_is(holder: str, variables: dict[str, str], kind: type | None, tmp_path: Path) -> None:
+def test_whose_job_it_is(
+    holder: str, variables: dict[str, str], kind: type | None, tmp_path: Path
+) -> None:
     job = batch_job(variables, holder, tmp_path, SystemClock())
     assert (job.id == "1", type(job.own)) == (kind is not None, kind or type(None))

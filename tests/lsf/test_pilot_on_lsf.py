@@ -1,4 +1,6 @@
-"""The whole story on the stand-in LSF: nodes idle, held, trained on, wanted back, and everything that can die on the way."""
+"""The whole story on the stand-in LSF: nodes idle, held, trained on, wanted back, and everything
+that can die on the way.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,11 @@ class Site:
     def holders(self) -> dict[str, str]:
         """Job ids of holders that run, by node."""
         with locked(self.lab.root) as state:
-            jobs = [job for job in state["jobs"].values() if job["queue"] == "idle" and job["stat"] == "RUN"]
+            jobs = [
+                job
+                for job in state["jobs"].values()
+                if job["queue"] == "idle" and job["stat"] == "RUN"
+            ]
         return {job["hosts"][0]: job["id"] for job in jobs}
 
     def used(self, *trainers: str) -> int:
@@ -86,7 +92,9 @@ class Site:
         assert steps[first][1] == steps[first - 1][1] + 1
 
     def after(self, job: str) -> str:
-        """The job that waits for this one's end, if there is one; from now on it has no run limit."""
+        """The job that waits for this one's end, if there is one; from now on it has no run
+        limit.
+        """
         with locked(self.lab.root) as state:
             found = [other for other in state["jobs"].values() if other["after"] == job]
             for other in found:
@@ -95,10 +103,14 @@ class Site:
         return found[0]["id"] if found else ""
 
     def kill_job_with_its_tree(self, job: str) -> None:
-        """What a cluster with cgroups does when the pilot's node reboots: script, pilot, drivers, worker prefixes."""
+        """What a cluster with cgroups does when the pilot's node reboots: script, pilot, drivers,
+        worker prefixes.
+        """
         with locked(self.lab.root) as state:
             state["jobs"][job]["kill"] = "TERM_OWNER"
-        spared = {p for holder in self.holders().values() for p in with_variable("LSB_JOBID", holder)}
+        spared = {
+            p for holder in self.holders().values() for p in with_variable("LSB_JOBID", holder)
+        }
         for _ in range(3):
             for process in self.on.processes():
                 if process not in spared:
@@ -122,7 +134,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     here = {**lab.env, "BFTRAINER_STATE": str(on.state), "BFTRAINER_RESTART_S": "0.1"}
     for name, value in here.items():
         monkeypatch.setenv(name, value)
-    for name in [name for name in os.environ if name.startswith(("LSB_", "SLURM_")) or name == "BFTRAINER_VENV"]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith(("LSB_", "SLURM_")) or name == "BFTRAINER_VENV"
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(on.work)
     yield Site(lab, on)
@@ -148,11 +164,14 @@ def test_two_trainers_preemptions_and_recovery(site: Site) -> None:
     assert lab.left(main) == []
     eventually(lambda: not any(lab.processes_of(job) for job in wanted))
     for job in map(lab.job, wanted):
-        assert (job["why"], job["signals"]) == ("TERM_PREEMPT", ["SIGINT"]), "it leaves at the first signal"
+        assert (job["why"], job["signals"]) == ("TERM_PREEMPT", ["SIGINT"]), (
+            "it leaves at the first signal"
+        )
     site.goes_on()
     eventually(lambda: site.used("a", "b") == 4, 40)
 
-    # kill -9 of the pilot while LSF is down: drivers train on, and the next finds its holders when LSF is back.
+    # kill -9 of the pilot while LSF is down: drivers train on, and the next finds its holders when
+    # LSF is back.
     held = site.holders()
     killed = site.pilot_process(first)
     lab.fault("*", "down-at-once")
@@ -166,7 +185,8 @@ def test_two_trainers_preemptions_and_recovery(site: Site) -> None:
     eventually(lambda: site.used("a", "b") == 4, 40)
     assert site.holders() == held
 
-    # The pilot's job is gone with everything in it: the next one ends what is left on its nodes, and goes on.
+    # The pilot's job is gone with everything in it: the next one ends what is left on its nodes,
+    # and goes on.
     site.kill_job_with_its_tree(first)
     second = site.start_pilot()
     site.goes_on()
@@ -184,14 +204,19 @@ def test_two_trainers_preemptions_and_recovery(site: Site) -> None:
 
 @pytest.mark.slow
 def test_a_pilot_hands_over_before_its_run_limit(site: Site) -> None:
-    """35 s to let go and 10 to spare, of the 65 that the first has once its trainer runs; it looks every 30 s. The second has
-    no limit that bjobs tells, and is told."""
+    """35 s to let go and 10 to spare, of the 65 that the first has once its trainer runs; it looks
+    every 30 s. The second has no limit that bjobs tells, and is told.
+    """
     lab, on = site.lab, site.on
     on.submit("a", 10**6)
     first = site.start_pilot("-W", "10")
     eventually(lambda: len(on.steps("a")) > 5, 60)
     now_s = time.time()
-    lab.edit(lambda state: state["jobs"][first].update(limit_s=now_s + 65 - state["jobs"][first]["started_s"]))
+    lab.edit(
+        lambda state: state["jobs"][first].update(
+            limit_s=now_s + 65 - state["jobs"][first]["started_s"]
+        )
+    )
     eventually(lambda: site.after(first), 40)
     second, incarnation = site.after(first), on.steps("a")[-1][0]
     assert (lab.job(second)["name"], lab.job(second)["queue"]) == ("bftrainer-pilot", "normal")

@@ -1,4 +1,6 @@
-"""All LSF text of the shared data: every record is read, or refused with its place and its words."""
+"""All LSF text of the shared data: every record is read, or refused with its place and its
+words.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ def members() -> dict[str, bytes]:
 
 
 def test_no_lsf_text_is_left_out() -> None:
-    with_lsf = {name for name, data in members().items() if LSF_WORDS.search(data) and not name.endswith("SOURCE.txt")}
+    with_lsf = {
+        name
+        for name, data in members().items()
+        if LSF_WORDS.search(data) and not name.endswith("SOURCE.txt")
+    }
     assert with_lsf == USED
 
 
@@ -64,14 +70,26 @@ def test_states_of_jobs_that_others_have_seen_are_known() -> None:
 def accounts() -> list[str]:
     """Every accounting record: XDMoD's files, and the strings in the tests of APEL's parser."""
     found = members()
-    lines = [line for name in sorted(USED) if "xdmod" in name for line in found[name].decode().splitlines() if line]
+    lines = [
+        line
+        for name in sorted(USED)
+        if "xdmod" in name
+        for line in found[name].decode().splitlines()
+        if line
+    ]
     tree = ast.parse(found["apel-tests/test_lsf.py"])
-    strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    strings = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     return [*lines, *(text.replace("\n", " ") for text in strings if text.startswith('"JOB_'))]
 
 
 def test_every_accounting_record_is_read_or_refused_with_its_words(tmp_path: Path) -> None:
-    """Two fields of APEL's have grown together, one job ends before it starts, one record is no job's."""
+    """Two fields of APEL's have grown together, one job ends before it starts, one record is no
+    job's.
+    """
     refused = []
     for number, line in enumerate(accounts()):
         folder = tmp_path / str(number)

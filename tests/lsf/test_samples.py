@@ -40,7 +40,11 @@ def epoch(*when: int) -> float:
 def table_of_windows(text: str) -> list[tuple[int, float]]:
     """``bslots`` without -l, which the pilot does not ask for: slots and lengths."""
     header, *lines = [line.split(maxsplit=1) for line in text.split("\n") if line.strip()] or [[]]
-    if [word.strip() for word in header] != ["SLOTS", "RUNTIME"] or not lines or not text.endswith("\n"):
+    if (
+        [word.strip() for word in header] != ["SLOTS", "RUNTIME"]
+        or not lines
+        or not text.endswith("\n")
+    ):
         raise SchedulerError("not a table of windows")
     return [(int(slots), lsf_windows.parse_length("".join(length))) for slots, *length in lines]
 
@@ -77,15 +81,20 @@ def test_an_answer_that_is_cut_short_never_passes_for_a_whole_one(name: str) -> 
             found = READERS[name](text[:cut])
         except SchedulerError:
             continue
-        # A table without an end mark may lose whole rows unnoticed: hosts that are not listed are not taken.
+        # A table without an end mark may lose whole rows unnoticed: hosts that are not listed are
+        # not taken.
         assert name.endswith(("bslots.txt", "brsvs.txt")), f"cut at {cut}: {found}"
         assert text[cut - 1] == "\n"
         assert len(found) <= len(whole)
 
 
 @pytest.mark.parametrize("read", [*READERS.values()], ids=READERS.keys())
-@pytest.mark.parametrize("text", ["", "\n", "LSF is down. Please wait ...\n"], ids=["empty", "blank", "down"])
-def test_silence_and_outage_are_not_an_empty_cluster(read: Callable[[str], object], text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "\n", "LSF is down. Please wait ...\n"], ids=["empty", "blank", "down"]
+)
+def test_silence_and_outage_are_not_an_empty_cluster(
+    read: Callable[[str], object], text: str
+) -> None:
     with pytest.raises(SchedulerError):
         read(text)
 
@@ -99,13 +108,28 @@ def test_summits_backfill_windows() -> None:
 def test_hosts_of_a_backfill_window() -> None:
     (window,) = lsf_windows.parse_windows(sample("cosma-bslots-l.txt"))
     assert window.length_s == 6 * 3600 + 37 * 60
-    assert window.hosts == {"m4140": 12, "m4168": 12, "m4071": 11, "m4153": 11, "m4061": 12, "m4084": 12}
+    assert window.hosts == {
+        "m4140": 12,
+        "m4168": 12,
+        "m4071": 11,
+        "m4153": 11,
+        "m4061": 12,
+        "m4084": 12,
+    }
     # Hosts with one of twelve slots in use are not whole nodes.
-    assert set(lsf_windows.longest_by_host((window,), lambda host: 12)) == {"m4140", "m4168", "m4061", "m4084"}
+    assert set(lsf_windows.longest_by_host((window,), lambda host: 12)) == {
+        "m4140",
+        "m4168",
+        "m4061",
+        "m4084",
+    }
 
 
 def test_windows_without_limit_and_cut_hosts() -> None:
-    text = "SLOTS:    4\nRUNTIME:  UNLIMITED\nHOSTS:    4*a\n\nSLOTS:    8\nRUNTIME:  44 minutes\nHOSTS:    4*a 4*b\n"
+    text = (
+        "SLOTS:    4\nRUNTIME:  UNLIMITED\nHOSTS:    4*a\n\nSLOTS:    8\nRUNTIME:  44 "
+        "minutes\nHOSTS:    4*a 4*b\n"
+    )
     windows = lsf_windows.parse_windows(text)
     assert lsf_windows.longest_by_host(windows, lambda host: 4) == {"a": math.inf, "b": 44 * 60.0}
     with pytest.raises(SchedulerError, match="announces 8 slots and lists 4"):
@@ -122,7 +146,9 @@ def test_one_time_reservations_have_no_year() -> None:
     assert (seen.starts_s, seen.ends_s) == (epoch(2024, 3, 30, 21, 40), epoch(2024, 3, 31, 1, 55))
     (seen,) = lsf_windows.parse_reservations(text, epoch(2024, 12, 1, 12, 0))
     assert seen.starts_s == epoch(2025, 3, 30, 21, 40)
-    (wide,) = lsf_windows.parse_reservations(text.replace("0/32", "0 / 32"), epoch(2024, 3, 1, 12, 0))
+    (wide,) = lsf_windows.parse_reservations(
+        text.replace("0/32", "0 / 32"), epoch(2024, 3, 1, 12, 0)
+    )
     assert wide.nodes == seen.nodes
     new_year = text.replace("3/30/21/40-3/31/1/55", "12/31/20/0-1/1/4/0")
     (seen,) = lsf_windows.parse_reservations(new_year, epoch(2025, 1, 1, 1, 0))
@@ -143,16 +169,35 @@ def test_weekly_reservations_are_the_present_or_next_one() -> None:
 @pytest.mark.parametrize(
     ("status", "jobs", "reserved", "idle"),
     [
-        ("ok", 0, 0, True), ("ok", 1, 0, False), ("ok", 4, 4, False), ("ok", 0, 2, False), ("closed_Full", 4, 0, False),
-        ("closed_Excl", 1, 0, False), ("closed_Adm", 0, 0, False), ("closed_Busy", 0, 0, False), ("unavail", 0, 0, False),
-        ("closed_LIM", 0, 0, False), ("closed_Lock", 0, 0, False), ("closed_Wind", 0, 0, False), ("unreach", 0, 0, False),
-        ("closed_EGO", 0, 0, False), ("closed_cu_excl", 0, 0, False), ("closed_RC", 0, 0, False), ("closed", 0, 0, False),
+        ("ok", 0, 0, True),
+        ("ok", 1, 0, False),
+        ("ok", 4, 4, False),
+        ("ok", 0, 2, False),
+        ("closed_Full", 4, 0, False),
+        ("closed_Excl", 1, 0, False),
+        ("closed_Adm", 0, 0, False),
+        ("closed_Busy", 0, 0, False),
+        ("unavail", 0, 0, False),
+        ("closed_LIM", 0, 0, False),
+        ("closed_Lock", 0, 0, False),
+        ("closed_Wind", 0, 0, False),
+        ("unreach", 0, 0, False),
+        ("closed_EGO", 0, 0, False),
+        ("closed_cu_excl", 0, 0, False),
+        ("closed_RC", 0, 0, False),
+        ("closed", 0, 0, False),
     ],
-)  # fmt: skip
+)
 def test_only_an_open_host_without_jobs_and_reserved_slots_is_idle(
     status: str, jobs: int, reserved: int, idle: bool
 ) -> None:
-    host = {"HOST_NAME": "a", "STATUS": status, "MAX": "4", "NJOBS": str(jobs), "RSV": str(reserved)}
+    host = {
+        "HOST_NAME": "a",
+        "STATUS": status,
+        "MAX": "4",
+        "NJOBS": str(jobs),
+        "RSV": str(reserved),
+    }
     (node,) = lsf_text.parse_hosts(json.dumps({"HOSTS": 1, "RECORDS": [host]}))
     assert (node.availability is Availability.FREE) is idle
     assert node.state == status

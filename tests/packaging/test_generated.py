@@ -51,12 +51,22 @@ def test_man_formats_every_page_without_a_warning() -> None:
     if shutil.which("man") is None:
         pytest.skip("man is not installed")
     for page in sorted(MAN.iterdir()):
-        done = ran("man", "--warnings", "-l", page, MANWIDTH="100", LC_ALL="C.UTF-8", MAN_KEEP_FORMATTING="")
+        done = ran(
+            "man",
+            "--warnings",
+            "-l",
+            page,
+            MANWIDTH="100",
+            LC_ALL="C.UTF-8",
+            MAN_KEEP_FORMATTING="",
+        )
         assert (done.returncode, done.stderr) == (0, ""), page
         assert page.stem in done.stdout
 
 
-@pytest.mark.parametrize(("shell", "file"), [("bash", "bftrainer"), ("zsh", "_bftrainer"), ("fish", "bftrainer.fish")])
+@pytest.mark.parametrize(
+    ("shell", "file"), [("bash", "bftrainer"), ("zsh", "_bftrainer"), ("fish", "bftrainer.fish")]
+)
 def test_shell_reads_its_completion_file(shell: str, file: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
@@ -67,10 +77,15 @@ def test_shell_reads_its_completion_file(shell: str, file: str) -> None:
 @pytest.mark.parametrize(
     ("shell", "file", "script"),
     [
-        ("bash", "bftrainer", f"COMP_WORDS=({TYPED}) COMP_CWORD=2; _bftrainer_completion bftrainer; echo ${{COMPREPLY[@]}}"),
+        (
+            "bash",
+            "bftrainer",
+            f"COMP_WORDS=({TYPED}) COMP_CWORD=2; _bftrainer_completion bftrainer; echo "
+            f"${{COMPREPLY[@]}}",
+        ),
         ("fish", "bftrainer.fish", f"complete -C '{TYPED}'"),
     ],
-)  # fmt: skip
+)
 def test_shell_completes_the_name_of_a_command(shell: str, file: str, script: str) -> None:
     """zsh completes at a terminal only: tried by hand."""
     if shutil.which(shell) is None:

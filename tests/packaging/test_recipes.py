@@ -1,4 +1,6 @@
-"""The conda and the Spack recipe ask for what pyproject.toml asks for. Neither tool is here: what was not tried they say."""
+"""The conda and the Spack recipe ask for what pyproject.toml asks for. Neither tool is here: what
+was not tried they say.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,18 @@ def needs(requirements: list[str]) -> Needs:
     return found
 
 
-# --- conda ------------------------------------------------------------------------------------------------------------
+# --- conda
+# ------------------------------------------------------------------------------------------------------------
 
 
 def conda_recipe() -> dict[str, Any]:
     """The recipe with its expressions filled in."""
     text = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
     environment = jinja2.Environment(
-        variable_start_string="${{", variable_end_string="}}", undefined=jinja2.StrictUndefined, autoescape=False
+        variable_start_string="${{",
+        variable_end_string="}}",
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
     )
     values = yaml.safe_load(text)["context"] | {"PYTHON": "python"}
     recipe: dict[str, Any] = yaml.safe_load(environment.from_string(text).render(values))
@@ -78,11 +84,14 @@ def test_conda_recipe_builds_this_checkout() -> None:
     assert source.resolve() == ROOT
 
 
-# --- Spack ------------------------------------------------------------------------------------------------------------
+# --- Spack
+# ------------------------------------------------------------------------------------------------------------
 
 
 class Directives:
-    """What a recipe's class body calls, written down: https://spack.readthedocs.io/en/latest/packaging_guide_creation.html"""
+    """What a recipe's class body calls, written down:
+    https://spack.readthedocs.io/en/latest/packaging_guide_creation.html
+    """
 
     def __init__(self) -> None:
         self.versions: list[str] = []
@@ -114,7 +123,10 @@ class Directives:
 @pytest.fixture
 def spack(monkeypatch: pytest.MonkeyPatch) -> Directives:
     directives = Directives()
-    package, python = ModuleType("spack.package"), ModuleType("spack_repo.builtin.build_systems.python")
+    package, python = (
+        ModuleType("spack.package"),
+        ModuleType("spack_repo.builtin.build_systems.python"),
+    )
     for name in ("version", "variant", "depends_on", "default_args", "license"):
         setattr(package, name, getattr(directives, name))
     python.PythonPackage = object  # type: ignore[attr-defined]
@@ -135,12 +147,17 @@ def spack_needs(directives: Directives, when: str | None) -> Needs:
             name, _, bound = spec.removeprefix("py-").partition("@")
             assert bound.endswith(":"), spec
             ends = [tuple(part.split(":")) for part in bound.split(",")]
-            found[name] = (ends[0][0], set().union(*(between(a[1], b[0]) for a, b in pairwise(ends))))
+            found[name] = (
+                ends[0][0],
+                set().union(*(between(a[1], b[0]) for a, b in pairwise(ends))),
+            )
     return found
 
 
 def between(last: str, first: str) -> set[str]:
-    """The minor versions after ``last`` and before ``first``: Spack has ranges, and ``1.8`` contains 1.8.1."""
+    """The minor versions after ``last`` and before ``first``: Spack has ranges, and ``1.8``
+    contains 1.8.1.
+    """
     (major, low), (same, high) = (map(int, version.split(".")) for version in (last, first))
     assert major == same
     return {f"{major}.{minor}.0" for minor in range(low + 1, high)}

@@ -1,6 +1,8 @@
-"""What users get: the wheel and the sdist, built here without a network (hatchling is one of the dev packages).
+"""What users get: the wheel and the sdist, built here without a network (hatchling is one of the
+dev packages).
 
-The slow tests install the wheel with its dependencies into a fresh environment: those come from the package index.
+The slow tests install the wheel with its dependencies into a fresh environment: those come from the
+package index.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import pytest
 from ran import ran
 
 ROOT = Path(__file__).parents[2]
-# Top-level entries that a build may read. Copied, so that an untidy checkout cannot make the test pass or fail.
+# Top-level entries that a build may read. Copied, so that an untidy checkout cannot make the test
+# pass or fail.
 SOURCES = (
-    "pyproject.toml README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff Makefile mkdocs.yml .gitignore"
+    "pyproject.toml README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff "
+    "Makefile mkdocs.yml .gitignore"
     " bftrainer adapters replay jobscripts packaging tests docs .ci"
 )
 
@@ -59,14 +63,21 @@ def in_wheel(built: Path) -> set[str]:
 
 
 def files(folder: str, package: str) -> set[str]:
-    """The files of a package (modules, schemas, templates), as they should be called in the wheel."""
+    """The files of a package (modules, schemas, templates), as they should be called in the
+    wheel.
+    """
     top = ROOT / folder
-    found = (path for path in (top / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    found = (
+        path
+        for path in (top / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
     return {path.relative_to(top).as_posix() for path in found}
 
 
 @pytest.mark.parametrize(
-    ("folder", "package"), [(".", "bftrainer"), ("adapters", "bftrainer_adapters"), ("replay", "bftrainer_replay")]
+    ("folder", "package"),
+    [(".", "bftrainer"), ("adapters", "bftrainer_adapters"), ("replay", "bftrainer_replay")],
 )
 def test_wheel_has_every_file(in_wheel: set[str], folder: str, package: str) -> None:
     assert files(folder, package) <= in_wheel
@@ -131,7 +142,10 @@ def prefix(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_wheel_alone_writes_the_report(prefix: Path, tmp_path: Path) -> None:
     environment = {"PATH": f"{prefix / 'bin'}{os.pathsep}{os.defpath}", "HOME": str(tmp_path)}
-    script = "bftrainer replay generate --nodes 64 --days 1 --out log.csv && bftrainer replay report log.csv --out page"
+    script = (
+        "bftrainer replay generate --nodes 64 --days 1 --out log.csv && bftrainer replay "
+        "report log.csv --out page"
+    )
     run("sh", "-c", script, cwd=tmp_path, **environment)
     assert (tmp_path / "page" / "report.html").stat().st_size > 0
 
@@ -141,9 +155,15 @@ def test_wheel_puts_man_pages_and_completions_where_they_are_looked_for(prefix: 
     for name in (*COMPLETIONS, "man/man1/bftrainer.1", "man/man1/bftrainer-replay-run.1"):
         assert (prefix / "share" / name).stat().st_size > 0
     if shutil.which("man") is not None:
-        environment = {"PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+        environment = {
+            "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "LC_ALL": "C.UTF-8",
+        }
         found = ran("man", "-w", "bftrainer-replay-run", env=environment)
-        assert Path(found.stdout.strip()).resolve() == (prefix / "share/man/man1/bftrainer-replay-run.1").resolve()
+        assert (
+            Path(found.stdout.strip()).resolve()
+            == (prefix / "share/man/man1/bftrainer-replay-run.1").resolve()
+        )
 
 
 FIND_FILES = """
@@ -156,19 +176,37 @@ print(installed_folder(Installed.JOBSCRIPT) / "holder.slurm", installed_file(Ins
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["user", "plain"])
-def test_job_scripts_and_examples_are_found_however_pip_installed_them(built: Path, tmp_path: Path, how: str) -> None:
+def test_job_scripts_and_examples_are_found_however_pip_installed_them(
+    built: Path, tmp_path: Path, how: str
+) -> None:
     (wheel,) = built.glob("*.whl")
     home, base = tmp_path / "venv", tmp_path / "base"
     # --user works only where the user's packages are visible, and that is what this option is for.
     run(sys.executable, "-m", "venv", "--system-site-packages", str(home), cwd=tmp_path)
-    python, user = str(home / "bin" / "python"), {"PYTHONUSERBASE": str(base)} if how == "user" else {}
+    python, user = (
+        str(home / "bin" / "python"),
+        {"PYTHONUSERBASE": str(base)} if how == "user" else {},
+    )
     options = ["--user"] if how == "user" else []
-    run(python, "-m", "pip", "install", "--no-index", "--no-deps", *options, str(wheel), cwd=tmp_path, **user)
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--no-index",
+        "--no-deps",
+        *options,
+        str(wheel),
+        cwd=tmp_path,
+        **user,
+    )
     found = run(python, "-c", FIND_FILES, cwd=tmp_path, **user).splitlines()
     place = (base if how == "user" else home) / "share" / "bftrainer"
     assert found == [
-        str(place / "jobscripts" / "holder.slurm"), str(place / "jobscripts" / "pilot.lsf"),
-        str(place / "jobscripts" / "holder.slurm"), str(place / "examples" / "numpy_parallel.py"),
-    ]  # fmt: skip
+        str(place / "jobscripts" / "holder.slurm"),
+        str(place / "jobscripts" / "pilot.lsf"),
+        str(place / "jobscripts" / "holder.slurm"),
+        str(place / "examples" / "numpy_parallel.py"),
+    ]
     for name in (path.name for path in (ROOT / "jobscripts").iterdir()):
         assert (place / "jobscripts" / name).is_file()

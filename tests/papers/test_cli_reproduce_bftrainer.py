@@ -23,12 +23,25 @@ def log(tmp_path: Path) -> Path:
 def test_rows_as_json_and_files_then_the_same_again(
     log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["replay", "reproduce", "bftrainer", "--log", str(log), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    command = [
+        "replay",
+        "reproduce",
+        "bftrainer",
+        "--log",
+        str(log),
+        "--out",
+        str(tmp_path / "out"),
+        "--jobs",
+        "1",
+    ]
     assert run([*command, "--json"]) == 0
     out, err = capfd.readouterr()
     first = json.loads(out)
     assert "computations" in err, "it says first how long it takes"
-    assert all({"what", "paper", "ours", "tolerance", "verdict", "why"} <= row.keys() for row in first["rows"])
+    assert all(
+        {"what", "paper", "ours", "tolerance", "verdict", "why"} <= row.keys()
+        for row in first["rows"]
+    )
     assert (tmp_path / "out" / "fig-09-efficiency-over-forward-s.png").stat().st_size > 0
     assert run(command) == 0
     out, err = capfd.readouterr()
@@ -37,7 +50,9 @@ def test_rows_as_json_and_files_then_the_same_again(
     assert "Table 4" in out
 
 
-def test_what_is_missing_or_out_of_place_is_said(log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_or_out_of_place_is_said(
+    log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     out = str(tmp_path / "out")
     for arguments, told in (
         (["bftrainer"], "--log LOG"),

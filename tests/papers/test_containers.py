@@ -1,4 +1,6 @@
-"""The world of workers: shares, contention and moves by hand; what must hold for any jobs and limits."""
+"""The world of workers: shares, contention and moves by hand; what must hold for any jobs and
+limits.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ UNIT = st.floats(0.01, 1.0)
         ((), (), ()),
     ],
 )
-def test_soft_shares(demands: Sequence[float], limits: Sequence[float], shares: Sequence[float]) -> None:
+def test_soft_shares(
+    demands: Sequence[float], limits: Sequence[float], shares: Sequence[float]
+) -> None:
     assert soft_shares(demands, limits) == pytest.approx(list(shares))
 
 
@@ -57,7 +61,10 @@ def test_two_share_one_worker() -> None:
 
 def test_contention_slows_both() -> None:
     # Two equal shares amount to 2: each at 0.5 / 1.25.
-    assert ends(WorkerWorld(1, (job("a", 0, 100), job("b", 0, 100)), contention=0.25)) == {"a": 250.0, "b": 250.0}
+    assert ends(WorkerWorld(1, (job("a", 0, 100), job("b", 0, 100)), contention=0.25)) == {
+        "a": 250.0,
+        "b": 250.0,
+    }
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,9 @@ class MoveOnce:
 
     name: str = "move-once"
 
-    def decide(self, at_s: float, workers: Sequence[ContainerHost], memory: object) -> tuple[WorkerDecision, object]:
+    def decide(
+        self, at_s: float, workers: Sequence[ContainerHost], memory: object
+    ) -> tuple[WorkerDecision, object]:
         if at_s < 10:
             return WorkerDecision(wake_at_s=10.0), None
         if memory is None and workers[0].containers:
@@ -75,7 +84,13 @@ class MoveOnce:
 
 
 def test_a_move_costs_its_time_and_keeps_what_was_done() -> None:
-    world = WorkerWorld(2, (job("a", 0, 100), job("b", 0, 100)), MoveOnce(), placement=lambda j, w: 0, migration_s=5.0)
+    world = WorkerWorld(
+        2,
+        (job("a", 0, 100), job("b", 0, 100)),
+        MoveOnce(),
+        placement=lambda j, w: 0,
+        migration_s=5.0,
+    )
     # Both at half speed until 10 s (5 done); a is away for 5 s; then each has a worker of its own.
     assert ends(world) == {"b": 105.0, "a": 110.0}
 
@@ -128,7 +143,10 @@ def test_without_contention_flowcon_cannot_change_the_makespan() -> None:
     for number in (3, 5, 10, 15):
         for seed in range(5):
             jobs = flowcon.random_jobs(number, seed)
-            free, ours = flowcon.times(jobs, 0.0, None)[1], flowcon.times(jobs, 0.0, flowcon.SETTINGS[10])[1]
+            free, ours = (
+                flowcon.times(jobs, 0.0, None)[1],
+                flowcon.times(jobs, 0.0, flowcon.SETTINGS[10])[1],
+            )
             assert ours == pytest.approx(free)
 
 
@@ -140,8 +158,14 @@ def test_flowcon_s_three_jobs_take_the_published_times_without_it() -> None:
     assert took["mnist-t"] == pytest.approx(84.7)
 
 
-def test_flowcon_s_directions_are_right_and_the_makespans_of_5_10_15_jobs_within_the_tolerance() -> None:
-    rows = [row for row in flowcon.reproduce(ReproductionOptions(seeds=range(1, 21))).rows if row.paper is not None]
+def test_flowcon_s_directions_are_right_and_the_makespans_of_5_10_15_jobs_within_the_tolerance() -> (
+    None
+):
+    rows = [
+        row
+        for row in flowcon.reproduce(ReproductionOptions(seeds=range(1, 21))).rows
+        if row.paper is not None
+    ]
     changes = [row for row in rows if row.signed]
     assert {row.verdict for row in changes} <= {ResultVerdict.WITHIN, ResultVerdict.DIRECTION}
     spans = [row for row in changes if row.what[0] != "3" and "makespan" in row.what]

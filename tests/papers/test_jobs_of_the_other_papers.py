@@ -1,4 +1,6 @@
-"""What the other papers' experiments need of the replay world, by hand: delay, kills, estimates, stops, losses, fixed pools."""
+"""What the other papers' experiments need of the replay world, by hand: delay, kills, estimates,
+stops, losses, fixed pools.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from bftrainer_replay.simulation.replay_world import Arrival
 CURVE = Curve((1, 8), (10.0, 80.0))
 
 
-def trainer(name: str = "t", total: float = 1e6, up_s: float = 20.0, requested: int | None = None) -> Trainer:
+def trainer(
+    name: str = "t", total: float = 1e6, up_s: float = 20.0, requested: int | None = None
+) -> Trainer:
     return Trainer(name, CURVE, 1, 8, up_s, 10.0, total, requested_nodes=requested)
 
 
@@ -69,12 +73,16 @@ class Told:
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         self.totals.extend(a.trainer.samples_total for a in state.active)
         self.losses.extend(a.losses.latest for a in state.active if a.losses is not None)
-        return Decision(tuple(1 for _ in state.active), wake_at_s=state.at_s + 25.0 if state.active else None), None
+        return Decision(
+            tuple(1 for _ in state.active), wake_at_s=state.at_s + 25.0 if state.active else None
+        ), None
 
 
 def test_the_policy_hears_the_estimate_and_the_world_knows_better() -> None:
     policy = Told()
-    arrivals = (Arrival(0.0, trainer(total=900.0, up_s=0.0), actual_samples=1000.0, losses=LossCurve(0.9)),)
+    arrivals = (
+        Arrival(0.0, trainer(total=900.0, up_s=0.0), actual_samples=1000.0, losses=LossCurve(0.9)),
+    )
     outcome = play(Scenario(fixed_window(1, 0.0, 500.0), arrivals, 1), policy)
     assert set(policy.totals) == {900.0}
     assert outcome.runs[0].finished_s == 100.0
@@ -102,7 +110,10 @@ def test_losses_fall_as_in_the_thesis_fig_3_1(family: str, early: float) -> None
 
 
 def test_completion_times_queueing_and_fairness() -> None:
-    arrivals = (Arrival(0.0, trainer("a", 800.0, up_s=0.0)), Arrival(0.0, trainer("b", 800.0, up_s=0.0)))
+    arrivals = (
+        Arrival(0.0, trainer("a", 800.0, up_s=0.0)),
+        Arrival(0.0, trainer("b", 800.0, up_s=0.0)),
+    )
     outcome = play(Scenario(fixed_window(8, 0.0, 500.0), arrivals, 1), EqualShare())
     felt = completion(arrivals, outcome.runs)
     assert (felt.completed, felt.mean_s, felt.last_s, felt.queueing_s) == (2, 15.0, 20.0, 5.0)

@@ -1,4 +1,6 @@
-"""The paper's own reproduction: its rows, files and yardsticks on a short log, and the anchors on the authors' own."""
+"""The paper's own reproduction: its rows, files and yardsticks on a short log, and the anchors on
+the authors' own.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from bftrainer_replay.sweep.result_files import ResultStore
 from bftrainer_replay.sweep.run_tasks import do_all
 from bftrainer_replay.workload.curves import TABLE_2, read_curves
 
-GRID = experiments.ExperimentGrid((10.0, 120.0), (5, 10, 35), (1.0, 10.0), (2, 3), (8, 16), solves=2, trials=40)
+GRID = experiments.ExperimentGrid(
+    (10.0, 120.0), (5, 10, 35), (1.0, 10.0), (2, 3), (8, 16), solves=2, trials=40
+)
 H = 3600.0
 
 
@@ -54,7 +58,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> ExperimentResults:
 
 def test_every_claim_but_those_of_absent_sources_is_measured(found: ExperimentResults) -> None:
     values = evaluate.evaluate(found)
-    absent = {key for key in CLAIMS if key.startswith(("table-1-Theta", "table-1-Mira"))} | {"poisson", "gap"}
+    absent = {key for key in CLAIMS if key.startswith(("table-1-Theta", "table-1-Mira"))} | {
+        "poisson",
+        "gap",
+    }
     assert CLAIMS.keys() - values.keys() == absent
     rows = rows_of(values)
     assert len(rows) == len(values)
@@ -67,7 +74,12 @@ def test_every_claim_but_those_of_absent_sources_is_measured(found: ExperimentRe
 
 def test_a_planted_wrong_number_fails(found: ExperimentResults) -> None:
     values = evaluate.evaluate(found)
-    for key, wrong in {"table-2": 3.0, "short-week": 5.0, "cost-ratio": -1.0, "roi-falls": 10.0}.items():
+    for key, wrong in {
+        "table-2": 3.0,
+        "short-week": 5.0,
+        "cost-ratio": -1.0,
+        "roi-falls": 10.0,
+    }.items():
         planted = {row.what: row for row in rows_of({**values, key: wrong})}
         assert planted[CLAIMS[key].what].verdict is ResultVerdict.FAILED, key
     right = {row.what: row for row in rows_of({**values, "cost-ratio": 76.0})}
@@ -89,7 +101,9 @@ def test_all_figures_and_tables_are_written(found: ExperimentResults, tmp_path: 
     names = {path.name for path in tmp_path.iterdir()}
     assert len(names) == number
     for figure in ("05", "06", "07a", "07b", "08", "09", "10", "11", "12", "13", "15", "16"):
-        drawn = [name for name in names if name.startswith(f"fig-{figure}") and name.endswith(".png")]
+        drawn = [
+            name for name in names if name.startswith(f"fig-{figure}") and name.endswith(".png")
+        ]
         assert drawn, figure
         for png in drawn:
             assert (tmp_path / png).read_bytes().startswith(b"\x89PNG")
@@ -105,7 +119,9 @@ def test_a_second_run_computes_nothing(found: ExperimentResults, tmp_path: Path)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     after = run(tmp_path, log)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
-    assert repr(evaluate.evaluate(after)) == repr(evaluate.evaluate(before)), "repr, as NaN is not itself"
+    assert repr(evaluate.evaluate(after)) == repr(evaluate.evaluate(before)), (
+        "repr, as NaN is not itself"
+    )
 
 
 def test_runtime_cells_carry_the_papers_numbers(found: ExperimentResults) -> None:
@@ -119,7 +135,9 @@ def test_runtime_cells_carry_the_papers_numbers(found: ExperimentResults) -> Non
 
 def test_a_log_without_the_papers_start_begins_with_itself() -> None:
     log = generate(20, 0.5, 1)
-    windows = experiments.windows_of(experiments.ExperimentSources(log, experiments.order_of(log, None), TABLE_2))
+    windows = experiments.windows_of(
+        experiments.ExperimentSources(log, experiments.order_of(log, None), TABLE_2)
+    )
     assert windows["week"].start_s == log.events[0].at_s
     assert windows["week"].end_s == windows["whole"].end_s == log.events[-1].at_s
     with pytest.raises(UserError, match="node-list"):
@@ -127,7 +145,10 @@ def test_a_log_without_the_papers_start_begins_with_itself() -> None:
 
 
 def test_a_log_that_offers_nothing_is_refused() -> None:
-    events = (PoolEvent(0.0, PoolChanged(joined=frozenset("a"))), PoolEvent(H, PoolChanged(left=frozenset("a"))))
+    events = (
+        PoolEvent(0.0, PoolChanged(joined=frozenset("a"))),
+        PoolEvent(H, PoolChanged(left=frozenset("a"))),
+    )
     log = EventLog(events, "by hand")
     with pytest.raises(UserError, match="none of the 1 nodes is idle"):
         experiments.windows_of(experiments.ExperimentSources(log, ("b",), TABLE_2))
@@ -135,7 +156,11 @@ def test_a_log_that_offers_nothing_is_refused() -> None:
 
 def test_cells_decide_and_pay_as_the_authors_replayer() -> None:
     plan = experiments.plan_of(experiments.FULL, sorted(TABLE_2))
-    odd = [cell for cell in plan.cells if (cell.decide_on.value, cell.cost_model.value) != ("pool", "paper")]
+    odd = [
+        cell
+        for cell in plan.cells
+        if (cell.decide_on.value, cell.cost_model.value) != ("pool", "paper")
+    ]
     assert set(odd) == {plan.all_events, plan.stall, *plan.models_all.values()}
     assert [cell.max_parallel for cell in plan.parallel["throughput"]] == list(PARALLEL)
     assert plan.base in plan.forward
@@ -159,9 +184,13 @@ def test_idle_node_time_until_an_instant_and_beyond_a_number() -> None:
 
 
 def test_event_by_event() -> None:
-    told = compare(np.array([10.0, 30.0, 9.0, 60.0, 5.0, 0.0]), np.array([10.0, 10.0, 10.0, 10.0, -1.0, 0.0]))
+    told = compare(
+        np.array([10.0, 30.0, 9.0, 60.0, 5.0, 0.0]), np.array([10.0, 10.0, 10.0, 10.0, -1.0, 0.0])
+    )
     assert told.worse == 20
-    assert told.better_2 == 60, "3 x, 6 x, and where equal share lost samples; a span without trainers is none"
+    assert told.better_2 == 60, (
+        "3 x, 6 x, and where equal share lost samples; a span without trainers is none"
+    )
     assert told.better_5 == 40
     assert (told.of_trained_2, told.of_trained_5) == (50, 25)
     assert told.mean == pytest.approx((1 + 3 + 0.9 + 6) / 4)
@@ -178,7 +207,9 @@ def test_rank_correlation() -> None:
 def test_preempted_within_counts_changes_that_a_leave_follows() -> None:
     log = window(500.0, "a", (100.0, "b"), (160.0, "b"), (400.0, "a"))
     shares = [round(share, 6) for _, share in evaluate.preempted_within(log, (59.0, 60.0, 240.0))]
-    assert evaluate.preempted_since(log, 60.0) == 50, "one leave 60 s after the join, one 240 s after that"
+    assert evaluate.preempted_since(log, 60.0) == 50, (
+        "one leave 60 s after the join, one 240 s after that"
+    )
     assert shares == [0.0, pytest.approx(100 / 3, abs=1e-5), pytest.approx(200 / 3, abs=1e-5)]
 
 
@@ -193,12 +224,16 @@ def test_eqn_10_as_printed_in_counts_is_the_per_node_model_with_that_m() -> None
         pool = rng.randint(4, 9)
         held = rng.choice((0, 0, 1, pool // 2))
         claims = tuple(
-            TrainerDemand(f"t{j}", curve, 1, 8, rng.uniform(1, 30), rng.uniform(1, 30), held if j == 0 else 0)
+            TrainerDemand(
+                f"t{j}", curve, 1, 8, rng.uniform(1, 30), rng.uniform(1, 30), held if j == 0 else 0
+            )
             for j in range(2)
         )
         problem = Problem(pool, 60.0, claims)
         printed = Exact().solve(big_m.as_printed(problem)).objective_value
-        assert printed == pytest.approx(oracle_per_node.solve(problem, big_m=pool + 1).objective, rel=1e-6)
+        assert printed == pytest.approx(
+            oracle_per_node.solve(problem, big_m=pool + 1).objective, rel=1e-6
+        )
         lost += printed < Exact().solve(problem).objective_value * (1 - 1e-9)
     assert lost > 0, "it costs something at times"
 
@@ -233,9 +268,16 @@ def test_the_anchors_of_section_2_1_and_table_1() -> None:
     log = summit_log()
     nodes = read_node_list(data_file("summit-2021-02/summit-nodes-in-column-order.txt"))
     curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
-    windows = experiments.windows_of(experiments.ExperimentSources(log, experiments.order_of(log, nodes), curves))
+    windows = experiments.windows_of(
+        experiments.ExperimentSources(log, experiments.order_of(log, nodes), curves)
+    )
     all_ = characterize(windows["machine"])
-    assert (all_.events, all_.joins, all_.leaves, all_.machine_nodes) == (22_883, 14_049, 10_573, 4_734)
+    assert (all_.events, all_.joins, all_.leaves, all_.machine_nodes) == (
+        22_883,
+        14_049,
+        10_573,
+        4_734,
+    )
     assert (round(all_.node_hours), round(all_.eq_nodes)) == (137_639, 407)
     assert (round(100 * all_.idle_share, 2), round(all_.per_hour(all_.events))) == (8.6, 68)
     ours = {
@@ -247,7 +289,9 @@ def test_the_anchors_of_section_2_1_and_table_1() -> None:
         "share": 100 * all_.idle_share,
         **{f"table-1-Summit-{column}": value for column, value in table_1(all_).items()},
     }
-    verdicts = {row.what: row.verdict for row in rows_of({key: float(value) for key, value in ours.items()})}
+    verdicts = {
+        row.what: row.verdict for row in rows_of({key: float(value) for key, value in ours.items()})
+    }
     assert {v for what, v in verdicts.items() if what.startswith("2.1")} == {ResultVerdict.WITHIN}
     assert verdicts["Table 1, Summit: eq-nodes"] is ResultVerdict.FAILED, (
         "the table is of two months, the log of two weeks"

@@ -42,7 +42,11 @@ def test_with_a_concave_curve_3_to_1_gains_nothing_in_total(power: float) -> Non
 
 
 def test_modelarts_jobs_have_the_published_statistics() -> None:
-    minutes = [a.trainer.samples_total / 60 for seed in range(20) for a in _jobs(seed, modelarts.Disturbance.NONE)]
+    minutes = [
+        a.trainer.samples_total / 60
+        for seed in range(20)
+        for a in _jobs(seed, modelarts.Disturbance.NONE)
+    ]
     assert np.mean(minutes) == pytest.approx(232.6, rel=0.05)
     assert min(minutes) >= 5
     every = modelarts.jobs(1, 1.0, modelarts.Disturbance.NONE, short_too=True)
@@ -76,7 +80,9 @@ def test_rows_are_judged_by_their_tolerance() -> None:
     assert PaperResult("", -30.0, -19.0, tolerance=10.0).verdict is ResultVerdict.DIRECTION
     assert PaperResult("", -30.0, 19.0, tolerance=10.0).verdict is ResultVerdict.FAILED
     assert PaperResult("", -30.0, math.nan, tolerance=10.0).verdict is ResultVerdict.FAILED
-    assert PaperResult("", -3.0, 1.0, tolerance=10.0).verdict is ResultVerdict.FAILED, "near, and the wrong way"
+    assert PaperResult("", -3.0, 1.0, tolerance=10.0).verdict is ResultVerdict.FAILED, (
+        "near, and the wrong way"
+    )
     assert PaperResult("", 3.0, -1.0, tolerance=10.0, signed=False).verdict is ResultVerdict.WITHIN
     assert PaperResult("", 90.0, 54.0, tolerance=25.0, signed=False).verdict is ResultVerdict.FAILED
     assert PaperResult("", 0.0, 1e-9, tolerance=1e-6).verdict is ResultVerdict.WITHIN

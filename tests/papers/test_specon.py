@@ -24,7 +24,11 @@ from bftrainer_papers.containers.specon import (
 )
 
 POLICY = SpeCon(alpha=0.01, interval_s=30.0)
-PC, WC, CC = ConvergenceCategory.PROGRESSING, ConvergenceCategory.WATCHING, ConvergenceCategory.CONVERGED
+PC, WC, CC = (
+    ConvergenceCategory.PROGRESSING,
+    ConvergenceCategory.WATCHING,
+    ConvergenceCategory.CONVERGED,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +47,11 @@ PC, WC, CC = ConvergenceCategory.PROGRESSING, ConvergenceCategory.WATCHING, Conv
     ],
 )
 def test_algorithm_3_every_transition(
-    before: ConvergenceCategory, fell: float, previous: float, after: ConvergenceCategory, asks: bool
+    before: ConvergenceCategory,
+    fell: float,
+    previous: float,
+    after: ConvergenceCategory,
+    asks: bool,
 ) -> None:
     now, asked = POLICY.monitored(TrackedContainer("c", before, 0.5, previous), 0.5 - fell, 60.0)
     assert (now.category, asked) == (after, asks)
@@ -55,7 +63,9 @@ def test_who_has_been_moved_is_no_longer_watched() -> None:
     assert POLICY.monitored(moved, 0.1, 60.0) == (moved, False)
 
 
-def cluster(*homes: list[ConvergenceCategory]) -> tuple[dict[str, int], dict[str, TrackedContainer]]:
+def cluster(
+    *homes: list[ConvergenceCategory],
+) -> tuple[dict[str, int], dict[str, TrackedContainer]]:
     """Containers c0, c1, ... worker by worker."""
     at, tracked = {}, {}
     for w, categories in enumerate(homes):
@@ -80,17 +90,30 @@ def test_algorithm_4_stays_where_its_own_worker_is_among_the_least() -> None:
 
 def test_algorithm_4_ties_go_to_the_least_consumption() -> None:
     at, tracked = cluster([PC], [PC], [CC, PC])
-    workers = (ContainerHost(consumption=0.9), ContainerHost(consumption=0.4), ContainerHost(consumption=0.1))
+    workers = (
+        ContainerHost(consumption=0.9),
+        ContainerHost(consumption=0.4),
+        ContainerHost(consumption=0.1),
+    )
     assert target(2, at, tracked, workers) == 1
 
 
 def workers_of(losses: list[dict[str, float]]) -> tuple[ContainerHost, ...]:
-    return tuple(ContainerHost(tuple(Container(name, loss) for name, loss in here.items())) for here in losses)
+    return tuple(
+        ContainerHost(tuple(Container(name, loss) for name, loss in here.items()))
+        for here in losses
+    )
 
 
 def test_a_whole_trace_from_arrival_to_the_move() -> None:
-    """c slows down on a worker with two that grow; the other worker has one: PC, WC, CC, then the request."""
-    falls = {"c": [1.0, 0.5, 0.495, 0.491, 0.488], "a": [1.0, 0.9, 0.8, 0.7, 0.6], "b": [1.0, 0.9, 0.8, 0.7, 0.6]}
+    """c slows down on a worker with two that grow; the other worker has one: PC, WC, CC, then the
+    request.
+    """
+    falls = {
+        "c": [1.0, 0.5, 0.495, 0.491, 0.488],
+        "a": [1.0, 0.9, 0.8, 0.7, 0.6],
+        "b": [1.0, 0.9, 0.8, 0.7, 0.6],
+    }
     falls["d"] = falls["a"]
     memory: object = None
     seen = []
@@ -105,7 +128,9 @@ def test_a_whole_trace_from_arrival_to_the_move() -> None:
 
 
 def test_no_request_where_at_most_one_other_grows() -> None:
-    watch = MonitorState((TrackedContainer("c", CC, 0.5, 0.006), TrackedContainer("a", PC, 0.5, 0.1)), next_s=30.0)
+    watch = MonitorState(
+        (TrackedContainer("c", CC, 0.5, 0.006), TrackedContainer("a", PC, 0.5, 0.1)), next_s=30.0
+    )
     decision, memory = POLICY.decide(30.0, workers_of([{"c": 0.495, "a": 0.4}, {}]), watch)
     assert decision.moves == ()
     assert not memory.tracked[0].migrated
@@ -137,10 +162,16 @@ def test_algorithm_5_never_takes_a_lone_container_nor_one_twice() -> None:
 
 def test_rebalancing_waits_until_all_have_converged() -> None:
     layout = workers_of([{"a": 0.1, "b": 0.1}, {}])
-    busy = MonitorState((TrackedContainer("a", CC, 0.1), TrackedContainer("b", PC, 0.1)), next_s=99.0)
+    busy = MonitorState(
+        (TrackedContainer("a", CC, 0.1), TrackedContainer("b", PC, 0.1)), next_s=99.0
+    )
     assert POLICY.decide(5.0, layout, busy)[0].moves == ()
     calm = MonitorState(
-        (TrackedContainer("a", CC, 0.1, converged_s=1.0), TrackedContainer("b", CC, 0.1, converged_s=2.0)), next_s=99.0
+        (
+            TrackedContainer("a", CC, 0.1, converged_s=1.0),
+            TrackedContainer("b", CC, 0.1, converged_s=2.0),
+        ),
+        next_s=99.0,
     )
     decision, memory = POLICY.decide(5.0, layout, calm)
     assert decision.moves == (("b", 1),)

@@ -47,7 +47,9 @@ def test_pollux_by_itself_and_in_an_archive(tmp_path: Path) -> None:
         for name in ("w-1.csv", "w-2.csv"):
             tar.add(written(tmp_path, POLLUX, name), name)
     assert read_trace(archive, "w-2.csv").jobs == trace.jobs
-    with pytest.raises(InputFileError, match=r"holds 2 files, specify one with --member: w-1\.csv, w-2\.csv"):
+    with pytest.raises(
+        InputFileError, match=r"holds 2 files, specify one with --member: w-1\.csv, w-2\.csv"
+    ):
         read_trace(archive)
     with pytest.raises(InputFileError, match=r"0 of them end in 'w-3\.csv'"):
         read_trace(archive, "w-3.csv")
@@ -80,7 +82,8 @@ def test_a_bad_line_is_refused_with_its_place_or_counted(
 
 def test_what_is_no_trace(tmp_path: Path) -> None:
     with pytest.raises(
-        InputFileError, match=r":1: columns are 'a,b', expected the columns of a trace: timestamp,duration,num"
+        InputFileError,
+        match=r":1: columns are 'a,b', expected the columns of a trace: timestamp,duration,num",
     ):
         read_trace(written(tmp_path, "a,b\n1,2\n"))
     with pytest.raises(InputFileError, match="has no jobs"):
@@ -94,8 +97,15 @@ def test_gavel_counts_batches(tmp_path: Path) -> None:
     assert (profiles.title, profiles.read, profiles.failed) == ("Gavel's table", 6, 1)
     _, resnet = profiles.of("v100")
     assert (resnet.model, resnet.hardware) == ("ResNet-50-bs64", "v100")
-    assert [(p.gpus, p.samples_per_s) for p in resnet.points] == [(1, 256.0), (2, 448.0), (8, 1280.0)]
-    with pytest.raises(InputFileError, match=r"several types of hardware; specify one with --hardware \(k80, v100\)"):
+    assert [(p.gpus, p.samples_per_s) for p in resnet.points] == [
+        (1, 256.0),
+        (2, 448.0),
+        (8, 1280.0),
+    ]
+    with pytest.raises(
+        InputFileError,
+        match=r"several types of hardware; specify one with --hardware \(k80, v100\)",
+    ):
         profiles.of(None)
     with pytest.raises(UnknownNameError, match=r"unknown hardware 'v10', did you mean 'v100'"):
         profiles.of("v10")
@@ -104,7 +114,11 @@ def test_gavel_counts_batches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ('"null": 7.0', '"null": "fast"', r"\(batch size 64\)', 2\): null is 'fast', expected steps per second"),
+        (
+            '"null": 7.0',
+            '"null": "fast"',
+            r"\(batch size 64\)', 2\): null is 'fast', expected steps per second",
+        ),
         ('"null": 7.0', '"null": NaN', "null is nan"),
         ('"null": 7.0', '"null": -1', "null is -1"),
         ('{"null": 7.0}', "7.0", "is not an entry of Gavel's table"),
@@ -113,7 +127,9 @@ def test_gavel_counts_batches(tmp_path: Path) -> None:
         ("64)', 2)", "64)', 1)", "duplicate name in one table"),
     ],
 )
-def test_a_bad_table_of_gavels_is_refused(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+def test_a_bad_table_of_gavels_is_refused(
+    tmp_path: Path, old: str, new: str, complaint: str
+) -> None:
     with pytest.raises(InputFileError, match=complaint):
         read_profiles(written(tmp_path, GAVEL.replace(old, new)))
 
@@ -138,15 +154,31 @@ def test_sia_takes_one_batch_and_the_placement_nearest_to_whole_nodes(tmp_path: 
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("sia/bert/placements-aws.csv", "placement,local_bsz,step_time\n1,4,0\n", r"aws\.csv:2: step_time is 0"),
+        (
+            "sia/bert/placements-aws.csv",
+            "placement,local_bsz,step_time\n1,4,0\n",
+            r"aws\.csv:2: step_time is 0",
+        ),
         (
             "sia/bert/placements-aws.csv",
             "placement,local_bsz,step_time\n10,4,1\n",
             "placement is '10', expected a digit per",
         ),
-        ("sia/bert/placements-aws.csv", "placement,local_bsz\n1,4\n", "column step_time is missing"),
-        ("sia/bert/placements-aws.csv", "placement,local_bsz,step_time\n1,4\n", r"aws\.csv:2: has 2 fields"),
-        ("sia/bert/placements-aws.csv", 'placement,local_bsz,step_time\n1,4,"1\n', r"aws\.csv:2: step_time is"),
+        (
+            "sia/bert/placements-aws.csv",
+            "placement,local_bsz\n1,4\n",
+            "column step_time is missing",
+        ),
+        (
+            "sia/bert/placements-aws.csv",
+            "placement,local_bsz,step_time\n1,4\n",
+            r"aws\.csv:2: has 2 fields",
+        ),
+        (
+            "sia/bert/placements-aws.csv",
+            'placement,local_bsz,step_time\n1,4,"1\n',
+            r"aws\.csv:2: step_time is",
+        ),
         (
             "sia/bert/placements-aws.csv",
             "placement,local_bsz,step_time\n1,4,1e-300\n",
@@ -154,7 +186,9 @@ def test_sia_takes_one_batch_and_the_placement_nearest_to_whole_nodes(tmp_path: 
         ),
     ],
 )
-def test_a_bad_table_of_sias_is_refused(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+def test_a_bad_table_of_sias_is_refused(
+    tmp_path: Path, name: str, text: str, complaint: str
+) -> None:
     with pytest.raises(InputFileError, match=complaint):
         read_profiles(sia(tmp_path, **{name: text}))
 
@@ -163,7 +197,9 @@ def test_a_table_of_sias_in_its_folder_and_what_is_neither(tmp_path: Path) -> No
     (tmp_path / "bert").mkdir()
     path = written(tmp_path / "bert", SIA["sia/bert/placements-aws.csv"], "placements-aws.csv")
     assert [p.model for p in read_profiles(path).found] == ["bert"]
-    with pytest.raises(InputFileError, match="is neither Gavel's JSON nor an archive of MODEL/scalability"):
+    with pytest.raises(
+        InputFileError, match="is neither Gavel's JSON nor an archive of MODEL/scalability"
+    ):
         read_profiles(written(tmp_path, "hello"))
 
 
@@ -185,7 +221,11 @@ def test_shapes() -> None:
 
 def test_extrapolation_goes_on_as_it_ended_and_is_marked() -> None:
     found = scaling_of(profile((4, 100.0), (8, 150.0)), 4, extrapolate_to=10)
-    assert (found.name, found.measured_nodes, found.curve.nodes) == ("m-hw-extrapolated", 2, (1, 2, 4, 8, 10))
+    assert (found.name, found.measured_nodes, found.curve.nodes) == (
+        "m-hw-extrapolated",
+        2,
+        (1, 2, 4, 8, 10),
+    )
     assert found.curve.at(4) == pytest.approx(225.0)
     assert found.curve.at(8) == pytest.approx(337.5)
     for rates, ratio in (
@@ -202,7 +242,9 @@ def test_extrapolation_goes_on_as_it_ended_and_is_marked() -> None:
 
 def test_a_jobs_work_is_what_it_did(tmp_path: Path) -> None:
     scalings = [
-        found for p in read_profiles(sia(tmp_path)).of("aws") if (found := scaling_of(p, 4)) and p.model == "cifar10"
+        found
+        for p in read_profiles(sia(tmp_path)).of("aws")
+        if (found := scaling_of(p, 4)) and p.model == "cifar10"
     ]
     trace = read_trace(written(tmp_path, PHILLY))
     arrivals = trainers_of(trace, scalings, TraceSelection(least_s=120.0, start_s=1000.0))
@@ -210,14 +252,18 @@ def test_a_jobs_work_is_what_it_did(tmp_path: Path) -> None:
         (1000.0, "line3", 400.0 * 1800),
         (4600.0, "line2", 100.0 * 3600),
     ]
-    assert {(a.trainer.min_nodes, a.trainer.max_nodes, a.trainer.model) for a in arrivals} == {(1, 4, "cifar10-aws")}
+    assert {(a.trainer.min_nodes, a.trainer.max_nodes, a.trainer.model) for a in arrivals} == {
+        (1, 4, "cifar10-aws")
+    }
     assert trace.tally.remarks(trace.title)[0].endswith(
         "4 records read, 2 used, 2 ignored (2 with too short a run time), 0 skipped as bad"
     )
 
 
 def test_choices_are_counted_and_the_same_seed_gives_the_same_table(tmp_path: Path) -> None:
-    scalings = [found for p in read_profiles(sia(tmp_path)).of("aws") if (found := scaling_of(p, 4))]
+    scalings = [
+        found for p in read_profiles(sia(tmp_path)).of("aws") if (found := scaling_of(p, 4))
+    ]
 
     def made(choice: TraceSelection) -> tuple[tuple[object, ...], str]:
         trace = read_trace(written(tmp_path, POLLUX))
@@ -234,14 +280,22 @@ def test_choices_are_counted_and_the_same_seed_gives_the_same_table(tmp_path: Pa
     fewer, said = made(TraceSelection(gpu_hours=(1.0, 10.0), seed=3, count=1, max_nodes=2))
     assert "1 beyond --count" in said
     assert [a.trainer.max_nodes for a in fewer] == [2]
-    with pytest.raises(UserError, match="no durations: specify the work of its jobs with --gpu-hours"):
+    with pytest.raises(
+        UserError, match="no durations: specify the work of its jobs with --gpu-hours"
+    ):
         made(TraceSelection())
-    with pytest.raises(UserError, match=r"no job of the trace is selected: .*\(3 outside the selected time"):
+    with pytest.raises(
+        UserError, match=r"no job of the trace is selected: .*\(3 outside the selected time"
+    ):
         made(TraceSelection(from_s=1e9))
 
 
 def test_tables_and_curves_are_read_back_as_they_were(tmp_path: Path) -> None:
-    scalings = [found for p in read_profiles(sia(tmp_path)).of("aws") if (found := scaling_of(p, 2, extrapolate_to=64))]
+    scalings = [
+        found
+        for p in read_profiles(sia(tmp_path)).of("aws")
+        if (found := scaling_of(p, 2, extrapolate_to=64))
+    ]
     arrivals = trainers_of(read_trace(written(tmp_path, PHILLY)), scalings, TraceSelection(seed=1))
     write_workload(tmp_path / "t.csv", arrivals)
     write_curves(tmp_path / "c.csv", {scaling.name: scaling.curve for scaling in scalings})
@@ -255,7 +309,9 @@ def test_the_real_files() -> None:
     philly = read_trace(data_file("dl-job-arrivals/sia_philly.csv.gz"))
     assert (philly.tally.read, len(philly.jobs), philly.tally.skipped) == (82_247, 82_247, 0)
     for number in range(1, 9):
-        pollux = read_trace(data_file("dl-job-arrivals/pollux-workloads.tar.gz"), f"workload-{number}.csv")
+        pollux = read_trace(
+            data_file("dl-job-arrivals/pollux-workloads.tar.gz"), f"workload-{number}.csv"
+        )
         assert len(pollux.jobs) == 160
         assert max(job.at_s for job in pollux.jobs) < 8 * 3600
     sias = read_profiles(data_file("dl-throughput-profiles/sia-traces.tar.gz"))

@@ -37,7 +37,9 @@ FLOATS = st.floats(allow_nan=False)
 @given(NODES, FLOATS, st.integers(0, 9))
 def test_values_come_back_as_they_were(nodes: frozenset[str], x: float, n: int) -> None:
     trainer = spec("a").trainer()
-    answer = Answer((n,), x, "highs", Status.TIME_LIMIT, 0.5, (Fallback("gurobi", Reason.NO_LICENSE, "x"),))
+    answer = Answer(
+        (n,), x, "highs", Status.TIME_LIMIT, 0.5, (Fallback("gurobi", Reason.NO_LICENSE, "x"),)
+    )
     codec.allow(Memory.__module__)  # as a pilot does once it has built the policy
     memory = Memory(("a",), (("b", x),))
     changes = (PoolChanged(nodes), TrainerSubmitted(trainer), TrainerFinished("b"), TimerDue())
@@ -64,7 +66,9 @@ def test_names_on_the_wire_do_not_follow_renamed_classes_and_fields() -> None:
 def test_every_class_on_the_list_is_frozen_and_has_one_name() -> None:
     assert len(set(codec.WIRE.values())) == len(codec.WIRE)
     for kind in codec.WIRE.values():
-        assert issubclass(kind, Enum) or (dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+        assert issubclass(kind, Enum) or (
+            dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen
+        )  # type: ignore[attr-defined]
     for kind, names in codec.RENAMED.items():
         assert kind in codec.WIRE.values()
         assert all(hasattr(kind, name) for name in names)
@@ -95,7 +99,9 @@ def test_a_class_that_is_not_on_the_list_is_refused_and_never_imported(text: str
     assert "this" not in sys.modules
 
 
-@pytest.mark.parametrize("text", ["{", '{"$": "Curve", "nodes": [1]}', '{"$enum": "Reason", "name": "BORED"}', "{}"])
+@pytest.mark.parametrize(
+    "text", ["{", '{"$": "Curve", "nodes": [1]}', '{"$enum": "Reason", "name": "BORED"}', "{}"]
+)
 def test_a_damaged_row_is_one_line(text: str) -> None:
     with pytest.raises(InvalidValueError, match="cannot be read") as told:
         codec.loads(text)
@@ -113,7 +119,9 @@ def test_a_memory_of_another_package_needs_its_policy_and_readers_without_it_pas
     module.Seen = Seen  # type: ignore[attr-defined]
     sys.modules[module.__name__] = module
     try:
-        with pytest.raises(InvalidValueError, match=r"their_policy\.memory:Seen cannot be journaled"):
+        with pytest.raises(
+            InvalidValueError, match=r"their_policy\.memory:Seen cannot be journaled"
+        ):
             codec.dumps(Seen(("a",)))
         text = '{"$":"Plan","decision":{"$":"Decision","counts":[],"wake_at_s":null,"answer":null},"nodes":[],'
         text += '"memory":{"$":"their_policy.memory:Seen","names":["a"]}}'

@@ -1,4 +1,6 @@
-"""Journals that the version before wrote, and journals of policies that are not ours, decided again."""
+"""Journals that the version before wrote, and journals of policies that are not ours, decided
+again.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def restored(path: Path, folder: Path) -> Store:
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_its_decisions_are_made_again_and_its_rows_are_written_the_same(path: Path, tmp_path: Path) -> None:
+def test_its_decisions_are_made_again_and_its_rows_are_written_the_same(
+    path: Path, tmp_path: Path
+) -> None:
     with closing(restored(path, tmp_path)) as store:
         verdicts = list(decide_again(store))
         assert len(verdicts) > 10
@@ -56,7 +60,9 @@ def last(name: str, folder: Path) -> State:
 
 def test_memories_measurements_and_fallbacks_are_among_them(tmp_path: Path) -> None:
     state = last("bftrainer-learning", tmp_path / "learning")
-    assert any(key.startswith("model stepper of ") and known.points for key, known in state.measurements)
+    assert any(
+        key.startswith("model stepper of ") and known.points for key, known in state.measurements
+    )
     assert all(isinstance(a, Active) and a.submitted is not None for a in state.active)
     memory = last("flowcon-guarded-classes", tmp_path / "classes").memory
     for name in ("fast", "slow"):
@@ -66,7 +72,12 @@ def test_memories_measurements_and_fallbacks_are_among_them(tmp_path: Path) -> N
     assert isinstance(last("loss-phase", tmp_path / "phase").memory, TrainingPhase)
     (path,) = (path for path in RECORDED if path.stem == "bftrainer-no-license")
     with closing(restored(path, tmp_path / "license")) as store:
-        reasons = {f.reason for entry in entries(store) for answer in entry.answers for f in answer.fallbacks}
+        reasons = {
+            f.reason
+            for entry in entries(store)
+            for answer in entry.answers
+            for f in answer.fallbacks
+        }
     assert reasons == {Reason.NO_LICENSE, Reason.TIME_LIMIT}
 
 
@@ -157,7 +168,10 @@ def test_no_module_is_imported_because_a_row_names_it(tmp_path: Path, column: st
     assert not mark.exists()
     assert refused.returncode == 2
     assert "'evil:f', which is code outside of bftrainer" in refused.stderr
-    with closing(open_store(state)) as store, pytest.raises(InvalidValueError, match="allow it with --import evil:f"):
+    with (
+        closing(open_store(state)) as store,
+        pytest.raises(InvalidValueError, match="allow it with --import evil:f"),
+    ):
         explain(store, "a")
     replayed(state, tmp_path, "--import", "evil:f")
     assert mark.exists(), "what the user allows is imported"

@@ -59,7 +59,14 @@ def _socket(path: Path) -> None:
     os.chdir(here)
 
 
-GARBAGE = (b"", b"{", b"[]", b"\xff\xff", b'{"kind": "explode", "trainer": "a"}', b'{"a": ' * 20_000)
+GARBAGE = (
+    b"",
+    b"{",
+    b"[]",
+    b"\xff\xff",
+    b'{"kind": "explode", "trainer": "a"}',
+    b'{"a": ' * 20_000,
+)
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a symbolic link": (lambda path: _linked(path, Path.symlink_to), "symbolic link"),
     "two names": (lambda path: _linked(path, Path.hardlink_to), "has 2 hard links, expected one"),
@@ -86,7 +93,9 @@ def test_what_is_no_request_is_refused_and_put_aside(spool: Spool, what: str) ->
 def test_somebody_elses_file(tmp_path: Path, spool: Spool) -> None:
     """The kernel's word for the owner counts: the same files, read on behalf of another uid."""
     foreign = Spool(tmp_path / "s", uid=os.getuid() + 1)
-    assert [r.refused for r in foreign.pending()] == [f"belongs to uid {os.getuid()}, expected {os.getuid() + 1}"]
+    assert [r.refused for r in foreign.pending()] == [
+        f"belongs to uid {os.getuid()}, expected {os.getuid() + 1}"
+    ]
 
 
 def test_a_half_written_file_is_invisible(spool: Spool) -> None:

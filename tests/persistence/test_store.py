@@ -53,7 +53,9 @@ def test_a_live_process_keeps_others_off_and_a_dead_one_does_not(tmp_path: Path)
         assert third.take_lease(GONE, "", 0.0, 60.0, lambda _: None) is not None
 
 
-def test_who_reads_while_the_first_pilot_begins_finds_no_database_or_a_whole_one(tmp_path: Path) -> None:
+def test_who_reads_while_the_first_pilot_begins_finds_no_database_or_a_whole_one(
+    tmp_path: Path,
+) -> None:
     folders = [tmp_path / str(number) for number in range(20)]
     said: set[str] = set()
 
@@ -87,7 +89,9 @@ def test_who_reads_while_the_first_pilot_begins_finds_no_database_or_a_whole_one
         ("", None, -100.0, True),
     ],
 )
-def test_a_pilot_on_another_host(tmp_path: Path, job: str, gone: bool | None, heartbeat_s: float, taken: bool) -> None:
+def test_a_pilot_on_another_host(
+    tmp_path: Path, job: str, gone: bool | None, heartbeat_s: float, taken: bool
+) -> None:
     with closing(open_store(tmp_path, create=True)) as it:
         it._connection.execute(OTHER_HOST, (job, heartbeat_s))
         if taken:
@@ -97,7 +101,9 @@ def test_a_pilot_on_another_host(tmp_path: Path, job: str, gone: bool | None, he
                 it.take_lease(this_process(), "", 100.0, 60.0, lambda _: gone)
 
 
-def test_a_job_that_was_requeued_to_another_host_is_not_kept_off_by_its_former_self(tmp_path: Path) -> None:
+def test_a_job_that_was_requeued_to_another_host_is_not_kept_off_by_its_former_self(
+    tmp_path: Path,
+) -> None:
     with closing(open_store(tmp_path, create=True)) as it:
         it._connection.execute(OTHER_HOST, ("12", 99.0))
         it.take_lease(this_process(), "12", 100.0, 60.0, lambda _: False)
@@ -132,7 +138,9 @@ def test_a_newer_schema_is_refused_and_an_older_one_is_migrated_after_a_backup(
 
 def test_the_first_schema_becomes_todays_and_keeps_its_trainers(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / DB_NAME)) as old:
-        old.executescript((Path(__file__).parents[1] / "recorded" / "store" / "schema-1.sql").read_text())
+        old.executescript(
+            (Path(__file__).parents[1] / "recorded" / "store" / "schema-1.sql").read_text()
+        )
         old.execute("INSERT INTO meta VALUES (1, 1, '0.1.0')")
         old.execute(
             "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status, failures) "
@@ -143,7 +151,10 @@ def test_the_first_schema_becomes_todays_and_keeps_its_trainers(tmp_path: Path) 
     (tmp_path / "new").mkdir()
 
     def shape(it: Store) -> list[tuple[object, ...]]:
-        names = [row["name"] for row in it.read("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        names = [
+            row["name"]
+            for row in it.read("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        ]
         columns = (it.read(f"PRAGMA table_info({name})") for name in names)
         return sorted(
             (n, c["name"], c["type"], c["notnull"], c["dflt_value"])
@@ -157,7 +168,9 @@ def test_the_first_schema_becomes_todays_and_keeps_its_trainers(tmp_path: Path) 
         assert (trainer.name, trainer.failures, trainer.samples_at_failure) == ("a", 3, None)
 
 
-def test_a_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_migration_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened(tmp_path).close()
     now = store.SCHEMA_VERSION
     monkeypatch.setattr(store, "SCHEMA_VERSION", now + 1)
@@ -206,7 +219,9 @@ def test_a_full_disk_refuses_the_write_and_keeps_what_was_written(tmp_path: Path
     assert "cannot be written (note)" in refused
     with closing(open_store(tmp_path)) as it:
         kinds = [n.kind for n in Registry(it).notes(1000)]
-    assert kinds == ["before", *(["filling"] * len(written)), "after"], "all that was confirmed, and nothing else"
+    assert kinds == ["before", *(["filling"] * len(written)), "after"], (
+        "all that was confirmed, and nothing else"
+    )
     assert resource.getrlimit(resource.RLIMIT_FSIZE)
 
 
@@ -215,7 +230,10 @@ def test_the_same_submission_twice_is_one_and_a_taken_name_is_refused(tmp_path: 
         writer = RegistryWriter(it)
         assert writer.add_all([Submission(spec("a"), "me", "1.json")], 1.0) == (True,)
         again = Submission(spec("a"), "me", "1.json")  # the pilot died before it took the file away
-        assert writer.add_all([again, Submission(spec("a", max_nodes=2), "me", "2.json")], 2.0) == (True, False)
+        assert writer.add_all([again, Submission(spec("a", max_nodes=2), "me", "2.json")], 2.0) == (
+            True,
+            False,
+        )
         assert [(t.name, t.submitted_s) for t in Registry(it).trainers()] == [("a", 1.0)]
 
 
@@ -228,7 +246,9 @@ def test_text_that_is_no_unicode_is_noted(tmp_path: Path) -> None:
 
 def test_a_state_with_what_was_no_number_is_made_usable() -> None:
     trainer = spec("a").trainer()
-    bad = Measurements((RatePoint(1, (math.inf,), 1.0, math.inf), RatePoint(2, (1.0,), 1.0, 1.0)), (math.nan, 2.0))
+    bad = Measurements(
+        (RatePoint(1, (math.inf,), 1.0, math.inf), RatePoint(2, (1.0,), 1.0, 1.0)), (math.nan, 2.0)
+    )
     good = Active(trainer, samples_done=5.0, losses=Losses(1.0, 2.0, 3.0))
     state = State(2, active=(good,), memory=(1,))
     assert usable(state) is state

@@ -16,6 +16,8 @@ def settings_with() -> Callable[..., PolicySettings]:
     """Settings with a policy's own options."""
 
     def make(**options: float) -> PolicySettings:
-        return PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], options=tuple(options.items()))
+        return PolicySettings(
+            Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], options=tuple(options.items())
+        )
 
     return make

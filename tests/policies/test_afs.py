@@ -1,4 +1,6 @@
-"""AFS-L and AFS-P: each step has the sign that the derivation gives it; shares of small cases by hand."""
+"""AFS-L and AFS-P: each step has the sign that the derivation gives it; shares of small cases by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def test_each_step_of_afs_l_has_the_sign_of_the_two_job_difference() -> None:
         if_b = sum_of_completions(w_a, w_b, p_a, more_b, more_b)
         a, b = side(p_a, more_a, w_a), side(p_b, more_b, w_b)
         assert prefers(b, a) == (if_b < if_a)
-        assert prefers(a, b) == (not if_b < if_a), "the same trainer wins, whichever is the challenger"
+        assert prefers(a, b) == (not if_b < if_a), (
+            "the same trainer wins, whichever is the challenger"
+        )
         given_to_b += if_b < if_a
     assert 100 < given_to_b < 900, "both outcomes must occur"
 
@@ -55,7 +59,10 @@ def test_more_trainers_than_nodes_afs_l_the_shortest_afs_p_the_least_served() ->
 
 def test_every_node_goes_out_and_the_better_scaling_gets_more() -> None:
     flat = Curve(tuple(range(1, 17)), tuple(n**0.3 for n in range(1, 17)))
-    trainers = [active("flat", samples=100, curve=flat), active("linear", samples=100, curve=LINEAR)]
+    trainers = [
+        active("flat", samples=100, curve=flat),
+        active("linear", samples=100, curve=LINEAR),
+    ]
     for policy in (AfsL(), AfsP()):
         counts = decide(policy, fresh(trainers, 12)).counts
         assert sum(counts) == 12
@@ -68,7 +75,10 @@ def test_nodes_that_bring_nothing_stay_idle() -> None:
 
 
 def test_listed_sizes_go_up_by_their_own_steps() -> None:
-    trainers = [active("a", sizes=(2, 4, 8), min_nodes=2), active("b", sizes=(2, 4, 8), min_nodes=2)]
+    trainers = [
+        active("a", sizes=(2, 4, 8), min_nodes=2),
+        active("b", sizes=(2, 4, 8), min_nodes=2),
+    ]
     assert decide(AfsL(), fresh(trainers, 11)).counts in ((8, 2), (4, 4), (2, 8))
     assert sum(decide(AfsL(), fresh(trainers, 12)).counts) == 12
 
@@ -76,7 +86,9 @@ def test_listed_sizes_go_up_by_their_own_steps() -> None:
 def test_smallest_sizes_come_first() -> None:
     trainers = [active("a", samples=10), active("b", min_nodes=6, samples=1e6)]
     assert decide(AfsL(), fresh(trainers, 7)).counts == (1, 6)
-    assert decide(AfsL(), fresh(trainers, 5)).counts == (5, 0), "b does not fit; its nodes are not wasted"
+    assert decide(AfsL(), fresh(trainers, 5)).counts == (5, 0), (
+        "b does not fit; its nodes are not wasted"
+    )
 
 
 def test_ties_of_afs_p_are_drawn_and_the_draw_is_remembered() -> None:

@@ -60,12 +60,18 @@ def test_the_stall_that_is_left_is_known_for_a_trainer_without_a_start_too() -> 
 
     assert state.active[0].nodes == first
     assert ready_s(100.0) == 180.0  # R_up after the start
-    assert ready_s(170.0, PoolChanged(left=nodes("a", 1))) == 290.0  # the longer of the two: R_dw after the loss
+    assert (
+        ready_s(170.0, PoolChanged(left=nodes("a", 1))) == 290.0
+    )  # the longer of the two: R_dw after the loss
     assert ready_s(290.0) is None
 
 
-def literal_worth(t: Trainer, held: list[tuple[float, int]], stall_s: float, left: float | None, whole: bool) -> float:
-    """The formula, one trainer at a time: ``held`` has (age, nodes) of each cohort; ``whole``: hits are not discounted."""
+def literal_worth(
+    t: Trainer, held: list[tuple[float, int]], stall_s: float, left: float | None, whole: bool
+) -> float:
+    """The formula, one trainer at a time: ``held`` has (age, nodes) of each cohort; ``whole``: hits
+    are not discounted.
+    """
     n = sum(k for _, k in held)
     if n == 0:
         return 0.0
@@ -84,7 +90,11 @@ def literal_worth(t: Trainer, held: list[tuple[float, int]], stall_s: float, lef
 
 
 def best_by_hand(
-    trainers: list[Trainer], held: list[list[tuple[float, int]]], stalls: list[float], age_s: float, k: int
+    trainers: list[Trainer],
+    held: list[list[tuple[float, int]]],
+    stalls: list[float],
+    age_s: float,
+    k: int,
 ) -> tuple[tuple[int, ...], Callable[[tuple[int, ...]], float]]:
     """The split of one free cohort with the largest sum of worths, by trying all."""
 
@@ -92,7 +102,9 @@ def best_by_hand(
         total = 0.0
         for t, own, stall_s, more in zip(trainers, held, stalls, split, strict=True):
             grown = [*own, (age_s, more)] if more else own
-            total += literal_worth(t, grown, max(stall_s, t.scale_up_s) if more else stall_s, t.samples_total, False)
+            total += literal_worth(
+                t, grown, max(stall_s, t.scale_up_s) if more else stall_s, t.samples_total, False
+            )
         return total
 
     splits = [s for s in itertools.product(range(k + 1), repeat=len(trainers)) if sum(s) <= k]
@@ -136,7 +148,9 @@ def test_two_cohorts_that_pay_only_together_are_united() -> None:
 def test_a_trainer_that_waits_gets_a_cohort_whole_rather_than_a_running_one_being_moved() -> None:
     state = State(2, 0.0, active=(Active(trainer("t1")), Active(trainer("t2"))))
     state = after(replace(state, active=state.active[:1]), joined(0.0, nodes("a", 4)))
-    state = after(replace(state, active=(*state.active, Active(trainer("t2")))), joined(3000.0, nodes("b", 4)))
+    state = after(
+        replace(state, active=(*state.active, Active(trainer("t2")))), joined(3000.0, nodes("b", 4))
+    )
     assert [a.nodes for a in state.active] == [nodes("a", 4), nodes("b", 4)]
 
 
@@ -193,5 +207,7 @@ def test_nodes_that_are_not_worth_a_start_yet_get_another_look_where_nothing_tra
 
 @pytest.mark.parametrize("option", ["first_s=0", "late=-1", "horizon_s=0", "together_s=-1"])
 def test_constants_that_make_no_sense_are_refused(option: str) -> None:
-    with pytest.raises(InvalidValueError, match=f"policy cohort: {option.partition('=')[0]} must be finite"):
+    with pytest.raises(
+        InvalidValueError, match=f"policy cohort: {option.partition('=')[0]} must be finite"
+    ):
         build_policy(f"cohort?{option}", PolicySettings(Exact(), OBJECTIVES["throughput"]))

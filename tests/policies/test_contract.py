@@ -1,4 +1,6 @@
-"""The conformance suite: all of ours pass it, policies that break a promise do not, and so does that of the docs."""
+"""The conformance suite: all of ours pass it, policies that break a promise do not, and so does
+that of the docs.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def test_a_name_with_blanks_is_found() -> None:
 def conformance(folder: Path, policy: str) -> subprocess.CompletedProcess[str]:
     command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs")
     what = ("bftrainer_replay.conformance.policy_contract", "--bftrainer-policy", policy)
-    return python(*command, *what, limit_s=120, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)})
+    return python(
+        *command, *what, limit_s=120, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}
+    )
 
 
 def test_the_policy_of_the_docs_passes_and_a_spoiled_one_fails(tmp_path: Path) -> None:

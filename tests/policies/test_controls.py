@@ -23,7 +23,9 @@ def test_srtf_runs_who_would_be_done_first_at_its_requested_size() -> None:
         active("shorter-but-large", requested=8, samples=120),
     ]
     assert decide(Srtf(), fresh(trainers, 8)).counts == (0, 0, 8)
-    assert decide(Srtf(), fresh(trainers, 7)).counts == (0, 4, 0), "who does not fit is passed over; nobody is scaled"
+    assert decide(Srtf(), fresh(trainers, 7)).counts == (0, 4, 0), (
+        "who does not fit is passed over; nobody is scaled"
+    )
 
 
 def test_fcfs_keeps_who_runs_and_passes_over_who_does_not_fit() -> None:
@@ -40,7 +42,9 @@ def test_a_lost_node_kills_and_sends_to_the_end_of_the_queue() -> None:
     decision, memory = policy.decide(state(hit, 1, memory=memory), decide.event(1.0))
     assert memory == ("b", "c", "a")
     assert decision.counts == (0, 2, 4), "c was next"
-    decision, memory = policy.decide(state([*hit[1:], active("d", requested=4)], 9, memory=memory), decide.event(2.0))
+    decision, memory = policy.decide(
+        state([*hit[1:], active("d", requested=4)], 9, memory=memory), decide.event(2.0)
+    )
     assert memory == ("b", "c", "d"), "a has finished meanwhile"
 
 

@@ -1,4 +1,6 @@
-"""FlowCon's Algorithms 1 and 2 on hand-worked traces, every transition between the lists; both of its forms."""
+"""FlowCon's Algorithms 1 and 2 on hand-worked traces, every transition between the lists; both of
+its forms.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from policy_states import active, decide, state
 from bftrainer.domain.state import Losses
 from bftrainer_papers.containers.hosts import Container, ContainerHost
 from bftrainer_papers.flowcon import FlowConWorker
-from bftrainer_papers.policies.flowcon import FlowCon, FlowConMember, Lists, MeasuredGrowth, Rules, Stage
+from bftrainer_papers.policies.flowcon import (
+    FlowCon,
+    FlowConMember,
+    Lists,
+    MeasuredGrowth,
+    Rules,
+    Stage,
+)
 
 RULES = Rules(alpha=0.05, interval_s=20.0, beta=2.0)
 NL, WL, CL = Stage.NEW, Stage.WATCHING, Stage.COMPLETING
@@ -35,15 +44,23 @@ def test_algorithm_1_every_transition(before: Stage, growth: float | None, after
 
 
 def test_growth_efficiency_is_the_fall_of_e_per_interval_over_the_resource_used() -> None:
-    now = RULES.measured(FlowConMember("c", loss=0.8, used_s=10.0, at_s=100.0), MeasuredGrowth(0.6, 30.0), at_s=140.0)
+    now = RULES.measured(
+        FlowConMember("c", loss=0.8, used_s=10.0, at_s=100.0), MeasuredGrowth(0.6, 30.0), at_s=140.0
+    )
     # P = 0.2 in 2 intervals = 0.1; R = 20 / 40 = 0.5; G = 0.2 (Eqns 4.1, 4.2).
     assert now.growth == pytest.approx(0.2)
     assert (now.loss, now.used_s, now.at_s) == (0.6, 30.0, 140.0)
-    assert RULES.measured(now, MeasuredGrowth(0.5, 30.0), at_s=150.0) == now, "no resource used: the last G stands"
-    assert RULES.measured(now, MeasuredGrowth(None, 40.0), at_s=150.0) == now, "no report: the last G stands"
+    assert RULES.measured(now, MeasuredGrowth(0.5, 30.0), at_s=150.0) == now, (
+        "no resource used: the last G stands"
+    )
+    assert RULES.measured(now, MeasuredGrowth(None, 40.0), at_s=150.0) == now, (
+        "no report: the last G stands"
+    )
 
 
-def run(members: tuple[FlowConMember, ...], interval_s: float = 20.0) -> tuple[dict[str, float], float]:
+def run(
+    members: tuple[FlowConMember, ...], interval_s: float = 20.0
+) -> tuple[dict[str, float], float]:
     """Algorithm 1 at an instant at which nothing new was measured."""
     seen = {m.id: MeasuredGrowth(m.loss, m.used_s) for m in members}
     after, interval_s = RULES.run(members, seen, 0.0, interval_s)
@@ -51,7 +68,8 @@ def run(members: tuple[FlowConMember, ...], interval_s: float = 20.0) -> tuple[d
 
 
 def test_limits_by_list() -> None:
-    # sum G = 0.30 + 0.02 + 0.01; the watched one keeps its limit, the converging one has the floor 1 / (2 * 3).
+    # sum G = 0.30 + 0.02 + 0.01; the watched one keeps its limit, the converging one has the floor
+    # 1 / (2 * 3).
     members = (member("n", NL, 0.30), member("w", NL, 0.02, limit=0.7), member("c", WL, 0.01))
     limits, interval_s = run(members)
     assert limits == {"n": pytest.approx(0.30 / 0.33), "w": 0.7, "c": pytest.approx(1 / 6)}
@@ -61,7 +79,9 @@ def test_limits_by_list() -> None:
 def test_a_converging_one_above_the_floor_gets_its_share() -> None:
     rules = Rules(alpha=0.5, beta=2.0)
     members = (member("a", CL, 0.3), member("b", NL, 0.7))
-    after, _ = rules.run(members, {"a": MeasuredGrowth(1.0, 0), "b": MeasuredGrowth(1.0, 0)}, 0.0, 20.0)
+    after, _ = rules.run(
+        members, {"a": MeasuredGrowth(1.0, 0), "b": MeasuredGrowth(1.0, 0)}, 0.0, 20.0
+    )
     assert [m.limit for m in after] == [pytest.approx(0.3), pytest.approx(0.7)]
 
 
@@ -79,7 +99,9 @@ def test_thesis_6_1_3_a_newcomer_has_limit_1_and_a_converging_one_of_two_0_25() 
 def test_algorithm_2_an_arrival_or_a_departure_runs_algorithm_1_and_resets_the_interval() -> None:
     lists = Lists((member("a", CL, 0.01), member("b", CL, 0.01)), interval_s=160.0, next_s=1000.0)
     seen = {"a": MeasuredGrowth(1.0, 0.0), "b": MeasuredGrowth(1.0, 0.0)}
-    assert RULES.listen(lists, seen, 900.0) is lists, "nothing happened and the interval is not over"
+    assert RULES.listen(lists, seen, 900.0) is lists, (
+        "nothing happened and the interval is not over"
+    )
     backed_off = RULES.listen(lists, seen, 1000.0)
     assert (backed_off.interval_s, backed_off.next_s) == (320.0, 1320.0)
     arrival = RULES.listen(lists, {**seen, "c": MeasuredGrowth(None, 0.0)}, 900.0)
@@ -87,7 +109,9 @@ def test_algorithm_2_an_arrival_or_a_departure_runs_algorithm_1_and_resets_the_i
     assert (arrival.interval_s, arrival.next_s) == (20.0, 920.0)
     departure = RULES.listen(lists, {"b": MeasuredGrowth(1.0, 0.0)}, 900.0)
     assert [m.id for m in departure.members] == ["b"]
-    assert (departure.interval_s, departure.next_s) == (40.0, 940.0), "reset to 20; the one left is in CL: doubled"
+    assert (departure.interval_s, departure.next_s) == (40.0, 940.0), (
+        "reset to 20; the one left is in CL: doubled"
+    )
 
 
 def test_on_workers_each_for_itself() -> None:
@@ -106,7 +130,8 @@ def test_on_workers_each_for_itself() -> None:
         ContainerHost(),
     )
     decision, _ = policy.decide(20.0, later, memory)
-    # a: 0.5 over half the processor for one interval: G = 1; b: 0.04, now watched; c: 0.01, watched.
+    # a: 0.5 over half the processor for one interval: G = 1; b: 0.04, now watched; c: 0.01,
+    # watched.
     assert dict(decision.limits) == {"a": pytest.approx(1 / 1.04), "b": 1.0, "c": 1.0}
 
 
@@ -117,7 +142,9 @@ def test_on_a_pool_limits_become_nodes() -> None:
     assert (decision.counts, decision.wake_at_s) == ((5, 5), 100.0)
     start = Losses(2.0, 2.0, 10.0)
     _, memory = policy.decide(
-        state([active("a", 5, losses=start), active("b", 5, losses=start)], 0, memory=memory, at_s=1.0),
+        state(
+            [active("a", 5, losses=start), active("b", 5, losses=start)], 0, memory=memory, at_s=1.0
+        ),
         decide.event(1.0),
     )
     marked = [
@@ -126,8 +153,12 @@ def test_on_a_pool_limits_become_nodes() -> None:
     ]
     _, memory = policy.decide(state(marked, 0, memory=memory, at_s=100.0), decide.event(100.0))
     fallen = [
-        active("a", 5, node_s=1000, losses=Losses(2.0, 1.4, 20.0)),  # 0.3 of the first over 50 pool-seconds: G = 0.6
+        active(
+            "a", 5, node_s=1000, losses=Losses(2.0, 1.4, 20.0)
+        ),  # 0.3 of the first over 50 pool-seconds: G = 0.6
         active("b", 5, node_s=1000, losses=Losses(2.0, 1.8, 20.0)),  # G = 0.2
     ]
     decision, _ = policy.decide(state(fallen, 0, memory=memory, at_s=200.0), decide.event(200.0))
-    assert decision.counts == (8, 2), "0.75 to 0.25 of ten nodes: 7.5 and 2.5, the odd node to the larger weight"
+    assert decision.counts == (8, 2), (
+        "0.75 to 0.25 of ten nodes: 7.5 and 2.5, the odd node to the larger weight"
+    )

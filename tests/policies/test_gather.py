@@ -42,7 +42,13 @@ def sizes(state: State) -> list[int]:
 @pytest.fixture
 def running() -> State:
     """a and b on one node each."""
-    state = after(State(4), 0.0, TrainerSubmitted(trainer("a")), TrainerSubmitted(trainer("b")), joins("n1", "n2"))
+    state = after(
+        State(4),
+        0.0,
+        TrainerSubmitted(trainer("a")),
+        TrainerSubmitted(trainer("b")),
+        joins("n1", "n2"),
+    )
     state = after(state, 1.0, TimerDue())
     assert sizes(state) == [1, 1]
     return state
@@ -87,8 +93,15 @@ def test_a_submission_or_an_end_alone_waits_for_nothing(running: State) -> None:
     assert (sizes(state), state.wake_at_s) == ([2, 0, 0], None), "as the policy wants it"
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 2.0), st.integers(0, 3), st.booleans(), st.booleans()), max_size=25))
-def test_no_wait_is_longer_than_it_says_and_all_ends_as_without_it(steps: list[tuple[float, int, bool, bool]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.floats(0.01, 2.0), st.integers(0, 3), st.booleans(), st.booleans()),
+        max_size=25,
+    )
+)
+def test_no_wait_is_longer_than_it_says_and_all_ends_as_without_it(
+    steps: list[tuple[float, int, bool, bool]],
+) -> None:
     state = after(State(4), 0.0, TrainerSubmitted(trainer("a")), TrainerSubmitted(trainer("b")))
     at_s, number = 0.0, 0
     for passed_s, count, leaves, all_joined in steps:
@@ -96,7 +109,9 @@ def test_no_wait_is_longer_than_it_says_and_all_ends_as_without_it(steps: list[t
             assert state.wake_at_s - at_s <= POLICY.gather_s + 1e-9
             at_s, passed_s = state.wake_at_s, at_s + passed_s - state.wake_at_s
             state = after(state, at_s, TimerDue())
-            assert not isinstance(state.memory, GatheringArrivals), "one wait ends before the next begins"
+            assert not isinstance(state.memory, GatheringArrivals), (
+                "one wait ends before the next begins"
+            )
         at_s += passed_s
         left = frozenset(sorted(state.pool)[:1]) if leaves else frozenset()
         joined = frozenset(f"n{number + i}" for i in range(count))
@@ -105,7 +120,9 @@ def test_no_wait_is_longer_than_it_says_and_all_ends_as_without_it(steps: list[t
         state = after(state, at_s, PoolChanged(joined, left), all_joined=all_joined)
         assert not (all_joined and isinstance(state.memory, GatheringArrivals))
         if isinstance(state.memory, GatheringArrivals):
-            assert all(a.nodes == before[a.trainer.id] or not before[a.trainer.id] for a in state.active)
+            assert all(
+                a.nodes == before[a.trainer.id] or not before[a.trainer.id] for a in state.active
+            )
     if state.wake_at_s is not None:
         state = after(state, state.wake_at_s, TimerDue())
     plain = EqualShare().decide(state, Event(at_s, ()))[0].counts
@@ -116,10 +133,14 @@ NODES = ("n3", "n4", "n5")
 
 
 @pytest.mark.parametrize(("gather_s", "orders"), [(0.0, 3), (1.0, 1)])
-def test_three_nodes_within_0_9_s_are_one_rescale_live(tmp_path: Path, gather_s: float, orders: int) -> None:
+def test_three_nodes_within_0_9_s_are_one_rescale_live(
+    tmp_path: Path, gather_s: float, orders: int
+) -> None:
     home = house(
-        tmp_path / "state", decisions={"gather_s": gather_s}, times={"poll_s": 0.2, "file_poll_s": 0.1},
-    )  # fmt: skip
+        tmp_path / "state",
+        decisions={"gather_s": gather_s},
+        times={"poll_s": 0.2, "file_poll_s": 0.1},
+    )
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=8, scale_up_s=0.0, scale_down_s=0.0))
     for at_s, node in zip((20.0, 20.45, 20.9), NODES, strict=True):
@@ -130,7 +151,9 @@ def test_three_nodes_within_0_9_s_are_one_rescale_live(tmp_path: Path, gather_s:
     state = home.pilot(50)
     assert sizes(state) == [4]
     grown = [
-        nodes for what, _, nodes in home.launcher.orders if what == "order" and len(nodes) > 2 and nodes >= {"n1#1"}
+        nodes
+        for what, _, nodes in home.launcher.orders
+        if what == "order" and len(nodes) > 2 and nodes >= {"n1#1"}
     ]
     assert len(grown) == orders
     assert lost == [4], "a loss does not wait"
@@ -141,16 +164,24 @@ def test_three_nodes_within_0_9_s_are_one_rescale_live(tmp_path: Path, gather_s:
 def explained(home: House) -> bool:
     """Whether some decision is explained by the wait."""
     with closing(home.store()) as store:
-        waits = [entry.event.at_s for entry in entries(store) if isinstance(entry.plan.memory, GatheringArrivals)]
+        waits = [
+            entry.event.at_s
+            for entry in entries(store)
+            if isinstance(entry.plan.memory, GatheringArrivals)
+        ]
         return any("nodes have just joined" in explain(store, "a", at_s).why for at_s in waits)
 
 
 def test_a_node_that_comes_alone_waits_no_longer_than_others_may_come_live(tmp_path: Path) -> None:
     home = house(
-        tmp_path / "state", decisions={"gather_s": 20.0}, times={"poll_s": 0.2, "file_poll_s": 0.1},
-    )  # fmt: skip
+        tmp_path / "state",
+        decisions={"gather_s": 20.0},
+        times={"poll_s": 0.2, "file_poll_s": 0.1},
+    )
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=8, scale_up_s=0.0, scale_down_s=0.0))
     home.at(20.0, lambda: home.cluster.give("n2"))
-    assert sizes(home.pilot(22)) == [2], "after nodes.confirm_s and not after gather_s: no other holder is starting"
+    assert sizes(home.pilot(22)) == [2], (
+        "after nodes.confirm_s and not after gather_s: no other holder is starting"
+    )
     assert not home.differences()

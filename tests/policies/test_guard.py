@@ -1,4 +1,6 @@
-"""The starvation guard: who could have run for H hours has run, under any policy; and the objectives growth and ageing."""
+"""The starvation guard: who could have run for H hours has run, under any policy; and the
+objectives growth and ageing.
+"""
 
 from __future__ import annotations
 
@@ -75,22 +77,34 @@ def hunger(log: LogWindow, arrivals: tuple[Arrival, ...], *, guarded: bool) -> f
 @st.composite
 def logs(draw: st.DrawFn) -> LogWindow:
     times = sorted(draw(st.sets(st.integers(1, 7199), max_size=8)))
-    flips = ((float(at_s), draw(st.sets(st.sampled_from("efghij"), min_size=1, max_size=4))) for at_s in times)
+    flips = (
+        (float(at_s), draw(st.sets(st.sampled_from("efghij"), min_size=1, max_size=4)))
+        for at_s in times
+    )
     return window(7200.0, "abcd", *flips, nodes=10)
 
 
 @settings(max_examples=60, deadline=None)
 @given(logs(), st.lists(st.integers(1, 2), min_size=2, max_size=2))
 def test_whose_minimum_fitted_for_h_hours_has_run(log: LogWindow, minima: list[int]) -> None:
-    """The minima of all fit the pool together (4 nodes never leave), so nobody has to wait for another's turn."""
-    arrivals = tuple(Arrival(0.0, trainer(f"t{i}", low, 10, samples=1e9)) for i, low in enumerate(minima))
+    """The minima of all fit the pool together (4 nodes never leave), so nobody has to wait for
+    another's turn.
+    """
+    arrivals = tuple(
+        Arrival(0.0, trainer(f"t{i}", low, 10, samples=1e9)) for i, low in enumerate(minima)
+    )
     assert hunger(log, arrivals, guarded=True) <= PATIENCE_S + 1e-6
-    assert hunger(log, arrivals, guarded=False) > PATIENCE_S, "without the guard the second one starves"
+    assert hunger(log, arrivals, guarded=False) > PATIENCE_S, (
+        "without the guard the second one starves"
+    )
 
 
 def test_a_minimum_that_only_fits_at_times_is_promised_nothing() -> None:
     blinking = window(6000.0, "abc", *((300.0 * k, "z") for k in range(1, 20)), nodes=4)
-    arrivals = (Arrival(0.0, trainer("a", 1, 4, samples=1e9)), Arrival(0.0, trainer("big", 4, 4, samples=1e9)))
+    arrivals = (
+        Arrival(0.0, trainer("a", 1, 4, samples=1e9)),
+        Arrival(0.0, trainer("big", 4, 4, samples=1e9)),
+    )
     world, journal = ReplayWorld(blinking, arrivals), Hunger()
     run(world, State(max_parallel=2), Guarded(Unfair(), PATIENCE_S), journal)
     assert world.runs["big"].started_s is None
@@ -104,9 +118,15 @@ def test_the_largest_gives_first_and_keeps_its_minimum() -> None:
     later = fresh([active("a", 8), active("b", min_nodes=3)], 8, at_s=PATIENCE_S, memory=memory)
     decision, memory = guard.decide(later, decide.event(PATIENCE_S))
     assert (decision.counts, decision.wake_at_s) == ((5, 3), PATIENCE_S + 900.0)
-    during = fresh([active("a", 5), active("b", 3, min_nodes=3)], 8, at_s=PATIENCE_S + 10, memory=memory)
-    assert guard.decide(during, decide.event(PATIENCE_S + 10))[0].counts == (5, 3), "for its whole turn"
-    after = fresh([active("a", 5), active("b", 3, min_nodes=3)], 8, at_s=PATIENCE_S + 900, memory=memory)
+    during = fresh(
+        [active("a", 5), active("b", 3, min_nodes=3)], 8, at_s=PATIENCE_S + 10, memory=memory
+    )
+    assert guard.decide(during, decide.event(PATIENCE_S + 10))[0].counts == (5, 3), (
+        "for its whole turn"
+    )
+    after = fresh(
+        [active("a", 5), active("b", 3, min_nodes=3)], 8, at_s=PATIENCE_S + 900, memory=memory
+    )
     assert guard.decide(after, decide.event(PATIENCE_S + 900))[0].counts == (8, 0)
 
 
@@ -118,15 +138,25 @@ def test_the_guard_comes_with_the_settings() -> None:
     assert needs_of(guarded)
 
 
-def counts(objective: str, trainers: list[object], nodes: int, at_s: float = 0.0) -> tuple[int, ...]:
+def counts(
+    objective: str, trainers: list[object], nodes: int, at_s: float = 0.0
+) -> tuple[int, ...]:
     policy = BFTrainer(Exact(), OBJECTIVES[objective], 3600.0)
     return decide(policy, fresh(trainers, nodes, at_s=at_s)).counts  # type: ignore[arg-type]
 
 
 def test_growth_gives_nodes_to_the_falling_evaluation_function() -> None:
-    falling, still = Losses(2.0, 1.0, 100.0, per_sample=1e-3), Losses(2.0, 0.5, 100.0, per_sample=1e-6)
-    assert counts("growth", [active("still", losses=still), active("falling", losses=falling)], 16) == (0, 16)
-    assert counts("growth", [active("a", losses=falling), active("b", losses=falling)], 16) == (8, 8)
+    falling, still = (
+        Losses(2.0, 1.0, 100.0, per_sample=1e-3),
+        Losses(2.0, 0.5, 100.0, per_sample=1e-6),
+    )
+    assert counts(
+        "growth", [active("still", losses=still), active("falling", losses=falling)], 16
+    ) == (0, 16)
+    assert counts("growth", [active("a", losses=falling), active("b", losses=falling)], 16) == (
+        8,
+        8,
+    )
     new = active("new", samples=1000.0)  # 5 / 1000 per sample, ten times what "falling" does
     assert counts("growth", [active("falling", losses=falling), new], 16) == (0, 16)
     with pytest.raises(InvalidValueError, match="'growth' objective requires samples_total"):
@@ -138,7 +168,9 @@ def test_ageing_turns_the_balance_after_a_wait() -> None:
     rich = active("rich", 8, min_nodes=8, max_nodes=8, run_s=36_000.0)
     assert counts("scaling-efficiency", [flat, rich], 8, at_s=36_000.0) == (0, 8)
     assert counts("ageing", [flat, rich], 8, at_s=0.0) == (0, 8)
-    assert counts("ageing", [flat, rich], 8, at_s=36_000.0) == (8, 0), "ten hours waited weigh eleven times"
+    assert counts("ageing", [flat, rich], 8, at_s=36_000.0) == (8, 0), (
+        "ten hours waited weigh eleven times"
+    )
 
 
 def test_slopes_come_from_the_last_two_reports() -> None:

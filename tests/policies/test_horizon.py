@@ -1,4 +1,6 @@
-"""ModelArts' model with one binary per (i, t, k) has the optimum of the paper's literal delta form (4.4)."""
+"""ModelArts' model with one binary per (i, t, k) has the optimum of the paper's literal delta form
+(4.4).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ P_H = 5 / 60
 
 
 def literal(demands: list[float], sizes: list[tuple[int, ...]], nodes: int, steps: int) -> float:
-    """Section 4.4 as printed: n integer, s in node-hours, delta- and delta+ with big M, Eqns 2, 5, 6, 15-20."""
+    """Section 4.4 as printed: n integer, s in node-hours, delta- and delta+ with big M, Eqns 2, 5,
+    6, 15-20.
+    """
     model = ConstraintRows(native_sos=False)
     used: list[list[tuple[int, float]]] = [[] for _ in range(steps)]
     inf = float("inf")
@@ -29,7 +33,8 @@ def literal(demands: list[float], sizes: list[tuple[int, ...]], nodes: int, step
             s = model.variable(0, demand, objective=1 / demand)
             minus, plus = [model.binary() for _ in legal], [model.binary() for _ in legal]
             for k, d_minus, d_plus in zip(legal, minus, plus, strict=True):
-                # Eqn 16: (1 - d)/M - M d <= n - k <= M (1 - d); delta- = 1 says n <= k, delta- = 0 says n > k.
+                # Eqn 16: (1 - d)/M - M d <= n - k <= M (1 - d); delta- = 1 says n <= k, delta- = 0
+                # says n > k.
                 model.row(1 / big + k, inf, [(n, 1.0), (d_minus, 1 / big + big)])
                 model.row(-inf, big + k, [(n, 1.0), (d_minus, big)])
                 # Eqn 17, the same for k - n.
@@ -38,7 +43,9 @@ def literal(demands: list[float], sizes: list[tuple[int, ...]], nodes: int, step
             both = [*minus, *plus]
             model.row(len(legal) + 1, len(legal) + 1, [(d, 1.0) for d in both])  # Eqn 18
             speed = [k * 0.8 ** math.log2(k) for k in legal]
-            gained = [(d, -P_H * v) for pair in (minus, plus) for d, v in zip(pair, speed, strict=True)]
+            gained = [
+                (d, -P_H * v) for pair in (minus, plus) for d, v in zip(pair, speed, strict=True)
+            ]
             model.row(-inf, -P_H * sum(speed), [(s, 1.0), *before, *gained])  # Eqns 19, 20
             before = [(s, -1.0)]
             used[t].append((n, 1.0))
@@ -83,14 +90,17 @@ def test_equal_to_the_literal_form_on_200_cases() -> None:
 
 def test_no_job_and_one_job() -> None:
     assert solve([], 4, 5, gap=0.0, max_search=1).counts == ()
-    assert solve([HorizonJob((1, 2, 4), (0.1, 0.16, 0.25))], 3, 5, gap=0.0, max_search=100).counts == (2,)
+    assert solve(
+        [HorizonJob((1, 2, 4), (0.1, 0.16, 0.25))], 3, 5, gap=0.0, max_search=100
+    ).counts == (2,)
 
 
 def test_the_search_bound_ends_with_a_legal_answer() -> None:
     rng = np.random.default_rng(3)
     sizes = (1, 2, 4, 8, 16)
     jobs = [
-        HorizonJob(sizes, tuple(5 / 60 * k * 0.8 ** math.log2(k) / d for k in sizes)) for d in rng.uniform(0.05, 5, 25)
+        HorizonJob(sizes, tuple(5 / 60 * k * 0.8 ** math.log2(k) / d for k in sizes))
+        for d in rng.uniform(0.05, 5, 25)
     ]
     found = solve(jobs, 60, 5, gap=0.0, max_search=1)
     assert sum(found.counts) <= 60

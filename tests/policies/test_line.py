@@ -33,9 +33,14 @@ LINEAR = Curve((1, 64), (1.0, 64.0))
 POLICIES = {name: BFTrainer(Exact(), OBJECTIVES[name], 120.0) for name in ("soon", "fair", "most")}
 
 
-def waiting(name: str, samples: float | None, submitted_s: float = 0.0, done: float = 0.0, nodes: int = 0) -> Active:
+def waiting(
+    name: str, samples: float | None, submitted_s: float = 0.0, done: float = 0.0, nodes: int = 0
+) -> Active:
     """One sample per second and node."""
-    return replace(active(name, nodes, samples=samples, done=done, curve=LINEAR, max_nodes=64), admitted_s=submitted_s)
+    return replace(
+        active(name, nodes, samples=samples, done=done, curve=LINEAR, max_nodes=64),
+        admitted_s=submitted_s,
+    )
 
 
 def trainer_of(name: str, curve: Curve, min_nodes: int, samples: float) -> Trainer:
@@ -43,7 +48,11 @@ def trainer_of(name: str, curve: Curve, min_nodes: int, samples: float) -> Train
 
 
 def test_the_weight_of_a_trainer_is_how_many_wait_for_it() -> None:
-    trainers = [waiting("long", 900.0), waiting("short", 100.0), waiting("later", 100.0, submitted_s=50.0)]
+    trainers = [
+        waiting("long", 900.0),
+        waiting("short", 100.0),
+        waiting("later", 100.0, submitted_s=50.0),
+    ]
     line = line_of(trainers, 1, 8, kappa=0.0, peak=10)
     assert dict(zip(line.members, line.weights, strict=True)) == {1: 1.0, 2: 3 / 4, 0: 2 / 4}
     assert line.first == 1
@@ -60,14 +69,18 @@ def test_unknown_lengths_stand_by_submission_until_a_day_of_work() -> None:
     known = waiting("known", 1000.0, submitted_s=100.0)
     endless = waiting("endless", None, submitted_s=500.0, done=UNKNOWN_S + 599.0)
     assert line_of([known, endless], 0, 8, 0.0, 2).first == 1
-    assert line_of([known, replace(endless, samples_done=UNKNOWN_S + 601.0)], 0, 8, 0.0, 2).first == 0
+    assert (
+        line_of([known, replace(endless, samples_done=UNKNOWN_S + 601.0)], 0, 8, 0.0, 2).first == 0
+    )
 
 
 def test_those_that_cannot_be_chosen_are_no_part_of_the_problem() -> None:
     pairs = [waiting(f"t{i}", 1000.0, submitted_s=float(i)) for i in range(50)]
     pairs = [replace(a, trainer=replace(a.trainer, min_nodes=2)) for a in pairs]
     other = replace(pairs[-1], trainer=replace(malleable("other", 1, 64), samples_total=1e9))
-    assert line_of([*pairs, other], 0, 5, 0.0, 51).members == (0, 1, 50), "two alike could fill the pool"
+    assert line_of([*pairs, other], 0, 5, 0.0, 51).members == (0, 1, 50), (
+        "two alike could fill the pool"
+    )
     singles = [waiting(f"s{i}", 100.0) for i in range(5)]
     assert line_of([*pairs, *singles], 0, 5, 0.0, 55).members == (50, 51, 52, 53, 54)
     runs = replace(pairs[40], nodes=frozenset("a"))
@@ -93,18 +106,25 @@ def test_the_optimum_is_that_of_all(seed: int) -> None:
         return Exact().solve(Problem(pool, 120.0, demands, line.weights)).objective_value
 
     everyone = line_of(trainers, 0, 10**6, kappa, 30)
-    assert optimum(line_of(trainers, 0, pool, kappa, 30)) == pytest.approx(optimum(everyone), rel=1e-9)
+    assert optimum(line_of(trainers, 0, pool, kappa, 30)) == pytest.approx(
+        optimum(everyone), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_first_of_the_line_always_trains(name: str) -> None:
-    """Linear curves are indifferent, and growing costs something: without the rule, the one that runs would keep all nodes."""
+    """Linear curves are indifferent, and growing costs something: without the rule, the one that
+    runs would keep all nodes.
+    """
     runs = waiting("runs", 1e9, nodes=64)
     first = waiting("first", 100.0)
     counts = decide(POLICIES[name], fresh([runs, first], 64)).counts
     assert counts[1] >= 1
     wide = replace(
-        first, trainer=replace(first.trainer, id="wide", min_nodes=70, max_nodes=99, curve=Curve((1, 99), (1, 99)))
+        first,
+        trainer=replace(
+            first.trainer, id="wide", min_nodes=70, max_nodes=99, curve=Curve((1, 99), (1, 99))
+        ),
     )
     assert sum(decide(POLICIES[name], fresh([runs, wide], 64)).counts) == 64, (
         "it does not fit: the next one is the first"
@@ -114,7 +134,9 @@ def test_the_first_of_the_line_always_trains(name: str) -> None:
 def test_the_memory_is_the_most_unfinished_trainers_since_there_were_none() -> None:
     fair = POLICIES["fair"]
     trainers = [waiting(name, 1e5) for name in "abc"]
-    _, memory = fair.decide(replace(fresh(trainers, 4), queue=(trainers[0].trainer,)), decide.event(0.0))
+    _, memory = fair.decide(
+        replace(fresh(trainers, 4), queue=(trainers[0].trainer,)), decide.event(0.0)
+    )
     assert memory == 4
     _, memory = fair.decide(state(trainers[:1], 4, memory=memory), decide.event(0.0))
     assert memory == 4
@@ -123,7 +145,9 @@ def test_the_memory_is_the_most_unfinished_trainers_since_there_were_none() -> N
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_nobody_waits_longer_than_those_before_it_take_one_after_another(name: str) -> None:
-    """Endless short trainers, one every 40 s, and a long one of 1,000 s among them, on one node: T_j is 1,200 s."""
+    """Endless short trainers, one every 40 s, and a long one of 1,000 s among them, on one node:
+    T_j is 1,200 s.
+    """
     trainers = [(200.0, Trainer("long", LINEAR, 1, 64, 5.0, 5.0, 1000.0))]
     trainers += [(40.0 * i, Trainer(f"s{i}", LINEAR, 1, 64, 5.0, 5.0, 36.0)) for i in range(400)]
     arrivals = tuple(Arrival(at_s, trainer) for at_s, trainer in trainers)
@@ -145,10 +169,15 @@ def test_linear_trainers_run_one_after_another_and_concave_ones_side_by_side() -
 def test_soon_is_the_shortest_first_where_curves_are_linear_and_rescales_cost_nothing() -> None:
     rng = random.Random(5)
     lengths = [10.0 ** rng.uniform(1, 4) for _ in range(80)]
-    arrivals = tuple(Arrival(5.0 * i, Trainer(f"t{i}", LINEAR, 1, 64, 0.0, 0.0, s)) for i, s in enumerate(lengths))
+    arrivals = tuple(
+        Arrival(5.0 * i, Trainer(f"t{i}", LINEAR, 1, 64, 0.0, 0.0, s))
+        for i, s in enumerate(lengths)
+    )
     window = fixed_window(20, 0.0, 50_000.0)
     bound = fluid_bound(window, arrivals)
-    done = time_to_done(window, arrivals, play(Scenario(window, arrivals, None), POLICIES["soon"]).runs)
+    done = time_to_done(
+        window, arrivals, play(Scenario(window, arrivals, None), POLICIES["soon"]).runs
+    )
     assert bound.mean_h is not None
     assert done.mean_h is not None
     assert bound.mean_h <= done.mean_h <= 1.02 * bound.mean_h
@@ -156,8 +185,19 @@ def test_soon_is_the_shortest_first_where_curves_are_linear_and_rescales_cost_no
 
 
 RACE = Curve(tuple(range(1, 9)), tuple(n**0.947 for n in range(1, 9)))
-BUSY = ((0, 3, 30), (15, 2, 20), (45, 4, 25), (60, 3, 15), (90, 2, 40), (100, 4, 20), (135, 3, 30), (150, 4, 15))
-"""(second, nodes, seconds) of main jobs, again every 175 s; two at most run at once, on the first or the last four nodes."""
+BUSY = (
+    (0, 3, 30),
+    (15, 2, 20),
+    (45, 4, 25),
+    (60, 3, 15),
+    (90, 2, 40),
+    (100, 4, 20),
+    (135, 3, 30),
+    (150, 4, 15),
+)
+"""(second, nodes, seconds) of main jobs, again every 175 s; two at most run at once, on the first
+or the last four nodes.
+"""
 
 
 def busy_window(rounds: int) -> LogWindow:
@@ -167,7 +207,10 @@ def busy_window(rounds: int) -> LogWindow:
         nodes = frozenset(f"n{4 * (number % 2) + i:06}" for i in range(count))
         begin_s = 1.0 + at_s + 175.0 * (number // len(BUSY))
         none = frozenset[str]()
-        events += [PoolEvent(begin_s, PoolChanged(none, nodes)), PoolEvent(begin_s + seconds, PoolChanged(nodes, none))]
+        events += [
+            PoolEvent(begin_s, PoolChanged(none, nodes)),
+            PoolEvent(begin_s + seconds, PoolChanged(nodes, none)),
+        ]
     events.sort(key=lambda event: event.at_s)
     return replace(fixed_window(8, 0.0, 200.0 * rounds), events=tuple(events))
 
@@ -175,10 +218,15 @@ def busy_window(rounds: int) -> LogWindow:
 @pytest.mark.parametrize("rescale_s", [1.0, 2.0, 4.0])
 @pytest.mark.parametrize("work_s", [20.0, 60.0])
 def test_short_trials_are_done_no_later_than_as_plain_jobs(work_s: float, rescale_s: float) -> None:
-    """A rescale is worth its cost only until the trainer's end: 24 trials, of which a start takes 2 to 20 %."""
+    """A rescale is worth its cost only until the trainer's end: 24 trials, of which a start takes 2
+    to 20 %.
+    """
     trials = [Trainer(f"t{i:02}", RACE, 1, 8, rescale_s, rescale_s / 2, work_s) for i in range(24)]
     window, arrivals = busy_window(6), tuple(Arrival(0.0, trial) for trial in trials)
-    done = [time_to_done(window, arrivals, play(Scenario(window, arrivals, None), p).runs) for p in (Plain(), FAIR)]
+    done = [
+        time_to_done(window, arrivals, play(Scenario(window, arrivals, None), p).runs)
+        for p in (Plain(), FAIR)
+    ]
     (mean, last), (fair_mean, fair_last) = [(d.mean_h or 0.0, d.last_h or 0.0) for d in done]
     assert 0 < fair_mean <= 1.02 * mean
     assert 0 < fair_last <= 1.02 * last
@@ -193,7 +241,9 @@ def test_longer_costs_are_a_shorter_time_ahead(seed: int) -> None:
         for n in range(demand.max_nodes + 1):
             if demand.is_legal(n):
                 short = gain(demand, n, 120.0)
-                assert gain(stretched(demand, factor), n, factor * 120.0) == pytest.approx(factor * short)
+                assert gain(stretched(demand, factor), n, factor * 120.0) == pytest.approx(
+                    factor * short
+                )
 
 
 def test_weights_are_part_of_the_problem() -> None:

@@ -48,7 +48,9 @@ def test_case_3_is_done_once_and_a_head_that_needs_more_gets_further_halves() ->
     large = [active("a", 4, run_s=900), active("b", 4, run_s=720), active("c", 0, min_nodes=4)]
     assert decide(GREEDY, state(large, 0)).counts == (2, 2, 4)
     larger = [active("a", 4, run_s=900), active("c", 0, min_nodes=4)]
-    assert decide(GREEDY, state(larger, 0)).counts == (4, 0), "half of four does not start it: nothing changes"
+    assert decide(GREEDY, state(larger, 0)).counts == (4, 0), (
+        "half of four does not start it: nothing changes"
+    )
 
 
 def test_case_4_changes_nothing() -> None:
@@ -74,13 +76,16 @@ def test_powers_of_two_are_an_option_and_a_loss_drops_to_one_at_once() -> None:
     assert decide(GREEDY, state([active("a", 0)], 7)).counts == (7,)
 
 
-# --- ModelArts' optimal allocator as a policy: what goes into the model, and what happens between scaling moments
+# --- ModelArts' optimal allocator as a policy: what goes into the model, and what happens between
+# scaling moments
 
 POLICY = ModelArtsOptimal()
 
 
 def test_counts_are_powers_of_two_within_the_cap_and_the_pool() -> None:
-    counts = decide(POLICY, fresh([active(f"t{j}", samples=1e4 * (j + 1)) for j in range(5)], 37)).counts
+    counts = decide(
+        POLICY, fresh([active(f"t{j}", samples=1e4 * (j + 1)) for j in range(5)], 37)
+    ).counts
     assert all(n and n & (n - 1) == 0 and n <= 16 for n in counts)
     assert sum(counts) <= 37
 
@@ -90,10 +95,16 @@ def test_more_jobs_than_nodes_only_the_head_of_the_queue_runs_and_who_runs_stays
     assert decide(POLICY, fresh(trainers, 3)).counts == (1, 1, 1, 0)
 
 
-def test_a_head_that_does_not_fit_holds_the_queue_up_unless_the_pool_is_too_small_for_it_at_all() -> None:
+def test_a_head_that_does_not_fit_holds_the_queue_up_unless_the_pool_is_too_small_for_it_at_all() -> (
+    None
+):
     runs = active("runs", 4, min_nodes=4)
-    assert decide(POLICY, fresh([runs, active("large", min_nodes=4), active("small")], 6)).counts == (4, 0, 0)
-    assert decide(POLICY, fresh([runs, active("huge", min_nodes=8), active("small")], 6)).counts == (4, 0, 2)
+    assert decide(
+        POLICY, fresh([runs, active("large", min_nodes=4), active("small")], 6)
+    ).counts == (4, 0, 0)
+    assert decide(
+        POLICY, fresh([runs, active("huge", min_nodes=8), active("small")], 6)
+    ).counts == (4, 0, 2)
 
 
 def test_the_first_step_is_the_one_carried_out_and_the_next_moment_is_a_full_five_minutes() -> None:
@@ -104,7 +115,9 @@ def test_the_first_step_is_the_one_carried_out_and_the_next_moment_is_a_full_fiv
 def test_between_scaling_moments_a_freed_node_goes_to_the_queue_at_once() -> None:
     trainers = [active("a", 2), active("waits")]
     assert decide(POLICY, state(trainers, 5, at_s=700.0, memory=900.0)).counts == (2, 4)
-    assert decide(POLICY, state(trainers[:1], 5, at_s=700.0, memory=900.0)).counts == (2,), "nobody is scaled"
+    assert decide(POLICY, state(trainers[:1], 5, at_s=700.0, memory=900.0)).counts == (2,), (
+        "nobody is scaled"
+    )
 
 
 def test_a_lost_node_drops_it_to_the_largest_power_of_two_at_once() -> None:

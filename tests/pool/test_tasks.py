@@ -1,4 +1,6 @@
-"""Tasks of a pool: real drivers and workers on this host, killed in every way; each result is there exactly once."""
+"""Tasks of a pool: real drivers and workers on this host, killed in every way; each result is there
+exactly once.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,12 @@ def make(tmp_path: Path) -> Iterator[Make]:
     """A pool whose workers run this body for each task of this list."""
     made: list[Trainer] = []
 
-    def make(body: str, source: str = "'list.txt'", lines: str | bytes = "a\nb\nc\nd\n", stop_s: float = 60) -> Trainer:
+    def make(
+        body: str,
+        source: str = "'list.txt'",
+        lines: str | bytes = "a\nb\nc\nd\n",
+        stop_s: float = 60,
+    ) -> Trainer:
         folder = tmp_path / "pool"
         folder.mkdir(exist_ok=True)
         (folder / "list.txt").write_bytes(lines.encode() if isinstance(lines, str) else lines)
@@ -73,7 +80,10 @@ def counts(trainer: Trainer) -> TaskCounts:
 
 @pytest.mark.slow
 def test_a_node_that_leaves_or_joins_restarts_no_other_worker(make: Make) -> None:
-    trainer = make("time.sleep(0.05); task.done(task.value.upper())", lines="".join(f"{n}\n" for n in range(400)))
+    trainer = make(
+        "time.sleep(0.05); task.done(task.value.upper())",
+        lines="".join(f"{n}\n" for n in range(400)),
+    )
     trainer.start("a:2:1 b:1:2")
     trainer.event("running", fragments=["1", "2"])
     before = trainer.worker("1")
@@ -87,7 +97,9 @@ def test_a_node_that_leaves_or_joins_restarts_no_other_worker(make: Make) -> Non
     assert (found.done, found.failed, found.running, found.repeated) == (400, 0, 0, 0)
 
 
-def test_a_node_that_is_wanted_again_before_its_worker_has_left_gets_another_worker(make: Make) -> None:
+def test_a_node_that_is_wanted_again_before_its_worker_has_left_gets_another_worker(
+    make: Make,
+) -> None:
     """It is announced again in the same stay: the core starts nothing."""
     directory = make("time.sleep(1)").directory
     directory.incarnation_logs(1).mkdir(parents=True)
@@ -128,7 +140,9 @@ def test_a_node_that_is_wanted_again_before_its_worker_has_left_gets_another_wor
         ("os.kill(os.getpid(), signal.SIGKILL)", "its worker on a was killed"),
     ],
 )
-def test_a_task_that_ends_its_worker_three_times_is_put_aside(make: Make, way: str, why: str) -> None:
+def test_a_task_that_ends_its_worker_three_times_is_put_aside(
+    make: Make, way: str, why: str
+) -> None:
     trainer = make(f"task.value == 'b' and exec(\"{way}\"); task.done(1)")
     trainer.start("a:1:1")
     assert trainer.wait() == 0
@@ -145,7 +159,8 @@ def test_a_script_that_fails_at_every_task_fails_the_pool(make: Make) -> None:
     trainer.start("a:1:1")
     assert trainer.wait() == 1
     assert trainer.event("failed")["reason"] == (
-        "3 workers in succession failed, and no task was finished; the last one ended with status 1: KeyError: 'answer'"
+        "3 workers in succession failed, and no task was finished; the last one ended with "
+        "status 1: KeyError: 'answer'"
     )
 
 
@@ -156,7 +171,11 @@ def test_a_script_that_fails_at_every_task_fails_the_pool(make: Make) -> None:
         ("'list.txt'", b"", "list.txt: no tasks: expected a line for each"),
         ("'list.txt'", b"good\n\xff\xfe\n", "list.txt:2: not UTF-8"),
         ("'list.txt', 'list.txt/x'", b"a\n", "list.txt/x: cannot be written: Not a directory"),
-        ("'list.txt', 'locked/x.jsonl'", b"a\n", "locked/x.jsonl: cannot be written: Permission denied"),
+        (
+            "'list.txt', 'locked/x.jsonl'",
+            b"a\n",
+            "locked/x.jsonl: cannot be written: Permission denied",
+        ),
         ("'none.txt'", b"a\n", "none.txt: No such file or directory"),
     ],
 )
@@ -184,7 +203,11 @@ def test_a_stranger_gets_nothing_from_the_port(make: Make) -> None:
         "source": str(trainer.path / "list.txt"),
         "results": str(trainer.path / "list.results.jsonl"),
     }
-    for token, name, status in (("", "1.1", 401), ("0" * 64, "1.1", 401), (meeting.key, "9.9", 410)):
+    for token, name, status in (
+        ("", "1.1", 401),
+        ("0" * 64, "1.1", 401),
+        (meeting.key, "9.9", 410),
+    ):
         connection = http.client.HTTPConnection(meeting.host, meeting.port, timeout=60)
         body = json.dumps({**worker, "worker": name, "verb": "done", "task": 2, "result": "forged"})
         connection.request("POST", "/tasks", body, {"Authorization": f"Bearer {token}"})
@@ -222,7 +245,9 @@ def test_a_line_of_a_gigabyte_is_refused_in_bounded_memory(tmp_path: Path) -> No
     with path.open("wb") as file:
         file.write(b"1\n")
         file.truncate(1 << 30)
-    with pytest.raises(UserError, match=r"long.jsonl:2: longer than 1 MiB; put long inputs into files of a folder"):
+    with pytest.raises(
+        UserError, match=r"long.jsonl:2: longer than 1 MiB; put long inputs into files of a folder"
+    ):
         TaskSource(path)
     path.write_text('{"a": 1}\n{"a": \n')
     with pytest.raises(UserError, match=r"long.jsonl:2: not JSON"):
@@ -247,7 +272,9 @@ def test_a_script_by_itself_does_all_tasks_and_goes_on_where_it_ended(
             break
     ids = {"lines": [1, 3, 4], "folder": ["a", "b", "c"], "iterable": [1, 2, 3]}[source]
     with (tmp_path / "out.jsonl").open("a") as log:
-        log.write(json.dumps({"task": ids[2], "result": "cut"})[:-9])  # as a crash of the host may leave it
+        log.write(
+            json.dumps({"task": ids[2], "result": "cut"})[:-9]
+        )  # as a crash of the host may leave it
     done += [task.id for task in tasks(given, "out.jsonl", {})]
     assert done == ids
     assert results(tmp_path / "out.jsonl") == dict(zip(ids, ("a", "b", None), strict=True))
@@ -258,15 +285,22 @@ def test_a_result_that_cannot_be_kept_is_a_clear_error(tmp_path: Path) -> None:
     (task,) = tasks(tmp_path / "in.txt", environment={})
     with pytest.raises(UserError, match="the result of task 1 is no JSON value"):
         task.done({1, 2})
-    with pytest.raises(UserError, match="the result of task 1 is longer than 1 MiB: write a file, and give its path"):
+    with pytest.raises(
+        UserError,
+        match="the result of task 1 is longer than 1 MiB: write a file, and give its path",
+    ):
         task.done("x" * MOST_BYTES)
 
 
 def test_other_results_are_not_taken_for_those_of_this_list(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a\n")
     (tmp_path / "out.jsonl").write_text('{"task": 2, "result": 1}\n')
-    with pytest.raises(UserError, match=r"out.jsonl:1: expected results of the tasks in .*in.txt, found"):
-        TaskBoard(TaskSource(tmp_path / "in.txt"), tmp_path / "out.jsonl", tmp_path / "failures.jsonl")
+    with pytest.raises(
+        UserError, match=r"out.jsonl:1: expected results of the tasks in .*in.txt, found"
+    ):
+        TaskBoard(
+            TaskSource(tmp_path / "in.txt"), tmp_path / "out.jsonl", tmp_path / "failures.jsonl"
+        )
 
 
 def board_of(folder: Path, results: str = "out.jsonl") -> TaskBoard:
@@ -291,7 +325,9 @@ def test_nothing_is_cut_from_a_file_that_is_not_of_this_pool(content: str, tmp_p
     """A user may give the wrong file."""
     (tmp_path / "in.txt").write_text("a\nb\n")
     (tmp_path / "out.jsonl").write_text(content)
-    with pytest.raises(UserError, match=r"out.jsonl:[12]: expected results of the tasks in .*; give another file"):
+    with pytest.raises(
+        UserError, match=r"out.jsonl:[12]: expected results of the tasks in .*; give another file"
+    ):
         board_of(tmp_path)
     assert (tmp_path / "out.jsonl").read_text() == content
     assert not (tmp_path / ".out.jsonl.lock").exists()
@@ -314,7 +350,9 @@ def test_whatever_a_crash_leaves_of_a_line_is_cut_and_no_more(name: str, tmp_pat
             if end == len(line) and zeros:
                 continue
             (tmp_path / "out.jsonl").write_bytes(whole + line[:end] + zeros)
-            board = TaskBoard(TaskSource(source), tmp_path / "out.jsonl", tmp_path / "failures.jsonl")
+            board = TaskBoard(
+                TaskSource(source), tmp_path / "out.jsonl", tmp_path / "failures.jsonl"
+            )
             board.close()
             is_whole = end == len(line)
             assert (tmp_path / "out.jsonl").read_bytes() == whole + is_whole * (line + b"\n")
@@ -328,7 +366,9 @@ def test_whoever_may_only_read_the_results_can_not_lock_them(tmp_path: Path) -> 
         fcntl.flock(reader, fcntl.LOCK_EX)
         board = board_of(tmp_path)
         assert stat.S_IMODE((tmp_path / ".out.jsonl.lock").stat().st_mode) == 0o600
-        with pytest.raises(UserError, match=r"out.jsonl: in use by another pool; give another file for the results"):
+        with pytest.raises(
+            UserError, match=r"out.jsonl: in use by another pool; give another file for the results"
+        ):
             board_of(tmp_path)
         (tmp_path / "link.jsonl").symlink_to("out.jsonl")
         with pytest.raises(UserError, match="in use by another pool"):
@@ -359,10 +399,14 @@ def test_a_list_and_results_are_regular_files(kind: str, tmp_path: Path) -> None
             place.symlink_to("/dev/zero")
         case "folder":
             place.mkdir()
-    with pytest.raises(UserError, match=r"place: is not a regular file; expected a file for the results"):
+    with pytest.raises(
+        UserError, match=r"place: is not a regular file; expected a file for the results"
+    ):
         board_of(tmp_path, "place")
     if kind != "folder":
-        with pytest.raises(UserError, match=r"place: is not a regular file; expected a file of lines, or a folder"):
+        with pytest.raises(
+            UserError, match=r"place: is not a regular file; expected a file of lines, or a folder"
+        ):
             TaskSource(place)
     else:
         (place / "a").touch()
@@ -383,7 +427,9 @@ def test_deep_lines_are_errors_of_one_line(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a\n")
     deep = "[" * 100_000 + "]" * 100_000
     (tmp_path / "out.jsonl").write_text(f'{{"task": 1, "result": {deep}}}\n')
-    with pytest.raises(UserError, match=r"out.jsonl:1: is nested in more than 200 levels, expected results") as refused:
+    with pytest.raises(
+        UserError, match=r"out.jsonl:1: is nested in more than 200 levels, expected results"
+    ) as refused:
         board_of(tmp_path)
     assert "\n" not in str(refused.value)
     (tmp_path / "deep.jsonl").write_text(f'"{deep}"\n{deep}\n')
@@ -395,7 +441,9 @@ def test_deep_lines_are_errors_of_one_line(tmp_path: Path) -> None:
     for levels in range(1, 2000):
         value = [value]
         if levels in (500, 1999):
-            with pytest.raises(UserError, match="the result of task 1 is nested in more than 200 levels"):
+            with pytest.raises(
+                UserError, match="the result of task 1 is nested in more than 200 levels"
+            ):
                 task.done(value)
     server = TaskServer(TrainerDirectory(tmp_path), pytest.fail, lambda _: None)
     assert server.answer(HttpRequest("POST", "/tasks", {}, deep.encode())).status == 400
@@ -409,7 +457,9 @@ def test_the_example_of_batch_inference_gives_the_same_answers_on_any_nodes(tmp_
         lines = "".join(json.dumps({"prompt": f"question {n}"}) + "\n" for n in range(40))
         (tmp_path / name / "prompts.jsonl").write_text(lines)
     command = [sys.executable, str(CHECKOUT / "docs/examples/pool_generate.py")]
-    subprocess.run(command, cwd=tmp_path / "alone", check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    subprocess.run(
+        command, cwd=tmp_path / "alone", check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     with Trainer(tmp_path / "pool", command, driver="pool") as trainer:
         trainer.start("a:1:1 b:1:2")
         trainer.until("it has begun", lambda: trainer.directory.tasks.exists())
@@ -426,7 +476,10 @@ def test_the_example_of_optuna_tells_each_trial_once_while_a_node_goes(tmp_path:
     command = [sys.executable, str(CHECKOUT / "docs/examples/pool_optuna.py")]
     with Trainer(tmp_path / "pool", command, driver="pool") as trainer:
         trainer.start("a:1:1 b:1:2")
-        trainer.until("a trial is done", lambda: counts(trainer).done if trainer.directory.tasks.exists() else 0)
+        trainer.until(
+            "a trial is done",
+            lambda: counts(trainer).done if trainer.directory.tasks.exists() else 0,
+        )
         trainer.kill("1")
         trainer.hosts("b:1:2")
         assert trainer.wait() == 0
@@ -440,7 +493,11 @@ def test_a_worker_that_ends_while_the_list_is_read_gets_no_task(tmp_path: Path) 
     (tmp_path / "list.txt").write_text("a\n")
     server = TaskServer(TrainerDirectory(tmp_path), lambda _: None, lambda _: None)
     server.workers |= {"first", "next"}
-    ask = {"source": str(tmp_path / "list.txt"), "results": str(tmp_path / "out.jsonl"), "verb": "take"}
+    ask = {
+        "source": str(tmp_path / "list.txt"),
+        "results": str(tmp_path / "out.jsonl"),
+        "verb": "take",
+    }
     with server._lock:  # somebody's request reads the list
         asks = threading.Thread(target=server._answer, args=({**ask, "worker": "first"},))
         ends = threading.Thread(target=server.ended, args=("first",))

@@ -44,7 +44,15 @@ def test_who_sits_in_rank_0_s_place_runs_no_code(tmp_path: Path, first: str) -> 
     (tmp_path / "member.py").write_text(MEMBER)
     members = [
         subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(tmp_path / "member.py"), str(tmp_path), str(rank), first],
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                str(tmp_path / "member.py"),
+                str(tmp_path),
+                str(rank),
+                first,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -75,35 +83,51 @@ progress.Reporter().leave()
 
 @pytest.mark.slow
 def test_a_worker_that_leaves_while_a_message_arrives_does_not_abort(tmp_path: Path) -> None:
-    """gloo's thread calls Python when the message is complete: the worker waits for it, not the other way round."""
+    """gloo's thread calls Python when the message is complete: the worker waits for it, not the
+    other way round.
+    """
     need_package("torch")
     (tmp_path / "leaves.py").write_text(LEAVES)
     argv = [sys.executable, "-W", "ignore", str(tmp_path / "leaves.py"), str(tmp_path)]
-    members = [subprocess.Popen([*argv, str(rank)], stdout=subprocess.PIPE, text=True) for rank in range(2)]
+    members = [
+        subprocess.Popen([*argv, str(rank)], stdout=subprocess.PIPE, text=True) for rank in range(2)
+    ]
     said = [member.communicate(timeout=300)[0] for member in members]
     assert [member.returncode for member in members] == [progress.STOPPED_STATUS] * 2
     assert said == ["", "received\n"]
 
 
 OBJECTS = {
-    "broadcast_object", "broadcast_object_list", "all_gather_object", "allgather_object", "gather_object",
-    "scatter_object_list", "send_object_list", "recv_object_list",
-}  # fmt: skip
+    "broadcast_object",
+    "broadcast_object_list",
+    "all_gather_object",
+    "allgather_object",
+    "gather_object",
+    "scatter_object_list",
+    "send_object_list",
+    "recv_object_list",
+}
 
 
 def calls_of(tree: ast.AST) -> set[str]:
     names = {
-        node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     }
     return names | {
-        node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
 
 
 def test_no_worker_sends_objects() -> None:
     """Neither the product nor an example, whose lines users copy."""
     files = [
-        path for folder in ("bftrainer", "adapters", "docs/examples") for path in (CHECKOUT / folder).rglob("*.py")
+        path
+        for folder in ("bftrainer", "adapters", "docs/examples")
+        for path in (CHECKOUT / folder).rglob("*.py")
     ]
     assert len(files) > 100
     sending = {str(path): calls_of(ast.parse(path.read_text())) & OBJECTS for path in files}
@@ -111,7 +135,9 @@ def test_no_worker_sends_objects() -> None:
 
 
 class Framework:
-    """A Horovod of several workers that all hear rank 0. Horovod accepts arrays for TensorFlow and Keras."""
+    """A Horovod of several workers that all hear rank 0. Horovod accepts arrays for TensorFlow and
+    Keras.
+    """
 
     def __init__(self, heard: list[Any], rank: int) -> None:
         self.heard, self._rank = heard, rank
@@ -137,8 +163,17 @@ def test_horovod_s_workers_get_rank_0_s_numbers_and_bytes() -> None:
 
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.integers() | st.text(), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.integers() | st.text(), inner)
+    ),
 )
 
 
@@ -150,7 +185,11 @@ def test_a_plain_state_is_the_same_on_the_other_side(value: object) -> None:
 
 def test_arrays_are_the_same_on_the_other_side() -> None:
     numpy = pytest.importorskip("numpy")
-    for array in (numpy.arange(6, dtype="float32").reshape(2, 3), numpy.zeros((0, 2)), numpy.array(True)):
+    for array in (
+        numpy.arange(6, dtype="float32").reshape(2, 3),
+        numpy.zeros((0, 2)),
+        numpy.array(True),
+    ):
         again = unpacked_values(packed_values({"mean": array}))["mean"]
         assert again.dtype == array.dtype
         assert numpy.array_equal(again, array)
@@ -171,7 +210,15 @@ print("same")
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[", b'["os.system", "id"]', b'["tensor", "load", [1], ""]', b"[" * 100_000, b'["list"]']
+    "data",
+    [
+        b"",
+        b"[",
+        b'["os.system", "id"]',
+        b'["tensor", "load", [1], ""]',
+        b"[" * 100_000,
+        b'["list"]',
+    ],
 )
 def test_any_other_text_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidValueError, match="not a worker's state"):

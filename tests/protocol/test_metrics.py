@@ -33,12 +33,16 @@ def line(**keys: Any) -> dict[str, Any]:
 
 def test_a_metric_is_followed_over_lines_and_a_loss_is_one() -> None:
     values = [0.5, 0.9, 0.7]
-    lines = [line(samples=10 * i, loss=1.0 / i, metrics={"acc": x}) for i, x in enumerate(values, 1)]
+    lines = [
+        line(samples=10 * i, loss=1.0 / i, metrics={"acc": x}) for i, x in enumerate(values, 1)
+    ]
     view = after_progress(DriverView(), lines)
     found = {metric.name: metric for metric in view.metrics}
     assert found["acc"] == Metric("acc", 0.7, 0.5, 10.0, 0.9, 20.0)
     assert (found["loss"].last, found["loss"].most) == (1.0 / 3, 1.0)
-    assert after_progress(view, [line(samples=40)]).metrics is view.metrics, "unchanged: nothing is written again"
+    assert after_progress(view, [line(samples=40)]).metrics is view.metrics, (
+        "unchanged: nothing is written again"
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,9 @@ def test_a_metric_is_followed_over_lines_and_a_loss_is_one() -> None:
         ({f"m{i}": 1.0 for i in range(MOST_METRICS + 1)}, "progress metrics"),
     ],
 )
-def test_what_cannot_be_used_is_named_and_the_rest_of_the_line_is_used(metrics: object, key: str) -> None:
+def test_what_cannot_be_used_is_named_and_the_rest_of_the_line_is_used(
+    metrics: object, key: str
+) -> None:
     view = after_progress(DriverView(), [line(metrics=metrics)])
     assert view.samples == 10
     assert [found for found, _ in view.refused] == [key]
@@ -62,9 +68,13 @@ def test_what_cannot_be_used_is_named_and_the_rest_of_the_line_is_used(metrics: 
 
 
 def test_one_trainer_has_so_many_metrics_over_all_its_lines() -> None:
-    view = after_progress(DriverView(), [line(metrics={f"m{i}": 1.0}) for i in range(MOST_METRICS + 5)])
+    view = after_progress(
+        DriverView(), [line(metrics={f"m{i}": 1.0}) for i in range(MOST_METRICS + 5)]
+    )
     assert len(view.metrics) == MOST_METRICS
-    assert view.refused == (("progress metrics", f"expected at most {MOST_METRICS} names; skipped 'm{MOST_METRICS}'"),)
+    assert view.refused == (
+        ("progress metrics", f"expected at most {MOST_METRICS} names; skipped 'm{MOST_METRICS}'"),
+    )
 
 
 def test_the_path_of_a_checkpoint() -> None:
@@ -109,39 +119,71 @@ def fold(*lines: tuple[float, AnyDriverEvent] | ProgressLine, incarnation: int =
 
 def as_json(line: ProgressLine) -> dict[str, object]:
     return {
-        "time": line.at_s, "incarnation": line.incarnation, "world_size": line.world_size, "samples": line.samples,
+        "time": line.at_s,
+        "incarnation": line.incarnation,
+        "world_size": line.world_size,
+        "samples": line.samples,
         "formed": line.formed,
-    }  # fmt: skip
+    }
 
 
-def step(at_s: float, world_size: int, incarnation: int = 1, *, formed: bool = False) -> ProgressLine:
-    return ProgressLine(at_s, incarnation=incarnation, world_size=world_size, samples=at_s, formed=formed)
+def step(
+    at_s: float, world_size: int, incarnation: int = 1, *, formed: bool = False
+) -> ProgressLine:
+    return ProgressLine(
+        at_s, incarnation=incarnation, world_size=world_size, samples=at_s, formed=formed
+    )
 
 
 def test_a_restart_trains_from_the_first_line_of_its_incarnation() -> None:
     view = fold(
-        (10.0, Started()), (10.5, started("1", 7)), (10.6, Running(1, ("1",))), step(9.0, 1, incarnation=0), step(14.0, 1),
+        (10.0, Started()),
+        (10.5, started("1", 7)),
+        (10.6, Running(1, ("1",))),
+        step(9.0, 1, incarnation=0),
+        step(14.0, 1),
         step(15.0, 1),
-    )  # fmt: skip
+    )
     assert view.times.of("1") == WorkerTimes("1", 10.5, None, (1, 1), 10.6, 14.0)
 
 
-def test_a_warm_worker_joins_when_the_group_is_formed_and_not_while_another_rescale_is_made() -> None:
-    before = [(10.0, started("1", 7)), (10.1, started("2", 8)), (10.2, Running(2, ("1", "2"))), step(12.0, 2)]
+def test_a_warm_worker_joins_when_the_group_is_formed_and_not_while_another_rescale_is_made() -> (
+    None
+):
+    before = [
+        (10.0, started("1", 7)),
+        (10.1, started("2", 8)),
+        (10.2, Running(2, ("1", "2"))),
+        step(12.0, 2),
+    ]
     joins = [(20.0, Warming("n3", "3")), (20.1, started("3", 9))]
     other = [step(21.0, 2), step(22.0, 1, formed=True), step(22.5, 1), (22.6, Running(1, ("1",)))]
     view = fold(*before, *joins, *other)
     assert view.times.of("3") == WorkerTimes("3", 20.1)
     view = fold(
-        *before, *joins, *other, (24.0, Warm("n3", "3")), step(25.0, 1), step(26.0, 2, formed=True), step(26.4, 2),
-        (26.5, Running(2, ("1", "3"))), step(27.0, 2),
-    )  # fmt: skip
+        *before,
+        *joins,
+        *other,
+        (24.0, Warm("n3", "3")),
+        step(25.0, 1),
+        step(26.0, 2, formed=True),
+        step(26.4, 2),
+        (26.5, Running(2, ("1", "3"))),
+        step(27.0, 2),
+    )
     assert view.times.of("3") == WorkerTimes("3", 20.1, 24.0, (1, 2), 26.0, 26.4)
-    assert view.times.of("1") == WorkerTimes("1", 10.0, None, (1, 2), 10.2, 12.0), "the first group counts"
+    assert view.times.of("1") == WorkerTimes("1", 10.0, None, (1, 2), 10.2, 12.0), (
+        "the first group counts"
+    )
 
 
 def test_a_driver_may_say_that_a_group_trains_before_its_lines_are_read() -> None:
-    view = fold((10.0, started("1", 7)), (10.4, Running(1, ("1",))), step(10.1, 1, formed=True), step(10.2, 1))
+    view = fold(
+        (10.0, started("1", 7)),
+        (10.4, Running(1, ("1",))),
+        step(10.1, 1, formed=True),
+        step(10.2, 1),
+    )
     assert view.times.of("1") == WorkerTimes("1", 10.0, None, (1, 1), 10.1, 10.2)
 
 
@@ -150,7 +192,9 @@ def test_a_fragment_is_free_when_its_last_worker_has_ended() -> None:
     assert fold(*lines).times.of("1") == WorkerTimes("1", 10.0)
     view = fold(*lines, (12.0, exited("1", 8)))
     assert view.times.of("1") == WorkerTimes("1", 10.0, gone_s=12.0)
-    assert fold(*lines, (12.0, exited("1", 8)), (13.0, started("1", 9))).times.of("1") == WorkerTimes("1", 10.0)
+    assert fold(*lines, (12.0, exited("1", 8)), (13.0, started("1", 9))).times.of(
+        "1"
+    ) == WorkerTimes("1", 10.0)
 
 
 def test_a_driver_of_weeks_remembers_the_latest_fragments() -> None:

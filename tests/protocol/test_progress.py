@@ -98,7 +98,9 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def report(folder: Path, clock: Clock) -> progress.Reporter:
     """The reporter of rank 0 in the fourth incarnation."""
-    return progress.Reporter({"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "4"}, clock)
+    return progress.Reporter(
+        {"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "4"}, clock
+    )
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -117,7 +119,9 @@ def steps(state: ElasticState, clock: Clock, count: int, each_s: float = 0.1) ->
         state.commit()
 
 
-def test_one_line_a_second_and_one_for_every_change(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+def test_one_line_a_second_and_one_for_every_change(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
     for step in range(25):
         size = 1 if step < 12 else 2
         assert not report.step(step=step, samples=step * 8, loss=1.0, world_size=size, lr=0.1)
@@ -131,13 +135,17 @@ def test_one_line_a_second_and_one_for_every_change(folder: Path, clock: Clock, 
     assert [line["phase"] for line in lines(folder)[-2:]] == ["checkpointed", "done"]
 
 
-def test_workers_that_form_no_group_are_told_so_at_the_first_report(folder: Path, clock: Clock) -> None:
+def test_workers_that_form_no_group_are_told_so_at_the_first_report(
+    folder: Path, clock: Clock
+) -> None:
     here = {"BFTRAINER_TRAINER_DIR": str(folder), "RANK": "0", "WORLD_SIZE": "2"}
     for started_per in StartedPer:
         message = TrainerMessage("t", ("python", "t.py"), folder, 1, 2, started_per=started_per)
         write_json(TrainerDirectory(folder).trainer, message)
         if started_per is StartedPer.WORKER:
-            with pytest.raises(UserError, match="2 workers were started, but this one trains alone"):
+            with pytest.raises(
+                UserError, match="2 workers were started, but this one trains alone"
+            ):
                 progress.Reporter(here, clock).step(step=1, samples=1)
         else:
             progress.Reporter(here, clock).step(step=1, samples=1)
@@ -162,7 +170,9 @@ def test_a_sign_of_life_is_a_line_without_a_step_at_most_once_a_second(
     assert report.busy(), "a stop request is obeyed in an evaluation as well"
 
 
-@pytest.mark.parametrize(("end", "phase"), [("pass", "running"), ("report.done()", "done"), ("1 / 0", "running")])
+@pytest.mark.parametrize(
+    ("end", "phase"), [("pass", "running"), ("report.done()", "done"), ("1 / 0", "running")]
+)
 def test_the_last_step_of_a_process_is_reported(folder: Path, end: str, phase: str) -> None:
     script = "from bftrainer.progress import Reporter\nreport = Reporter()\n"
     script += f"for step in range(5):\n    report.step(step=step, samples=step * 8)\n{end}"
@@ -190,21 +200,33 @@ def test_only_rank_0_writes(folder: Path, clock: Clock, report: progress.Reporte
     ],
 )
 def test_who_may_ask_for_a_stop(
-    folder: Path, clock: Clock, report: progress.Reporter, file: str, number: int, request_: str, stops: bool
+    folder: Path,
+    clock: Clock,
+    report: progress.Reporter,
+    file: str,
+    number: int,
+    request_: str,
+    stops: bool,
 ) -> None:
     ask(folder, file, number, request_)
     assert report.stop_requested() is stops
 
 
-def test_files_that_cannot_be_read_ask_for_nothing(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+def test_files_that_cannot_be_read_ask_for_nothing(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
     (folder / "control").write_text("{")
     (folder / "leave").mkdir()
     assert not report.stop_requested()
 
 
-def test_a_checkpoint_has_the_name_of_the_trainer_or_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_has_the_name_of_the_trainer_or_of_the_script(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "argv", ["/home/ada/train.py"])
-    assert named("a/{name}.pt", {TRAINER_DIR: "/state/trainers/sweep-lr0.1"}) == Path("a/sweep-lr0.1.pt")
+    assert named("a/{name}.pt", {TRAINER_DIR: "/state/trainers/sweep-lr0.1"}) == Path(
+        "a/sweep-lr0.1.pt"
+    )
     assert named("{name}.pt", {}) == Path("train.pt")
 
 
@@ -214,13 +236,18 @@ def test_the_exit_status_is_the_known_one(report: progress.Reporter) -> None:
     assert left.value.code == progress.STOPPED_STATUS == 83
 
 
-def test_outside_of_bftrainer_nothing_happens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_bftrainer_nothing_happens(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
     report = progress.Reporter({})
     state, world, rescales = ElasticState(), World(), []
     original = ElasticState.commit
     assert (
-        progress.track(state, world, checkpoint=pytest.fail, on_rescale=lambda *sizes: rescales.append(sizes)) is state
+        progress.track(
+            state, world, checkpoint=pytest.fail, on_rescale=lambda *sizes: rescales.append(sizes)
+        )
+        is state
     )
     assert state.commit.__func__ is original  # type: ignore[attr-defined]
     assert not report.step(step=1, samples=1)
@@ -236,7 +263,11 @@ def test_a_rescale_shows_the_last_step_before_and_the_first_after(
 ) -> None:
     state, world, rescales = ElasticState(), World(), []
     progress.track(
-        state, world, on_rescale=lambda *sizes: rescales.append(sizes), further=lambda: {"lr": 0.5}, reporter=report
+        state,
+        world,
+        on_rescale=lambda *sizes: rescales.append(sizes),
+        further=lambda: {"lr": 0.5},
+        reporter=report,
     )
     steps(state, clock, 15)
     state.interrupts = True
@@ -257,7 +288,9 @@ def test_a_rescale_shows_the_last_step_before_and_the_first_after(
     assert rescales == [(1, 3)]
 
 
-def test_a_new_rank_0_goes_on_writing(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+def test_a_new_rank_0_goes_on_writing(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
     state, world = ElasticState(), World()
     world.ranks = (1, 2)
     progress.track(state, world, reporter=report)
@@ -285,7 +318,9 @@ def test_a_stop_request_is_a_checkpoint_a_barrier_and_an_exit(
     assert lines(folder)[-1]["step"] == state.step
 
 
-def test_a_checkpoint_file_is_loaded_by_the_next_state(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+def test_a_checkpoint_file_is_loaded_by_the_next_state(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
     need_package("torch")
     torch, path = import_module("torch"), folder / "t.pt"
 
@@ -323,7 +358,9 @@ def kept() -> tuple[progress.Sampler, progress.LearningRate]:
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_what_is_kept_follows_the_state(folder: Path, inside: bool) -> None:
-    """Back to the commit after a loss, and from rank 0 to a worker that joins; outside bftrainer as well."""
+    """Back to the commit after a loss, and from rank 0 to a worker that joins; outside bftrainer as
+    well.
+    """
     report = progress.Reporter({"BFTRAINER_TRAINER_DIR": str(folder)} if inside else {})
     state, world, (sampler, rate) = ElasticState(), World(), kept()
     progress.track(state, world, keep=[sampler, rate], reporter=report)
@@ -348,7 +385,9 @@ def test_what_is_kept_follows_the_state(folder: Path, inside: bool) -> None:
 
     newcomer, (its_sampler, its_rate) = World(), kept()
     newcomer.ranks = (1, 2)
-    joined = progress.track(ElasticState(), newcomer, keep=[its_sampler, its_rate], reporter=progress.Reporter({}))
+    joined = progress.track(
+        ElasticState(), newcomer, keep=[its_sampler, its_rate], reporter=progress.Reporter({})
+    )
     newcomer.broadcast = lambda numbers, root_rank, name: sent.pop(0)  # type: ignore[method-assign]
     joined.sync()
     assert its_rate.at(20, 8) == rate.at(20, 8) == pytest.approx(0.15)
@@ -356,7 +395,9 @@ def test_what_is_kept_follows_the_state(folder: Path, inside: bool) -> None:
     assert not set(next(iter(its_sampler))) & set(next(iter(sampler)))
     its_sampler.advance()
     joined.restore()
-    assert its_sampler.samples == sampler.samples, "a worker that has just joined restores what it has received"
+    assert its_sampler.samples == sampler.samples, (
+        "a worker that has just joined restores what it has received"
+    )
 
 
 def test_horovods_own_sampler_hears_of_workers_that_only_left() -> None:
@@ -382,7 +423,13 @@ def test_rank_0_alone_saves_every_so_often(
 ) -> None:
     state, world, saved = ElasticState(), World(), []
     world.ranks = (rank, 2)
-    progress.track(state, world, checkpoint=lambda: saved.append(state.step), checkpoint_every_s=1.0, reporter=report)
+    progress.track(
+        state,
+        world,
+        checkpoint=lambda: saved.append(state.step),
+        checkpoint_every_s=1.0,
+        reporter=report,
+    )
     steps(state, clock, 35)
     assert len(saved) == saves
     assert [line["step"] for line in lines(folder) if line["phase"] == "checkpointed"] == saved
@@ -418,12 +465,17 @@ class Array:
         return self.value
 
 
-def ranks_that_train(folder: Path, clock: Clock, values: list[float], rates: list[float], steps: int) -> None:
+def ranks_that_train(
+    folder: Path, clock: Clock, values: list[float], rates: list[float], steps: int
+) -> None:
     """All ranks report the same steps, rank 0 last."""
     here = {"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "2"}
     made = []
     for rank, (value, base) in enumerate(zip(values, rates, strict=True)):
-        report, rate = progress.Reporter(here, clock, rank=rank), progress.LearningRate(base=base, base_batch=1)
+        report, rate = (
+            progress.Reporter(here, clock, rank=rank),
+            progress.LearningRate(base=base, base_batch=1),
+        )
         report.watch(lambda value=value: [Array(value)], rate=rate)
         made.append((report, rate))
     for step in range(steps):
@@ -438,7 +490,11 @@ def ranks_that_train(folder: Path, clock: Clock, values: list[float], rates: lis
     [
         ([5.0, 5.0, 5.0], [0.1, 0.1, 0.1], ""),
         ([5.0, 5.0, 7.0], [0.1, 0.1, 0.1], "weights differ at step 0: rank 0 has 5, rank 2 has 7"),
-        ([5.0, 7.0, 5.0], [0.1, 0.2, 0.1], "learning rates differ at step 0: rank 0 has 0.1, rank 1 has 0.2"),
+        (
+            [5.0, 7.0, 5.0],
+            [0.1, 0.2, 0.1],
+            "learning rates differ at step 0: rank 0 has 0.1, rank 1 has 0.2",
+        ),
     ],
 )
 def test_rank_0_says_which_ranks_disagree(
@@ -455,7 +511,18 @@ def test_ranks_report_ever_more_seldom_and_their_files_are_bounded(
 ) -> None:
     ranks_that_train(folder, clock, [1.0, 1.0], [0.1, 0.1], 1000)
     path = TrainerDirectory(folder).rank(1)
-    assert [line["step"] + 1 for line in JsonTail(path).read()] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    assert [line["step"] + 1 for line in JsonTail(path).read()] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+        64,
+        128,
+        256,
+        512,
+    ]
     monkeypatch.setattr("bftrainer.progress.ranks.FILE_BYTES", 400)
     for _ in range(20):
         ranks_that_train(folder, clock, [1.0, 1.0], [0.1, 0.1], 1)
@@ -476,7 +543,9 @@ def test_a_hostile_rank_file_is_neither_believed_nor_followed(folder: Path, cloc
         same | {"level": "x"},
     ]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in hostile) + "torn")
-    report = progress.Reporter({"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "2"}, clock, rank=0)
+    report = progress.Reporter(
+        {"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "2"}, clock, rank=0
+    )
     report.watch(lambda: [Array(1.0)])
     for step in range(4):
         report.step(step=step, samples=0, world_size=2)
@@ -494,7 +563,10 @@ def test_it_needs_the_standard_library_only() -> None:
     script = (
         "import sys; sys.path_hooks[:] = sys.path_hooks\n"
         "import bftrainer.progress\n"
-        "print(sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} - "
+        "set(sys.stdlib_module_names)))"
     )
     found = python("-I", "-c", script, check=True)
-    assert not {"numpy", "torch", "click", "rich", "highspy"} & set(eval(found.stdout)), found.stdout
+    assert not {"numpy", "torch", "click", "rich", "highspy"} & set(eval(found.stdout)), (
+        found.stdout
+    )

@@ -1,4 +1,6 @@
-"""Trainer directories that the version before wrote: today's pilot understands its drivers, today's drivers obey its files."""
+"""Trainer directories that the version before wrote: today's pilot understands its drivers, today's
+drivers obey its files.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,13 @@ def plain(view: DriverView) -> dict[str, Any]:
     assert found.pop("refused") == ()
     assert found.pop("ranks_disagree") == ""
     found.pop("before"), found.pop("repeated"), found.pop("unloaded")  # that version had none
-    # That version had no times. In the directories that it wrote, each fragment that trained has a first step.
-    assert all(it["stepped_s"] for it in found.pop("times")["fragments"] if view.trains and it["fragment"] in view.on)
+    # That version had no times. In the directories that it wrote, each fragment that trained has a
+    # first step.
+    assert all(
+        it["stepped_s"]
+        for it in found.pop("times")["fragments"]
+        if view.trains and it["fragment"] in view.on
+    )
     assert {metric["name"] for metric in found.pop("metrics")} <= {"loss"}  # that version had none
     sets = {name: sorted(map(list_of, found[name])) for name in ("on", "with_workers", "withheld")}
     return found | sets | {"ending": view.ending and view.ending.value, "tail": list(view.tail)}
@@ -75,13 +82,19 @@ def copied(story: str, folder: Path) -> TrainerDirectory:
     trainer = json.loads(directory.trainer.read_text())
     directory.trainer.write_text(json.dumps(trainer | {"cwd": str(folder)}))
     # A driver reads only the settings of the pilot that starts it.
-    directory.driver.write_text(json.dumps({"version": 1, "driver": "restart", **SITE, "poll_s": 0.05}))
+    directory.driver.write_text(
+        json.dumps({"version": 1, "driver": "restart", **SITE, "poll_s": 0.05})
+    )
     return directory
 
 
 def test_every_story_and_every_event_is_there() -> None:
     assert sorted(ENDINGS) == STORIES
-    lines = [line for story in STORIES for line in TrainerDirectory(RECORDED / story).events.read_text().splitlines()]
+    lines = [
+        line
+        for story in STORIES
+        for line in TrainerDirectory(RECORDED / story).events.read_text().splitlines()
+    ]
     parsed = [parse_event(json.loads(line)) for line in lines]
     assert None not in parsed
     assert {line.event.word for line in parsed if line is not None} == set(DriverEvent)
@@ -91,7 +104,11 @@ def test_every_story_and_every_event_is_there() -> None:
 def test_the_view_after_each_line_is_the_one_of_the_version_before(story: str) -> None:
     view = DriverView()
     for entry in map(json.loads, (RECORDED / story / "views.jsonl").read_text().splitlines()):
-        fold = after_events if entry["file"] == TrainerDirectory(RECORDED).events.name else after_progress
+        fold = (
+            after_events
+            if entry["file"] == TrainerDirectory(RECORDED).events.name
+            else after_progress
+        )
         view = fold(view, [entry["line"]])
         assert plain(view) == entry["view"], entry["line"]
 
@@ -102,7 +119,9 @@ def test_a_pilot_that_comes_finds_how_a_driver_ended(story: str, tmp_path: Path)
     directory = TrainerDirectory(tmp_path / "t")
     # Of a host that is this one, but from before its last boot: nobody has this start time.
     pid = json.loads(directory.driver_pid.read_text())
-    directory.driver_pid.write_text(json.dumps(pid | {"host": os.uname().nodename, "start_ticks": 0}))
+    directory.driver_pid.write_text(
+        json.dumps(pid | {"host": os.uname().nodename, "start_ticks": 0})
+    )
     view = DirectoryLauncher(tmp_path, {}).look("t")
     assert (view.alive, view.ending) == (False, ENDINGS[story])
 
@@ -119,15 +138,23 @@ def test_a_pilot_that_was_upgraded_adopts_the_driver_that_runs(tmp_path: Path) -
         assert (view.alive, view.on, view.withheld) == (True, {"f1", "f3"}, {"f2"})
         requests = read_json(ControlMessage, directory.control).number
         launcher.ask_to_stop("t")
-        assert read_json(ControlMessage, directory.control) == ControlMessage(ControlRequest.STOP, requests + 1)
+        assert read_json(ControlMessage, directory.control) == ControlMessage(
+            ControlRequest.STOP, requests + 1
+        )
         directory.events.write_text("".join(lines))
         assert launcher.look("t").ending is Ending.STOPPED
 
 
 def test_what_a_pilot_of_that_version_wrote_is_read(tmp_path: Path) -> None:
-    stopped, done = (TrainerDirectory(RECORDED / story) for story in ("restart-stopped", "restart-done"))
+    stopped, done = (
+        TrainerDirectory(RECORDED / story) for story in ("restart-stopped", "restart-done")
+    )
     trainer = read_json(TrainerMessage, stopped.trainer)
-    assert (trainer.id, trainer.environment, trainer.stop_s) == ("restart-stopped", {"A": "1"}, 60.0)
+    assert (trainer.id, trainer.environment, trainer.stop_s) == (
+        "restart-stopped",
+        {"A": "1"},
+        60.0,
+    )
     assert (trainer.stop_signal, trainer.started_per) == ("SIGUSR2", StartedPer.WORKER)
     assert read_hosts(stopped.hosts) == (HostSlots("n1", 1, "f1"), HostSlots("n3", 1, "f3"))
     assert is_stop_requested(stopped.control)
@@ -142,7 +169,9 @@ def test_what_a_pilot_of_that_version_wrote_is_read(tmp_path: Path) -> None:
 def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> None:
     def asked(story: str, incarnation: int) -> bool:
         path = str(RECORDED / story)
-        return Reporter({"BFTRAINER_TRAINER_DIR": path, "BFTRAINER_INCARNATION": str(incarnation)}).stop_requested()
+        return Reporter(
+            {"BFTRAINER_TRAINER_DIR": path, "BFTRAINER_INCARNATION": str(incarnation)}
+        ).stop_requested()
 
     assert asked("restart-stopped", 1)
     assert [asked("restart-hung", number) for number in (1, 2, 3)] == [False, True, False]
@@ -154,7 +183,12 @@ def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> 
     ("story", "status", "word", "says"),
     [
         # Both workers end alike; which of them is noticed first is up to the machine.
-        ("restart-failed", 1, DriverEvent.FAILED, {"reason": "status 3, node n[12], slot 0", "tail": r"\['no data'\]"}),
+        (
+            "restart-failed",
+            1,
+            DriverEvent.FAILED,
+            {"reason": "status 3, node n[12], slot 0", "tail": r"\['no data'\]"},
+        ),
         ("restart-stopped", STOPPED_STATUS, DriverEvent.STOPPED, {"reason": "stop requested"}),
     ],
 )
@@ -164,14 +198,17 @@ def test_a_driver_of_today_does_what_the_directory_says(
     directory = copied(story, tmp_path)
     argv = [sys.executable, "-m", driver_module("restart"), str(directory.path)]
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    found = subprocess.run(argv, cwd="/", env={**os.environ, "PATH": path}, timeout=60 * PATIENCE, check=False)
+    found = subprocess.run(
+        argv, cwd="/", env={**os.environ, "PATH": path}, timeout=60 * PATIENCE, check=False
+    )
     assert found.returncode == status
     last = json.loads(directory.events.read_text().splitlines()[-1])
     assert last["event"] == word.value
     assert all(re.fullmatch(words, str(last[key])) for key, words in says.items()), last
 
 
-# --- Every reader of the trainer directory rejects files of another version, and ignores what is new in its own
+# --- Every reader of the trainer directory rejects files of another version, and ignores what is
+# new in its own
 
 
 @pytest.fixture
@@ -185,15 +222,21 @@ def directory(tmp_path: Path) -> TrainerDirectory:
 
 
 def of_version(path: Path, version: int) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version, "a key of tomorrow": 1}))
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"version": version, "a key of tomorrow": 1})
+    )
 
 
 @pytest.fixture
 def foreign(directory: TrainerDirectory) -> Iterator[subprocess.Popen[bytes]]:
-    """A driver of another version: a process that holds the lock, in whatever way ``driver.pid`` names it."""
+    """A driver of another version: a process that holds the lock, in whatever way ``driver.pid``
+    names it.
+    """
     lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock,))
+    process = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock,)
+    )
     os.close(lock)
     ticks = int(identify(process.pid).started.partition("@")[0])
     write_json(directory.driver_pid, DriverPid(process.pid, ticks, socket.gethostname()))
@@ -206,7 +249,9 @@ def foreign(directory: TrainerDirectory) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_driver_of_another_version_is_ended_and_fails_its_trainer(
     directory: TrainerDirectory, foreign: subprocess.Popen[bytes]
 ) -> None:
-    """It is killed, since its pid and start time say that it is this process; then another may start."""
+    """It is killed, since its pid and start time say that it is this process; then another may
+    start.
+    """
     launcher = DirectoryLauncher(directory.path.parent, SITE)
     assert launcher.look("t").alive
     assert foreign.wait(60 * PATIENCE) == -signal.SIGKILL
@@ -219,7 +264,9 @@ def test_a_driver_of_another_version_is_ended_and_fails_its_trainer(
 def test_a_driver_of_another_version_that_cannot_be_told_is_waited_for(
     directory: TrainerDirectory, foreign: subprocess.Popen[bytes]
 ) -> None:
-    """Its file names no process that can be verified: nobody is killed, and no second driver starts beside it."""
+    """Its file names no process that can be verified: nobody is killed, and no second driver starts
+    beside it.
+    """
     path = directory.driver_pid
     path.write_text(json.dumps(json.loads(path.read_text()) | {"start_ticks": 1}))
     launcher = DirectoryLauncher(directory.path.parent, SITE)
@@ -227,7 +274,9 @@ def test_a_driver_of_another_version_that_cannot_be_told_is_waited_for(
         view = launcher.look("t")
         assert view.alive
         assert "found 2" in view.reason
-    launcher.start(check_table({"name": "t", "command": ["true"], "max_nodes": 1}, TrainerSpec, "test"), ())
+    launcher.start(
+        check_table({"name": "t", "command": ["true"], "max_nodes": 1}, TrainerSpec, "test"), ()
+    )
     assert json.loads(path.read_text())["version"] == VERSION + 1, "no driver was started"
     assert foreign.poll() is None
     foreign.kill()
@@ -235,7 +284,9 @@ def test_a_driver_of_another_version_that_cannot_be_told_is_waited_for(
     assert not launcher.look("t").alive
 
 
-def test_a_control_file_of_another_version_is_replaced_with_the_next_request(directory: TrainerDirectory) -> None:
+def test_a_control_file_of_another_version_is_replaced_with_the_next_request(
+    directory: TrainerDirectory,
+) -> None:
     of_version(directory.control, VERSION + 1)
     launcher = DirectoryLauncher(directory.path.parent, SITE)
     assert launcher.look("t").alive
@@ -244,13 +295,18 @@ def test_a_control_file_of_another_version_is_replaced_with_the_next_request(dir
 
 
 @pytest.mark.parametrize("name", ["trainer", "driver"])
-def test_a_driver_fails_where_a_pilot_of_another_version_wrote(directory: TrainerDirectory, name: str) -> None:
+def test_a_driver_fails_where_a_pilot_of_another_version_wrote(
+    directory: TrainerDirectory, name: str
+) -> None:
     path = getattr(directory, name)
     of_version(path, VERSION + 1)
     argv = [sys.executable, "-m", driver_module("restart"), str(directory.path)]
     assert subprocess.run(argv, cwd="/", timeout=60 * PATIENCE, check=False).returncode == 1
     *_, line = directory.events.read_text().splitlines()
-    assert f"{path.name}: version: expected {VERSION}, found {VERSION + 1}" in json.loads(line)["reason"]
+    assert (
+        f"{path.name}: version: expected {VERSION}, found {VERSION + 1}"
+        in json.loads(line)["reason"]
+    )
 
 
 def test_no_stop_is_taken_from_a_control_file_of_another_version(

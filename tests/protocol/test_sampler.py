@@ -16,7 +16,9 @@ from bftrainer.progress import Batches, Sampler, Scaling
 WEAK = Batches(Scaling.WEAK, 4)
 
 
-def group(size: int, batches: Batches, workers: int, state: dict[str, object] | None = None) -> list[Sampler]:
+def group(
+    size: int, batches: Batches, workers: int, state: dict[str, object] | None = None
+) -> list[Sampler]:
     """The samplers of all ranks, each as after a start from a checkpoint."""
     made = [Sampler(size, batches, rank, workers, seed=3) for rank in range(workers)]
     for one in made if state is not None else ():
@@ -26,7 +28,9 @@ def group(size: int, batches: Batches, workers: int, state: dict[str, object] | 
 
 
 def test_by_hand_in_order() -> None:
-    """10 samples, two workers with 2 each: the third step takes the first two samples of the next epoch."""
+    """10 samples, two workers with 2 each: the third step takes the first two samples of the next
+    epoch.
+    """
     two = [Sampler(10, Batches(Scaling.WEAK, 2), rank, 2, shuffle=False) for rank in range(2)]
     assert [list(one) for one in two] == [[[0, 1], [4, 5], [8, 9]], [[2, 3], [6, 7], [0, 1]]]
     assert [len(one) for one in two] == [3, 3]
@@ -42,14 +46,19 @@ def test_by_hand_in_order() -> None:
     st.integers(1, 60),
     st.builds(Batches, st.sampled_from(Scaling), st.integers(6, 20)),
     st.lists(
-        st.tuples(st.integers(1, 6), st.integers(0, 12), st.sampled_from(["keep", "lose", "elastic"])), max_size=12
+        st.tuples(
+            st.integers(1, 6), st.integers(0, 12), st.sampled_from(["keep", "lose", "elastic"])
+        ),
+        max_size=12,
     ),
     st.integers(1, 7),
 )
 def test_any_story_of_sizes_restarts_and_losses_sees_each_sample_once(
     size: int, batches: Batches, story: list[tuple[int, int, str]], save_every: int
 ) -> None:
-    """``keep``: a restart from a checkpoint of this moment; ``lose``: from the last one; ``elastic``: no restart."""
+    """``keep``: a restart from a checkpoint of this moment; ``lose``: from the last one;
+    ``elastic``: no restart.
+    """
     history: list[tuple[int, int]] = []  # (epoch, index), in the order of processing
     saved, kept = group(size, batches, 1)[0].state_dict(), 0
     workers, samplers = 1, group(size, batches, 1)
@@ -86,7 +95,9 @@ def test_any_story_of_sizes_restarts_and_losses_sees_each_sample_once(
     seen = Counter(history)
     assert set(seen.values()) <= {1}
     last = samplers[0].epoch
-    assert {one for one in seen if one[0] < last} == {(epoch, index) for epoch in range(last) for index in range(size)}
+    assert {one for one in seen if one[0] < last} == {
+        (epoch, index) for epoch in range(last) for index in range(size)
+    }
 
 
 def test_epochs_have_their_own_orders_and_seeds_theirs() -> None:
@@ -103,7 +114,9 @@ def test_epochs_have_their_own_orders_and_seeds_theirs() -> None:
 
 
 def test_the_length_counts_the_steps_made_and_those_left() -> None:
-    """Progress bars, and Lightning, count from the start of the epoch, also where a restart began within it."""
+    """Progress bars, and Lightning, count from the start of the epoch, also where a restart began
+    within it.
+    """
     one = Sampler(64, WEAK, 0, 2)
     assert len(one) == 8
     one.advance()
@@ -122,7 +135,9 @@ def test_a_pass_that_is_not_counted_is_an_error_not_an_endless_epoch() -> None:
 
 
 def test_what_belongs_to_other_data_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="8 samples in the order of seed 0; here are 9 samples"):
+    with pytest.raises(
+        InvalidValueError, match="8 samples in the order of seed 0; here are 9 samples"
+    ):
         Sampler(9, WEAK).load_state_dict(Sampler(8, WEAK).state_dict())
     with pytest.raises(InvalidValueError, match=r"not the state of a progress\.Sampler"):
         Sampler(9, WEAK).load_state_dict({"epoch": 3})
@@ -133,7 +148,9 @@ def test_what_belongs_to_other_data_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_what_a_data_loader_s_workers_have_read_ahead_is_not_lost() -> None:
-    """Two workers read up to eight batches ahead; a restart after three steps continues with the fourth."""
+    """Two workers read up to eight batches ahead; a restart after three steps continues with the
+    fourth.
+    """
     import torch.utils.data as data
 
     plain, state = [list(map(int, batch)) for batch in Sampler(64, WEAK)], None

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress import Batches, LearningRate, LearningRateRule, Scaling, batches
 
-TRAINER = {"version": 1, "id": "t", "command": ["python"], "cwd": "/", "min_nodes": 1, "max_nodes": 2}
+TRAINER = {
+    "version": 1,
+    "id": "t",
+    "command": ["python"],
+    "cwd": "/",
+    "min_nodes": 1,
+    "max_nodes": 2,
+}
 
 
 def test_strong_scaling_by_hand() -> None:
@@ -25,7 +32,9 @@ def test_strong_scaling_by_hand() -> None:
 
 @settings(deadline=None)
 @given(st.sampled_from(Scaling), st.integers(1, 5000), st.integers(1, 300))
-def test_the_workers_batches_sum_to_the_global_batch(scaling: Scaling, global_batch: int, size: int) -> None:
+def test_the_workers_batches_sum_to_the_global_batch(
+    scaling: Scaling, global_batch: int, size: int
+) -> None:
     rule = Batches(scaling, global_batch)
     if rule.total(size) < size:
         with pytest.raises(InvalidValueError, match="cannot be divided"):
@@ -45,7 +54,9 @@ def test_a_rank_outside_of_its_world_is_refused(rank: int, size: int) -> None:
 
 
 def test_the_trainer_file_outvotes_the_script(tmp_path: Path) -> None:
-    (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | {"scaling": "strong", "global_batch": 96}))
+    (tmp_path / "trainer.json").write_text(
+        json.dumps(TRAINER | {"scaling": "strong", "global_batch": 96})
+    )
     here = {"BFTRAINER_TRAINER_DIR": str(tmp_path)}
     assert batches(Scaling.WEAK, 32, here) == Batches(Scaling.STRONG, 96)
     assert batches(Scaling.WEAK, 32, {}) == Batches(Scaling.WEAK, 32)
@@ -57,7 +68,13 @@ def test_linear_learning_rate_with_warm_up_by_hand() -> None:
     """0.1 for a batch of 32; four workers: 0.4, reached in 10 steps of 0.03 from step 100 on."""
     rate = LearningRate(base=0.1, base_batch=32, warmup_steps=10)
     assert rate.at(32, 99) == 0.1
-    assert [round(rate.at(128, step), 6) for step in (100, 101, 105, 110, 500)] == [0.1, 0.13, 0.25, 0.4, 0.4]
+    assert [round(rate.at(128, step), 6) for step in (100, 101, 105, 110, 500)] == [
+        0.1,
+        0.13,
+        0.25,
+        0.4,
+        0.4,
+    ]
     assert rate.at(64, 501) == pytest.approx(0.2), "a lower rate at once"
     assert [rate.at(256, step) for step in (520, 525)] == pytest.approx([0.2, (0.2 + 0.8) / 2])
 
@@ -68,7 +85,9 @@ def test_a_start_with_a_large_batch_warms_up_too() -> None:
 
 
 def test_square_root_learning_rate_by_hand() -> None:
-    assert LearningRate(base=0.1, base_batch=32, rule=LearningRateRule.SQUARE_ROOT).at(128, 0) == pytest.approx(0.2)
+    assert LearningRate(base=0.1, base_batch=32, rule=LearningRateRule.SQUARE_ROOT).at(
+        128, 0
+    ) == pytest.approx(0.2)
 
 
 class Optimizer:
@@ -84,7 +103,9 @@ def test_the_rate_that_an_optimizer_s_checkpoint_brings_back_is_replaced() -> No
     assert [group["lr"] for group in optimizer.param_groups] == [rate.latest] * 2
 
 
-@pytest.mark.parametrize("state", [{}, {"batch": "x", "start": 1, "since_step": 0}, {"batch": 1, "start": None}])
+@pytest.mark.parametrize(
+    "state", [{}, {"batch": "x", "start": 1, "since_step": 0}, {"batch": 1, "start": None}]
+)
 def test_another_object_s_state_is_refused(state: dict[str, object]) -> None:
     with pytest.raises(InvalidValueError, match="not the state of a LearningRate"):
         LearningRate(base=0.1, base_batch=8).load_state_dict(state)
@@ -95,7 +116,9 @@ STORIES = st.lists(st.tuples(st.integers(1, 64), st.integers(1, 50)), min_size=1
 
 @settings(deadline=None)
 @given(STORIES, st.integers(0, 20))
-def test_the_rate_after_the_warm_up_depends_on_the_size_only(story: list[tuple[int, int]], warmup: int) -> None:
+def test_the_rate_after_the_warm_up_depends_on_the_size_only(
+    story: list[tuple[int, int]], warmup: int
+) -> None:
     rate, step = LearningRate(base=0.1, base_batch=8, warmup_steps=warmup), 0
     for workers, steps in story:
         before = rate.at(rate.state_dict()["batch"] or 8, step)
@@ -110,11 +133,15 @@ def test_the_rate_after_the_warm_up_depends_on_the_size_only(story: list[tuple[i
 def test_survivors_newcomers_and_restarts_have_the_same_rate(
     story: list[tuple[int, int]], warmup: int, data: st.DataObject
 ) -> None:
-    """A worker that takes over the state, at any step, computes the same rates as one that saw every step."""
+    """A worker that takes over the state, at any step, computes the same rates as one that saw
+    every step.
+    """
     rates, step = [LearningRate(base=0.1, base_batch=8, warmup_steps=warmup)], 0
     for workers, steps in story:
         newcomer = LearningRate(base=0.1, base_batch=8, warmup_steps=warmup)
-        newcomer.load_state_dict(json.loads(json.dumps(data.draw(st.sampled_from(rates)).state_dict())))
+        newcomer.load_state_dict(
+            json.loads(json.dumps(data.draw(st.sampled_from(rates)).state_dict()))
+        )
         rates.append(newcomer)
         for _ in range(steps):
             assert len({rate.at(8 * workers, step) for rate in rates}) == 1

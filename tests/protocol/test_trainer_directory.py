@@ -33,7 +33,14 @@ from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import identify, is_alive, this_process
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 
-TRAINER = {"version": 1, "id": "t", "command": ["python", "x.py"], "cwd": "/", "min_nodes": 1, "max_nodes": 2}
+TRAINER = {
+    "version": 1,
+    "id": "t",
+    "command": ["python", "x.py"],
+    "cwd": "/",
+    "min_nodes": 1,
+    "max_nodes": 2,
+}
 LETTERS = string.ascii_letters + string.digits
 NAMES = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + "._-", max_size=9))
 
@@ -56,10 +63,24 @@ def test_each_gpu_of_a_part_is_a_host() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "a", "a:1", "a:2:2:3", "a:2:2:3,3", "a:1:2:x", "a:1:2:", "a:1:2.b:3", "a:1:2:3:4", "a:0:1", "a:x:1", ":1:1", "a:1:",
-        "a b:1:1", "../a:1:1", "a:-1:1", "a:1:x/y",
+        "a",
+        "a:1",
+        "a:2:2:3",
+        "a:2:2:3,3",
+        "a:1:2:x",
+        "a:1:2:",
+        "a:1:2.b:3",
+        "a:1:2:3:4",
+        "a:0:1",
+        "a:x:1",
+        ":1:1",
+        "a:1:",
+        "a b:1:1",
+        "../a:1:1",
+        "a:-1:1",
+        "a:1:x/y",
     ],
-)  # fmt: skip
+)
 def test_an_invalid_line_is_rejected_with_its_number(line: str) -> None:
     with pytest.raises(InputFileError, match=r"hosts:3: expected host:slots:fragment, or"):
         parse_hosts(f"ok:1:1\n\n{line}\n", "hosts")
@@ -82,7 +103,9 @@ def test_a_host_is_listed_once() -> None:
         ({"stop_s": "30"}, "stop_s: expected a number"),
     ],
 )
-def test_errors_in_trainer_json_name_the_key(tmp_path: Path, change: dict[str, object], message: str) -> None:
+def test_errors_in_trainer_json_name_the_key(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
     (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | change))
     with pytest.raises(InputFileError, match=re.escape(message)):
         read_json(TrainerMessage, TrainerDirectory(tmp_path).trainer)
@@ -95,7 +118,9 @@ def test_a_file_without_a_json_object_is_rejected(tmp_path: Path, content: str) 
         read_json(DriverSettings, TrainerDirectory(tmp_path).driver)
 
 
-def test_without_a_request_nobody_stops_and_an_unknown_one_is_not_taken_for_run(tmp_path: Path) -> None:
+def test_without_a_request_nobody_stops_and_an_unknown_one_is_not_taken_for_run(
+    tmp_path: Path,
+) -> None:
     control = TrainerDirectory(tmp_path).control
     assert not is_stop_requested(control)
     control.write_text('{"version": 1, "request": "halt", "number": 1}')
@@ -117,7 +142,9 @@ def test_events_are_whole_lines_with_time_and_incarnation(tmp_path: Path) -> Non
     assert tail.read() == []
     writer.write(Running(2, ("1",)))
     writer.close()
-    assert tail.read() == [{"time": 12.5, "event": "running", "incarnation": 3, "world_size": 2, "fragments": ["1"]}]
+    assert tail.read() == [
+        {"time": 12.5, "event": "running", "incarnation": 3, "world_size": 2, "fragments": ["1"]}
+    ]
     assert tail.read() == []
 
 
@@ -198,7 +225,8 @@ def test_a_long_file_is_renamed_and_every_line_is_still_read_once(
     assert behind.read()[-1]["step"] == 39, "an offset from before the renaming"
 
 
-# --- File names and event words of the trainer directory stand in ``bftrainer/protocol`` only; its page says what is there
+# --- File names and event words of the trainer directory stand in ``bftrainer/protocol`` only; its
+# page says what is there
 
 CHECKOUT = Path(__file__).parents[2]
 PAGE = (CHECKOUT / "docs/trainer-directory.md").read_text()
@@ -211,11 +239,18 @@ OTHERS = {
     "bftrainer/live/nodes/cluster_view.py": {"hosts"},  # a kind of note
     "adapters/bftrainer_adapters/lsf/text.py": {"hosts"},  # LSF's key
     "adapters/bftrainer_adapters/lsf/doctor.py": {"hosts"},  # a check
-    "bftrainer/persistence/registry.py": {"running", "done", "failed"},  # a trainer's status in the registry
+    "bftrainer/persistence/registry.py": {
+        "running",
+        "done",
+        "failed",
+    },  # a trainer's status in the registry
     "bftrainer/client/statuses.py": {"running", "done", "failed"},  # the same
     "bftrainer/rehearsal/ranks.py": {"ranks"},  # a check
     "bftrainer/live/nodes/poll_schedule.py": {"failed"},  # what a look at the scheduler found
-    "bftrainer/live/notices.py": {"done", "failed"},  # the notices' own words, which users' programs read
+    "bftrainer/live/notices.py": {
+        "done",
+        "failed",
+    },  # the notices' own words, which users' programs read
 }
 
 
@@ -236,13 +271,25 @@ def texts(path: Path) -> Iterator[str]:
 
 def test_file_names_and_words_stand_in_one_package() -> None:
     names = file_names() | {f"{name}.1" for name in file_names()}
-    assert {"trainer.json", "driver.json", "events.jsonl", "progress.jsonl", "driver.pid"} | AMBIGUOUS <= names
+    assert {
+        "trainer.json",
+        "driver.json",
+        "events.jsonl",
+        "progress.jsonl",
+        "driver.pid",
+    } | AMBIGUOUS <= names
     words = {event.value for event in DriverEvent} | {phase.value for phase in Phase}
     # "warm" is a key of driver.json, "started" a column of CSV files; all are in everybody's mouth.
     looked_for = (names | words) - {"warm", "started", "done", "stopped", "busy"} | {"checkpointed"}
     found = {}
-    for path in (path for root in PRODUCT for path in root.rglob("*.py") if not path.is_relative_to(HOME)):
-        there = {text for text in texts(path) if text in looked_for or text.rpartition("/")[2] in names - AMBIGUOUS}
+    for path in (
+        path for root in PRODUCT for path in root.rglob("*.py") if not path.is_relative_to(HOME)
+    ):
+        there = {
+            text
+            for text in texts(path)
+            if text in looked_for or text.rpartition("/")[2] in names - AMBIGUOUS
+        }
         if there - OTHERS.get(str(path.relative_to(CHECKOUT)), set()):
             found[str(path.relative_to(CHECKOUT))] = there
     assert found == {}
@@ -255,7 +302,9 @@ def table(section: str) -> dict[str, tuple[str, str]]:
     return {key: (row[1], row[-1]) for row in rows for key in re.findall(r"`(\w+)`", row[0])}
 
 
-@pytest.mark.parametrize(("section", "kind"), [("`trainer.json`", TrainerMessage), ("`driver.json`", DriverSettings)])
+@pytest.mark.parametrize(
+    ("section", "kind"), [("`trainer.json`", TrainerMessage), ("`driver.json`", DriverSettings)]
+)
 def test_the_tables_of_messages_are_the_fields(section: str, kind: type[Any]) -> None:
     found = table(section)
     assert set(found) == {"version", *(it.name for it in fields(kind))}
@@ -275,7 +324,11 @@ def test_the_tables_of_messages_are_the_fields(section: str, kind: type[Any]) ->
 def test_the_table_of_events_is_the_types() -> None:
     body = PAGE.split("## `events.jsonl`\n")[1].split("\n## ")[0]
     rows = [line.strip("|\n ").split(" | ") for line in body.splitlines() if line.startswith("| `")]
-    found = {word: re.findall(r"`(\w+)`", row[1]) for row in rows for word in re.findall(r"`(\w+)`", row[0])}
+    found = {
+        word: re.findall(r"`(\w+)`", row[1])
+        for row in rows
+        for word in re.findall(r"`(\w+)`", row[0])
+    }
     assert found == {word: [it.name for it in fields(kind)] for word, kind in _TYPES.items()}
 
 
@@ -289,8 +342,13 @@ def test_the_other_files_are_as_the_page_says() -> None:
     assert f'`"version": {VERSION}`' in PAGE
     assert " | ".join(f'"{request.value}"' for request in ControlRequest) in PAGE
     assert f"**{STOPPED_STATUS}**" in PAGE
-    keys = ", ".join(f'"{key}": ' + ('"..."' if key == "host" else "n") for key in to_fields(DriverPid(1, 1, "")))
+    keys = ", ".join(
+        f'"{key}": ' + ('"..."' if key == "host" else "n") for key in to_fields(DriverPid(1, 1, ""))
+    )
     assert f'{{"version": {VERSION}, {keys}}}' in PAGE
-    assert f"`{format_hosts([HostSlots('host', 1, 'fragment')]).strip().replace('1', 'slots')}`" in PAGE
+    assert (
+        f"`{format_hosts([HostSlots('host', 1, 'fragment')]).strip().replace('1', 'slots')}`"
+        in PAGE
+    )
     for name in file_names() - {"driver.log"}:
         assert f"`{name}" in PAGE, name

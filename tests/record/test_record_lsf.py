@@ -1,4 +1,6 @@
-"""``bftrainer record --scheduler lsf`` beside the stand-in: the dry check of a site that only reads."""
+"""``bftrainer record --scheduler lsf`` beside the stand-in: the dry check of a site that only
+reads.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def test_a_job_is_in_the_record_with_its_node_and_times(lab: Lab, tmp_path: Path
     recording.until(lambda log: idle_at_the_end(log) == everyone, "four idle nodes")
     asked_s = time.time()
     job = lab.main_job("node03")
-    recording.until(lambda log: idle_at_the_end(log) == everyone - {"node03"}, "the job to have its node")
+    recording.until(
+        lambda log: idle_at_the_end(log) == everyone - {"node03"}, "the job to have its node"
+    )
     lab.run("bkill", job)
     killed_s = time.time()
     recording.until(lambda log: idle_at_the_end(log) == everyone, "its node to be idle again")
@@ -45,7 +49,8 @@ def test_a_job_is_in_the_record_with_its_node_and_times(lab: Lab, tmp_path: Path
     assert json.loads(said)["failed"] == 0
     log = read_event_log(out)
     (left_s, _), (joined_s, _) = changes_of(log, frozenset({"node03"}))
-    # LSF tells no time, so a look is dated from before its first question: as much earlier as it takes here.
+    # LSF tells no time, so a look is dated from before its first question: as much earlier as it
+    # takes here.
     assert asked_s - A_LOOK_S < left_s < killed_s
     assert killed_s - A_LOOK_S < joined_s
     assert left_s < joined_s
@@ -54,10 +59,14 @@ def test_a_job_is_in_the_record_with_its_node_and_times(lab: Lab, tmp_path: Path
     assert (found.machine_nodes, found.fragments) == (4, 5)
 
 
-def test_an_unknown_answer_is_kept_and_told_once_and_nothing_is_taken_to_be_idle(lab: Lab, tmp_path: Path) -> None:
+def test_an_unknown_answer_is_kept_and_told_once_and_nothing_is_taken_to_be_idle(
+    lab: Lab, tmp_path: Path
+) -> None:
     out = tmp_path / "idle.csv"
     recording = Recording(out, lab.env, (*LSF, "--slots-per-node", "4"))
-    recording.until(lambda log: idle_at_the_end(log) == frozenset(lab.node_names), "four idle nodes")
+    recording.until(
+        lambda log: idle_at_the_end(log) == frozenset(lab.node_names), "four idle nodes"
+    )
     lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_Moon"))
     kept = tmp_path / "idle.csv.answers" / "lsf-bhosts-1.txt"
     wait_until(kept.exists, "the answer to be kept")
@@ -75,7 +84,10 @@ def test_the_first_answer_of_all_is_not_understood(lab: Lab, tmp_path: Path) -> 
     recording = Recording(tmp_path / "idle.csv", lab.env, (*LSF, "--keep", str(tmp_path / "kept")))
     _, complaints = recording.process.communicate(timeout=60 * PATIENCE)
     assert recording.process.returncode == 1
-    assert f"unknown node state 'closed_Moon' (please report this as an issue and attach {tmp_path}/kept/" in complaints
+    assert (
+        "unknown node state 'closed_Moon' (please report this as an issue and attach "
+        f"{tmp_path}/kept/" in complaints
+    )
     assert "closed_Moon" in (tmp_path / "kept" / "lsf-bhosts-1.txt").read_text()
 
 
@@ -91,7 +103,9 @@ def test_no_lsf_at_all(lab: Lab, tmp_path: Path) -> None:
 
 def test_the_totals_of_polls_that_failed_are_json_too(lab: Lab, tmp_path: Path) -> None:
     lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_\u202eMoon\x1b[2J"))
-    recording = Recording(tmp_path / "idle.csv", lab.env, (*LSF, "--slots-per-node", "4", "--json", "--for", "3s"))
+    recording = Recording(
+        tmp_path / "idle.csv", lab.env, (*LSF, "--slots-per-node", "4", "--json", "--for", "3s")
+    )
     out, err = recording.process.communicate(timeout=60 * PATIENCE)
     totals = json.loads(out)
     assert totals["failed"] == totals["looks"] > 0

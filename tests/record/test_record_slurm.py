@@ -1,4 +1,6 @@
-"""``bftrainer record`` beside a real Slurm: a job runs, and the record knows which nodes it had, and when."""
+"""``bftrainer record`` beside a real Slurm: a job runs, and the record knows which nodes it had,
+and when.
+"""
 
 from __future__ import annotations
 
@@ -29,27 +31,35 @@ def test_a_job_is_in_the_record_with_its_nodes_and_times(
         lab.submit("true", "-N1", "--hold")  # could not start on an empty machine either
         asked_s, enough = time.time(), lab.root / "log" / "enough"
         job = lab.submit(
-            f"while [ ! -e {enough} ]; do sleep 0.1; done; date +%s > {lab.root}/log/ended", "-N3", "--exclusive"
+            f"while [ ! -e {enough} ]; do sleep 0.1; done; date +%s > {lab.root}/log/ended",
+            "-N3",
+            "--exclusive",
         )
         recording.until(lambda log: len(idle_at_the_end(log)) == 5, "the job to have three nodes")
         enough.touch()
         recording.until(lambda log: idle_at_the_end(log) == everyone, "the nodes to be idle again")
     finally:
         status, said, complaints = recording.end()
-    note = "note: polling every 1 s; for long recordings, use 10 s or more to reduce the load on the scheduler\n"
+    note = (
+        "note: polling every 1 s; for long recordings, use 10 s or more to reduce the load "
+        "on the scheduler\n"
+    )
     assert (status, complaints) == (0, note)
     totals = json.loads(said)
     assert (totals["failed"], totals["gaps"], totals["machine_nodes"]) == (0, 0, 8)
     log = read_event_log(out)
     (held,) = {event.change.left for event in log.events if event.change.left}
-    assert held == frozenset(re.findall(r"node\d\d", lab.run("scontrol", "show", "hostnames", _nodes_of(lab, job))))
+    assert held == frozenset(
+        re.findall(r"node\d\d", lab.run("scontrol", "show", "hostnames", _nodes_of(lab, job)))
+    )
     ((left_s, _),) = changes_of(log, held)[:1]
     joined_s = []  # one by one, perhaps: a node is idle when its epilog is through
     for node in sorted(held):
         (gone_s, gone), (back_s, back) = changes_of(log, frozenset({node}))
         assert (gone_s, gone, back) == (left_s, False, True)
         joined_s.append(back_s)
-    # Slurm's times are whole seconds, and what happens is seen at the next look: how late that is, the machine decides.
+    # Slurm's times are whole seconds, and what happens is seen at the next look: how late that is,
+    # the machine decides.
     ended = int((lab.root / "log" / "ended").read_text())
     assert asked_s - 1 <= left_s <= ended
     assert ended - 1 <= min(joined_s) <= max(joined_s) <= log.events[-1].at_s

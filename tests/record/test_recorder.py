@@ -1,4 +1,6 @@
-"""The recorder on a cluster in memory: what is written is what was idle, whatever fails, stops or jumps meanwhile."""
+"""The recorder on a cluster in memory: what is written is what was idle, whatever fails, stops or
+jumps meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Availability, Device, Hidden, Idle, NodeView, Observation, PendingJob
+from bftrainer.domain.cluster import (
+    Availability,
+    Device,
+    Hidden,
+    Idle,
+    NodeView,
+    Observation,
+    PendingJob,
+)
 from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserError
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.idle_causes import IdleCause
@@ -33,9 +43,13 @@ T0 = 1_767_225_600.0  # 2026-01-01
 
 
 class Script:
-    """A scheduler that shows, look by look, which nodes are idle; None is a failure. Ten seconds a look."""
+    """A scheduler that shows, look by look, which nodes are idle; None is a failure. Ten seconds a
+    look.
+    """
 
-    def __init__(self, clock: FakeClock, *idle: str | None, waiting: tuple[tuple[PendingJob, ...], ...] = ()) -> None:
+    def __init__(
+        self, clock: FakeClock, *idle: str | None, waiting: tuple[tuple[PendingJob, ...], ...] = ()
+    ) -> None:
         self.clock, self.idle, self.waiting, self.looks = clock, idle, waiting, 0
         self.hidden: frozenset[Hidden] = frozenset()
 
@@ -44,12 +58,17 @@ class Script:
         names = self.idle[min(place, len(self.idle) - 1)]
         if names is None:
             raise SchedulerError("made up: no answer")
-        nodes = tuple(NodeView(n, Availability.FREE if n in names else Availability.BUSY, ("main",)) for n in "abcdef")
+        nodes = tuple(
+            NodeView(n, Availability.FREE if n in names else Availability.BUSY, ("main",))
+            for n in "abcdef"
+        )
         pending = self.waiting[min(place, len(self.waiting) - 1)] if self.waiting else ()
         return Observation(self.clock.at_s, nodes, pending, hidden=self.hidden)
 
 
-def record(path: Path, script: Script, looks: int | None = None, for_s: float = math.inf) -> RecordingTotals:
+def record(
+    path: Path, script: Script, looks: int | None = None, for_s: float = math.inf
+) -> RecordingTotals:
     """As many looks as the script has, ten seconds apart; the clock stands after the last one."""
     file = RecordFile(path)
     try:
@@ -97,7 +116,9 @@ def test_nodes_count_from_the_first_look_that_shows_them_and_one_record_idles_do
     assert states(log) == [(0, "ab"), (10, "abc"), (20, "ac"), (60, "a")]
 
 
-def test_by_gpu_the_idle_gpus_of_idle_and_shared_nodes_are_recorded(tmp_path: Path, clock: FakeClock) -> None:
+def test_by_gpu_the_idle_gpus_of_idle_and_shared_nodes_are_recorded(
+    tmp_path: Path, clock: FakeClock
+) -> None:
     ours, path = replace(OURS, cpus_per_gpu=2, mib_per_gpu=1000), tmp_path / "idle.csv"
     states = {0: Availability.BUSY, 4: Availability.FREE}
 
@@ -108,19 +129,35 @@ def test_by_gpu_the_idle_gpus_of_idle_and_shared_nodes_are_recorded(tmp_path: Pa
             self.looks += 1
             nodes = (
                 NodeView(
-                    n, states.get(k, Availability.SHARED), ("main",), (Device("", 4),), 8, idle=Idle(k, 6, 9000, 9000)
+                    n,
+                    states.get(k, Availability.SHARED),
+                    ("main",),
+                    (Device("", 4),),
+                    8,
+                    idle=Idle(k, 6, 9000, 9000),
                 )
                 for n, k in zip("ab", map(int, text), strict=True)
             )
-            return Observation(self.clock.at_s, (*nodes, NodeView("c", Availability.FREE, ("main",))))
+            return Observation(
+                self.clock.at_s, (*nodes, NodeView("c", Availability.FREE, ("main",)))
+            )
 
     for script in (Gpus(clock, "44", "42", "42", "02"), Gpus(clock, "02", "21", "21")):
         with closing(RecordFile(path, by_gpu=True)) as file:
-            recorder = ClusterRecorder(script, lambda seen: sample_of(seen, ours, None, by_gpu=True), file, clock)
-            recorder.run(10.0 * len(script.idle), lambda script=script: script.looks == len(script.idle))  # type: ignore[misc]
+            recorder = ClusterRecorder(
+                script, lambda seen: sample_of(seen, ours, None, by_gpu=True), file, clock
+            )
+            recorder.run(
+                10.0 * len(script.idle), lambda script=script: script.looks == len(script.idle)
+            )  # type: ignore[misc]
     lines = [line.partition("T")[2] for line in path.read_text().splitlines()[2:]]
     assert path.read_text().startswith("# unit=gpu a:4 b:4\ntime,joined,left,nodes,waiting\n")
-    assert lines == ["00:00:00,a:4 b:2,,8,", "00:00:30,,a:4,8,", "00:00:40,a:2,b:1,8,", "00:00:50,,,8,"]
+    assert lines == [
+        "00:00:00,a:4 b:2,,8,",
+        "00:00:30,,a:4,8,",
+        "00:00:40,a:2,b:1,8,",
+        "00:00:50,,,8,",
+    ]
     log = read_event_log(path)
     assert log.gpus is not None
     assert log.gpus.per_node == {"a": 4, "b": 4}
@@ -137,11 +174,16 @@ def test_a_row_a_minute_and_the_last_look_are_written_whether_anything_changed_o
     assert read_event_log(path).events[-1].at_s == T0 + 140
 
 
-def test_a_short_failure_changes_nothing_and_a_long_one_is_a_gap(tmp_path: Path, clock: FakeClock) -> None:
+def test_a_short_failure_changes_nothing_and_a_long_one_is_a_gap(
+    tmp_path: Path, clock: FakeClock
+) -> None:
     path = tmp_path / "idle.csv"
     totals = record(path, Script(clock, "ab", "ab", None, "ab", "ab"))
     assert (totals.failed, totals.gaps) == (1, 0)
-    assert states(read_event_log(path)) == [(0, "ab"), (50, "ab")]  # after the failure it waited twice as long
+    assert states(read_event_log(path)) == [
+        (0, "ab"),
+        (50, "ab"),
+    ]  # after the failure it waited twice as long
     long = tmp_path / "long.csv"
     totals = record(long, Script(clock, "ab", "ab", None, None, None, None, "bc", "bc", "bc"))
     assert (totals.failed, totals.gaps) == (4, 1)
@@ -174,7 +216,9 @@ def test_gaps_are_neither_idle_nor_busy(tmp_path: Path, clock: FakeClock) -> Non
     assert read_event_log(again).gaps == log.gaps
 
 
-def test_a_restart_at_once_goes_on_and_a_late_one_marks_what_it_missed(tmp_path: Path, clock: FakeClock) -> None:
+def test_a_restart_at_once_goes_on_and_a_late_one_marks_what_it_missed(
+    tmp_path: Path, clock: FakeClock
+) -> None:
     path = tmp_path / "idle.csv"
     record(path, Script(clock, "ab", "ab", "ab"))
     clock.at_s += 10
@@ -192,7 +236,10 @@ def test_a_restart_at_once_goes_on_and_a_late_one_marks_what_it_missed(tmp_path:
     assert rows(path)[-1].endswith(",,?,,")
     clock.at_s += 600
     record(path, Script(clock, "a", "a"))
-    assert [row for row in rows(path) if "?" in row] == ["2026-01-01T00:00:40.001,,?,,", "2026-01-01T00:11:00.001,,?,,"]
+    assert [row for row in rows(path) if "?" in row] == [
+        "2026-01-01T00:00:40.001,,?,,",
+        "2026-01-01T00:11:00.001,,?,,",
+    ]
     assert [round(end - start) for start, end in read_event_log(path).gaps] == [600, 1200]
 
 
@@ -221,7 +268,9 @@ def test_what_waited_is_in_the_record_without_transitions(tmp_path: Path, clock:
     assert found is not None
     # 3 nodes for 40 s while only the job of 4 waits, for 20 s while that of 2 does.
     assert found.of(IdleCause.TOO_LARGE) * 3600 == pytest.approx(120)
-    assert found.of(IdleCause.FITS) * 3600 == pytest.approx(60)  # how many small ones wait is not in the record
+    assert found.of(IdleCause.FITS) * 3600 == pytest.approx(
+        60
+    )  # how many small ones wait is not in the record
     assert found.of(IdleCause.NO_JOB) == 0
 
 
@@ -239,7 +288,9 @@ def test_a_server_whose_clock_stands_or_goes_back(tmp_path: Path, clock: FakeClo
     class Stuck(Script):
         def observe(self) -> Observation:
             seen = super().observe()
-            return Observation(T0 + (100 if self.looks < 4 else self.clock.at_s - T0 - 7200), seen.nodes)
+            return Observation(
+                T0 + (100 if self.looks < 4 else self.clock.at_s - T0 - 7200), seen.nodes
+            )
 
     totals = record(tmp_path / "idle.csv", Stuck(clock, *["ab"] * 5))
     assert (totals.stale, totals.rows) == (4, 0)
@@ -254,12 +305,19 @@ def test_a_record_with_gaps_goes_through_every_command(tmp_path: Path, clock: Fa
     ended = bftrainer("replay", "characterize", path, "--json")
     assert ended.status == 0, ended
     found = json.loads(ended.out)
-    assert (found["unknown_h"], found["span_h"]) == (pytest.approx(1.0, abs=0.01), pytest.approx(1.66, abs=0.01))
+    assert (found["unknown_h"], found["span_h"]) == (
+        pytest.approx(1.0, abs=0.01),
+        pytest.approx(1.66, abs=0.01),
+    )
     assert "note: 2 gaps in the record, 1.0" in ended.err
     assert found["idle_while"]["too_large"] == pytest.approx(found["node_hours"])
-    made = bftrainer("replay", "workload", "hpo", "--count", 5, "--start", "2026-01-01", "--out", trainers)
+    made = bftrainer(
+        "replay", "workload", "hpo", "--count", 5, "--start", "2026-01-01", "--out", trainers
+    )
     assert made.status == 0, made
-    ended = bftrainer("replay", "run", "--log", path, "--trainers", trainers, "--json", "--out", tmp_path / "run")
+    ended = bftrainer(
+        "replay", "run", "--log", path, "--trainers", trainers, "--json", "--out", tmp_path / "run"
+    )
     assert ended.status == 0, ended
     assert "gaps in the record" in ended.err
     assert bftrainer("replay", "convert", path, "--out", tmp_path / "short.csv.gz").status == 0
@@ -280,7 +338,9 @@ def test_what_the_recorder_refuses(tmp_path: Path, clock: FakeClock) -> None:
         RecordFile(path)
     first.close()
     RecordFile(path).close()
-    (tmp_path / "damaged.csv").write_text("time,joined,left,nodes,waiting\n2026-01-01T00:00:00,,a,6,\n")
+    (tmp_path / "damaged.csv").write_text(
+        "time,joined,left,nodes,waiting\n2026-01-01T00:00:00,,a,6,\n"
+    )
     with pytest.raises(InputFileError, match=r"damaged\.csv:2: node a leaves"):
         RecordFile(tmp_path / "damaged.csv")
 
@@ -288,11 +348,16 @@ def test_what_the_recorder_refuses(tmp_path: Path, clock: FakeClock) -> None:
 @pytest.mark.parametrize(
     ("last", "problem"),
     [
-        ("of another program", r"notes\.csv: ends with b'of another program', which is no row of a recorded log"),
+        (
+            "of another program",
+            r"notes\.csv: ends with b'of another program', which is no row of a recorded log",
+        ),
         ("2026-01-01T00:01:00,,a", r"notes\.csv:2: node a leaves"),
     ],
 )
-def test_nothing_is_cut_from_a_file_whose_rows_are_not_a_recorder_s(last: str, problem: str, tmp_path: Path) -> None:
+def test_nothing_is_cut_from_a_file_whose_rows_are_not_a_recorder_s(
+    last: str, problem: str, tmp_path: Path
+) -> None:
     header = "time,joined,left,nodes,waiting\n"
     rows = "2026-01-01T00:00:00,,a,6,\n" if "leaves" in problem else ""
     (tmp_path / "notes.csv").write_text(header + rows + last)
@@ -301,7 +366,9 @@ def test_nothing_is_cut_from_a_file_whose_rows_are_not_a_recorder_s(last: str, p
     assert (tmp_path / "notes.csv").read_text() == header + rows + last
 
 
-def test_whoever_may_only_read_a_record_can_not_lock_it_and_a_pipe_is_refused(tmp_path: Path) -> None:
+def test_whoever_may_only_read_a_record_can_not_lock_it_and_a_pipe_is_refused(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "idle.csv").touch(0o644)
     with (tmp_path / "idle.csv").open("rb") as reader:
         fcntl.flock(reader, fcntl.LOCK_EX)
@@ -311,7 +378,9 @@ def test_whoever_may_only_read_a_record_can_not_lock_it_and_a_pipe_is_refused(tm
         RecordFile(tmp_path / "pipe.csv")
 
 
-def test_a_full_disk_leaves_whole_lines(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_whole_lines(
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "idle.csv"
     record(path, Script(clock, "ab", "ab"))
     before = path.read_bytes()
@@ -341,10 +410,16 @@ def test_a_bad_row_is_refused_with_its_line(tmp_path: Path, row: str, complaint:
     assert complaint in str(caught.value)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(
-        st.lists(st.one_of(st.none(), st.sets(st.sampled_from("abcd")).map("".join)), min_size=1, max_size=12),
+        st.lists(
+            st.one_of(st.none(), st.sets(st.sampled_from("abcd")).map("".join)),
+            min_size=1,
+            max_size=12,
+        ),
         min_size=1,
         max_size=4,
     ),
@@ -362,7 +437,9 @@ def test_whatever_happens_the_file_is_a_log_and_idle_nodes_were_seen_idle(
         class Watching(Script):
             def observe(self) -> Observation:
                 shown = super().observe()
-                names = frozenset(n.name for n in shown.nodes if n.availability is Availability.FREE)
+                names = frozenset(
+                    n.name for n in shown.nodes if n.availability is Availability.FREE
+                )
                 seen.append((shown.at_s, names))
                 return shown
 
@@ -373,14 +450,17 @@ def test_whatever_happens_the_file_is_a_log_and_idle_nodes_were_seen_idle(
     if rows(path)[-1].endswith("?,,") and len(rows(path)) == 1:
         raise AssertionError("a gap begins nothing")
     log = read_event_log(path)
-    # Of two looks at one time of the server the first counts, unless its recorder ended on it: one look proves nothing.
+    # Of two looks at one time of the server the first counts, unless its recorder ended on it: one
+    # look proves nothing.
     looks: dict[float, frozenset[str]] = {}
     for at_s, names in seen:
         looks[at_s] = looks.get(at_s, frozenset()) | names
     pool: frozenset[str] = frozenset()
     for event in log.events:
         pool = (pool - event.change.left) | event.change.joined
-        in_gap = any(start <= event.at_s < end for start, end in log.gaps) or event.at_s not in looks
+        in_gap = (
+            any(start <= event.at_s < end for start, end in log.gaps) or event.at_s not in looks
+        )
         assert pool <= looks.get(event.at_s, frozenset()) or in_gap
         if event.at_s not in looks:
             assert not pool

@@ -1,10 +1,12 @@
-"""Record Slurm's answers to every command that the adapters parse: ``PYTHONPATH=tests python tests/recorded/record_slurm.py``.
+"""Record Slurm's answers to every command that the adapters parse: ``PYTHONPATH=tests python
+tests/recorded/record_slurm.py``.
 
     record_slurm.py [VERSION ...]     of installed, trixie, sid (default: all), into tests/recorded/slurm-NUMBER
 
-Run as root; the hostile jobs are the user nobody's. Each file begins with its command, its date and the version; JSON says so
-itself (``meta``). The mark that ends records is fixed, so that tests know it. Replaced are the cluster's folder (``/lab``), the
-host's name (``host``), its kernel's release (``6.1.0``) and the folder of the programs (``/opt/slurm``).
+Run as root; the hostile jobs are the user nobody's. Each file begins with its command, its date and
+the version; JSON says so itself (``meta``). The mark that ends records is fixed, so that tests know
+it. Replaced are the cluster's folder (``/lab``), the host's name (``host``), its kernel's release
+(``6.1.0``) and the folder of the programs (``/opt/slurm``).
 """
 
 from __future__ import annotations
@@ -53,8 +55,10 @@ HELD = ("sbatch", "-H", "-o", "/dev/null", "--wrap", "sleep 600")
 # Forged records: a plan for all nodes, an administrator's holder, another pilot's claim.
 NAMES = ("a\u2028b", "x\ry\fz\x85w", "x\n1|root|main|{soon}|node[01-08]|8|Priority|y\n")
 COMMENTS = (
-    "a\n99|root|RUNNING|bftrainer-holder|None|bftrainer: idle node held by pilot x of root; y; hosts node[01-08]",
-    "bftrainer: pilot evil of root; hosts n[1-199999,1-199999]\nJOBID|USER|STATE|NAME|REASON|COMMENT",
+    "a\n99|root|RUNNING|bftrainer-holder|None|bftrainer: idle node held by pilot x of root; y; "
+    "hosts node[01-08]",
+    "bftrainer: pilot evil of root; hosts "
+    "n[1-199999,1-199999]\nJOBID|USER|STATE|NAME|REASON|COMMENT",
 )
 POWER = (
     "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=86400\nSuspendTimeout=1\nResumeTimeout=60\n"
@@ -77,7 +81,11 @@ class Recorder:
         self.text(name, query.argv, fails, replace(query, mark=MARK).variables)
 
     def text(
-        self, name: str, argv: Sequence[str], fails: bool = False, variables: Mapping[str, str] | None = None
+        self,
+        name: str,
+        argv: Sequence[str],
+        fails: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """What a command prints; of one that is to fail, its words on stderr."""
         given = dict(variables or {})
@@ -92,7 +100,9 @@ class Recorder:
         self._write(f"{name}.txt", head.encode() + (done.stderr if fails else done.stdout))
 
     def json(self, name: str, argv: Sequence[str]) -> None:
-        done = subprocess.run(argv, env={**self.lab.environ(), **ENVIRONMENT}, capture_output=True, check=True)
+        done = subprocess.run(
+            argv, env={**self.lab.environ(), **ENVIRONMENT}, capture_output=True, check=True
+        )
         self._write(f"{name}.json", done.stdout)
 
     def jobs(self, name: str, form: str, is_wanted: Callable[[job_list.Job], bool]) -> None:
@@ -101,11 +111,18 @@ class Recorder:
         variables = {**ENVIRONMENT, **query.variables}
         printed = self.lab.run("env", *(f"{k}={v}" for k, v in variables.items()), *query.argv)
         words = [f"{key}={value}" for key, value in query.variables.items()]
-        head = f"# of command: {' '.join([*words, *query.argv])}\n# slurm: {self.lab.version.number}\n"
-        self._write(f"{name}.txt", (head + job_list.parse_jobs(printed, MARK).as_printed(form, is_wanted)).encode())
+        head = (
+            f"# of command: {' '.join([*words, *query.argv])}\n# slurm: {self.lab.version.number}\n"
+        )
+        self._write(
+            f"{name}.txt",
+            (head + job_list.parse_jobs(printed, MARK).as_printed(form, is_wanted)).encode(),
+        )
 
     def look(self, moment: str) -> None:
-        """What a poll asks, in text and in JSON, of a cluster in which nothing changes meanwhile."""
+        """What a poll asks, in text and in JSON, of a cluster in which nothing changes
+        meanwhile.
+        """
         self.jobs(f"{moment}.pending", text.JOB_FORMAT, job_list.waits)
         self.text(f"{moment}.nodes", observe.NODES_ARGV)
         self.text(f"{moment}.reservations", observe.RESERVATIONS_ARGV)
@@ -123,7 +140,9 @@ class Recorder:
         }
         for here, there in folders.items():
             for slash in (b"/", b"\\/"):  # JSON of some versions escapes slashes
-                content = content.replace(str(here).encode().replace(b"/", slash), there.encode().replace(b"/", slash))
+                content = content.replace(
+                    str(here).encode().replace(b"/", slash), there.encode().replace(b"/", slash)
+                )
         for word, other in ((platform.release(), b"6.1.0"), (socket.gethostname(), b"host")):
             content = re.sub(rb"\b" + re.escape(word.encode()) + rb"\b", other, content)
         (self.folder / name).write_bytes(content)
@@ -134,27 +153,49 @@ def stranger(lab: Lab, *argv: str) -> None:
 
 
 def pending(lab: Lab, count: int) -> None:
-    wait_until(lambda: len(lab.run("squeue", "-h", "-t", "PD", "-o", "%A").split()) == count, "the jobs to be pending")
+    wait_until(
+        lambda: len(lab.run("squeue", "-h", "-t", "PD", "-o", "%A").split()) == count,
+        "the jobs to be pending",
+    )
 
 
 def running(lab: Lab, count: int) -> None:
-    wait_until(lambda: len(lab.run("squeue", "-h", "-t", "R", "-o", "%A").split()) == count, f"{count} running jobs")
+    wait_until(
+        lambda: len(lab.run("squeue", "-h", "-t", "R", "-o", "%A").split()) == count,
+        f"{count} running jobs",
+    )
 
 
 def reserve(lab: Lab, name: str, start: str, node: str, flags: str = "") -> None:
     lab.run(
-        "scontrol", "create", "reservation", f"ReservationName={name}", f"StartTime={start}", "Duration=60",
-        "Users=root", f"Nodes={node}", *([f"Flags={flags}"] if flags else []),
-    )  # fmt: skip
+        "scontrol",
+        "create",
+        "reservation",
+        f"ReservationName={name}",
+        f"StartTime={start}",
+        "Duration=60",
+        "Users=root",
+        f"Nodes={node}",
+        *([f"Flags={flags}"] if flags else []),
+    )
 
 
 def held(lab: Lab, node: str, more: str = "") -> str:
     """A holder as squeue shows it: its comment, its payload's step."""
     payload = f"srun --overlap -n1 -J {slurm_jobs.PAYLOAD_STEP} sleep 600 &"
     return lab.submit(
-        f"{payload}\n{more}\nwait", "-p", "scavenge", "-N1", "-w", node, "-t", "4", "-J", slurm_jobs.HOLDER_NAME,
+        f"{payload}\n{more}\nwait",
+        "-p",
+        "scavenge",
+        "-N1",
+        "-w",
+        node,
+        "-t",
+        "4",
+        "-J",
+        slurm_jobs.HOLDER_NAME,
         f"--comment={slurm_jobs.comment('test', 'root')}",
-    )  # fmt: skip
+    )
 
 
 # Moments of a cluster of eight nodes
@@ -183,7 +224,10 @@ def planned(to: Recorder) -> None:
     to.query("unknown.known", slurm_jobs.known_query(["999999999"]), fails=True)
     to.text("unknown.exists", slurm_jobs.exists_argv("999999999"), fails=True)
     lab.run("scancel", holders[1])
-    wait_until(lambda: "CANCELLED" in lab.run("squeue", "-h", "-t", "all", "-j", holders[1], "-o", "%T"), "its end")
+    wait_until(
+        lambda: "CANCELLED" in lab.run("squeue", "-h", "-t", "all", "-j", holders[1], "-o", "%T"),
+        "its end",
+    )
     to.query("cancelled.holders", slurm_jobs.list_query("root"))
 
 
@@ -210,7 +254,13 @@ def hostile(to: Recorder) -> None:
     stranger(lab, *HELD, "-J", slurm_jobs.HOLDER_NAME, "--comment", COMMENTS[0])
     stranger(lab, *HELD, "--array=1-5", "-N2")
     stranger(lab, *HELD, "-N1", ":", "-N2")
-    lab.run("scontrol", "update", "NodeName=node02", "Comment=two\nlines\u2028and State=DOWN", "Extra=Partitions=none")
+    lab.run(
+        "scontrol",
+        "update",
+        "NodeName=node02",
+        "Comment=two\nlines\u2028and State=DOWN",
+        "Extra=Partitions=none",
+    )
     running(lab, 4)
     to.look("hostile")
     to.jobs("hostile.peers", peers.FORMAT, lambda job: bool(job["%j"]))
@@ -230,10 +280,12 @@ def kinds(to: Recorder) -> None:
 def reserved(to: Recorder) -> None:
     """Reservations with all flags that concern windows."""
     for node, name, start, flags in (
-        ("node01", "flex", "now+1hour", "FLEX"), ("node02", "floats", "now+2hours", "TIME_FLOAT"),
-        ("node03", "magnetic", "now+4hours", "MAGNETIC"), ("node04", "now", "now", "MAGNETIC"),
+        ("node01", "flex", "now+1hour", "FLEX"),
+        ("node02", "floats", "now+2hours", "TIME_FLOAT"),
+        ("node03", "magnetic", "now+4hours", "MAGNETIC"),
+        ("node04", "now", "now", "MAGNETIC"),
         ("node05", "both", "now+1hour", "FLEX,MAGNETIC"),
-    ):  # fmt: skip
+    ):
         reserve(to.lab, name, start, node, flags)
     wait_until(lambda: "RESERVED" in to.lab.run(*NODES), "the reservation that begins now")
     to.look("reserved")
@@ -254,19 +306,27 @@ def states(to: Recorder) -> None:
     wanted = {"ALLOCATED", "IDLE", "DOWN", "DRAIN", "MAINTENANCE", "RESERVED", "POWERED_DOWN"}
 
     def missing() -> set[str]:
-        return wanted - {word for state in re.findall(r"State=(\S+)", lab.run(*NODES)) for word in state.split("+")}
+        return wanted - {
+            word
+            for state in re.findall(r"State=(\S+)", lab.run(*NODES))
+            for word in state.split("+")
+        }
 
     wait_until(lambda: not missing(), f"all states; at first these are missing: {missing()}", 20)
     to.look("states")
 
 
 def expediting(to: Recorder) -> None:
-    """A job of eight nodes after its Epilog has failed on node02: seven nodes are idle, and it waits for the eighth."""
+    """A job of eight nodes after its Epilog has failed on node02: seven nodes are idle, and it
+    waits for the eighth.
+    """
     epilog = to.lab.root / "bin" / "epilog"
     to.lab.put_fake("epilog", "#!/bin/sh\n[ $SLURMD_NODENAME != node02 ]\n")
     to.lab.conf.write_text(to.lab.conf.read_text().replace("Epilog=/bin/true", f"Epilog={epilog}"))
     to.lab.run("scontrol", "reconfigure")
-    to.lab.run("sbatch", "-N8", "-t", "10", "-o", "/dev/null", "--requeue=expedite", "--wrap", "exit 1")
+    to.lab.run(
+        "sbatch", "-N8", "-t", "10", "-o", "/dev/null", "--requeue=expedite", "--wrap", "exit 1"
+    )
     wait_until(lambda: "EXPEDITING" in to.lab.run("squeue", "-h", "-o", "%T"), "the requeue", 40)
     to.look("expediting")
 
@@ -297,17 +357,33 @@ def stepmgr(to: Recorder) -> None:
 
 
 def several(to: Recorder) -> None:
-    """A holder of three nodes, each with its task of the payload's step and a worker, which has given back the last."""
+    """A holder of three nodes, each with its task of the payload's step and a worker, which has
+    given back the last.
+    """
     lab = to.lab
     step = (
-        f"srun --overlap -n3 -N3 --wait=0 -J {slurm_jobs.PAYLOAD_STEP} bash -c '[ $SLURM_NODEID = 2 ] || sleep 600' &"
+        f"srun --overlap -n3 -N3 --wait=0 -J {slurm_jobs.PAYLOAD_STEP} bash -c '[ "
+        "$SLURM_NODEID = 2 ] || sleep 600' &"
     )
     workers = "; ".join(f"srun --overlap -n1 -N1 -w node0{i} bash -c 'sleep 600' &" for i in (1, 2))
     job = lab.submit(
-        f"{step}\nsleep 1\n{workers.replace('&;', '&')}\nwait", "-p", "scavenge", "-N3", "-n3", "-w", "node01,node02,node03",
-        "--exclusive", "-t", "4", "-J", slurm_jobs.HOLDER_NAME, f"--comment={slurm_jobs.comment('test', 'root')}",
-    )  # fmt: skip
-    wait_until(lambda: f"{job}.2" in lab.run("squeue", "-h", "-s", "-o", "%i"), "the workers' steps")
+        f"{step}\nsleep 1\n{workers.replace('&;', '&')}\nwait",
+        "-p",
+        "scavenge",
+        "-N3",
+        "-n3",
+        "-w",
+        "node01,node02,node03",
+        "--exclusive",
+        "-t",
+        "4",
+        "-J",
+        slurm_jobs.HOLDER_NAME,
+        f"--comment={slurm_jobs.comment('test', 'root')}",
+    )
+    wait_until(
+        lambda: f"{job}.2" in lab.run("squeue", "-h", "-s", "-o", "%i"), "the workers' steps"
+    )
     lab.run(*slurm_jobs.shrink_argv(job, ["node01", "node02"]))
     to.query("several.holders", slurm_jobs.list_query("root"))
     to.query("several.nodes-of", slurm_jobs.nodes_query([job]))
@@ -325,11 +401,15 @@ def limits(to: Recorder) -> None:
     ours = ("-q", "scavenger", "-A", "pilots", "-N1", "-J", slurm_jobs.HOLDER_NAME)
     limit(lab, "MaxJobsPerUser=1")
     for node in lab.node_names:
-        lab.submit("sleep 600", *ours, "-w", node, f"--comment={slurm_jobs.comment('test', 'root')}")
+        lab.submit(
+            "sleep 600", *ours, "-w", node, f"--comment={slurm_jobs.comment('test', 'root')}"
+        )
     wait_until(lambda: "QOSMax" in lab.run("squeue", "-h", "-o", "%r"), "the limit")
     to.query("limited.holders", slurm_jobs.list_query("root"))
     limit(
-        lab, "MaxSubmitJobsPerUser=2 GraceTime=45 PreemptExemptTime=60 MaxWall=30 GrpTRES=node=2 MaxTRESPerUser=node=1"
+        lab,
+        "MaxSubmitJobsPerUser=2 GraceTime=45 PreemptExemptTime=60 MaxWall=30 GrpTRES=node=2 "
+        "MaxTRESPerUser=node=1",
     )
     to.text("limited.qos", setup.qos_argv())
     to.text("limited.sbatch", ["sbatch", *ours, "-t", "10", "--wrap", "sleep 600"], fails=True)
@@ -359,15 +439,24 @@ def clusters(to: Recorder) -> None:
         with_user(sibling)
         job = ("sbatch", "--parsable", "-o", "/dev/null", "-N1", "--wrap", "sleep 600")
         to.text("clusters.sbatch", slurm_clusters.of_cluster(job, "b"))
-        wait_until(lambda: "RUNNING" in to.lab.run("squeue", "-M", "b", "-h", "-o", "%T"), "the job")
+        wait_until(
+            lambda: "RUNNING" in to.lab.run("squeue", "-M", "b", "-h", "-o", "%T"), "the job"
+        )
         query = job_list.query(mark=MARK)
-        to.query("clusters.jobs", replace(query, argv=(*slurm_clusters.of_cluster(query.argv, "b"),)))
+        to.query(
+            "clusters.jobs", replace(query, argv=(*slurm_clusters.of_cluster(query.argv, "b"),))
+        )
         to.text("clusters.no-heading", slurm_clusters.of_cluster(["squeue", "-h", "-o", "%T"], "b"))
-        to.text("clusters.unknown", slurm_clusters.of_cluster(["squeue", "-h"], "nosuch"), fails=True)
+        to.text(
+            "clusters.unknown", slurm_clusters.of_cluster(["squeue", "-h"], "nosuch"), fails=True
+        )
         sibling.cancel_all()
         to.lab.run("sacctmgr", "-i", "add", "federation", "fed", "clusters=a,b")
         if to.lab.version.release < (25, 11):  # 26.05.5's slurmctld does not answer any more
-            wait_until(lambda: "Federation:" in to.lab.run(*slurm_clusters.federation_argv()), "the federation")
+            wait_until(
+                lambda: "Federation:" in to.lab.run(*slurm_clusters.federation_argv()),
+                "the federation",
+            )
             to.text("clusters.federation", slurm_clusters.federation_argv())
 
 
@@ -386,11 +475,20 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "gpus": (Settings(nodes=2, gpus=A100), (lambda to: with_gpus(to, "gpus"),)),
     "mig": (Settings(nodes=2, gpus=MIG), (lambda to: with_gpus(to, "mig"),)),
     "shard": (Settings(nodes=2, gpus=SHARD), (lambda to: with_gpus(to, "shard"),)),
-    "stepmgr": (Settings(nodes=1, controller="enable_stepmgr", more="PrologFlags=contain"), (stepmgr,)),
+    "stepmgr": (
+        Settings(nodes=1, controller="enable_stepmgr", more="PrologFlags=contain"),
+        (stepmgr,),
+    ),
     "several": (Settings(nodes=3), (several,)),
-    "qos": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (limits,)),
+    "qos": (
+        Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),
+        (limits,),
+    ),
     "clusters": (Settings(nodes=1, accounting="associations", cluster="a"), (clusters,)),
-    "shared": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (shared,)),
+    "shared": (
+        Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),
+        (shared,),
+    ),
 }
 
 

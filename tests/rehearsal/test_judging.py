@@ -26,7 +26,9 @@ from bftrainer.rehearsal.writes import Writes
 
 
 def spec(**keys: Any) -> TrainerSpec:
-    return check_table({"name": "t", "command": ["python", "t.py"], "max_nodes": 4, **keys}, TrainerSpec, "test")
+    return check_table(
+        {"name": "t", "command": ["python", "t.py"], "max_nodes": 4, **keys}, TrainerSpec, "test"
+    )
 
 
 class Story:
@@ -37,7 +39,14 @@ class Story:
         self.played: list[Played] = []
         self.lines: list[dict[str, Any]] = []
 
-    def act(self, kind: ActKind, steps: range = range(0), size: int = 1, per_step: int = 32, samples: int = 0) -> Story:
+    def act(
+        self,
+        kind: ActKind,
+        steps: range = range(0),
+        size: int = 1,
+        per_step: int = 32,
+        samples: int = 0,
+    ) -> Story:
         """``samples`` is the count before the first of these steps."""
         at_s = self.now_s
         self.incarnation += kind not in (ActKind.STOP, ActKind.EMPTY)
@@ -54,7 +63,12 @@ class Story:
         return self
 
     def line(self, phase: str, step: int, samples: int, size: int) -> None:
-        common = {"time": self.now_s, "phase": phase, "incarnation": self.incarnation, "world_size": size}
+        common = {
+            "time": self.now_s,
+            "phase": phase,
+            "incarnation": self.incarnation,
+            "world_size": size,
+        }
         self.lines.append({**common, "step": step, "samples": samples, "loss": None})
 
     def findings(self, **keys: Any) -> dict[str, RehearsalFinding]:
@@ -69,11 +83,20 @@ def begun() -> Story:
 
 def test_a_start_that_follows_its_checkpoint_passes() -> None:
     found = begun().act(ActKind.START, range(11, 21), samples=320).findings()
-    assert found["checkpoint"].verdict is found["contiguous"].verdict is found["samples"].verdict is CheckVerdict.PASS
+    assert (
+        found["checkpoint"].verdict
+        is found["contiguous"].verdict
+        is found["samples"].verdict
+        is CheckVerdict.PASS
+    )
 
 
-@pytest.mark.parametrize(("total", "verdict"), [(None, "FAIL"), (32_000, "FAIL"), (320, "cannot tell")])
-def test_a_start_that_ends_without_a_step_fails_unless_all_is_done(total: int | None, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("total", "verdict"), [(None, "FAIL"), (32_000, "FAIL"), (320, "cannot tell")]
+)
+def test_a_start_that_ends_without_a_step_fails_unless_all_is_done(
+    total: int | None, verdict: str
+) -> None:
     story = begun().act(ActKind.START)
     for line in story.lines:
         line["samples_total"] = total
@@ -81,7 +104,9 @@ def test_a_start_that_ends_without_a_step_fails_unless_all_is_done(total: int | 
     story.line("done", 10, 320, 1)
     found = story.findings()["starts"]
     assert found.verdict.value == verdict
-    assert ("ends with status 0 after a resume, without one step" in found.seen) == (verdict == "FAIL")
+    assert ("ends with status 0 after a resume, without one step" in found.seen) == (
+        verdict == "FAIL"
+    )
     assert ("Save and load its position" in found.remedy) == (verdict == "FAIL")
 
 
@@ -120,10 +145,17 @@ def test_a_hang_in_a_group_is_no_missing_report() -> None:
     story = Story().act(ActKind.START)
     where = "train.py:5 in init_process_group"
     story.played[-1] = replace(
-        story.played[-1], outcome=TrialOutcome.TIMEOUT, reason="timed out", hung_at=where, tail=("loading data",)
+        story.played[-1],
+        outcome=TrialOutcome.TIMEOUT,
+        reason="timed out",
+        hung_at=where,
+        tail=("loading data",),
     )
     found = story.findings()["starts"]
-    assert found.seen == f"start on 1 node: timed out; a worker is at {where}; its log ends: loading data"
+    assert (
+        found.seen
+        == f"start on 1 node: timed out; a worker is at {where}; its log ends: loading data"
+    )
     assert "waits for the other workers" in found.remedy
     assert "report.step" not in found.remedy
 
@@ -135,7 +167,11 @@ def test_a_state_that_is_reported_again_after_a_start_is_not_counted_twice() -> 
 
 @pytest.mark.parametrize(("step", "word"), [(1, "all work was lost"), (5, "lost"), (15, "skipped")])
 def test_a_start_that_does_not_resume_at_the_checkpoint_fails(step: int, word: str) -> None:
-    found = begun().act(ActKind.START, range(step, step + 10), samples=32 * (step - 1)).findings()["checkpoint"]
+    found = (
+        begun()
+        .act(ActKind.START, range(step, step + 10), samples=32 * (step - 1))
+        .findings()["checkpoint"]
+    )
     assert found.verdict is CheckVerdict.FAIL
     assert word in found.seen
 
@@ -150,13 +186,19 @@ def test_a_step_that_is_missing_or_twice_within_a_run_fails() -> None:
     assert story.findings()["contiguous"].verdict is CheckVerdict.FAIL
     for line in story.lines:
         line["step"] = 3 * line["step"] + line["step"] % 2
-    assert story.findings()["contiguous"].verdict is CheckVerdict.CANNOT_TELL, "one line for 3 steps or so"
+    assert story.findings()["contiguous"].verdict is CheckVerdict.CANNOT_TELL, (
+        "one line for 3 steps or so"
+    )
 
 
 def test_work_made_again_after_a_kill_is_fine_and_counting_it_twice_is_not() -> None:
     story = Story().act(ActKind.START, range(1, 11)).saved(10)
     story.act(ActKind.GROW, range(11, 21), size=2, per_step=64, samples=320).saved(20)
-    for samples, verdict in ((960, CheckVerdict.PASS), (960 + 5 * 64, CheckVerdict.FAIL), (320, CheckVerdict.FAIL)):
+    for samples, verdict in (
+        (960, CheckVerdict.PASS),
+        (960 + 5 * 64, CheckVerdict.FAIL),
+        (320, CheckVerdict.FAIL),
+    ):
         other = Story()
         other.now_s, other.incarnation = story.now_s, story.incarnation
         other.played, other.lines = list(story.played), list(story.lines)
@@ -168,8 +210,17 @@ def test_work_made_again_after_a_kill_is_fine_and_counting_it_twice_is_not() -> 
 
 
 def test_a_kill_that_costs_more_than_since_the_last_checkpoint_fails() -> None:
-    story = Story().act(ActKind.START, range(1, 11)).saved(10).act(ActKind.MOVE, range(11, 21), samples=320).saved(20)
-    assert story.act(ActKind.KILL, range(11, 21), samples=320).findings()["kill"].verdict is CheckVerdict.FAIL
+    story = (
+        Story()
+        .act(ActKind.START, range(1, 11))
+        .saved(10)
+        .act(ActKind.MOVE, range(11, 21), samples=320)
+        .saved(20)
+    )
+    assert (
+        story.act(ActKind.KILL, range(11, 21), samples=320).findings()["kill"].verdict
+        is CheckVerdict.FAIL
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,8 +234,12 @@ def test_a_kill_that_costs_more_than_since_the_last_checkpoint_fails() -> None:
         (64, {"global_batch": 16}, CheckVerdict.FAIL),
     ],
 )
-def test_the_batch_of_two_workers(per_step: int, keys: dict[str, Any], verdict: CheckVerdict) -> None:
-    story = Story().act(ActKind.START, range(1, 11)).act(ActKind.GROW, range(11, 21), 2, per_step, 320)
+def test_the_batch_of_two_workers(
+    per_step: int, keys: dict[str, Any], verdict: CheckVerdict
+) -> None:
+    story = (
+        Story().act(ActKind.START, range(1, 11)).act(ActKind.GROW, range(11, 21), 2, per_step, 320)
+    )
     assert story.findings(**keys)["samples"].verdict is verdict
 
 
@@ -193,16 +248,22 @@ def test_half_a_checkpoint() -> None:
     record = Record((), tuple(story.played), tuple(story.lines), ())
 
     def verdict(trials: tuple[Trial, ...] | None, saved: Saved) -> CheckVerdict:
-        found = judge(Record((), record.played, record.lines, (), saved=saved, trials=trials), spec())
+        found = judge(
+            Record((), record.played, record.lines, (), saved=saved, trials=trials), spec()
+        )
         return next(finding.verdict for finding in found if finding.check == "atomic")
 
     place = Saved(in_place=("c.pt",))
     assert verdict(None, place) is CheckVerdict.CANNOT_TELL
     assert verdict((), Saved()) is CheckVerdict.CANNOT_TELL
     assert verdict((), Saved(renamed=("c.pt",))) is CheckVerdict.PASS
-    assert verdict((Trial("c.pt", TrialOutcome.OK, 15),), place) is CheckVerdict.PASS, "an older one was found"
+    assert verdict((Trial("c.pt", TrialOutcome.OK, 15),), place) is CheckVerdict.PASS, (
+        "an older one was found"
+    )
     assert verdict((Trial("c.pt", TrialOutcome.OK, 1),), place) is CheckVerdict.FAIL
-    assert verdict((Trial("c.pt", TrialOutcome.FAILED, None, "status 1"),), place) is CheckVerdict.FAIL
+    assert (
+        verdict((Trial("c.pt", TrialOutcome.FAILED, None, "status 1"),), place) is CheckVerdict.FAIL
+    )
 
 
 def losses(steps: range, loss: Callable[[int], float]) -> list[dict[str, Any]]:
@@ -224,8 +285,12 @@ def falling(step: int) -> float:
     ],
     ids=["the same", "rounded", "optimizer lost", "weights lost", "other data"],
 )
-def test_a_run_that_was_stopped_against_one_that_was_not(after: Callable[[int], float], verdict: CheckVerdict) -> None:
-    found = compare(losses(range(1, 61), falling), losses(range(1, 31), falling), losses(range(31, 61), after))
+def test_a_run_that_was_stopped_against_one_that_was_not(
+    after: Callable[[int], float], verdict: CheckVerdict
+) -> None:
+    found = compare(
+        losses(range(1, 61), falling), losses(range(1, 31), falling), losses(range(31, 61), after)
+    )
     assert found.verdict is verdict, found
 
 
@@ -235,13 +300,18 @@ def test_where_two_runs_differ_anyhow_only_a_fall_back_is_told() -> None:
 
     before, plain = losses(range(1, 31), noisy), losses(range(1, 61), falling)
     assert compare(plain, before, losses(range(31, 61), noisy)).verdict is CheckVerdict.CANNOT_TELL
-    assert compare(plain, before, losses(range(31, 61), lambda s: noisy(s - 31))).verdict is CheckVerdict.FAIL
+    assert (
+        compare(plain, before, losses(range(31, 61), lambda s: noisy(s - 31))).verdict
+        is CheckVerdict.FAIL
+    )
     assert compare([], before, before).verdict is CheckVerdict.CANNOT_TELL
 
 
 def test_a_checksum_of_the_weights_is_compared_too() -> None:
     plain = [{**line, "checksum": 5.0} for line in losses(range(1, 61), falling)]
-    after = [{**line, "checksum": 5.0 + (line["step"] - 31)} for line in losses(range(31, 61), falling)]
+    after = [
+        {**line, "checksum": 5.0 + (line["step"] - 31)} for line in losses(range(31, 61), falling)
+    ]
     assert compare(plain, plain[:30], after).verdict is CheckVerdict.FAIL
 
 
@@ -285,11 +355,15 @@ def test_a_copy_has_the_files_and_the_command_that_names_them_follows(tmp_path: 
     (copy / "sub/c.pt").write_text("rehearsed")
     assert (home / "sub/c.pt").read_text() == "real"
     assert (copy / "env").readlink() == home / "env"
-    assert (copy / "link").read_text() == "rehearsed", "a link within the folder stays within its copy"
+    assert (copy / "link").read_text() == "rehearsed", (
+        "a link within the folder stays within its copy"
+    )
     elsewhere = tmp_path / "elsewhere"
     elsewhere.touch()
     command = [f"{home}/env/bin/python", f"{home}/sub/c.pt", f"--c={home}/sub/c.pt", str(elsewhere)]
-    here = spec(command=command, cwd=str(home), env={"DATA": f"{home}/sub", "PATH": f"{home}/env/bin"})
+    here = spec(
+        command=command, cwd=str(home), env={"DATA": f"{home}/sub", "PATH": f"{home}/env/bin"}
+    )
     there = moved(here, home, copy)
     assert there.command == (command[0], f"{copy}/sub/c.pt", f"--c={copy}/sub/c.pt", str(elsewhere))
     assert there.env == {"DATA": f"{copy}/sub", "PATH": f"{home}/env/bin"}
@@ -312,7 +386,9 @@ def ranked(step: int, rank: int = 0, **facts: Any) -> RankLine:
     return RankLine(at_s=100.0 + step, rank=rank, step=step, **place, **facts)
 
 
-def judged(check: str, lines: list[RankLine], story: Story | None = None, **keys: Any) -> RehearsalFinding:
+def judged(
+    check: str, lines: list[RankLine], story: Story | None = None, **keys: Any
+) -> RehearsalFinding:
     told = story or begun()
     record = Record((), tuple(told.played), tuple(told.lines), (), ranks=tuple(lines))
     return {finding.check: finding for finding in judge(record, spec(**keys))}[check]
@@ -320,14 +396,19 @@ def judged(check: str, lines: list[RankLine], story: Story | None = None, **keys
 
 def test_ranks_that_differ_fail_with_both_values() -> None:
     two = {"world_size": 2, "since_step": 5}
-    lines = [ranked(5, rank, **two, weights=f"d{rank}", level=700.0 + rank, rate=0.02) for rank in range(2)]
+    lines = [
+        ranked(5, rank, **two, weights=f"d{rank}", level=700.0 + rank, rate=0.02)
+        for rank in range(2)
+    ]
     found = judged("ranks", lines)
     assert found.verdict is CheckVerdict.FAIL
     assert "weights differ at step 5: rank 0 has 700, rank 1 has 701" in found.seen
     found = judged("ranks", [line._replace(rate=0.04 / (1 + line.rank)) for line in lines])
     assert "learning rates differ at step 5: rank 0 has 0.04, rank 1 has 0.02" in found.seen
     assert "reset callback" in found.remedy
-    assert judged("ranks", [line._replace(weights="d") for line in lines]).verdict is CheckVerdict.PASS
+    assert (
+        judged("ranks", [line._replace(weights="d") for line in lines]).verdict is CheckVerdict.PASS
+    )
     assert judged("ranks", lines[:1]).verdict is CheckVerdict.CANNOT_TELL
     assert judged("ranks", []).verdict is CheckVerdict.CANNOT_TELL
 
@@ -339,7 +420,10 @@ def test_weights_that_differ_below_the_precision_of_the_sum_are_shown_as_digests
 
 def test_groups_are_not_compared_with_each_other() -> None:
     """After a loss, the same step is made again by another group: it may have other weights."""
-    lines = [ranked(5, 0, world_size=2, weights="a"), ranked(5, 1, world_size=2, since_step=4, weights="b")]
+    lines = [
+        ranked(5, 0, world_size=2, weights="a"),
+        ranked(5, 1, world_size=2, since_step=4, weights="b"),
+    ]
     assert judged("ranks", lines).verdict is CheckVerdict.CANNOT_TELL
 
 
@@ -362,13 +446,17 @@ def test_the_rate_of_the_old_size_that_a_checkpoint_brought_back_fails() -> None
 
 
 def ordered(step: int, *numbers: int, epoch: int = 0, **facts: Any) -> RankLine:
-    return ranked(step, indices=((epoch, numbers),), data_size=6, sampler="progress.Sampler", **facts)
+    return ranked(
+        step, indices=((epoch, numbers),), data_size=6, sampler="progress.Sampler", **facts
+    )
 
 
 def test_samples_that_are_used_twice_fail_and_a_repeated_step_does_not() -> None:
     before = [ordered(1, 0, 1), ordered(2, 2, 3), ordered(3, 4, 5)]
     again = {"incarnation": 2, "since_step": 3}
-    assert judged("order", [*before, ordered(3, 5, 4, **again)]).verdict is CheckVerdict.PASS, "step 3 is made again"
+    assert judged("order", [*before, ordered(3, 5, 4, **again)]).verdict is CheckVerdict.PASS, (
+        "step 3 is made again"
+    )
     found = judged("order", [*before[:2], ordered(3, 0, 1, **again)])
     assert found.verdict is CheckVerdict.FAIL
     assert "step 3 uses 2 samples of epoch 0 that step 1 had used" in found.seen
@@ -378,10 +466,16 @@ def test_samples_that_are_used_twice_fail_and_a_repeated_step_does_not() -> None
 
 
 def test_samples_that_a_whole_epoch_leaves_out_fail() -> None:
-    lines = [ordered(n + 1, *range(6 - (epoch == 1)), epoch=epoch) for n, epoch in enumerate((0, 1, 2))]
+    lines = [
+        ordered(n + 1, *range(6 - (epoch == 1)), epoch=epoch) for n, epoch in enumerate((0, 1, 2))
+    ]
     sparse = [line._replace(step=20 * line.step) for line in lines]
-    assert judged("order", sparse).verdict is CheckVerdict.PASS, "the steps between commits are not reported"
-    assert judged("order", [line._replace(indices=()) for line in lines]).verdict is CheckVerdict.PASS, "none is known"
+    assert judged("order", sparse).verdict is CheckVerdict.PASS, (
+        "the steps between commits are not reported"
+    )
+    assert (
+        judged("order", [line._replace(indices=()) for line in lines]).verdict is CheckVerdict.PASS
+    ), "none is known"
     found = judged("order", lines)
     assert found.verdict is CheckVerdict.FAIL
     assert "1 of 6 samples of epoch 1 were never used" in found.seen
@@ -391,21 +485,29 @@ def test_a_sampler_that_set_epoch_has_set_back_fails() -> None:
     line = ordered(3, 4, since_step=3, restored_at=4, pass_at=0)._replace(sampler="ElasticSampler")
     found = judged("order", [line])
     assert found.verdict is CheckVerdict.FAIL
-    assert "the sampler was at sample 4 of the epoch, and began again at 0: sampler.set_epoch" in found.seen
+    assert (
+        "the sampler was at sample 4 of the epoch, and began again at 0: sampler.set_epoch"
+        in found.seen
+    )
     assert judged("order", [line._replace(pass_at=4)]).verdict is CheckVerdict.PASS
     padded = [ordered(n, 1, 2, since_step=3)._replace(sampler="ElasticSampler") for n in (3, 4)]
-    assert judged("order", padded).verdict is CheckVerdict.FAIL, "more than it may repeat to fill up a pass"
+    assert judged("order", padded).verdict is CheckVerdict.FAIL, (
+        "more than it may repeat to fill up a pass"
+    )
 
 
 @pytest.mark.parametrize(
-    ("loaded", "words"), [("d10", ""), ("d7", "of step 10 holds the weights of step 7"), ("d0", "initial"), ("x", "")]
+    ("loaded", "words"),
+    [("d10", ""), ("d7", "of step 10 holds the weights of step 7"), ("d0", "initial"), ("x", "")],
 )
 def test_a_checkpoint_with_the_weights_of_another_step_fails(loaded: str, words: str) -> None:
     """Weights that no step had are no proof: a checkpoint may be rounded."""
     story = begun().act(ActKind.START, range(11, 21), samples=320)
     lines = [ranked(step, weights=f"d{step}", begun="d0") for step in range(1, 11)]
     lines += [
-        ranked(step + 1, incarnation=2, since_step=11, weights=f"d{step}", begun=loaded)._replace(step=step)
+        ranked(step + 1, incarnation=2, since_step=11, weights=f"d{step}", begun=loaded)._replace(
+            step=step
+        )
         for step in range(11, 21)
     ]
     found = judged("state", lines, story)
@@ -415,19 +517,50 @@ def test_a_checkpoint_with_the_weights_of_another_step_fails(loaded: str, words:
 
 @pytest.mark.parametrize(
     ("loaded", "fails"),
-    [("d10", False), ("d20", False), ("d23", False), ("d14", True), ("d10 again", False), ("d0", False)],
-    ids=["older whole one", "last", "newer than reported", "another", "the process stays", "not known"],
+    [
+        ("d10", False),
+        ("d20", False),
+        ("d23", False),
+        ("d14", True),
+        ("d10 again", False),
+        ("d0", False),
+    ],
+    ids=[
+        "older whole one",
+        "last",
+        "newer than reported",
+        "another",
+        "the process stays",
+        "not known",
+    ],
 )
-def test_after_a_kill_the_checkpoint_of_any_save_may_be_loaded_but_no_other_weights(loaded: str, fails: bool) -> None:
+def test_after_a_kill_the_checkpoint_of_any_save_may_be_loaded_but_no_other_weights(
+    loaded: str, fails: bool
+) -> None:
     story = begun().act(ActKind.START, range(11, 21), samples=320).saved(20)
-    story.act(ActKind.KILL_ALL, range(21, 25), samples=640).act(ActKind.KILL, range(21, 31), samples=640)
-    begins = {1: "d0", 2: "d10", 3: "d10" if loaded.endswith("again") else "d20", 4: loaded.split()[0]}
+    story.act(ActKind.KILL_ALL, range(21, 25), samples=640).act(
+        ActKind.KILL, range(21, 31), samples=640
+    )
+    begins = {
+        1: "d0",
+        2: "d10",
+        3: "d10" if loaded.endswith("again") else "d20",
+        4: loaded.split()[0],
+    }
     steps = {1: range(1, 11), 2: range(11, 21), 3: range(21, 25), 4: range(21, 31)}
-    at_s = {(line["incarnation"], line["step"]): line["time"] for line in story.lines if line["phase"] == "running"}
+    at_s = {
+        (line["incarnation"], line["step"]): line["time"]
+        for line in story.lines
+        if line["phase"] == "running"
+    }
     incarnations = sorted({incarnation for incarnation, _ in at_s})
     lines = [
         ranked(
-            step, incarnation=incarnation, since_step=steps[number][0], weights=f"d{step}", begun=begins[number]
+            step,
+            incarnation=incarnation,
+            since_step=steps[number][0],
+            weights=f"d{step}",
+            begun=begins[number],
         )._replace(at_s=at_s[incarnation, step])
         for number, incarnation in enumerate(incarnations, 1)
         for step in steps[number]
@@ -435,7 +568,10 @@ def test_after_a_kill_the_checkpoint_of_any_save_may_be_loaded_but_no_other_weig
     found = judged("state", lines, story)
     assert (found.verdict is CheckVerdict.FAIL) is fails, found
     if fails:
-        assert "after kill -9 of a worker: the checkpoint of step 20 holds the weights of step 14" in found.seen
+        assert (
+            "after kill -9 of a worker: the checkpoint of step 20 holds the weights of step 14"
+            in found.seen
+        )
 
 
 def leaving(worker_s: float, driver_s: float, tail: tuple[str, ...] = ()) -> Record:
@@ -448,17 +584,24 @@ def leaving(worker_s: float, driver_s: float, tail: tuple[str, ...] = ()) -> Rec
 
 
 def test_the_time_to_leave_is_the_one_that_stop_s_limits() -> None:
-    """It was the time until the driver had ended: "within 25.8 s (stop_s = 20)" passed, and nobody could say why."""
-    found = {finding.check: finding for finding in judge(leaving(108.0, 125.8), spec(stop_s=20))}["stops"]
+    """It was the time until the driver had ended: "within 25.8 s (stop_s = 20)" passed, and nobody
+    could say why.
+    """
+    found = {finding.check: finding for finding in judge(leaving(108.0, 125.8), spec(stop_s=20))}[
+        "stops"
+    ]
     assert found.seen == (
-        "1 of 1 times; the slowest worker left 3.0 s after it was asked to (after stop_s = 20 s it would have been killed); "
+        "1 of 1 times; the slowest worker left 3.0 s after it was asked to (after stop_s = 20 "
+        "s it would have been killed); "
         "25.8 s until its driver had ended as well"
     )
 
 
 def failing(tail: tuple[str, ...], missing: tuple[str, ...] = (), **keys: Any) -> RehearsalFinding:
     played = Played(Act(ActKind.START, 1), 100.0, 101.0, TrialOutcome.FAILED, "status 1", tail)
-    return {x.check: x for x in judge(Record((), (played,), (), (), missing=missing), spec(**keys))}["starts"]
+    return {
+        x.check: x for x in judge(Record((), (played,), (), (), missing=missing), spec(**keys))
+    }["starts"]
 
 
 def test_the_last_words_of_a_log_are_never_empty() -> None:
@@ -476,20 +619,32 @@ def test_a_notice_of_srun_is_no_last_word() -> None:
 def test_the_last_words_are_the_script_s_and_not_those_of_srun() -> None:
     trailer = "srun: error: node01: task 0: Exited with exit code 2"
     usage = "train.py: error: unrecognized arguments: --epoch"
-    for tail in ((usage, trailer), ("ValueError: boom", "slurmstepd: error: x", trailer), (trailer,)):
+    for tail in (
+        (usage, trailer),
+        ("ValueError: boom", "slurmstepd: error: x", trailer),
+        (trailer,),
+    ):
         assert last_words(tail) == tail[0]
 
 
 def test_data_beside_the_working_directory_are_named() -> None:
-    assert "../data/train.bin: outside the working directory" in failing(("x",), ("../data/train.bin",)).remedy
+    assert (
+        "../data/train.bin: outside the working directory"
+        in failing(("x",), ("../data/train.bin",)).remedy
+    )
 
 
 @pytest.mark.parametrize(
-    ("launcher", "words"), [("horovod", "must have the attribute step"), ("restart", r"report.step(step=")]
+    ("launcher", "words"),
+    [("horovod", "must have the attribute step"), ("restart", r"report.step(step=")],
 )
 def test_a_script_without_steps_is_told_what_its_state_must_have(launcher: str, words: str) -> None:
-    played = Played(Act(ActKind.START, 1), 100.0, 101.0, TrialOutcome.TIMEOUT, "timed out after 1 s")
-    found = {x.check: x for x in judge(Record((), (played,), (), ()), spec(launcher=launcher))}["starts"]
+    played = Played(
+        Act(ActKind.START, 1), 100.0, 101.0, TrialOutcome.TIMEOUT, "timed out after 1 s"
+    )
+    found = {x.check: x for x in judge(Record((), (played,), (), ()), spec(launcher=launcher))}[
+        "starts"
+    ]
     assert words in found.remedy
 
 
@@ -499,12 +654,20 @@ def test_what_a_script_misses_in_the_copy_is_found_beside_the_original(tmp_path:
         folder.mkdir(parents=True)
     (tmp_path / "user/data/train.bin").write_text("x")
     absolute = tmp_path / "scratch/data/train.bin"
-    tail = ["Traceback", "FileNotFoundError: No such file or directory: '../data/train.bin'", f"open({absolute})"]
+    tail = [
+        "Traceback",
+        "FileNotFoundError: No such file or directory: '../data/train.bin'",
+        f"open({absolute})",
+    ]
     assert missing(tail, home, work) == ("../data/train.bin",)
     assert missing(["no such file: ../data/other.bin", "see /etc/hosts"], home, work) == ()
-    told = moved(spec(cwd=str(home), command=["python", "t.py", "--data=../data", "../nowhere"]), home, work)
+    told = moved(
+        spec(cwd=str(home), command=["python", "t.py", "--data=../data", "../nowhere"]), home, work
+    )
     assert told.command[2:] == (f"--data={tmp_path / 'user/data'}", "../nowhere")
-    assert outside(spec(cwd=str(home), command=["python", "t.py", "../data"])) == [tmp_path / "user/data"]
+    assert outside(spec(cwd=str(home), command=["python", "t.py", "../data"])) == [
+        tmp_path / "user/data"
+    ]
 
 
 def test_a_checkpoint_that_is_a_folder_counts_as_saved(tmp_path: Path) -> None:
@@ -529,7 +692,12 @@ def test_a_checkpoint_that_is_a_folder_counts_as_saved(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_no_number_is_not_restored() -> None:
-    story = Story().act(ActKind.START, range(1, 11)).act(ActKind.STOP).act(ActKind.START, range(11, 21), samples=320)
+    story = (
+        Story()
+        .act(ActKind.START, range(1, 11))
+        .act(ActKind.STOP)
+        .act(ActKind.START, range(11, 21), samples=320)
+    )
     for line in story.lines:
         line["loss"] = math.nan if line["step"] > 4 else 1.0
     found = story.findings()["state"]

@@ -1,4 +1,6 @@
-"""`bftrainer rehearse` finds each planted fault, and nothing in a sound script; the shipped examples pass."""
+"""`bftrainer rehearse` finds each planted fault, and nothing in a sound script; the shipped
+examples pass.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,13 @@ OPTIONS = {
 
 
 def trainer_file(folder: Path, command: list[str], **keys: Any) -> Path:
-    table = {"name": "rehearsed", "command": [sys.executable, *command], "max_nodes": 4, "stop_s": 20.0, **keys}
+    table = {
+        "name": "rehearsed",
+        "command": [sys.executable, *command],
+        "max_nodes": 4,
+        "stop_s": 20.0,
+        **keys,
+    }
     path = folder / "trainer.toml"
     path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items()))
     return path
@@ -115,9 +123,12 @@ def test_the_shipped_examples_pass(
     status, found = rehearsed(file, "--quick")
     assert verdicts(found, "FAIL") == set(), found
     assert status == 0
-    # Its order of data after a start is another one, so Horovod's sampler need not give the same losses.
+    # Its order of data after a start is another one, so Horovod's sampler need not give the same
+    # losses.
     assert verdicts(found, "cannot tell") <= ({"state"} if launcher == "horovod" else set()), found
-    assert found["scale_up_s"] > 0 or launcher in ("torchft", "horovod"), "these may be below the tenth that is printed"
+    assert found["scale_up_s"] > 0 or launcher in ("torchft", "horovod"), (
+        "these may be below the tenth that is printed"
+    )
 
 
 @pytest.mark.slow
@@ -132,7 +143,9 @@ def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
     wrong.write(tmp_path)
     file = trainer_file(tmp_path, ["wrong.py", *OPTIONS[wrong.launcher]], launcher=wrong.launcher)
     status, found = rehearsed(file, "--quick", "--steps", "4")
-    failed = {check["check"]: check["seen"] for check in found["checks"] if check["verdict"] == "FAIL"}
+    failed = {
+        check["check"]: check["seen"] for check in found["checks"] if check["verdict"] == "FAIL"
+    }
     assert status == 1
     assert wrong.words in failed.get(wrong.check, ""), found
     assert set(failed) <= {wrong.check, "samples", "order"}, "no other check is misled"
@@ -141,7 +154,9 @@ def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
 @pytest.mark.slow
 def test_training_that_is_complete_too_early_cannot_be_judged_whole(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "numpy_parallel.py", tmp_path)
-    status, found = rehearsed(trainer_file(tmp_path, ["numpy_parallel.py", "--steps", "8"]), "--quick")
+    status, found = rehearsed(
+        trainer_file(tmp_path, ["numpy_parallel.py", "--steps", "8"]), "--quick"
+    )
     assert status == 1
     assert verdicts(found, "FAIL") == set()
     assert "kill" in verdicts(found, "cannot tell")
@@ -175,7 +190,9 @@ init_process_group()
 
 def test_a_script_that_is_done_at_once_after_a_resume_fails(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text(EXHAUSTED)
-    status, found = rehearsed(trainer_file(tmp_path, ["t.py"], launcher="restart", max_nodes=1), "--quick")
+    status, found = rehearsed(
+        trainer_file(tmp_path, ["t.py"], launcher="restart", max_nodes=1), "--quick"
+    )
     assert status == 1
     assert verdicts(found, "FAIL") == {"starts"}
     assert "ends with status 0 after a resume, without one step" in found["checks"][0]["seen"]
@@ -201,7 +218,9 @@ def test_a_script_that_fails_is_shown_with_its_last_words(tmp_path: Path) -> Non
 
 
 def test_a_table_for_people_with_what_to_do(tmp_path: Path) -> None:
-    ended = bftrainer("rehearse", trainer_file(tmp_path, ["-c", "raise SystemExit('no data set')"]), "--keep")
+    ended = bftrainer(
+        "rehearse", trainer_file(tmp_path, ["-c", "raise SystemExit('no data set')"]), "--keep"
+    )
     assert ended.status == 1
     lines = ended.out.splitlines()
     assert any(line.startswith("FAIL         starts and reports its steps") for line in lines)
@@ -225,12 +244,18 @@ def test_a_script_needs_no_trainer_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_mistakes_are_one_line_and_nothing_is_played(tmp_path: Path) -> None:
     assert "does not exist" in complaint(bftrainer("rehearse", tmp_path / "nope.py"))
-    assert "arguments are for a script" in complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"]), "--", "x"))
-    assert "no_such_key" in complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"], no_such_key=1)))
+    assert "arguments are for a script" in complaint(
+        bftrainer("rehearse", trainer_file(tmp_path, ["x.py"]), "--", "x")
+    )
+    assert "no_such_key" in complaint(
+        bftrainer("rehearse", trainer_file(tmp_path, ["x.py"], no_such_key=1))
+    )
     (tmp_path / "data.bin").write_bytes(b"x" * 1_100_000)
     text = complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"]), "--copy-mb", "1"))
     assert "--in-place" in text
-    assert "launcher" in complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"], launcher="mpi")))
+    assert "launcher" in complaint(
+        bftrainer("rehearse", trainer_file(tmp_path, ["x.py"], launcher="mpi"))
+    )
 
 
 @pytest.mark.slow
@@ -244,8 +269,15 @@ def test_a_pilot_that_requires_it_takes_what_has_passed_and_nothing_else(tmp_pat
     assert f"bftrainer rehearse {file}" in text
     assert not list(state.glob("spool/*/*")), "nothing is queued"
     assert rehearsed(file, "--quick", "--state", str(state))[0] == 0
-    again = ["--name", "other", "--set", f"command={json.dumps([sys.executable, 'trainer.py', 'sound', 'x'])}"]
-    assert bftrainer("submit", file, "--state", state, *again).status == 0, "its arguments do not count"
+    again = [
+        "--name",
+        "other",
+        "--set",
+        f"command={json.dumps([sys.executable, 'trainer.py', 'sound', 'x'])}",
+    ]
+    assert bftrainer("submit", file, "--state", state, *again).status == 0, (
+        "its arguments do not count"
+    )
     with (work / "trainer.py").open("a") as out:
         out.write("# changed\n")
     complaint(bftrainer("submit", file, "--state", state))
@@ -266,7 +298,9 @@ def test_what_ends_it_ends_all_that_it_has_started(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "bftrainer", "rehearse", str(planted(tmp_path, "sound"))]
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    process = subprocess.Popen(argv, env={**os.environ, "TMPDIR": str(scratch)}, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        argv, env={**os.environ, "TMPDIR": str(scratch)}, stdout=subprocess.DEVNULL
+    )
     eventually(lambda: list(scratch.glob("*/trainers/rehearsed/progress.jsonl")))
     assert mentioned(scratch)
     process.send_signal(signal.SIGTERM)

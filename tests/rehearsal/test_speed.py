@@ -17,13 +17,25 @@ def lines(incarnation: int, size: int, rate: float, start_s: float) -> list[dict
     at = [start_s, *(start_s + 10 + k for k in range(4))]
     samples = [0, *(round(rate * (1 + k)) for k in range(4))]
     return [
-        {"phase": "running", "incarnation": incarnation, "world_size": size, "step": k, "time": t, "samples": s}
+        {
+            "phase": "running",
+            "incarnation": incarnation,
+            "world_size": size,
+            "step": k,
+            "time": t,
+            "samples": s,
+        }
         for k, (t, s) in enumerate(zip(at, samples, strict=True))
     ]
 
 
 def test_the_speed_of_a_size_is_that_of_its_steps_after_the_first() -> None:
-    told = [*lines(1, 2, 100.0, 0.0), *lines(2, 4, 180.0, 100.0), *lines(3, 2, 120.0, 200.0), *lines(4, 2, 90.0, 300.0)]
+    told = [
+        *lines(1, 2, 100.0, 0.0),
+        *lines(2, 4, 180.0, 100.0),
+        *lines(3, 2, 120.0, 200.0),
+        *lines(4, 2, 90.0, 300.0),
+    ]
     assert speeds(Record((), (), tuple(told), ()), slots=2) == {1: 100.0, 2: 180.0}
     silent = [{name: value for name, value in line.items() if name != "samples"} for line in told]
     assert speeds(Record((), (), tuple(silent), ()), slots=2) == {}

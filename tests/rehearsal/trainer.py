@@ -1,4 +1,5 @@
-"""A trainer for rehearsals, standard library only: a line is fitted with momentum. One planted fault at a time.
+"""A trainer for rehearsals, standard library only: a line is fitted with momentum. One planted
+fault at a time.
 
 Every worker computes every step; they need no connection.
 
@@ -15,13 +16,30 @@ from pathlib import Path
 
 from bftrainer.progress import Batches, LearningRate, Reporter, Sampler, Scaling
 
-FAULTS = ("no-checkpoint", "not-atomic", "ignores-sigterm", "forgets-optimizer", "counts-twice", "alone")
+FAULTS = (
+    "no-checkpoint",
+    "not-atomic",
+    "ignores-sigterm",
+    "forgets-optimizer",
+    "counts-twice",
+    "alone",
+)
 fault = sys.argv[1]
 assert fault == "sound" or fault in FAULTS
 rank, size = int(os.environ["RANK"]), 1 if fault == "alone" else int(os.environ["WORLD_SIZE"])
 report, checkpoint, counter = Reporter(), Path("checkpoint.json"), Path("samples.txt")
-state = {"step": 0, "samples": 0, "weights": [0.0] * 4, "velocity": [0.0] * 4, "sampler": None, "rate": None}
-sampler, rate = Sampler(100_000, Batches(Scaling.WEAK, 8), rank % size, size), LearningRate(base=0.002, base_batch=8)
+state = {
+    "step": 0,
+    "samples": 0,
+    "weights": [0.0] * 4,
+    "velocity": [0.0] * 4,
+    "sampler": None,
+    "rate": None,
+}
+sampler, rate = (
+    Sampler(100_000, Batches(Scaling.WEAK, 8), rank % size, size),
+    LearningRate(base=0.002, base_batch=8),
+)
 
 
 class Weights:
@@ -60,7 +78,11 @@ def load():
 
 
 def save():
-    kept = {key: value for key, value in state.items() if not (key == "velocity" and fault == "forgets-optimizer")}
+    kept = {
+        key: value
+        for key, value in state.items()
+        if not (key == "velocity" and fault == "forgets-optimizer")
+    }
     if fault == "no-checkpoint" or rank != 0:
         return
     if fault == "not-atomic":
@@ -85,7 +107,9 @@ def step():
         gradient = [g + 2 * error * x / 8 for g, x in zip(gradient, inputs, strict=True)]
     state["velocity"] = [0.9 * v + g for v, g in zip(state["velocity"], gradient, strict=True)]
     lr = rate.at(sampler.batches.total(size), state["step"])
-    state["weights"] = [w - lr * v for w, v in zip(state["weights"], state["velocity"], strict=True)]
+    state["weights"] = [
+        w - lr * v for w, v in zip(state["weights"], state["velocity"], strict=True)
+    ]
     state["step"] += 1
     state["samples"] += 8 * size
     sampler.advance()
@@ -105,5 +129,7 @@ while state["step"] < 100_000:
     if asked and fault != "ignores-sigterm":
         save()
         report.leave()
-    if state["step"] % 80 == 0:  # seldom: a kill between two of them loses something, also if it comes late
+    if (
+        state["step"] % 80 == 0
+    ):  # seldom: a kill between two of them loses something, also if it comes late
         save()

@@ -14,9 +14,15 @@ from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 
 
 def window(
-    end_s: float, initial: Iterable[str], *flips: tuple[float, Iterable[str]], nodes: int = 8, **more: Any
+    end_s: float,
+    initial: Iterable[str],
+    *flips: tuple[float, Iterable[str]],
+    nodes: int = 8,
+    **more: Any,
 ) -> LogWindow:
-    """From time 0 on. At each instant, of the nodes that it names, those that were not idle join and the others leave."""
+    """From time 0 on. At each instant, of the nodes that it names, those that were not idle join
+    and the others leave.
+    """
     pool, events = frozenset(initial), []
     for at_s, names in flips:
         changed = frozenset(names)

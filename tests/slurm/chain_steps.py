@@ -1,4 +1,5 @@
-"""A trainer for tests under the launcher ``restart``: its weights are a chain of hashes, so each step shows the whole past.
+"""A trainer for tests under the launcher ``restart``: its weights are a chain of hashes, so each
+step shows the whole past.
 
 Writes what horovod_steps.py writes.
 """
@@ -19,7 +20,13 @@ step, samples, weights = json.loads(CHECKPOINT.read_text()) if CHECKPOINT.exists
 
 
 def note(name: str, **fields: object) -> None:
-    line = {"at_s": time.time(), "incarnation": report.incarnation, "size": SIZE, "step": step, "samples": samples}
+    line = {
+        "at_s": time.time(),
+        "incarnation": report.incarnation,
+        "size": SIZE,
+        "step": step,
+        "samples": samples,
+    }
     with Path(name).open("a") as out:
         out.write(json.dumps({**line, "weights": weights, **fields}) + "\n")
 

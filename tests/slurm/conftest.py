@@ -1,4 +1,6 @@
-"""A pilot as its user runs it, as a job on the cluster of ``site_lab``; and one beside the cluster of ``lab``, in no job."""
+"""A pilot as its user runs it, as a job on the cluster of ``site_lab``; and one beside the cluster
+of ``lab``, in no job.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,18 @@ BESIDE = pilot_config(nodes={"flap_back_off_s": 1})
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Function,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        for lab in {id(lab): lab for lab in item.funcargs.values() if isinstance(lab, Lab)}.values():
+        for lab in {
+            id(lab): lab for lab in item.funcargs.values() if isinstance(lab, Lab)
+        }.values():
             for log in sorted((lab.root / "log").glob("slurm*.log")):
-                report.sections.append((log.name, "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])))
+                report.sections.append(
+                    (log.name, "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:]))
+                )
     return report
 
 
@@ -59,7 +67,9 @@ def beside_sharing(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     yield from _beside(lab, tmp_path, monkeypatch, BESIDE + "nodes_per_holder = 4\n")
 
 
-def _beside(lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch, config: str) -> Iterator[Machine]:
+def _beside(
+    lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> Iterator[Machine]:
     lab.enter(monkeypatch.setenv)
     it = machine(folder, [], config)
     yield it
@@ -70,7 +80,10 @@ def _beside(lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch, config: str
 @pytest.fixture(scope="module")
 def qos_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
     need_accounting(slurm_version)
-    for lab in started(Settings(nodes=4, preempt="preempt/qos", accounting="associations,limits,qos"), slurm_version):
+    for lab in started(
+        Settings(nodes=4, preempt="preempt/qos", accounting="associations,limits,qos"),
+        slurm_version,
+    ):
         preemptible_qos(lab)
         yield lab
 
@@ -79,6 +92,9 @@ def qos_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
 def by_qos(qos_lab: Lab, tmp_path: Path) -> Iterator[RealSlurm]:
     real = RealSlurm(qos_lab, tmp_path)
     yield real
-    limit(qos_lab, "MaxSubmitJobsPerUser=-1 MaxJobsPerUser=-1 GraceTime=0 PreemptExemptTime=-1 MaxWall=-1")
+    limit(
+        qos_lab,
+        "MaxSubmitJobsPerUser=-1 MaxJobsPerUser=-1 GraceTime=0 PreemptExemptTime=-1 MaxWall=-1",
+    )
     qos_lab.tidy_up()
     real.close()

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Random faults of a real Slurm of 8 nodes, of a file system, a pilot and its drivers, while trainers train. As root.
+"""Random faults of a real Slurm of 8 nodes, of a file system, a pilot and its drivers, while
+trainers train. As root.
 
     python tests/slurm/faults.py --minutes 60            a fault every 12 s
 
-slurmctld has a backup. slurmd and slurmctld are killed (SIGKILL) or stopped, all that runs on a node dies or stops while its
-slurmd answers, squeue says nonsense, the file system of the state directory and of the trainers stands still; pilots, drivers,
-workers, payloads and sruns are killed. An administrator returns nodes to service after a while. At the end every trainer must
-be done with each step made in order, the journal must give the same decisions, and nothing may be left. Main jobs come all
-the time: printed are their waits by what was broken meanwhile: Slurm or a node, the file system, the pilot, nothing.
+slurmctld has a backup. slurmd and slurmctld are killed (SIGKILL) or stopped, all that runs on a
+node dies or stops while its slurmd answers, squeue says nonsense, the file system of the state
+directory and of the trainers stands still; pilots, drivers, workers, payloads and sruns are killed.
+An administrator returns nodes to service after a while. At the end every trainer must be done with
+each step made in order, the journal must give the same decisions, and nothing may be left. Main
+jobs come all the time: printed are their waits by what was broken meanwhile: Slurm or a node, the
+file system, the pilot, nothing.
 """
 
 from __future__ import annotations
@@ -46,16 +49,25 @@ from bftrainer_adapters.on_node import payload
 
 EVERY_S, TRAINERS, TRAINER_S, AFTER_S = 12.0, 4, 60.0, 5.0
 CONFIG = pilot_config(
-    decisions={"objective": "relative-speed"}, learning={"measure": False}, nodes={"flap_back_off_s": 1}
+    decisions={"objective": "relative-speed"},
+    learning={"measure": False},
+    nodes={"flap_back_off_s": 1},
 )
 MAIN_JOBS = ((0, 2, 6), (12, 4, 5), (27, 1, 8), (40, 6, 5))
 ROUND_S = 55
 STOP, CONTINUE, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
-PROGRAMS = {"driver": b"bftrainer_adapters.drivers.", "worker": b"_steps.py", "payload": b"payload.py", "srun": b"srun"}
+PROGRAMS = {
+    "driver": b"bftrainer_adapters.drivers.",
+    "worker": b"_steps.py",
+    "payload": b"payload.py",
+    "srun": b"srun",
+}
 
 
 class Story:
-    """``due``: repairs, each with its time. ``broken``: parts to be repaired. ``outages``: parts, each from when to when."""
+    """``due``: repairs, each with its time. ``broken``: parts to be repaired. ``outages``: parts,
+    each from when to when.
+    """
 
     pilot: subprocess.Popen[bytes]
 
@@ -137,7 +149,9 @@ class Story:
         node = self.rng.choice(self.lab.node_names)
         if self.broken & {node, "slurmctld"}:
             return False
-        self.lab.run("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=fault", timeout_s=10)
+        self.lab.run(
+            "scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=fault", timeout_s=10
+        )
         return self.breaks(node, self.rng.uniform(1, 40), lambda: self._resume(node))
 
     def _resume(self, node: str) -> None:
@@ -145,14 +159,18 @@ class Story:
             self.lab.run("scontrol", "update", f"NodeName={node}", "State=RESUME", timeout_s=10)
 
     def cancel(self) -> bool:
-        holders = self.lab.run("squeue", "-h", "-p", "scavenge", "-t", "R", "-o", "%i", timeout_s=10).split()
+        holders = self.lab.run(
+            "squeue", "-h", "-p", "scavenge", "-t", "R", "-o", "%i", timeout_s=10
+        ).split()
         return bool(holders) and not self.lab.run("scancel", self.rng.choice(holders), timeout_s=10)
 
     def nonsense(self) -> bool:
         if "squeue" in self.broken:
             return False
         self.lab.put_fake("squeue", f"#!/bin/sh\n{self.rng.choice(list(BAD_ANSWERS.values()))}\n")
-        return self.breaks("squeue", self.rng.uniform(2, 25), (self.lab.root / "bin" / "squeue").unlink)
+        return self.breaks(
+            "squeue", self.rng.uniform(2, 25), (self.lab.root / "bin" / "squeue").unlink
+        )
 
     def freeze(self) -> bool:
         """Only a timer thaws it: this process may wait there as well."""
@@ -165,9 +183,11 @@ class Story:
 
     def process(self, program: str) -> bool:
         found = [
-            p for p in self.own.lab_processes() if PROGRAMS[program] in payload.read(p.pid, "cmdline")
+            p
+            for p in self.own.lab_processes()
+            if PROGRAMS[program] in payload.read(p.pid, "cmdline")
             and (payload.read(p.pid, "comm") == b"srun\n") == (program == "srun")
-        ]  # fmt: skip
+        ]
         return bool(found) and send(self.rng.choice(found), KILL)
 
     def pilot_is(self, how: signal.Signals) -> bool:
@@ -178,7 +198,9 @@ class Story:
             self.pilot.wait()
             return self.breaks("pilot", self.rng.choice((0.5, 5.0, 30.0)), self.start_pilot)
         go_on, pilot = CONTINUE, self.pilot
-        return self.breaks("pilot", self.rng.choice((5.0, 30.0, 100.0)), lambda: pilot.send_signal(go_on))
+        return self.breaks(
+            "pilot", self.rng.choice((5.0, 30.0, 100.0)), lambda: pilot.send_signal(go_on)
+        )
 
     def start_pilot(self) -> None:
         self.pilot = self.own.machine.pilot()
@@ -238,7 +260,14 @@ class Story:
             kind = self.rng.choice(list(kinds))
             with suppress(CommandError):
                 self.struck[kind] += kinds[kind]()
-            print(time.strftime("%T"), kind, sorted(self.broken), dict(self.aside), file=sys.stderr, flush=True)
+            print(
+                time.strftime("%T"),
+                kind,
+                sorted(self.broken),
+                dict(self.aside),
+                file=sys.stderr,
+                flush=True,
+            )
             self.pass_s(self.rng.expovariate(1 / EVERY_S))
             self.administer()
         while self.due:
@@ -250,14 +279,21 @@ class Story:
 
     def submit(self) -> None:
         number = len(self.own.launchers)
-        self.own.submit(f"t{number}", ("restart", "torchrun", "restart")[number % 3], max_nodes=3, pace_s=0.2)
+        self.own.submit(
+            f"t{number}", ("restart", "torchrun", "restart")[number % 3], max_nodes=3, pace_s=0.2
+        )
 
     def finish(self) -> dict[str, object]:
         """Every trainer completes: what is lost, what was done twice."""
         own, names, doubled = self.own, list(self.own.launchers), []
         own.finish(*names)
         with suppress(AssertionError):
-            wait_until(lambda: {own.machine.status(name) for name in names} == {"done"}, "trainers", 100, every_s=1)
+            wait_until(
+                lambda: {own.machine.status(name) for name in names} == {"done"},
+                "trainers",
+                100,
+                every_s=1,
+            )
         for name in filter(lambda name: own.lines(name, "steps"), names):
             try:
                 own.check_story(name)
@@ -268,33 +304,65 @@ class Story:
         with suppress(AssertionError):
             wait_until(lambda: not own.left(), "nothing to be left", 30)
         rows = own.machine.rows("nodes", "--all")
-        self.wrong += [*own.left(), *(f"{row['fragment']} is held" for row in rows if row["released_s"] is None)]
-        self.wrong += (own.machine.work / "pilot.log").read_text(errors="replace").count("Traceback") * ["traceback"]
+        self.wrong += [
+            *own.left(),
+            *(f"{row['fragment']} is held" for row in rows if row["released_s"] is None),
+        ]
+        self.wrong += (own.machine.work / "pilot.log").read_text(errors="replace").count(
+            "Traceback"
+        ) * ["traceback"]
         steps = {name: len(own.lines(name, "steps")) for name in names}
-        return {"steps": steps, "lost": lost, "doubled": doubled, "journal": own.machine.bftrainer_replay().strip()}
+        return {
+            "steps": steps,
+            "lost": lost,
+            "doubled": doubled,
+            "journal": own.machine.bftrainer_replay().strip(),
+        }
 
     def waits(self) -> dict[str, object]:
-        """Median and largest of main jobs that started, by the worst that was broken on their nodes meanwhile."""
+        """Median and largest of main jobs that started, by the worst that was broken on their nodes
+        meanwhile.
+        """
         found = defaultdict(list)
         for submitted_s, started_s, _ in self.main.starts():
-            then = {part for part, begun_s, ended_s in self.outages if begun_s < started_s and submitted_s < ended_s}
-            slurm = then & {"slurmctld", *self.lab.node_names}  # a job may wait for a broken node that it does not get
-            worst = "Slurm" if slurm else next((part for part in ("files", "pilot") if part in then), "none")
+            then = {
+                part
+                for part, begun_s, ended_s in self.outages
+                if begun_s < started_s and submitted_s < ended_s
+            }
+            slurm = then & {
+                "slurmctld",
+                *self.lab.node_names,
+            }  # a job may wait for a broken node that it does not get
+            worst = (
+                "Slurm"
+                if slurm
+                else next((part for part in ("files", "pilot") if part in then), "none")
+            )
             for name in (worst, "all"):
                 found[name].append(round(started_s - submitted_s, 2))
         told = {
-            name: {"n": len(s), "median": statistics.median(s), "largest": sorted(s)[-5:]} for name, s in found.items()
+            name: {"n": len(s), "median": statistics.median(s), "largest": sorted(s)[-5:]}
+            for name, s in found.items()
         }
         return {**told, "submitted": len(self.main.submitted_s)}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=60.0, help="default 60")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--grace", type=int, default=30, help="GraceTime of the partition (default 30)")
-    parser.add_argument("--keep", type=Path, help="copy the logs of the cluster and of the pilot to this folder")
-    parser.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
+    parser.add_argument(
+        "--grace", type=int, default=30, help="GraceTime of the partition (default 30)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="copy the logs of the cluster and of the pilot to this folder"
+    )
+    parser.add_argument(
+        "--slurm", choices=VERSIONS, default="installed", help="default the installed one"
+    )
     options = parser.parse_args()
     settings = Settings(backup=True, grace_s=options.grace, more="SlurmctldTimeout=10")
     with cluster(settings, options.slurm) as lab, one_host(lab.root) as (shared, server):
@@ -302,14 +370,20 @@ def main() -> int:
         try:
             story.run(options.minutes)
             found = story.finish()
-            found |= {"waits": story.waits(), "faults": story.struck, "in all": story.struck.total()}
+            found |= {
+                "waits": story.waits(),
+                "faults": story.struck,
+                "in all": story.struck.total(),
+            }
             found |= {"set aside by Slurm": story.aside, "wrong": story.wrong}
             print(json.dumps(found, indent=1))
         finally:
             os.kill(server, CONTINUE)
             if options.keep:
                 options.keep.mkdir(parents=True, exist_ok=True)
-                subprocess.run(["cp", "-r", str(lab.root / "log"), str(shared), str(options.keep)], check=False)
+                subprocess.run(
+                    ["cp", "-r", str(lab.root / "log"), str(shared), str(options.keep)], check=False
+                )
             story.own.machine.close()
     return 1 if any(found.get(key) for key in ("lost", "doubled", "wrong")) else 0
 

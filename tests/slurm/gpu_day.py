@@ -1,10 +1,12 @@
-"""A day of main-queue jobs of 1 to 8 GPUs in minutes, and three trainers on what they leave of the nodes.
+"""A day of main-queue jobs of 1 to 8 GPUs in minutes, and three trainers on what they leave of the
+nodes.
 
     PYTHONPATH=tests python tests/slurm/gpu_day.py [--slurm installed] [--seconds 300] [--seed 1]
 
-As root: GPUs are device files. Four nodes of 8 GPUs; torchrun, torchft and restart train the digits on up to 4 GPUs each.
-Checked: no worker sees a GPU of a main job while that job runs; equal weights on all ranks; each sample of an epoch once; no
-process of a trainer is left. Printed besides: how long main jobs waited that found enough GPUs free or held.
+As root: GPUs are device files. Four nodes of 8 GPUs; torchrun, torchft and restart train the digits
+on up to 4 GPUs each. Checked: no worker sees a GPU of a main job while that job runs; equal weights
+on all ranks; each sample of an epoch once; no process of a trainer is left. Printed besides: how
+long main jobs waited that found enough GPUs free or held.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ class Beside:
         for job in self.jobs:
             if (found := job.where()) is not None and found[0] < began_s:
                 same = [pid for pid, node, gpus in seen if node == found[1] and gpus & found[2]]
-                self.wrong += [f"{pid} on {found[1]} beside a job with {sorted(found[2])}" for pid in same]
+                self.wrong += [
+                    f"{pid} on {found[1]} beside a job with {sorted(found[2])}" for pid in same
+                ]
 
 
 def workers() -> list[tuple[str, str, set[str]]]:
@@ -98,9 +102,15 @@ def workers() -> list[tuple[str, str, set[str]]]:
             except OSError:
                 continue
             if b"_digits.py" in words or b"numpy_parallel.py" in words:
-                names = dict(line.split("=", 1) for line in text.decode(errors="replace").split("\0") if "=" in line)
+                names = dict(
+                    line.split("=", 1)
+                    for line in text.decode(errors="replace").split("\0")
+                    if "=" in line
+                )
                 if node := names.get("SLURMD_NODENAME"):
-                    found.append((entry.name, node, set(names.get("CUDA_VISIBLE_DEVICES", "").split(","))))
+                    found.append(
+                        (entry.name, node, set(names.get("CUDA_VISIBLE_DEVICES", "").split(",")))
+                    )
     return found
 
 
@@ -108,10 +118,21 @@ def submit_main(lab: Lab, folder: Path, number: int, gpus: int, seconds: int) ->
     told = folder / f"main.{number}"
     job = MainJob(gpus, told, time.time())
     script = (
-        f"echo $(date +%s.%N) $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES > {told}.new; mv {told}.new {told}; "
+        f"echo $(date +%s.%N) $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES > {told}.new; mv "
+        f"{told}.new {told}; "
         f"sleep {seconds}; touch {job.ended}"
     )
-    lab.submit(script, "-p", "main", "-N1", f"--gres=gpu:{gpus}", f"-c{gpus}", f"--mem={gpus * 7000}", "-t", "5")
+    lab.submit(
+        script,
+        "-p",
+        "main",
+        "-N1",
+        f"--gres=gpu:{gpus}",
+        f"-c{gpus}",
+        f"--mem={gpus * 7000}",
+        "-t",
+        "5",
+    )
     return job
 
 
@@ -120,7 +141,9 @@ def submit_trainers(own: Machine, epochs: int) -> None:
         cwd = own.work / name
         cwd.mkdir()
         words = [sys.executable, str(EXAMPLES / program), f"--epochs={epochs}", *options]
-        table = TRAINER.format(name=name, words=", ".join(f'"{shlex.quote(word)}"' for word in words), cwd=cwd)
+        table = TRAINER.format(
+            name=name, words=", ".join(f'"{shlex.quote(word)}"' for word in words), cwd=cwd
+        )
         (own.work / f"{name}.toml").write_text(table)
         own.bftrainer("submit", own.work / f"{name}.toml")
 
@@ -146,14 +169,19 @@ def day(lab: Lab, folder: Path, seconds: float, seed: int, epochs: int) -> Besid
             length = chance.randint(SHORTEST_S, LONGEST_S)
             watch.jobs.append(submit_main(lab, folder, len(watch.jobs), gpus, length))
             time.sleep(chance.expovariate(1 / EVERY_S))
-        wait_until(lambda: all(own.status(name) == "done" for name in PROGRAMS), "all trainers", 900)
+        wait_until(
+            lambda: all(own.status(name) == "done" for name in PROGRAMS), "all trainers", 900
+        )
         assert not workers(), "no worker is left"
         for name in PROGRAMS:
             lines = rank_lines(own.state / "trainers" / name)
             compared = equal_on_all_ranks(lines)
             each_sample_once(lines, SAMPLES, epochs)
             groups = {line.group for line in lines}
-            print(f"{name}: each sample once, {compared} steps compared, {len(groups)} groups", flush=True)
+            print(
+                f"{name}: each sample once, {compared} steps compared, {len(groups)} groups",
+                flush=True,
+            )
         own.end(pilot)
     finally:
         over.set()
@@ -164,20 +192,29 @@ def day(lab: Lab, folder: Path, seconds: float, seed: int, epochs: int) -> Besid
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--slurm", choices=VERSIONS, default="installed")
     options.add_argument("--seconds", type=float, default=300.0, help="of main jobs (default 300)")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--epochs", type=int, default=30, help="of each trainer (default 30)")
     chosen = options.parse_args()
-    with cluster(chosen.slurm, PARTITION) as lab, tempfile.TemporaryDirectory(prefix="gpu-day-") as folder:
+    with (
+        cluster(chosen.slurm, PARTITION) as lab,
+        tempfile.TemporaryDirectory(prefix="gpu-day-") as folder,
+    ):
         Path(folder).chmod(0o755)
         found = day(lab, Path(folder), chosen.seconds, chosen.seed, chosen.epochs)
-        begun = [(float(job.told.read_text().split()[0]), job) for job in found.jobs if job.told.exists()]
+        begun = [
+            (float(job.told.read_text().split()[0]), job) for job in found.jobs if job.told.exists()
+        ]
     waits = [at_s - job.submitted_s for at_s, job in begun]
     print(
-        f"{len(waits)} of {len(found.jobs)} main jobs ran; wait: median {statistics.median(waits):.2f} s; "
-        f"up to {found.most} workers; {len(found.wrong)} beside a main job in {found.looks} looks {found.wrong[:3]}"
+        f"{len(waits)} of {len(found.jobs)} main jobs ran; wait: median "
+        f"{statistics.median(waits):.2f} s; "
+        f"up to {found.most} workers; {len(found.wrong)} beside a main job in {found.looks} "
+        f"looks {found.wrong[:3]}"
     )
     return 1 if found.wrong else 0
 

@@ -1,4 +1,5 @@
-"""holding_as_user.py STATE SETTINGS NODES: hold these nodes as the user who runs this, until the file STATE/end is there.
+"""holding_as_user.py STATE SETTINGS NODES: hold these nodes as the user who runs this, until the
+file STATE/end is there.
 
 A line of JSON at each change: how many are held, and the reasons of refusals so far.
 """
@@ -35,4 +36,8 @@ def main(state: Path, settings: SlurmSettings, nodes: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), SlurmSettings.model_validate(json.loads(sys.argv[2])), sys.argv[3].split(","))
+    main(
+        Path(sys.argv[1]),
+        SlurmSettings.model_validate(json.loads(sys.argv[2])),
+        sys.argv[3].split(","),
+    )

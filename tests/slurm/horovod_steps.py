@@ -1,7 +1,9 @@
-"""A trainer for tests on real Elastic Horovod: paced steps, a hash of its weights with each, an end when it is told.
+"""A trainer for tests on real Elastic Horovod: paced steps, a hash of its weights with each, an end
+when it is told.
 
-Rank 0 appends a line per step to ``steps.jsonl`` in its working directory, every rank one per start of the loop to
-``begins.jsonl``: what the weights are after a rescale, a loss or a restart is compared with what they were before.
+Rank 0 appends a line per step to ``steps.jsonl`` in its working directory, every rank one per start
+of the loop to ``begins.jsonl``: what the weights are after a rescale, a loss or a restart is
+compared with what they were before.
 """
 
 import hashlib
@@ -28,11 +30,18 @@ optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_par
 
 
 def weights() -> str:
-    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()[:16]
+    return hashlib.sha256(
+        b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+    ).hexdigest()[:16]
 
 
 def note(name: str, **fields: object) -> None:
-    line = {"at_s": time.time(), "incarnation": int(os.environ["BFTRAINER_INCARNATION"]), "size": hvd.size(), **fields}
+    line = {
+        "at_s": time.time(),
+        "incarnation": int(os.environ["BFTRAINER_INCARNATION"]),
+        "size": hvd.size(),
+        **fields,
+    }
     with Path(name).open("a") as out:
         out.write(json.dumps(line) + "\n")
 
@@ -69,7 +78,10 @@ def train(state: hvd.elastic.TorchState) -> None:
         if hvd.rank() == 0:
             note("steps.jsonl", step=state.step, samples=state.samples, weights=weights())
         # All of them end in the same step.
-        told = bool(hvd.allreduce(torch.tensor([float(Path("finish").exists())]), op=hvd.Sum, name="told") > 0)
+        told = bool(
+            hvd.allreduce(torch.tensor([float(Path("finish").exists())]), op=hvd.Sum, name="told")
+            > 0
+        )
         if state.step % COMMIT_EVERY == 0:
             state.commit()
 

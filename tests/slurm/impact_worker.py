@@ -1,4 +1,6 @@
-"""A worker of zero_impact.py in a real framework, until it is killed: ``impact_worker.py horovod|torchrun|restart|pool UP``."""
+"""A worker of zero_impact.py in a real framework, until it is killed: ``impact_worker.py
+horovod|torchrun|restart|pool UP``.
+"""
 
 import os
 import signal

@@ -18,10 +18,15 @@ HINT = Path(__file__).resolve().parents[2] / "jobscripts" / "hint.sh"
 
 @contextmanager
 def cluster(settings: Settings, slurm: str, hints_port: int | None = None) -> Iterator[Lab]:
-    """A running one that this process's commands find. With a port, its Epilog sends hints there."""
+    """A running one that this process's commands find. With a port, its Epilog sends hints
+    there.
+    """
     if missing := VERSIONS[slurm].missing():
         raise SystemExit(missing)
-    for number in (signal.SIGINT, signal.SIGTERM):  # in the background, too: the cluster must not stay
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # in the background, too: the cluster must not stay
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="bftrainer-lab-") as folder:
         Path(folder).chmod(0o755)

@@ -3,7 +3,8 @@
 
     python tests/slurm/pool.py tasks     10,000 tasks; main jobs preempt nodes 50 times; 20 kills (8 minutes)
 
-Kills are SIGKILLs of workers, drivers and the pilot in turn, and the pilot is started again. Ctrl-C ends it.
+Kills are SIGKILLs of workers, drivers and the pilot in turn, and the pilot is started again. Ctrl-C
+ends it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import ProcessId, identify, send
 
 WORKER = Path(__file__).with_name("pool_worker.py")
-CONFIG = pilot_config(learning={"measure": False}, nodes={"flap_back_off_s": 1, "unused_after_s": 2})
+CONFIG = pilot_config(
+    learning={"measure": False}, nodes={"flap_back_off_s": 1, "unused_after_s": 2}
+)
 POOL = """
 name = "pool"
 launcher = "pool"
@@ -79,7 +82,9 @@ class Pool:
         since_s = time.time()
 
         def full() -> bool:
-            return len({pid for _, pid, at_s in self.begins() if at_s > since_s}) >= NODES * self.slots
+            return (
+                len({pid for _, pid, at_s in self.begins() if at_s > since_s}) >= NODES * self.slots
+            )
 
         wait_until(full, "all workers to work", 120)
 
@@ -90,7 +95,10 @@ class Pool:
             found = read_driver_pid(self.directory.driver_pid)
         if kind == "worker":
             found = identify(self.begins()[-1][1])
-            if found and WORKER.name.encode() not in Path(f"/proc/{found.pid}/cmdline").read_bytes():
+            if (
+                found
+                and WORKER.name.encode() not in Path(f"/proc/{found.pid}/cmdline").read_bytes()
+            ):
                 return False
         if found is None:
             return False
@@ -105,7 +113,9 @@ class Pool:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def preempted(self) -> int:
-        return sum(str(row["reason"]).startswith("preempted") for row in self.own.rows("nodes", "--all"))
+        return sum(
+            str(row["reason"]).startswith("preempted") for row in self.own.rows("nodes", "--all")
+        )
 
 
 @contextmanager
@@ -116,7 +126,11 @@ def pool(lab: Lab, **sizes: float) -> Iterator[Pool]:
             yield it
         except AssertionError:
             logs = (it.own.work / "pilot.log", it.directory.driver_log)
-            print(*(log.read_text()[-3000:] for log in logs if log.exists()), sep="\n---\n", file=sys.stderr)
+            print(
+                *(log.read_text()[-3000:] for log in logs if log.exists()),
+                sep="\n---\n",
+                file=sys.stderr,
+            )
             raise
         finally:
             it.own.close()
@@ -133,19 +147,29 @@ def all_tasks(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
         main.start()
         for kind in itertools.cycle(("worker", "driver", "worker", "pilot", "worker")):
             until_s = time.time() + options.kill_every_s
-            while time.time() < until_s and (status := it.own.status("pool")) not in ("done", "failed"):
+            while time.time() < until_s and (status := it.own.status("pool")) not in (
+                "done",
+                "failed",
+            ):
                 time.sleep(0.5)
             if status in ("done", "failed"):
                 break
             if killed.total() < options.kills:
                 killed[kind] += it.kill(kind)
-            print(f"{len(it.results())} done, {it.preempted()} preempted, killed {dict(killed)}", file=sys.stderr)
+            print(
+                f"{len(it.results())} done, {it.preempted()} preempted, killed {dict(killed)}",
+                file=sys.stderr,
+            )
         main.ends.set()
         main.join()
         by_task = defaultdict(list)
         for task, _, at_s in it.begins():
             by_task[task].append(at_s)
-        again_s = [late - early for times in by_task.values() for early, late in itertools.pairwise(sorted(times))]
+        again_s = [
+            late - early
+            for times in by_task.values()
+            for early, late in itertools.pairwise(sorted(times))
+        ]
         found = sorted((line["task"], line["result"]) for line in it.results())
         return {
             "status": status,
@@ -161,20 +185,32 @@ def all_tasks(lab: Lab, options: argparse.Namespace) -> dict[str, object]:
 
 def _of(seconds: list[float]) -> dict[str, float]:
     seconds = seconds or [0.0]
-    return {"n": len(seconds), "median": round(statistics.median(seconds), 2), "largest": round(max(seconds), 2)}
+    return {
+        "n": len(seconds),
+        "median": round(statistics.median(seconds), 2),
+        "largest": round(max(seconds), 2),
+    }
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("what", choices=("tasks",))
     options.add_argument("--tasks", type=int, default=10_000, help="default 10000")
-    options.add_argument("--pace-s", type=float, default=1.3, help="seconds of a task (default 1.3)")
+    options.add_argument(
+        "--pace-s", type=float, default=1.3, help="seconds of a task (default 1.3)"
+    )
     options.add_argument("--kills", type=int, default=20, help="default 20")
     options.add_argument("--kill-every-s", type=float, default=16.0, help="default 16")
-    options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
+    options.add_argument(
+        "--slurm", choices=VERSIONS, default="installed", help="default the installed one"
+    )
     chosen = options.parse_args()
     if os.geteuid() == 0:
-        return subprocess.run(ordinary_user._as_user(sys.executable, *sys.argv), check=False).returncode
+        return subprocess.run(
+            ordinary_user._as_user(sys.executable, *sys.argv), check=False
+        ).returncode
     with cluster(Settings(nodes=NODES), chosen.slurm) as lab:
         print(json.dumps(all_tasks(lab, chosen)))
     return 0

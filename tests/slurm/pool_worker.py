@@ -1,4 +1,6 @@
-"""A worker of pool.py: squares, and a line (task, pid, time) as each task begins; ``pool_worker.py PACE_S TASKS``."""
+"""A worker of pool.py: squares, and a line (task, pid, time) as each task begins; ``pool_worker.py
+PACE_S TASKS``.
+"""
 
 import os
 import sys

@@ -2,9 +2,9 @@
 
     race_trial.py FOLDER SAMPLES
 
-It makes 10 n^0.947 samples per second on n nodes (ShuffleNet's speedup), checkpoints every 5 s and when it is asked to stop.
-Its first rank writes ``begins`` (a line per start: where it resumes, and what had been reached), ``at`` (the samples of the
-latest step), and ``done`` (when).
+It makes 10 n^0.947 samples per second on n nodes (ShuffleNet's speedup), checkpoints every 5 s and
+when it is asked to stop. Its first rank writes ``begins`` (a line per start: where it resumes, and
+what had been reached), ``at`` (the samples of the latest step), and ``done`` (when).
 """
 
 import os

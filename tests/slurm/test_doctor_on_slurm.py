@@ -1,4 +1,6 @@
-"""``bftrainer doctor --state`` on a real Slurm, as it should be and with planted faults. It only reads."""
+"""``bftrainer doctor --state`` on a real Slurm, as it should be and with planted faults. It only
+reads.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def plain_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
     yield from started(DEFAULTS, slurm_version)
 
 
-def doctor(lab: Lab, path: Path, config: str = CONFIG, *arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
+def doctor(
+    lab: Lab, path: Path, config: str = CONFIG, *arguments: str
+) -> tuple[int, dict[str, dict[str, Any]]]:
     """Exit status and checks by name; torch is left out, since importing it takes seconds."""
     state, stub = path / "state", path / "stub"
     path.chmod(0o700)
@@ -46,12 +50,20 @@ def doctor(lab: Lab, path: Path, config: str = CONFIG, *arguments: str) -> tuple
 
 
 def warned(checks: dict[str, dict[str, Any]]) -> set[str]:
-    """Warnings, but for those of this machine: root, one loopback interface, a file system of one host."""
-    return {name for name, check in checks.items() if check["state"] == "WARNING"} - {"user", "interface", "files"}
+    """Warnings, but for those of this machine: root, one loopback interface, a file system of one
+    host.
+    """
+    return {name for name, check in checks.items() if check["state"] == "WARNING"} - {
+        "user",
+        "interface",
+        "files",
+    }
 
 
 @pytest.mark.every_slurm("installed", "sid")
-def test_both_settings(lab: Lab, plain_lab: Lab, slurm_version: SlurmVersion, tmp_path: Path) -> None:
+def test_both_settings(
+    lab: Lab, plain_lab: Lab, slurm_version: SlurmVersion, tmp_path: Path
+) -> None:
     status, checks = doctor(lab, tmp_path)
     assert status == 0, checks
     if trial_of(slurm_version.release) is None:  # of a Debian release that has moved on
@@ -63,13 +75,21 @@ def test_both_settings(lab: Lab, plain_lab: Lab, slurm_version: SlurmVersion, tm
     assert "sbatch would accept a holder on node" in checks["holder"]["detail"]
     status, checks = doctor(plain_lab, tmp_path)
     assert status == 0, checks
-    assert warned(checks) - {"version"} == {"tracking", "kill wait", "user signal", "epilog", "scheduler"}
+    assert warned(checks) - {"version"} == {
+        "tracking",
+        "kill wait",
+        "user signal",
+        "epilog",
+        "scheduler",
+    }
     assert plain_lab.run("squeue", "-h", "-t", "all") == "", "it only asked"
 
 
 def test_the_configuration_that_advise_writes(lab: Lab, tmp_path: Path) -> None:
     """With the partition of the page that it names; the lab's own partitions are main ones here."""
-    (tmp_path / "log.csv").write_text("time,joined,left\n2021-01-01T00:00:00,a b,\n2021-01-01T08:00:00,,b\n")
+    (tmp_path / "log.csv").write_text(
+        "time,joined,left\n2021-01-01T00:00:00,a b,\n2021-01-01T08:00:00,,b\n"
+    )
     bftrainer("advise", tmp_path / "log.csv", "--jobs", 1, "--out", tmp_path / "advice")
     config = (tmp_path / "advice" / "bftrainer.toml").read_text()
     page = (Path(__file__).parents[2] / "docs" / "site-setup.md").read_text()
@@ -85,7 +105,12 @@ def test_the_configuration_that_advise_writes(lab: Lab, tmp_path: Path) -> None:
 
 FAULTS = [
     ("PreemptMode=OFF", "PreemptMode=CANCEL", "preemption", "nothing ends a holder"),
-    ("PriorityTier=20", "PriorityTier=1", "preemption", "no partition with its nodes is above scavenge"),
+    (
+        "PriorityTier=20",
+        "PriorityTier=1",
+        "preemption",
+        "no partition with its nodes is above scavenge",
+    ),
     ("State=DOWN", "State=UP", "partition", "partition scavenge is DOWN"),
 ]
 
@@ -104,7 +129,12 @@ def test_planted_faults(plain_lab: Lab, tmp_path: Path) -> None:
 def test_a_slurm_that_does_not_answer_or_answers_strangely(plain_lab: Lab, tmp_path: Path) -> None:
     fakes = plain_lab.root / "bin"
     for program, script, name, words in (
-        ("scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1", "slurm", "Unable to contact"),
+        (
+            "scontrol",
+            "echo 'Unable to contact slurm controller' >&2; exit 1",
+            "slurm",
+            "Unable to contact",
+        ),
         ("scontrol", "exit 0", "slurm", "printed nothing"),
         ("scontrol", "sleep 1000", "slurm", "no response within 3 s"),
         ("squeue", "echo garbage", "look", "squeue's header is 'garbage"),
@@ -116,7 +146,9 @@ def test_a_slurm_that_does_not_answer_or_answers_strangely(plain_lab: Lab, tmp_p
         assert words in checks[name]["detail"]
 
 
-def test_without_a_state_directory_nothing_of_the_site_is_required(plain_lab: Lab, tmp_path: Path) -> None:
+def test_without_a_state_directory_nothing_of_the_site_is_required(
+    plain_lab: Lab, tmp_path: Path
+) -> None:
     plain_lab.put_fake("sdiag", "#!/bin/sh\nexit 1\n")
     status, checks = doctor(plain_lab, tmp_path, CONFIG, "--keep", str(tmp_path))
     (plain_lab.root / "bin" / "sdiag").unlink()

@@ -35,8 +35,12 @@ def cluster(lab: Lab, tmp_path: Path) -> Iterator[RealSlurm]:
     real.close()
 
 
-def hold(cluster: RealSlurm, count: int, **settings: object) -> tuple[SlurmHolder, dict[str, Fragment]]:
-    """So many nodes, asked for again where the cluster was too slow for the settings, as a pilot does."""
+def hold(
+    cluster: RealSlurm, count: int, **settings: object
+) -> tuple[SlurmHolder, dict[str, Fragment]]:
+    """So many nodes, asked for again where the cluster was too slow for the settings, as a pilot
+    does.
+    """
     holder = cluster.holder(**settings)
     nodes = cluster.nodes[:count]
 
@@ -88,7 +92,9 @@ def test_a_holder_on_a_node_that_goes_down_is_gone_and_says_so(cluster: RealSlur
 def test_release_leaves_nothing_on_the_node(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 1)
     fragment = held[cluster.nodes[0]]
-    cluster.start_worker(fragment, "setsid bash -c \"trap '' TERM; while :; do sleep 0.5; done\" & wait")
+    cluster.start_worker(
+        fragment, "setsid bash -c \"trap '' TERM; while :; do sleep 0.5; done\" & wait"
+    )
     cluster.start_worker(fragment, "env -u SLURM_JOB_ID setsid sleep 1000 & wait")
     holder.release(frozenset({fragment.name}))
     until_gone(holder, fragment.name)
@@ -97,8 +103,12 @@ def test_release_leaves_nothing_on_the_node(cluster: RealSlurm) -> None:
 
 
 @pytest.mark.root
-def test_a_main_job_takes_held_nodes_while_the_file_system_of_their_logs_hangs(lab: Lab, tmp_path: Path) -> None:
-    """Whatever a holder writes to its log at its end keeps its srun, and the node, until the file system is back."""
+def test_a_main_job_takes_held_nodes_while_the_file_system_of_their_logs_hangs(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """Whatever a holder writes to its log at its end keeps its srun, and the node, until the file
+    system is back.
+    """
     told = tmp_path / "told"
     with one_host(tmp_path) as (shared, server):
         cluster = RealSlurm(lab, shared)
@@ -125,7 +135,9 @@ def test_released_while_slurmctld_is_down_the_payload_still_ends(cluster: RealSl
 
 
 def test_a_node_that_is_taken_first_is_given_up_in_time(cluster: RealSlurm) -> None:
-    """A main job is quicker: the holder waits, is cancelled, and its node is left alone for a while."""
+    """A main job is quicker: the holder waits, is cancelled, and its node is left alone for a
+    while.
+    """
     cluster.main_job(8, minutes=5)
     cluster.until(lambda: "R" in cluster.lab.run("squeue", "-h", "-o", "%t"), "the main job to run")
     holder = cluster.holder(start_within_s=2.0)
@@ -152,7 +164,9 @@ def test_refusals_of_sbatch_are_told_with_its_words_and_back_off(cluster: RealSl
     assert 0 < waits[0] <= 11
 
 
-def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind(cluster: RealSlurm) -> None:
+def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind(
+    cluster: RealSlurm,
+) -> None:
     holder = cluster.holder(timeout_s=8.0)
     holder.poll()
     sbatch = cluster.lab.real("sbatch")
@@ -186,7 +200,11 @@ def test_what_an_administrator_sees(cluster: RealSlurm) -> None:
 def test_variables_of_the_pilots_own_job_do_not_reach_holders(
     cluster: RealSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"SLURM_MEM_PER_NODE": "1", "SBATCH_PARTITION": "nowhere", "SLURM_JOB_ID": "4711"}.items():
+    for name, value in {
+        "SLURM_MEM_PER_NODE": "1",
+        "SBATCH_PARTITION": "nowhere",
+        "SLURM_JOB_ID": "4711",
+    }.items():
         monkeypatch.setenv(name, value)
     _, held = hold(cluster, 1)
     assert "4711" not in held[cluster.nodes[0]].name
@@ -223,18 +241,31 @@ def runs(title: str) -> bool:
 def test_a_worker_that_its_driver_ends_leaves_no_daemon_of_its_step(
     cluster: RealSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A daemon that cannot tell srun of a task's end tries for seconds, and the node's next job waits for it."""
+    """A daemon that cannot tell srun of a task's end tries for seconds, and the node's next job
+    waits for it.
+    """
     cluster.lab.enter(monkeypatch.setenv)
     ((node, fragment),) = hold(cluster, 1)[1].items()
     directory = TrainerDirectory(tmp_path / "trainer")
     directory.path.mkdir()
-    order = {"version": 1, "id": "t", "command": ["true"], "cwd": str(tmp_path), "min_nodes": 1, "max_nodes": 1}
+    order = {
+        "version": 1,
+        "id": "t",
+        "command": ["true"],
+        "cwd": str(tmp_path),
+        "min_nodes": 1,
+        "max_nodes": 1,
+    }
     directory.trainer.write_text(json.dumps(order))
-    directory.driver.write_text(json.dumps({"version": 1, "driver": "restart", **SITE, **worker_settings("")}))
+    directory.driver.write_text(
+        json.dumps({"version": 1, "driver": "restart", **SITE, **worker_settings("")})
+    )
     directory.new_incarnation()
     settings = read_json(DriverSettings, directory.driver)
     with closing(EventWriter(directory.events, 1)) as events:
-        starter = WorkerStarter(directory, read_json(TrainerMessage, directory.trainer), settings, events)
+        starter = WorkerStarter(
+            directory, read_json(TrainerMessage, directory.trainer), settings, events
+        )
         host = HostSlots(node, 1, fragment.id)
         deaf = ["sh", "-c", "trap '' TERM; echo up; while sleep 1000; do :; done"]
         worker = starter.start(host, 0, deaf, {})
@@ -245,4 +276,8 @@ def test_a_worker_that_its_driver_ends_leaves_no_daemon_of_its_step(
         starter.close()
     log = cluster.lab.root / "log" / f"slurmd.{node}.log"
     wait_until(lambda: not runs(f"slurmstepd: [{fragment.id}.1]"), "its daemon to end")
-    assert not [line for line in log.read_text().splitlines() if fragment.id in line and "MESSAGE_TASK_EXIT" in line]
+    assert not [
+        line
+        for line in log.read_text().splitlines()
+        if fragment.id in line and "MESSAGE_TASK_EXIT" in line
+    ]

@@ -1,4 +1,6 @@
-"""Limits of a site: QOSes that cap jobs, Prologs that take time, and answers of scontrol that are whole but "failed"."""
+"""Limits of a site: QOSes that cap jobs, Prologs that take time, and answers of scontrol that are
+whole but "failed".
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,20 @@ LIMITS = {
         "modify qos scavenger set MaxSubmitJobsPerUser={}",
         "QOSMaxSubmitJobPerUserLimit",
     ),
-    "MaxJobsPerUser of the QOS": ("modify qos scavenger set MaxJobsPerUser={}", "QOSMaxJobsPerUserLimit"),
+    "MaxJobsPerUser of the QOS": (
+        "modify qos scavenger set MaxJobsPerUser={}",
+        "QOSMaxJobsPerUserLimit",
+    ),
     "GrpTRES of the QOS": ("modify qos scavenger set GrpTRES=node={}", "QOSGrpNodeLimit"),
     "MaxJobs of the user": (f"modify user {NAME} set MaxJobs={{}}", "AssocMaxJobsLimit"),
-    "GrpTRES of the account above": ("modify account science set GrpTRES=cpu={}", "AssocGrpCpuLimit"),
-    "MaxJobsPerUser of the partition's QOS": ("modify qos partq set MaxJobsPerUser={}", "QOSMaxJobsPerUserLimit"),
+    "GrpTRES of the account above": (
+        "modify account science set GrpTRES=cpu={}",
+        "AssocGrpCpuLimit",
+    ),
+    "MaxJobsPerUser of the partition's QOS": (
+        "modify qos partq set MaxJobsPerUser={}",
+        "QOSMaxJobsPerUserLimit",
+    ),
 }
 
 
@@ -67,7 +78,9 @@ def holding(user: LabUser, nodes: list[str], **settings: object) -> Iterator[Hol
     state = user.folder(f"state-{time.monotonic_ns()}")
     argv = [sys.executable, str(Path(__file__).with_name("holding_as_user.py")), str(state)]
     out = user.lab.root / "log" / f"{state.name}.out"
-    process = user.spawn(*argv, json.dumps({**QOS, "timeout_s": 15.0, **settings}), ",".join(nodes), out=out)
+    process = user.spawn(
+        *argv, json.dumps({**QOS, "timeout_s": 15.0, **settings}), ",".join(nodes), out=out
+    )
     try:
         yield Holding(out, process)
     finally:
@@ -77,8 +90,12 @@ def holding(user: LabUser, nodes: list[str], **settings: object) -> Iterator[Hol
 
 @pytest.fixture(scope="module")
 def ann(qos_lab: Lab) -> Iterator[LabUser]:
-    """An ordinary user in account pilots, which is below account science; root's own jobs are in another one."""
-    if reason := missing_user() or ("" if python_for_users() else f"{sys.executable} is not for other users"):
+    """An ordinary user in account pilots, which is below account science; root's own jobs are in
+    another one.
+    """
+    if reason := missing_user() or (
+        "" if python_for_users() else f"{sys.executable} is not for other users"
+    ):
         pytest.skip(reason)
     sacctmgr(qos_lab, "add account science")
     sacctmgr(qos_lab, "modify account pilots set parent=science")
@@ -95,9 +112,13 @@ def test_a_limit_is_the_pilots_and_no_node_is_backed_off_for_it(ann: LabUser, na
     lab, (words, reason) = ann.lab, LIMITS[name]
     lab.run("scontrol", "update", "PartitionName=main", "QOS=partq" if "partq" in words else "QOS=")
     sacctmgr(lab, words.format(4 if "cpu" in words else 2))  # a node has 2 CPUs
-    with holding(ann, lab.node_names, start_within_s=3.0, back_off_s=600.0, back_off_most_s=6000.0) as it:
+    with holding(
+        ann, lab.node_names, start_within_s=3.0, back_off_s=600.0, back_off_most_s=6000.0
+    ) as it:
         wait_until(
-            lambda: it.holds(2) and any(reason in text for text in it.last()["reasons"]), f"{reason} at 2 nodes", 60
+            lambda: it.holds(2) and any(reason in text for text in it.last()["reasons"]),
+            f"{reason} at 2 nodes",
+            60,
         )
         assert it.holds(2)
         sacctmgr(lab, words.format(-1))
@@ -134,10 +155,23 @@ def test_doctor_says_which_main_jobs_would_wait_for_a_limit(ann: LabUser) -> Non
     lab = ann.lab
     state = ann.folder("doctor")
     config = '[nodes]\nholder = "slurm"\n[slurm]\nqos = "scavenger"\naccount = "pilots"\n'
-    ann.run("sh", "-c", f"printf %s '{config}' > {state}/bftrainer.toml; chmod 600 {state}/bftrainer.toml")
+    ann.run(
+        "sh",
+        "-c",
+        f"printf %s '{config}' > {state}/bftrainer.toml; chmod 600 {state}/bftrainer.toml",
+    )
 
     def doctor() -> list[dict[str, str]]:
-        done = ann.run(sys.executable, "-m", "bftrainer", "doctor", "--json", "--state", str(state), check=False)
+        done = ann.run(
+            sys.executable,
+            "-m",
+            "bftrainer",
+            "doctor",
+            "--json",
+            "--state",
+            str(state),
+            check=False,
+        )
         found: list[dict[str, str]] = json.loads(done.stdout)["checks"]
         return [check for check in found if check["name"] == "limits"]
 
@@ -146,27 +180,49 @@ def test_doctor_says_which_main_jobs_would_wait_for_a_limit(ann: LabUser) -> Non
     (check,) = doctor()
     assert check["state"] == "BROKEN"
     assert (
-        "account science: GrpTRES node=3: holders count, so main jobs of account science would wait" in check["detail"]
+        "account science: GrpTRES node=3: holders count, so main jobs of account science would wait"
+        in check["detail"]
     )
     with holding(ann, lab.node_names) as it:
         wait_until(lambda: it.holds(3), "three nodes", 60)
         job = ann.job("true", "-q", "normal", "-A", "pilots", "-N1", "--exclusive", "-t", "5")
-        wait_until(lambda: "AssocGrpNodeLimit" in lab.run("squeue", "-h", "-j", job, "-o", "%r"), "the job to wait", 30)
+        wait_until(
+            lambda: "AssocGrpNodeLimit" in lab.run("squeue", "-h", "-j", job, "-o", "%r"),
+            "the job to wait",
+            30,
+        )
     sacctmgr(lab, "modify account science set GrpTRES=node=-1")
     lab.tidy_up()
 
 
 @pytest.mark.slow
-def test_a_holder_waits_for_backfill_while_a_main_job_is_pending(slurm_version: SlurmVersion, tmp_path: Path) -> None:
-    """Then slurmctld's main cycle starts nothing on the same nodes. With the default interval that is every 30 s."""
-    for lab in started(Settings(nodes=4, scheduler="bf_interval=12,bf_continue,bf_resolution=1"), slurm_version):
+def test_a_holder_waits_for_backfill_while_a_main_job_is_pending(
+    slurm_version: SlurmVersion, tmp_path: Path
+) -> None:
+    """Then slurmctld's main cycle starts nothing on the same nodes. With the default interval that
+    is every 30 s.
+    """
+    for lab in started(
+        Settings(nodes=4, scheduler="bf_interval=12,bf_continue,bf_resolution=1"), slurm_version
+    ):
         cluster = RealSlurm(lab, tmp_path)
         lab.submit("sleep 600", "-p", "main", "-N1", "-w", "node01", "-t", "30")
         lab.submit("sleep 600", "-p", "main", "-N4", "-t", "30")
-        wait_until(lambda lab=lab: "node[01-04]" in lab.run("squeue", "-h", "-t", "PD", "-o", "%Y"), "a plan", 60)
+        wait_until(
+            lambda lab=lab: "node[01-04]" in lab.run("squeue", "-h", "-t", "PD", "-o", "%Y"),
+            "a plan",
+            60,
+        )
         holder = cluster.holder(start_within_s=2.0)
         holder.poll()
-        assert len(holder.acquire(tuple(NodeRequest(node, 1200.0) for node in cluster.nodes[1:])).fragments) == 3
+        assert (
+            len(
+                holder.acquire(
+                    tuple(NodeRequest(node, 1200.0) for node in cluster.nodes[1:])
+                ).fragments
+            )
+            == 3
+        )
         reasons = set[str]()
 
         def ready(holder: SlurmHolder = holder, reasons: set[str] = reasons) -> bool:
@@ -184,7 +240,9 @@ def test_a_holder_waits_for_backfill_while_a_main_job_is_pending(slurm_version: 
 def test_a_prolog_longer_than_the_payload_may_take_is_waited_for(
     slurm_version: SlurmVersion, tmp_path: Path, more: str
 ) -> None:
-    """A job is RUNNING during its Prolog. How long holders take to start is measured, and counts in windows."""
+    """A job is RUNNING during its Prolog. How long holders take to start is measured, and counts in
+    windows.
+    """
     folder = Path(tempfile.mkdtemp(prefix="bftrainer-prolog."))
     prolog = folder / "prolog"
     prolog.write_text("#!/bin/sh\nsleep 8\n")
@@ -202,7 +260,9 @@ def test_a_prolog_longer_than_the_payload_may_take_is_waited_for(
                 return FragmentPhase.READY in seen
 
             wait_until(ready, "the holder to be ready")
-            assert seen <= {FragmentPhase.PENDING, FragmentPhase.READY}, "it was not given up in between"
+            assert seen <= {FragmentPhase.PENDING, FragmentPhase.READY}, (
+                "it was not given up in between"
+            )
             (refusal,) = holder.acquire((NodeRequest(cluster.nodes[1], 70.0),)).refusals
             assert "too short" in refusal.reason
             assert holder.acquire((NodeRequest(cluster.nodes[1], 300.0),)).fragments
@@ -210,8 +270,12 @@ def test_a_prolog_longer_than_the_payload_may_take_is_waited_for(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_the_configuration_is_asked_rarely_and_a_ping_that_is_refused_does_no_harm(lab: Lab, tmp_path: Path) -> None:
-    """With rl_enable, `scontrol show config` prints everything, takes the controller for down, and exits with 1."""
+def test_the_configuration_is_asked_rarely_and_a_ping_that_is_refused_does_no_harm(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """With rl_enable, `scontrol show config` prints everything, takes the controller for down, and
+    exits with 1.
+    """
     asked = tmp_path / "asked"
     fake = f"""#!/bin/sh
 echo "$@" >>{asked}
@@ -239,7 +303,8 @@ def test_what_keeps_the_holder_from_working_is_in_its_refusals(lab: Lab, tmp_pat
     assert "Epilog" in refusal.reason
 
 
-# --- A limit for which main jobs count beside holders: no main job waits for it, though Slurm does not preempt for limits
+# --- A limit for which main jobs count beside holders: no main job waits for it, though Slurm does
+# not preempt for limits
 
 PILOT = pilot_config(slurm={"partition": None, "qos": "scavenger", "account": "pilots"})
 ENFORCED = "associations,limits,qos"
@@ -249,7 +314,11 @@ ENFORCED = "associations,limits,qos"
 def with_gpus(slurm_version: SlurmVersion) -> Iterator[Lab]:
     need_accounting(slurm_version)
     settings = Settings(
-        nodes=4, preempt="preempt/qos", accounting=ENFORCED, gpus=A100, more="AccountingStorageTRES=gres/gpu"
+        nodes=4,
+        preempt="preempt/qos",
+        accounting=ENFORCED,
+        gpus=A100,
+        more="AccountingStorageTRES=gres/gpu",
     )
     for lab in started(settings, slurm_version):
         preemptible_qos(lab)
@@ -259,7 +328,9 @@ def with_gpus(slurm_version: SlurmVersion) -> Iterator[Lab]:
 
 @pytest.mark.slow
 @pytest.mark.root  # makes device files
-@pytest.mark.parametrize(("limit", "reason"), [("node=3", "AssocGrpNodeLimit"), ("gres/gpu=12", "AssocGrpGRES")])
+@pytest.mark.parametrize(
+    ("limit", "reason"), [("node=3", "AssocGrpNodeLimit"), ("gres/gpu=12", "AssocGrpGRES")]
+)
 def test_holders_make_room_for_a_main_job_that_waits_for_a_limit(
     with_gpus: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str
 ) -> None:
@@ -275,11 +346,29 @@ def test_holders_make_room_for_a_main_job_that_waits_for_a_limit(
         it.submit("a", 100_000, 0.1, 4)
         pilot = it.pilot()
         wait_until(lambda: held() == 3, "as many holders as the limit allows", 60)
-        job = lab.submit("sleep 600", "-p", "main", "-q", "normal", "-A", "physics", "-N2", "--gres=gpu:4", "-t", "10")
-        wait_until(lambda: lab.run("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "the main job", 60)
+        job = lab.submit(
+            "sleep 600",
+            "-p",
+            "main",
+            "-q",
+            "normal",
+            "-A",
+            "physics",
+            "-N2",
+            "--gres=gpu:4",
+            "-t",
+            "10",
+        )
+        wait_until(
+            lambda: lab.run("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING",
+            "the main job",
+            60,
+        )
         assert held() <= 1
         why = [str(row["reason"]) for row in it.rows("nodes", "--all")]
-        assert any(f"job {job} waits for a limit that holders use up ({reason})" in text for text in why), why
+        assert any(
+            f"job {job} waits for a limit that holders use up ({reason})" in text for text in why
+        ), why
         lab.run("scancel", job)
         wait_until(lambda: held() == 3, "the nodes to be held again", 90)
         it.end(pilot)

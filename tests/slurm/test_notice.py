@@ -7,7 +7,9 @@ from live_machine import Machine, eventually
 from slurm_lab import Lab
 
 ROUNDS = 3
-"""The script saves at every tenth step: without the notice it is in one of 1,000 cases that no step is made twice."""
+"""The script saves at every tenth step: without the notice it is in one of 1,000 cases that no step
+is made twice.
+"""
 
 
 @pytest.mark.slow

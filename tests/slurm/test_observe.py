@@ -1,4 +1,6 @@
-"""Looking at a real Slurm: sites that hide jobs, clocks that are wrong, commands that cannot be trusted."""
+"""Looking at a real Slurm: sites that hide jobs, clocks that are wrong, commands that cannot be
+trusted.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,17 @@ def test_a_site_that_hides_jobs_is_refused_unless_a_window_is_assumed(secretive:
     assert seen.hidden == {Hidden.JOBS}
     with pytest.raises(WindowsUnknownError, match="assume_window_s"):
         free_nodes(seen, PilotJobs())
-    assert [round(f.window_s(seen.at_s)) for f in free_nodes(seen, PilotJobs(assume_window_s=600.0))] == [600, 600]
+    assert [
+        round(f.window_s(seen.at_s)) for f in free_nodes(seen, PilotJobs(assume_window_s=600.0))
+    ] == [600, 600]
     root_sees = SlurmScheduler(calls=SlurmCalls(secretive.env, user="root")).observe()
     assert root_sees.hidden == frozenset()
 
 
 @pytest.mark.every_slurm
-def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_servers_time_counts_and_not_the_users_format(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
     monkeypatch.setenv("SQUEUE_FORMAT", "%i")
     monkeypatch.setenv("TZ", "Asia/Tokyo")

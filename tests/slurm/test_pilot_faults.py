@@ -1,4 +1,6 @@
-"""Faults of docs/faults.md that are Slurm's, one after the other, under one pilot with one trainer."""
+"""Faults of docs/faults.md that are Slurm's, one after the other, under one pilot with one
+trainer.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ def test_one_fault_after_the_other(beside: Machine, lab: Lab) -> None:
     eventually(lambda: noted(beside, "poll") > answers, 40)
     assert beside.of_trainer("a") == before
 
-    # The pilot stands still, and a main job takes one of the nodes: payload and driver do without the pilot.
+    # The pilot stands still, and a main job takes one of the nodes: payload and driver do without
+    # the pilot.
     taken = min(before)
     pilot.send_signal(signal.SIGSTOP)
     stopped_s = time.monotonic()

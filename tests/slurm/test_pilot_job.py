@@ -1,4 +1,6 @@
-"""The whole story on a real Slurm with real groups of workers: the pilot is a job, trainers come and go by the command line."""
+"""The whole story on a real Slurm with real groups of workers: the pilot is a job, trainers come
+and go by the command line.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,14 @@ def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(
     on.until("nothing of ours is left", lambda: not on.left(), 20)
     for name in launchers:
         on.check_story(name)
-    assert {1, 2} <= {size for name in launchers for size in on.sizes(name)}, "somebody has made room for the others"
+    assert {1, 2} <= {size for name in launchers for size in on.sizes(name)}, (
+        "somebody has made room for the others"
+    )
     assert "0 differ" in on.machine.bftrainer_replay()
-    refused = {str(row["text"]).partition(":")[0] for row in on.machine.rows("events") if row["kind"] == "refused"}
+    refused = {
+        str(row["text"]).partition(":")[0]
+        for row in on.machine.rows("events")
+        if row["kind"] == "refused"
+    }
     assert not refused & set(on.lab.service_names), "a node of other partitions is left alone"
     assert all(row["released_s"] is not None for row in on.machine.rows("nodes", "--all"))

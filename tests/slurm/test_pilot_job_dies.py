@@ -26,10 +26,12 @@ def test_deaths_of_the_process_and_of_the_job(on: PilotJob) -> None:
         on.submit(name, launcher)
     first = on.sbatch(BFTRAINER_RESTART_S="1")
     on.until_training(*trainers)
-    on.until_all_train(5)  # without slurmctld, srun starts no worker, and stock horovodrun ends if one is missing
+    on.until_all_train(
+        5
+    )  # without slurmctld, srun starts no worker, and stock horovodrun ends if one is missing
 
-    # kill -9 of the process alone, and that while Slurm does not answer: the job script starts another, which finds everything
-    # as it is and waits with it.
+    # kill -9 of the process alone, and that while Slurm does not answer: the job script starts
+    # another, which finds everything as it is and waits with it.
     held, before = on.fragments(), incarnations(on, *trainers)
     dead = on.pilot_process()
     assert dead is not None
@@ -42,13 +44,16 @@ def test_deaths_of_the_process_and_of_the_job(on: PilotJob) -> None:
     assert on.fragments() == held
     assert on.state_of(first) == "RUNNING"
 
-    # The job's whole tree dies at once, as a cgroup dies; steps of workers train on without anybody.
+    # The job's whole tree dies at once, as a cgroup dies; steps of workers train on without
+    # anybody.
     tree = on.tree_of_the_job(first)
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for process in tree:
             send(process, number)
     on.until("the job to be over", lambda: on.state_of(first) not in ("RUNNING", "COMPLETING"))
-    assert on.ours_on(on.lab.node_names), "a lab without cgroups leaves workers to whoever comes next"
+    assert on.ours_on(on.lab.node_names), (
+        "a lab without cgroups leaves workers to whoever comes next"
+    )
     on.submit("late", "restart", max_nodes=1)
     second = on.sbatch()
 
@@ -66,7 +71,8 @@ def test_deaths_of_the_process_and_of_the_job(on: PilotJob) -> None:
     for name in (*trainers, "late"):
         on.check_saved(name)
 
-    # A plain scancel signals all that is in the job: last checkpoints count, and nothing stays behind.
+    # A plain scancel signals all that is in the job: last checkpoints count, and nothing stays
+    # behind.
     third = on.sbatch()
     on.until_training(*trainers, "late")
     on.lab.run("scancel", third)
@@ -76,7 +82,9 @@ def test_deaths_of_the_process_and_of_the_job(on: PilotJob) -> None:
     fourth = on.sbatch()
     on.until_training(*trainers, "late")
     on.finish(*trainers, "late")
-    on.until("all are done", lambda: {on.machine.status(n) for n in (*trainers, "late")} == {"done"})
+    on.until(
+        "all are done", lambda: {on.machine.status(n) for n in (*trainers, "late")} == {"done"}
+    )
     for name in (*trainers, "late"):
         on.check_story(name)
     assert "0 differ" in on.machine.bftrainer_replay()
@@ -86,7 +94,9 @@ def test_deaths_of_the_process_and_of_the_job(on: PilotJob) -> None:
 
 
 def test_a_job_hands_over_before_its_limit(on: PilotJob) -> None:
-    """50 s to let go and 10 to spare, of 120: the first job trains for 60 s, and so would those that follow."""
+    """50 s to let go and 10 to spare, of 120: the first job trains for 60 s, and so would those
+    that follow.
+    """
     on.configure(**{**QUICK, "times_shutdown_s": 50.0, "nodes_max_nodes": 3})
     on.submit("a", "horovod")
     on.submit("plain", "restart", max_nodes=1)

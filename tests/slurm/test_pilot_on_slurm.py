@@ -15,7 +15,10 @@ from bftrainer_adapters.slurm.several_nodes import SHRINKS_SINCE
 def holders(lab: Lab) -> dict[str, list[str]]:
     """The nodes of each holder that runs."""
     lines = lab.run("squeue", "-h", "-t", "R", "-n", "bftrainer-holder", "-o", "%i %N").splitlines()
-    return {job: lab.run("scontrol", "show", "hostnames", nodes).split() for job, nodes in map(str.split, lines)}
+    return {
+        job: lab.run("scontrol", "show", "hostnames", nodes).split()
+        for job, nodes in map(str.split, lines)
+    }
 
 
 @pytest.mark.slow
@@ -26,7 +29,9 @@ def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: La
     beside, nodes = beside_sharing, lab.settings.nodes
 
     def trains_on_so_many(count: int) -> None:
-        eventually(lambda: sum(map(len, holders(lab).values())) == len(beside.of_trainer("a")) == count, 60)
+        eventually(
+            lambda: sum(map(len, holders(lab).values())) == len(beside.of_trainer("a")) == count, 60
+        )
 
     beside.submit("a", 100_000, 0.05, nodes)
     pilot = beside.pilot()

@@ -44,7 +44,9 @@ def beside_a(
 
 
 @pytest.mark.every_slurm
-def test_a_pilot_holds_nodes_of_the_cluster_of_its_settings(beside_a: tuple[Machine, Lab, Lab]) -> None:
+def test_a_pilot_holds_nodes_of_the_cluster_of_its_settings(
+    beside_a: tuple[Machine, Lab, Lab],
+) -> None:
     pilot, lab, sibling = beside_a
     pilot.submit("t", 20_000, 0.05, 2)
     pilot.pilot()
@@ -52,7 +54,9 @@ def test_a_pilot_holds_nodes_of_the_cluster_of_its_settings(beside_a: tuple[Mach
     eventually(lambda: len(pilot.of_trainer("t")) == 2, 60)
     eventually(lambda: pilot.steps("t"), 60)
     assert lab.run("squeue", "-h") == ""
-    assert sorted(sibling.run("squeue", "-h", "-t", "R", "-n", "bftrainer-holder", "-o", "%N").split()) == [
+    assert sorted(
+        sibling.run("squeue", "-h", "-t", "R", "-n", "bftrainer-holder", "-o", "%N").split()
+    ) == [
         "beta01",
         "beta02",
     ]

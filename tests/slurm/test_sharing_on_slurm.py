@@ -1,4 +1,6 @@
-"""Two pilots on one real Slurm: they see each other by their jobs' comments, and leave each other's holders alone."""
+"""Two pilots on one real Slurm: they see each other by their jobs' comments, and leave each other's
+holders alone.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ from bftrainer_adapters.slurm.text import JOB_FORMAT
 
 
 def config(hosts: str) -> str:
-    return pilot_config(nodes={"flap_back_off_s": 1, "unused_after_s": 3600, "site_max_nodes": 5, "hosts": [hosts]})
+    return pilot_config(
+        nodes={"flap_back_off_s": 1, "unused_after_s": 3600, "site_max_nodes": 5, "hosts": [hosts]}
+    )
 
 
 @pytest.fixture
-def two(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Machine, Machine]]:
+def two(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Machine, Machine]]:
     lab.enter(monkeypatch.setenv)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     made = []
@@ -76,7 +82,10 @@ def test_two_pilots_with_a_shared_cap(two: tuple[Machine, Machine], lab: Lab) ->
 def running_pilot(lab: Lab) -> str:
     """A job as a pilot's; its claims count once it runs."""
     job = lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-pilot")
-    wait_until(lambda: lab.run("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "the job to run")
+    wait_until(
+        lambda: lab.run("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING",
+        "the job to run",
+    )
     return job
 
 
@@ -90,8 +99,12 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
     pilot.announce(("node[01-04,07]", "gpu*"))
     (seen,) = other.look()
     assert (seen.pilot, seen.user, seen.hosts, seen.holders, seen.job) == (
-        "ann-1", user, ("node[01-04,07]", "gpu*"), (), job,
-    )  # fmt: skip
+        "ann-1",
+        user,
+        ("node[01-04,07]", "gpu*"),
+        (),
+        job,
+    )
     assert pilot.look() == ()
     assert claims == ["; hosts node[01-04,07],gpu*"]
     assert seen.wants is None
@@ -110,7 +123,9 @@ def printed(lab: Lab, *words: str) -> str:
 def all_jobs(lab: Lab, *words: str) -> str:
     """What squeue prints of the list of all jobs."""
     query = job_list.query(mark="m1")
-    return lab.run(*words, "env", *(f"{key}={value}" for key, value in query.variables.items()), *query.argv)
+    return lab.run(
+        *words, "env", *(f"{key}={value}" for key, value in query.variables.items()), *query.argv
+    )
 
 
 @pytest.mark.every_slurm
@@ -120,7 +135,9 @@ def test_one_list_has_what_a_squeue_of_each_reader_prints(lab: Lab) -> None:
     lab.run("sbatch", "-H", "-o/dev/null", "-p", "main", "-N1", ":", "-N2", "--wrap", "true")
     for name in job_list.NAMES:
         lab.submit("sleep 600", "-p", "main", "-N1", "-J", name, "--comment=a|b\n8|root|PENDING")
-    wait_until(lambda: lab.run("squeue", "-h", "-t", "R", "-o", "%A").count("\n") == 3, "the jobs to run")
+    wait_until(
+        lambda: lab.run("squeue", "-h", "-t", "R", "-o", "%A").count("\n") == 3, "the jobs to run"
+    )
     lab.submit("sleep 600", "-p", "main", "-N8", "-t", "5")
     ours = ["-n", ",".join(job_list.NAMES)]
     for form, options, wanted in (
@@ -146,4 +163,6 @@ def test_another_user_sees_the_same(lab: Lab) -> None:
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     (seen,) = parse_peers(printed(lab, *nobody), "m1", "ann-1", "nobody")
-    assert (seen.pilot, seen.user, seen.hosts) == ("ann-1", "root", ("node01",)), "the same name, but another user's"
+    assert (seen.pilot, seen.user, seen.hosts) == ("ann-1", "root", ("node01",)), (
+        "the same name, but another user's"
+    )

@@ -1,4 +1,6 @@
-"""Filters that a site puts around sbatch: they print lines of their own, and refuse a request for memory."""
+"""Filters that a site puts around sbatch: they print lines of their own, and refuse a request for
+memory.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +51,13 @@ def doctor(pilot: Machine, lab: Lab) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "mib"), [('options = ["--mem-per-cpu=700M"]', "1400M"), ('mem = ""', "2000M")], ids=["per core", "none"]
+    ("line", "mib"),
+    [('options = ["--mem-per-cpu=700M"]', "1400M"), ('mem = ""', "2000M")],
+    ids=["per core", "none"],
 )
-def test_a_pilot_trains_where_sbatch_is_filtered(beside: Machine, memory_lab: Lab, line: str, mib: str) -> None:
+def test_a_pilot_trains_where_sbatch_is_filtered(
+    beside: Machine, memory_lab: Lab, line: str, mib: str
+) -> None:
     refused = doctor(beside, memory_lab)
     assert "Memory must be requested per core" in refused
     assert 'slurm.options = ["--mem-per-cpu=4000M"], or none with slurm.mem = ""' in refused
@@ -62,5 +68,7 @@ def test_a_pilot_trains_where_sbatch_is_filtered(beside: Machine, memory_lab: La
     eventually(beside.state_is_there)
     eventually(lambda: len(beside.of_trainer("t")) == 2, 60)
     eventually(lambda: beside.steps("t"), 60)
-    requested = memory_lab.run("squeue", "-h", "-n", "bftrainer-holder", "-t", "R", "-O", "tres-alloc:100")
+    requested = memory_lab.run(
+        "squeue", "-h", "-n", "bftrainer-holder", "-t", "R", "-O", "tres-alloc:100"
+    )
     assert set(re.findall(r"mem=(\w+)", requested)) == {mib}

@@ -1,4 +1,6 @@
-"""A real Slurm whose main jobs would wait for holders: the pilot holds nothing and says why, unless its user accepts that."""
+"""A real Slurm whose main jobs would wait for holders: the pilot holds nothing and says why, unless
+its user accepts that.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def is_decided(on: Machine) -> bool:
     return bool(told(on, "decision"))
 
 
-def test_nothing_is_held_main_jobs_start_at_once_and_events_say_why(exempt_lab: Lab, on: Machine) -> None:
+def test_nothing_is_held_main_jobs_start_at_once_and_events_say_why(
+    exempt_lab: Lab, on: Machine
+) -> None:
     pilot = on.pilot()
     eventually(lambda: told(on, "refused"))
     (why,) = told(on, "refused")
@@ -60,17 +64,25 @@ def test_nothing_is_held_main_jobs_start_at_once_and_events_say_why(exempt_lab: 
     started_on = exempt_lab.run("srun", "-p", "main", "-N2", "hostname")
     assert len(started_on.split()) == 2
     assert holders(exempt_lab) == []
-    assert exempt_lab.run("squeue", "-h", "-a", "-t", "all", "-n", "bftrainer-holder") == "", "none was submitted"
-    assert "latest refusal: no node is held: exempt time" in on.bftrainer("explain", "a").stdout.replace("\n", " ")
+    assert exempt_lab.run("squeue", "-h", "-a", "-t", "all", "-n", "bftrainer-holder") == "", (
+        "none was submitted"
+    )
+    assert "latest refusal: no node is held: exempt time" in on.bftrainer(
+        "explain", "a"
+    ).stdout.replace("\n", " ")
     on.end(pilot)
 
 
-def test_what_the_user_accepts_is_held_and_the_administrator_sees_it(exempt_lab: Lab, on: Machine) -> None:
+def test_what_the_user_accepts_is_held_and_the_administrator_sees_it(
+    exempt_lab: Lab, on: Machine
+) -> None:
     (on.state / "bftrainer.toml").write_text(ACCEPTING)
     pilot = on.pilot()
     on.submit("a", 100_000)
     eventually(lambda: len(holders(exempt_lab)) == 2)
-    assert all("(failed checks accepted by the user: exempt time)" in line for line in holders(exempt_lab))
+    assert all(
+        "(failed checks accepted by the user: exempt time)" in line for line in holders(exempt_lab)
+    )
     assert told(on, "refused") == []
     (accepted,) = told(on, "accepted")
     assert accepted.startswith("exempt time: accepted by slurm.accept: PreemptExemptTime 600 s")
@@ -85,7 +97,9 @@ def test_what_the_user_accepts_is_held_and_the_administrator_sees_it(exempt_lab:
 
 
 def test_a_site_that_changes_while_nodes_are_held(lab: Lab, beside: Machine) -> None:
-    """An administrator lowers the main partition; the pilot hears of it at a reload, as it would within the hour."""
+    """An administrator lowers the main partition; the pilot hears of it at a reload, as it would
+    within the hour.
+    """
     pilot = beside.pilot()
     beside.submit("a", 100_000)
     eventually(lambda: len(holders(lab)) == 2)

@@ -1,7 +1,8 @@
-"""Every Slurm command takes 1.5 s, then 2 s, of a time limit of 3 s: no lease lapses, and no node is released for it.
+"""Every Slurm command takes 1.5 s, then 2 s, of a time limit of 3 s: no lease lapses, and no node
+is released for it.
 
-In CI 2 holders, taken at 1.5 s a command and kept at 2 s for longer than a lease; by hand, 64 holders for ten minutes each,
-with 5 s and 9 s of 10 s::
+In CI 2 holders, taken at 1.5 s a command and kept at 2 s for longer than a lease; by hand, 64
+holders for ten minutes each, with 5 s and 9 s of 10 s::
 
     BFTRAINER_SLOW_NODES=64 BFTRAINER_SLOW_S=600 pytest tests/slurm/test_slow_commands.py
 """
@@ -30,14 +31,19 @@ from bftrainer_adapters.slurm.jobs import HOLDER_NAME
 
 NODES = int(os.environ.get("BFTRAINER_SLOW_NODES", "2"))
 MANY = NODES >= 16
-TIMEOUT_S, LEASE_S = (10, 60) if MANY else (3, 12)  # the defaults, and the least lease for that time limit
-SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", limit_s(LEASE_S) + 5))  # a lapse and its end come within
+TIMEOUT_S, LEASE_S = (
+    (10, 60) if MANY else (3, 12)
+)  # the defaults, and the least lease for that time limit
+SECONDS = float(
+    os.environ.get("BFTRAINER_SLOW_S", limit_s(LEASE_S) + 5)
+)  # a lapse and its end come within
 SLOW = {5: SECONDS, 9: SECONDS} if MANY else {1.5: 0.0, 2: SECONDS}
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sdiag", "sinfo")
 CONFIG = pilot_config(
-    nodes={"min_window_s": 0, "unused_after_s": 3600}, times={"poll_s": None, "lease_s": LEASE_S, "shutdown_s": 60},
+    nodes={"min_window_s": 0, "unused_after_s": 3600},
+    times={"poll_s": None, "lease_s": LEASE_S, "shutdown_s": 60},
     slurm={"timeout_s": TIMEOUT_S},
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -53,14 +59,23 @@ def slow_down(lab: Lab, seconds: float) -> None:
 
 
 def held(lab: Lab) -> set[str]:
-    """The holders that run, by Slurm itself and at once: the pilot would notice a lapse many commands later."""
+    """The holders that run, by Slurm itself and at once: the pilot would notice a lapse many
+    commands later.
+    """
     argv = [lab.real("squeue"), "-h", "-t", "R", "-n", HOLDER_NAME, "-o", "%A"]
-    return set(subprocess.run(argv, check=True, capture_output=True, text=True, timeout=COMMAND_S).stdout.split())
+    return set(
+        subprocess.run(
+            argv, check=True, capture_output=True, text=True, timeout=COMMAND_S
+        ).stdout.split()
+    )
 
 
 def fragments(on: Machine) -> list[object]:
     with closing(open_store(on.state)) as store:
-        return [(it.name, it.taken_s is not None, it.released_s, it.reason) for it in Registry(store).fragments()]
+        return [
+            (it.name, it.taken_s is not None, it.released_s, it.reason)
+            for it in Registry(store).fragments()
+        ]
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
-"""Job names and comments of another, unprivileged user: a pilot on a real Slurm keeps its nodes and trains on."""
+"""Job names and comments of another, unprivileged user: a pilot on a real Slurm keeps its nodes and
+trains on.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,18 @@ from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots
 
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-SEPARATORS = ("a\u2028b", "a\u2029b", "a\rb", "a\fb", "a\vb", "a\x85b", "a\x1cb", "a\nb", "\n", "a|b|c\n|||||||\n")
+SEPARATORS = (
+    "a\u2028b",
+    "a\u2029b",
+    "a\rb",
+    "a\fb",
+    "a\vb",
+    "a\x85b",
+    "a\x1cb",
+    "a\nb",
+    "\n",
+    "a|b|c\n|||||||\n",
+)
 POLLS_S = 15.0
 """As many polls of the pilot, each of which reads what the stranger wrote."""
 
@@ -76,7 +89,9 @@ FORGED = tuple(
 
 
 @pytest.mark.slow
-def test_names_and_comments_neither_stop_a_pilot_nor_forge_a_plan_a_peer_or_a_claim(beside: Machine, lab: Lab) -> None:
+def test_names_and_comments_neither_stop_a_pilot_nor_forge_a_plan_a_peer_or_a_claim(
+    beside: Machine, lab: Lab
+) -> None:
     before = running(beside, 'hosts = ["node[01-08]"]\nsite_max_nodes = 5\n')
     for name in (*SEPARATORS, *FORGED):
         held_job(lab, "-J", name.replace("{soon}", str(int(time.time()) + 5)))
@@ -85,18 +100,37 @@ def test_names_and_comments_neither_stop_a_pilot_nor_forge_a_plan_a_peer_or_a_cl
         for name in ("bftrainer-pilot", "bftrainer-holder"):
             held_job(lab, "-J", name, f"--comment=a\n{line}")
     for _ in range(6):  # as many as the shared cap
-        held_job(lab, "-J", "bftrainer-holder", "--comment=bftrainer: pilot evil of root; hosts node*")
+        held_job(
+            lab, "-J", "bftrainer-holder", "--comment=bftrainer: pilot evil of root; hosts node*"
+        )
     for words in SEPARATORS:
         held_job(lab, "-J", "bftrainer-holder", f"--comment={words}")
     keeps(beside, before)
     assert [text for kind, text in notes(beside) if kind == "hosts"] == []
 
 
-def test_a_running_job_is_shown_under_the_name_of_its_user_whatever_its_comment_says(lab: Lab) -> None:
+def test_a_running_job_is_shown_under_the_name_of_its_user_whatever_its_comment_says(
+    lab: Lab,
+) -> None:
     lab.root.chmod(0o711)
-    line = "999|root|RUNNING|bftrainer-pilot|None|1|bftrainer: pilot other of root; hosts node[01-08]"
-    argv = [*STRANGER, "sbatch", "-N1", "-t", "5", "-o", "/dev/null", "-J", "bftrainer-holder", f"--comment=a\n{line}"]
-    subprocess.run([*argv, "--wrap", "sleep 600"], env=lab.environ(), cwd="/", check=True, capture_output=True)
+    line = (
+        "999|root|RUNNING|bftrainer-pilot|None|1|bftrainer: pilot other of root; hosts node[01-08]"
+    )
+    argv = [
+        *STRANGER,
+        "sbatch",
+        "-N1",
+        "-t",
+        "5",
+        "-o",
+        "/dev/null",
+        "-J",
+        "bftrainer-holder",
+        f"--comment=a\n{line}",
+    ]
+    subprocess.run(
+        [*argv, "--wrap", "sleep 600"], env=lab.environ(), cwd="/", check=True, capture_output=True
+    )
     peers = SlurmPeerPilots("mine", "root", calls=SlurmCalls(lab.env))
     eventually(lambda: peers.look())
     (seen,) = peers.look()
@@ -111,7 +145,9 @@ def test_what_administrators_write_of_a_node_changes_nothing_of_it(lab: Lab) -> 
     for node in ("node01", "node02", "node03"):
         lab.run("scontrol", "update", f"NodeName={node}", "Comment=", "Extra=")
     assert sorted(nodes) == lab.node_names
-    assert {(node.state, node.partitions) for node in nodes.values()} == {("IDLE", ("main", "scavenge"))}
+    assert {(node.state, node.partitions) for node in nodes.values()} == {
+        ("IDLE", ("main", "scavenge"))
+    }
 
 
 @pytest.mark.slow
@@ -119,7 +155,19 @@ def test_a_record_goes_on(lab: Lab, tmp_path: Path) -> None:
     for name in SEPARATORS:
         held_job(lab, "-J", name)
     out = tmp_path / "idle.csv"
-    argv = [sys.executable, "-m", "bftrainer", "record", "--out", str(out), "--every", "1s", "--for", "5s", "--json"]
+    argv = [
+        sys.executable,
+        "-m",
+        "bftrainer",
+        "record",
+        "--out",
+        str(out),
+        "--every",
+        "1s",
+        "--for",
+        "5s",
+        "--json",
+    ]
     ended = subprocess.run(argv, env=lab.environ(), capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     totals = json.loads(ended.stdout)
@@ -127,27 +175,44 @@ def test_a_record_goes_on(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.every_slurm
-def test_text_and_json_list_the_same_jobs_whatever_they_are_called(lab: Lab, slurm_version: SlurmVersion) -> None:
+def test_text_and_json_list_the_same_jobs_whatever_they_are_called(
+    lab: Lab, slurm_version: SlurmVersion
+) -> None:
     names = (*SEPARATORS, '"}], "jobs": []', "\\", "\x1b[2J\u202e")
     for name in names:
         held_job(lab, "-J", name, f"--comment={name}")
     by_text = SlurmScheduler(calls=SlurmCalls(lab.env)).observe().pending
-    assert {(job.user, job.nodes, job.is_eligible) for job in by_text} == {("nobody", frozenset(), False)}
+    assert {(job.user, job.nodes, job.is_eligible) for job in by_text} == {
+        ("nobody", frozenset(), False)
+    }
     assert len({job.id for job in by_text}) == len(names)
     if slurm_version.release >= slurm_json.SINCE:
-        assert {job.id for job in slurm_json.pending_by_json(lab.env)} == {job.id for job in by_text}
+        assert {job.id for job in slurm_json.pending_by_json(lab.env)} == {
+            job.id for job in by_text
+        }
 
 
 @pytest.mark.every_slurm
-def test_ids_that_slurm_does_not_know_are_told_apart_in_one_command(lab: Lab, tmp_path: Path) -> None:
+def test_ids_that_slurm_does_not_know_are_told_apart_in_one_command(
+    lab: Lab, tmp_path: Path
+) -> None:
     job = lab.submit("sleep 600", "-H", "-J", "renamed")
-    holder = _Slurm(SlurmSettings(partition="scavenge"), HolderFiles(tmp_path), "test", 60.0, SlurmCalls(lab.env))
+    holder = _Slurm(
+        SlurmSettings(partition="scavenge"),
+        HolderFiles(tmp_path),
+        "test",
+        60.0,
+        SlurmCalls(lab.env),
+    )
     unknown = [str(int(job) + 100 + n) for n in range(3)]
     assert holder.unknown([job, *unknown]) == frozenset(unknown)
     assert holder.unknown(unknown) == frozenset(unknown)
     assert holder.unknown(unknown[:1]) == frozenset(unknown[:1])
     assert holder.unknown([job]) == frozenset()
-    lab.put_fake("squeue", "#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1\n")
+    lab.put_fake(
+        "squeue",
+        "#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1\n",
+    )
     for asked in ([job], unknown):
         with pytest.raises(CommandError):
             holder.unknown(asked)
@@ -163,12 +228,19 @@ mark=$(printf '%s %s' "$arguments" "$variables" | grep -oE '[0-9a-f]{16}' | tail
 [ -z "$mark" ] || scontrol update JobId="$2" Comment="x|$mark
 {forged}"
 """
-FORGED_JOB = "99|root|a|q|PENDING|main|N/A|node[01-08]|8|node01|N/A|Priority|bftrainer-pilot|bftrainer: pilot x of root"
+FORGED_JOB = (
+    "99|root|a|q|PENDING|main|N/A|node[01-08]|8|node01|N/A|Priority|bftrainer-pilot|bftrainer: "
+    "pilot x of root"
+)
 
 
 @pytest.mark.every_slurm
-def test_another_user_beside_squeue_reads_no_mark_and_forges_no_job(lab: Lab, tmp_path: Path) -> None:
-    """The race is won here: squeue begins when the other user has read what the kernel shows of it."""
+def test_another_user_beside_squeue_reads_no_mark_and_forges_no_job(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """The race is won here: squeue begins when the other user has read what the kernel shows of
+    it.
+    """
     held_job(lab, "-J", "theirs")
     job = lab.run("squeue", "-h", "-n", "theirs", "-o", "%A").strip()
     seen, racer = lab.root / "seen", lab.root / "racer"

@@ -1,4 +1,5 @@
-"""The same trainer as horovod_steps.py, in plain torch.distributed for the launcher torchrun: it starts again at each change.
+"""The same trainer as horovod_steps.py, in plain torch.distributed for the launcher torchrun: it
+starts again at each change.
 
 Between checkpoints steps may be made twice, as after a crash of any such program.
 """
@@ -36,11 +37,18 @@ agreement = progress.Agreement.of_torch(report, dist)
 
 
 def weights() -> str:
-    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()[:16]
+    return hashlib.sha256(
+        b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+    ).hexdigest()[:16]
 
 
 def note(name: str, **fields: object) -> None:
-    line = {"at_s": time.time(), "incarnation": int(os.environ["BFTRAINER_INCARNATION"]), "size": size, **fields}
+    line = {
+        "at_s": time.time(),
+        "incarnation": int(os.environ["BFTRAINER_INCARNATION"]),
+        "size": size,
+        **fields,
+    }
     with Path(name).open("a") as out:
         out.write(json.dumps(line) + "\n")
 

@@ -3,8 +3,9 @@
 
     python tests/slurm/twenty_users.py --users 20 --nodes 40 --minutes 60
 
-Main jobs of a quarter, half or all of the nodes last 45 s, one every four minutes or so. Printed are the worst user's
-node-seconds over an equal split of the nodes that main jobs left, and over what whole nodes allow; and the calls to slurmctld.
+Main jobs of a quarter, half or all of the nodes last 45 s, one every four minutes or so. Printed
+are the worst user's node-seconds over an equal split of the nodes that main jobs left, and over
+what whole nodes allow; and the calls to slurmctld.
 """
 
 from __future__ import annotations
@@ -58,15 +59,21 @@ def measure(lab: Lab, names: list[str], minutes: float) -> None:
             main_s = last_s + chance.uniform(200, 300)
     parts = sorted(has[name] for name in names)
     print(
-        f"of the equal split: worst {parts[0] / split:.3f}, best {parts[-1] / split:.3f}, of whole nodes: worst",
+        f"of the equal split: worst {parts[0] / split:.3f}, best {parts[-1] / split:.3f}, of "
+        "whole nodes: worst",
         end=" ",
     )
     per_minute = 60 * (calls(lab) - before) / (last_s - begun_s)
-    print(f"{parts[0] / whole:.3f}; {per_minute:.0f} calls a minute, {at_rest:.0f} before the first main job")
+    print(
+        f"{parts[0] / whole:.3f}; {per_minute:.0f} calls a minute, {at_rest:.0f} before the "
+        "first main job"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--users", type=int, default=20)
     parser.add_argument("--nodes", type=int, default=40)
     parser.add_argument("--minutes", type=float, default=60.0)
@@ -78,10 +85,14 @@ def main() -> None:
     settings = Settings(nodes=options.nodes, service=-(-options.users // 2))
     for lab in started(settings, VERSIONS[options.slurm]):
         with ExitStack() as stack:
-            users = [stack.enter_context(lab_user(lab, name=f"{NAME}-{n}")) for n in range(options.users)]
+            users = [
+                stack.enter_context(lab_user(lab, name=f"{NAME}-{n}")) for n in range(options.users)
+            ]
             its = {}
             if options.broker:
-                its = stack.enter_context(broker(stack.enter_context(lab_user(lab, name=f"{NAME}-b"))))
+                its = stack.enter_context(
+                    broker(stack.enter_context(lab_user(lab, name=f"{NAME}-b")))
+                )
             for n, user in enumerate(users):
                 house(user, 1 if n else 100, 8, options.poll, **its)
             for user in users:

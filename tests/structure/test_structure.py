@@ -1,4 +1,6 @@
-"""The structure that docs/architecture.md promises: what it draws is there, names are unique, imports have no cycle."""
+"""The structure that docs/architecture.md promises: what it draws is there, names are unique,
+imports have no cycle.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,16 @@ def test_the_page_draws_what_is_there(package: str) -> None:
 
 
 def test_the_page_draws_the_layers_in_their_order() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
     layers = next(c["layers"] for c in contracts if c.get("containers") == ["bftrainer"])
-    order = [name.strip() for layer in layers for name in re.split(r"[|:]", layer) if name.strip() != "__main__"]
+    order = [
+        name.strip()
+        for layer in layers
+        for name in re.split(r"[|:]", layer)
+        if name.strip() != "__main__"
+    ]
     assert [name.removesuffix(".py") for name in drawn("bftrainer")] == order
 
 
@@ -65,20 +72,28 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 
 def test_only_one_module_says_how_a_python_program_is_started() -> None:
-    """``sys.executable -m`` and ``-c`` search the working directory first, where other users may write."""
+    """``sys.executable -m`` and ``-c`` search the working directory first, where other users may
+    write.
+    """
     readers = {
         str(path.relative_to(ROOT))
         for folder in PACKAGES.values()
         for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if (isinstance(node, ast.Attribute) and node.attr == "executable" and ast.unparse(node.value) == "sys")
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == "executable"
+            and ast.unparse(node.value) == "sys"
+        )
         or (isinstance(node, ast.ImportFrom) and node.module == "sys")
     }
     assert readers == {"bftrainer/system/own_programs.py"}
 
 
 def test_no_checkpoint_is_loaded_that_could_run_code() -> None:
-    """``torch.load`` unpickles, and before torch 2.6 it did so by default: examples and prose are copied."""
+    """``torch.load`` unpickles, and before torch 2.6 it did so by default: examples and prose are
+    copied.
+    """
     texts = [path for folder in PACKAGES.values() for path in folder.rglob("*.py")]
     texts += [path for kind in ("*.py", "*.md", "*.ipynb") for path in (ROOT / "docs").rglob(kind)]
     calls = {
@@ -90,7 +105,8 @@ def test_no_checkpoint_is_loaded_that_could_run_code() -> None:
     assert {call for call in calls if "weights_only=True" not in call} == set()
 
 
-# --- Tidying up ends no program that runs for days: files and folders go by bftrainer/system/files.py, which raises nothing
+# --- Tidying up ends no program that runs for days: files and folders go by
+# bftrainer/system/files.py, which raises nothing
 
 NOT_TIDYING = {
     "bftrainer/system/files.py": "the functions themselves",
@@ -111,7 +127,11 @@ def bare_removals(path: Path) -> list[int]:
         if isinstance(block, ast.With) and "suppress(OSError)" in ast.unparse(block.items[0])
         for node in ast.walk(block)
     }
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
     lines = []
     for call in calls:
         assert isinstance(call.func, ast.Attribute)
@@ -123,12 +143,23 @@ def bare_removals(path: Path) -> list[int]:
 
 
 def test_tidying_up_raises_nothing() -> None:
-    folders = ["bftrainer/live", "bftrainer/persistence", "bftrainer/progress", "bftrainer/system", "adapters"]
+    folders = [
+        "bftrainer/live",
+        "bftrainer/persistence",
+        "bftrainer/progress",
+        "bftrainer/system",
+        "adapters",
+    ]
     paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     paths += sorted((ROOT / "replay/bftrainer_replay/playback").glob("*.py"))
     bare = {str(path.relative_to(ROOT)): bare_removals(path) for path in paths}
-    assert {name for name, lines in bare.items() if lines} == {*NOT_TIDYING, "bftrainer/persistence/spool.py"}
-    assert len(bare["bftrainer/persistence/spool.py"]) == 1, "_is_removed, which says so instead of raising"
+    assert {name for name, lines in bare.items() if lines} == {
+        *NOT_TIDYING,
+        "bftrainer/persistence/spool.py",
+    }
+    assert len(bare["bftrainer/persistence/spool.py"]) == 1, (
+        "_is_removed, which says so instead of raising"
+    )
 
 
 # --- One spelling: what users read says "canceled", as Slurm's manual does
@@ -136,7 +167,9 @@ def test_tidying_up_raises_nothing() -> None:
 OTHER_SPELLING = re.compile(r"cancelled|cancelling|canceller", re.IGNORECASE)
 SPELT_OTHERWISE = {
     "bftrainer/persistence/registry.py": "databases of earlier versions",
-    "bftrainer/protocol/driver_events.py": "an event of the protocol, which drivers of earlier versions write",
+    "bftrainer/protocol/driver_events.py": (
+        "an event of the protocol, which drivers of earlier versions write"
+    ),
     "docs/trainer-directory.md": "the same event",
     "adapters/bftrainer_adapters/slurm/jobs.py": "Slurm's state",
     "adapters/bftrainer_adapters/slurm/pilot_job.py": "Slurm's state",
@@ -160,7 +193,11 @@ def test_canceled_has_one_spelling() -> None:
         *(ROOT / "packaging").rglob("*.1"),
     ]
     texts |= {path: path.read_text(encoding="utf-8") for path in pages}
-    names = {path.relative_to(ROOT).as_posix() for path, text in texts.items() if OTHER_SPELLING.search(text)}
+    names = {
+        path.relative_to(ROOT).as_posix()
+        for path, text in texts.items()
+        if OTHER_SPELLING.search(text)
+    }
     assert not [name for name in names if not name.startswith(tuple(SPELT_OTHERWISE))]
 
 
@@ -197,7 +234,12 @@ def test_mypy_finds_every_mix(tmp_path: Path) -> None:
     for i, line in enumerate((*RIGHT, *MIXED)):
         files[tmp_path / f"mix_{i}.py"] = line
         (tmp_path / f"mix_{i}.py").write_text(SNIPPET.format(line=line))
-    options = ["--config-file", str(root / "pyproject.toml"), "--cache-dir", str(root / ".mypy_cache")]
+    options = [
+        "--config-file",
+        str(root / "pyproject.toml"),
+        "--cache-dir",
+        str(root / ".mypy_cache"),
+    ]
     found, _, _ = api.run([*options, *map(str, files)])
     refused = {line for path, line in files.items() if f"{path.name}:9: error" in found}
     assert refused == set(MIXED), found

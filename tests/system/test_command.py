@@ -29,12 +29,21 @@ def test_bytes_that_are_no_utf8_do_not_stop_it() -> None:
 
 
 def test_variables_of_a_batch_job_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SRUN_CPUS_PER_TASK", "SQUEUE_FORMAT", "SLURM_CONF"):
+    for name in (
+        "SLURM_JOB_ID",
+        "SBATCH_PARTITION",
+        "SRUN_CPUS_PER_TASK",
+        "SQUEUE_FORMAT",
+        "SLURM_CONF",
+    ):
         monkeypatch.setenv(name, "x")
     out = run(["env"], timeout_s=60)
     found = [line for line in out.splitlines() if line.startswith("S") and line.endswith("=x")]
     assert found == ["SLURM_CONF=x"]
-    assert scrubbed({"SLURM_TIME_FORMAT": "relative", "HOME": "/h"}) == {"HOME": "/h", "LC_ALL": "C.UTF-8"}
+    assert scrubbed({"SLURM_TIME_FORMAT": "relative", "HOME": "/h"}) == {
+        "HOME": "/h",
+        "LC_ALL": "C.UTF-8",
+    }
 
 
 def test_not_there() -> None:
@@ -44,8 +53,12 @@ def test_not_there() -> None:
     assert caught.value.argv == ("squeue-of-nobody", "-h")
 
 
-def test_a_folder_on_the_path_that_cannot_be_searched_does_not_hide_that_a_program_is_missing(tmp_path: Path) -> None:
-    (tmp_path / "program").write_text("#!/bin/sh\n")  # not executable, as in a folder that cannot be searched
+def test_a_folder_on_the_path_that_cannot_be_searched_does_not_hide_that_a_program_is_missing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program").write_text(
+        "#!/bin/sh\n"
+    )  # not executable, as in a folder that cannot be searched
     with pytest.raises(CommandError, match="program: not found"):
         run(["program"], timeout_s=60, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     with pytest.raises(CommandError, match="cannot be started: Permission denied"):
@@ -53,7 +66,9 @@ def test_a_folder_on_the_path_that_cannot_be_searched_does_not_hide_that_a_progr
 
 
 def test_line_ends_stay_as_they_are() -> None:
-    """Other users' texts contain them: a CR must not become a new line, which would be another record."""
+    """Other users' texts contain them: a CR must not become a new line, which would be another
+    record.
+    """
     assert run(["printf", r"a\rb\r\nc\n"], timeout_s=60) == "a\rb\r\nc\n"
 
 
@@ -80,7 +95,9 @@ def test_status_with_the_first_and_the_last_lines_of_stderr() -> None:
 def test_whatever_goes_wrong_in_a_parser_is_an_error_of_the_scheduler_with_its_command(
     parse: Callable[[str], object],
 ) -> None:
-    with pytest.raises(SchedulerError, match=r"^squeue -a -t: the output cannot be parsed: ") as caught:
+    with pytest.raises(
+        SchedulerError, match=r"^squeue -a -t: the output cannot be parsed: "
+    ) as caught:
         parsed(["squeue", "-a", "-t", "PD"], "123", parse)
     assert caught.value.answer == (("squeue", "-a", "-t", "PD"), "123")
     assert caught.value.exit_status == 1
@@ -90,9 +107,16 @@ def _raise(error: Exception) -> object:
     raise error
 
 
-@pytest.mark.parametrize("script", ["sleep 1000 & wait", "trap '' TERM; sleep 1000 & wait", "setsid sleep 1000 & wait"])
-def test_a_timeout_kills_the_whole_group_and_does_not_wait_for_strangers(script: str, tmp_path: Path) -> None:
-    begun_s, mine = time.monotonic(), str(tmp_path)  # of this test alone: others like it may run at the same time
+@pytest.mark.parametrize(
+    "script", ["sleep 1000 & wait", "trap '' TERM; sleep 1000 & wait", "setsid sleep 1000 & wait"]
+)
+def test_a_timeout_kills_the_whole_group_and_does_not_wait_for_strangers(
+    script: str, tmp_path: Path
+) -> None:
+    begun_s, mine = (
+        time.monotonic(),
+        str(tmp_path),
+    )  # of this test alone: others like it may run at the same time
     with pytest.raises(CommandError, match="no response within 2 s"):
         run(["sh", "-c", script], timeout_s=2, env={"BFTRAINER_TEST_COMMAND": mine})
     assert time.monotonic() - begun_s < 500  # it did not wait for the sleep
@@ -129,7 +153,9 @@ def test_a_log_keeps_the_characters_that_it_is_allowed() -> None:
 def test_the_result_is_one_line_that_encodes(text: str) -> None:
     shown = printable(text)
     assert len(shown.splitlines()) <= 1
-    assert not any(unicodedata.category(c) == "Cc" or unicodedata.bidirectional(c) in BIDI for c in shown)
+    assert not any(
+        unicodedata.category(c) == "Cc" or unicodedata.bidirectional(c) in BIDI for c in shown
+    )
     shown.encode()
     assert printable(shown) == shown
 

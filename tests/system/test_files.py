@@ -18,7 +18,9 @@ from bftrainer.system.mounts import Mount, find_mount, mount_of
 from bftrainer.system.regular import stamp_of
 
 
-def test_a_file_is_written_without_touching_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_written_without_touching_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even for an instant another thread would create files that everybody can write."""
     before = os.umask(0o027)
     try:
@@ -32,7 +34,9 @@ def test_a_file_is_written_without_touching_the_umask(tmp_path: Path, monkeypatc
 
 
 def test_removing_a_folder_raises_nothing_and_leaves_nothing_at_its_path(tmp_path: Path) -> None:
-    """A folder with a file that cannot be deleted, as one in which another process still writes ("Directory not empty")."""
+    """A folder with a file that cannot be deleted, as one in which another process still writes
+    ("Directory not empty").
+    """
     folder, locked = tmp_path / "holder", tmp_path / "holder" / "work"
     locked.mkdir(parents=True)
     (locked / "out").touch()
@@ -74,11 +78,14 @@ def test_a_file_system_without_locks_is_one_line(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     (state / "bftrainer.toml").write_text("[trace]\nlog = 'log.csv'\n[nodes]\nholder = 'trace'\n")
-    (state / "log.csv").write_text("time,joined,left\n2021-01-01T00:00:00.000,n1,\n2021-01-01T01:00:00.000,,n1\n")
+    (state / "log.csv").write_text(
+        "time,joined,left\n2021-01-01T00:00:00.000,n1,\n2021-01-01T01:00:00.000,,n1\n"
+    )
     ended = python("-c", WITHOUT_LOCKS, "pilot", "--state", state)
     assert ended.returncode == 2, ended.stderr
     assert ended.stderr == (
-        f"bftrainer: {state}: cannot be locked (No locks available); expected a directory on a file system with locks (flock)\n"
+        f"bftrainer: {state}: cannot be locked (No locks available); expected a directory on a "
+        "file system with locks (flock)\n"
     )
 
 
@@ -141,7 +148,10 @@ def test_the_longest_mount_point_counts(path: str, device: str, kind: str, point
 def test_options_of_the_mount_and_of_the_super_block() -> None:
     found = find_mount(INFO, "/my data", "0:46")
     assert found.source == "nas:/data"
-    assert found.options.items() >= {"relatime": "", "nolock": "", "acdirmax": "20", "lookupcache": "positive"}.items()
+    assert (
+        found.options.items()
+        >= {"relatime": "", "nolock": "", "acdirmax": "20", "lookupcache": "positive"}.items()
+    )
 
 
 def test_nothing_is_found_in_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The one HTTP server: what a client gets, and what strangers cannot do to the process that serves."""
+"""The one HTTP server: what a client gets, and what strangers cannot do to the process that
+serves.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ class Echo:
 
     def refusal(self, head: HttpRequest) -> HttpAnswer | None:
         assert head.body == b""
-        return None if is_same_token(head.headers.get("token", ""), "secret") else HttpAnswer(403, b"no")
+        return (
+            None
+            if is_same_token(head.headers.get("token", ""), "secret")
+            else HttpAnswer(403, b"no")
+        )
 
     def blocks(self, request: HttpRequest) -> bool:
         return request.target == "/slow"
@@ -61,7 +67,9 @@ class Anyone(Echo):
         return True
 
 
-def ask(number: int, target: str = "/", body: bytes | None = None, token: str = "secret") -> tuple[int, bytes]:
+def ask(
+    number: int, target: str = "/", body: bytes | None = None, token: str = "secret"
+) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", number, timeout=60 * PATIENCE)
     try:
         connection.request("GET" if body is None else "PUT", target, body, {"Token": token})
@@ -77,7 +85,9 @@ class Served:
     port: Port
     number: int
 
-    def ask(self, target: str = "/", body: bytes | None = None, token: str = "secret") -> tuple[int, bytes]:
+    def ask(
+        self, target: str = "/", body: bytes | None = None, token: str = "secret"
+    ) -> tuple[int, bytes]:
         return ask(self.number, target, body, token)
 
     def connect(self) -> socket.socket:
@@ -137,14 +147,20 @@ def test_without_the_token_only_the_head_is_looked_at(served: Served) -> None:
         (b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 2000, b"HTTP/1.1 431"),
         (b"no http\r\n\r\n", b"HTTP/1.1 400"),
         (b"\0" * 50 + b"\r\n\r\n", b"HTTP/1.1 400"),
-        (b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nContent-Length: 101\r\n\r\n", b"HTTP/1.1 413"),
         (
-            b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + b"x" * 101,
+            b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nContent-Length: 101\r\n\r\n",
+            b"HTTP/1.1 413",
+        ),
+        (
+            b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n"
+            + b"x" * 101,
             b"HTTP/1.1 413",
         ),
     ],
 )
-def test_what_is_too_large_or_no_http_is_rejected(served: Served, sent: bytes, status: bytes) -> None:
+def test_what_is_too_large_or_no_http_is_rejected(
+    served: Served, sent: bytes, status: bytes
+) -> None:
     with served.connect() as connection:
         connection.sendall(sent)
         assert connection.recv(1000).startswith(status)
@@ -173,12 +189,16 @@ def test_one_who_follows_ends_no_stranger_before_the_time_for_a_first_message() 
 
 
 def test_a_crowd_on_one_host_keeps_nobody_on_another_host_out() -> None:
-    """However long each of the crowd may wait for its first message, and however many of them wait behind."""
+    """However long each of the crowd may wait for its first message, and however many of them wait
+    behind.
+    """
     with served_by(Limits(strangers=20, least_s=60.0), Anyone()) as found, ExitStack() as held:
         crowd_of_one_host = [held.enter_context(found.connect()) for _ in range(50)]
         until(lambda: len(found.port.strangers) == 20)
         for _ in range(30):
-            with socket.create_connection(("127.0.0.1", found.number), 60, source_address=("127.0.0.9", 0)) as other:
+            with socket.create_connection(
+                ("127.0.0.1", found.number), 60, source_address=("127.0.0.9", 0)
+            ) as other:
                 other.sendall(b"GET / HTTP/1.1\r\nHost: h\r\nToken: secret\r\n\r\n")
                 assert other.recv(1000).startswith(b"HTTP/1.1 200")
         assert len(crowd_of_one_host) == 50
@@ -245,11 +265,15 @@ def test_bytes_that_trickle_in_do_not_extend_the_time() -> None:
 
 
 def test_a_client_that_does_not_read_its_answer_is_hung_up_on() -> None:
-    with served_by(Limits(request_s=0.5, body_bytes=50_000_000), Echo()) as found, found.connect() as connection:
+    with (
+        served_by(Limits(request_s=0.5, body_bytes=50_000_000), Echo()) as found,
+        found.connect() as connection,
+    ):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         body = b"x" * 20_000_000
         connection.sendall(
-            b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            b"PUT / HTTP/1.1\r\nHost: h\r\nToken: secret\r\nContent-Length: %d\r\n\r\n%b"
+            % (len(body), body)
         )
         until(lambda: found.port.clients == 1 or bool(found.echo.seen))
         until(lambda: found.port.clients == 0)
@@ -310,8 +334,10 @@ def test_a_crowd_of_strangers_takes_neither_descriptors_nor_threads() -> None:
     tests = Path(__file__).parents[1]
     with subprocess.Popen(
         [sys.executable, "-c", SERVES, str(tests), str(tests / "system")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         try:
             number = int(process.stdout.readline())
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (100, 100))

@@ -1,4 +1,6 @@
-"""Nothing that bftrainer starts imports a module of the working directory: others may write there."""
+"""Nothing that bftrainer starts imports a module of the working directory: others may write
+there.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ BFTRAINER = str(Path(sys.executable).with_name("bftrainer"))
 PACKAGES = ("bftrainer", "horovod", "torch", "pyslurm", "matplotlib", "numpy", "wandb")
 PROGRAMS = {
     "doctor": [BFTRAINER, "doctor"],
-    "Horovod, as doctor imports it": ["from bftrainer.cli.doctor import pilot_checks\npilot_checks._horovod()"],
+    "Horovod, as doctor imports it": [
+        "from bftrainer.cli.doctor import pilot_checks\npilot_checks._horovod()"
+    ],
     "python -P -m bftrainer": [sys.executable, "-P", "-m", "bftrainer", "doctor", "--help"],
     "pyslurm": ["from bftrainer_adapters.slurm.pyslurm import probe\nprobe()"],
     "trackers": [
@@ -56,7 +60,9 @@ PROGRAMS = {
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """A folder where somebody has planted a module of every name that a Python program may import."""
+    """A folder where somebody has planted a module of every name that a Python program may
+    import.
+    """
     folder = tmp_path / "shared"
     folder.mkdir()
     (tmp_path / "ran").mkdir()
@@ -72,12 +78,17 @@ def planted_that_ran(shared: Path, argv: list[str]) -> set[str]:
     environment = {**os.environ, "PLANTED_RAN": str(ran), "HOME": str(shared.parent)}
     if len(argv) == 1:
         # A console script: its first path is that of its own folder.
-        begin = "import os, sys\nfrom pathlib import Path\ndef main() -> None: pass\nif __name__ == '__main__':\n    "
+        begin = (
+            "import os, sys\nfrom pathlib import Path\ndef main() -> None: pass\nif "
+            "__name__ == '__main__':\n    "
+        )
         script = shared.with_name("bin") / "script.py"
         script.parent.mkdir()
         script.write_text(begin + argv[0].replace("\n", "\n    "))
         argv = [sys.executable, str(script)]
-    subprocess.run(argv, cwd=shared, env=environment, timeout=300, check=False, stdin=subprocess.DEVNULL)
+    subprocess.run(
+        argv, cwd=shared, env=environment, timeout=300, check=False, stdin=subprocess.DEVNULL
+    )
     return {path.name for path in ran.iterdir()}
 
 
@@ -90,7 +101,12 @@ def test_no_program_of_ours_imports_what_another_user_has_put_into_the_working_d
 
 
 def test_python_m_finds_the_installed_modules_beside_a_file_of_their_name(tmp_path: Path) -> None:
-    """``-m`` alone looks into the working directory first, for the user's own ``queue.py`` as well."""
+    """``-m`` alone looks into the working directory first, for the user's own ``queue.py`` as
+    well.
+    """
     (tmp_path / "click.py").write_text("raise SystemExit('the wrong one')")
     argv = [sys.executable, "-m", "bftrainer", "doctor", "--help"]
-    assert subprocess.run(argv, cwd=tmp_path, timeout=300, check=False, capture_output=True).returncode == 0
+    assert (
+        subprocess.run(argv, cwd=tmp_path, timeout=300, check=False, capture_output=True).returncode
+        == 0
+    )

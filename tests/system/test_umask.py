@@ -1,4 +1,6 @@
-"""What a pilot and a driver write is their user's alone, whatever the umask; workers and results have the user's."""
+"""What a pilot and a driver write is their user's alone, whatever the umask; workers and results
+have the user's.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,16 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_files_of_the_process_are_private_and_those_of_its_user_are_not(umask: int, tmp_path: Path) -> None:
+def test_files_of_the_process_are_private_and_those_of_its_user_are_not(
+    umask: int, tmp_path: Path
+) -> None:
     (tmp_path / "list.txt").write_text("a\n")
     assert users_umask() == umask
     with private_files(), private_files():
         write_atomically(tmp_path / "own", b"")
-        TaskBoard(TaskSource(tmp_path / "list.txt"), tmp_path / "results", tmp_path / "failures").close()
+        TaskBoard(
+            TaskSource(tmp_path / "list.txt"), tmp_path / "results", tmp_path / "failures"
+        ).close()
         assert run(["sh", "-c", "umask"], timeout_s=60) == f"{umask:04o}\n"
         assert users_mode(0o666) == 0o666 & ~umask
     assert mode(tmp_path / "own") == 0o600
@@ -63,7 +69,11 @@ def test_a_pilot_with_umask_0_writes_nothing_that_others_could_read(tmp_path: Pa
             on.end(pilot)
             files = [path for path in on.state.rglob("*") if path.is_file() and path not in given]
             assert len(files) > 10
-            assert {str(path.relative_to(on.state)): oct(mode(path)) for path in files if mode(path) & 0o077} == {}
+            assert {
+                str(path.relative_to(on.state)): oct(mode(path))
+                for path in files
+                if mode(path) & 0o077
+            } == {}
             assert mode(on.work / "a.steps") == 0o666, "a worker's file has the umask of its user"
     finally:
         os.umask(before)

@@ -115,7 +115,11 @@ def test_a_crowd_of_another_user_keeps_no_replica_out(tmp_path: Path) -> None:
             two.send(packed(Hello("2", 1002)))
             for client in (one, two):
                 client.send(packed(NextStep(0, 0)))
-            assert unpacked(Turn, one.receive(1000)).size == unpacked(Turn, two.receive(1000)).size == 2
+            assert (
+                unpacked(Turn, one.receive(1000)).size
+                == unpacked(Turn, two.receive(1000)).size
+                == 2
+            )
             (tmp_path / "file").write_text("the process has descriptors")
             assert process.num_threads() < threads + 10
             assert process.memory_info().rss - before < 100 << 20

@@ -12,7 +12,9 @@ from bftrainer_adapters.drivers.torchft.lighthouse import turns
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
 
 
-def asks(quorum: Quorum, *replicas: str, step: int = 0, failures: int = 0, now_s: float = 0.0) -> Formed | None:
+def asks(
+    quorum: Quorum, *replicas: str, step: int = 0, failures: int = 0, now_s: float = 0.0
+) -> Formed | None:
     """The quorum after the last of these requests."""
     for replica in replicas:
         assert quorum.ask(StepRequest(replica, step, failures))
@@ -35,14 +37,18 @@ def test_the_first_step_waits_for_all_that_were_started_but_not_for_long() -> No
     found = asks(quorum, "1", now_s=20.0)
     assert found == Formed(1, ("1", "3"), changed=True, released=(), steps=(0, 0))
     assert asks(quorum, "2", now_s=20.0) is None, "the others are in their step"
-    assert asks(quorum, "1", "3", step=1) == Formed(2, ("1", "2", "3"), changed=True, released=(), steps=(1, 0, 1))
+    assert asks(quorum, "1", "3", step=1) == Formed(
+        2, ("1", "2", "3"), changed=True, released=(), steps=(1, 0, 1)
+    )
 
 
 def test_a_step_begins_with_the_last_member_and_keeps_its_number_while_nothing_changes() -> None:
     quorum = trained("1", "2")
     assert asks(quorum, "1", step=1) is None
     assert quorum.missing() == {"2"}
-    assert asks(quorum, "2", step=1) == Formed(1, ("1", "2"), changed=False, released=(), steps=(1, 1))
+    assert asks(quorum, "2", step=1) == Formed(
+        1, ("1", "2"), changed=False, released=(), steps=(1, 1)
+    )
 
 
 def test_the_loss_of_a_member_begins_the_step_of_those_that_wait() -> None:
@@ -54,14 +60,18 @@ def test_the_loss_of_a_member_begins_the_step_of_those_that_wait() -> None:
 
 def test_connections_are_made_again_after_a_failed_step() -> None:
     quorum = trained("1", "2")
-    assert asks(quorum, "1", "2", step=0, failures=1) == Formed(2, ("1", "2"), changed=False, released=(), steps=(0, 0))
+    assert asks(quorum, "1", "2", step=0, failures=1) == Formed(
+        2, ("1", "2"), changed=False, released=(), steps=(0, 0)
+    )
 
 
 def test_a_dismissed_replica_leaves_between_two_steps() -> None:
     quorum = trained("1", "2", "3")
     quorum.dismiss(["1"])
     assert asks(quorum, "2", "3", step=1) is None, "it may be in the same step"
-    assert asks(quorum, "1", step=1) == Formed(2, ("2", "3"), changed=True, released=("1",), steps=(1, 1))
+    assert asks(quorum, "1", step=1) == Formed(
+        2, ("2", "3"), changed=True, released=("1",), steps=(1, 1)
+    )
     assert quorum.admitted == {"2", "3"}
 
 
@@ -72,7 +82,9 @@ def test_a_dismissed_replica_stays_while_it_alone_has_the_latest_weights() -> No
     quorum.dismiss(["1"])
     weights = Formed(2, ("1", "2"), changed=True, released=(), steps=(1, 0))
     assert asks(quorum, "1", step=1) == weights, "2 gets its weights from 1"
-    assert asks(quorum, "1", "2", step=2) == Formed(3, ("2",), changed=True, released=("1",), steps=(2,))
+    assert asks(quorum, "1", "2", step=2) == Formed(
+        3, ("2",), changed=True, released=("1",), steps=(2,)
+    )
 
 
 def test_who_is_not_admitted_asks_twice_or_is_ahead_of_the_group_is_refused() -> None:
@@ -86,22 +98,33 @@ def test_who_is_not_admitted_asks_twice_or_is_ahead_of_the_group_is_refused() ->
 
 def test_replicas_that_are_behind_copy_from_those_that_are_not() -> None:
     places = {name: f"host:{name}" for name in "1234"}
-    told = turns(Formed(5, ("1", "2", "3", "4"), changed=True, released=(), steps=(6, 7, 7, 0)), places)
+    told = turns(
+        Formed(5, ("1", "2", "3", "4"), changed=True, released=(), steps=(6, 7, 7, 0)), places
+    )
     assert {name: (turn.source, turn.copies) for name, turn in told.items()} == {
-        "1": ("host:2", 0), "2": ("", 1), "3": ("", 1), "4": ("host:3", 0)
-    }  # fmt: skip
+        "1": ("host:2", 0),
+        "2": ("", 1),
+        "3": ("", 1),
+        "4": ("host:3", 0),
+    }
     assert told["4"] == Turn(5, 3, 4, 7, "host:3", 0)
     told = turns(Formed(1, ("1", "2", "3"), changed=True, released=(), steps=(0, 0, 0)), places)
-    assert [turn.source for turn in told.values()] == ["", "host:1", "host:1"], "their weights may be drawn at random"
+    assert [turn.source for turn in told.values()] == ["", "host:1", "host:1"], (
+        "their weights may be drawn at random"
+    )
 
 
 NAMES = st.sampled_from("123456")
-ACTS = st.tuples(st.sampled_from(["admit", "dismiss", "lose", "ask", "withdraw"]), NAMES, st.integers(0, 3))
+ACTS = st.tuples(
+    st.sampled_from(["admit", "dismiss", "lose", "ask", "withdraw"]), NAMES, st.integers(0, 3)
+)
 
 
 @given(st.lists(ACTS, max_size=60))
 def test_whatever_happens(acts: Sequence[tuple[str, str, int]]) -> None:
-    """A quorum holds only living replicas that asked, every living member of the one before, and the latest weights."""
+    """A quorum holds only living replicas that asked, every living member of the one before, and
+    the latest weights.
+    """
     quorum, number, now_s = Quorum(1), 0, 0.0
     for act, name, step in acts:
         now_s += 1.0
@@ -115,7 +138,9 @@ def test_whatever_happens(acts: Sequence[tuple[str, str, int]]) -> None:
             case "withdraw":
                 quorum.withdraw(name)
             case "ask":
-                fits = name not in quorum.asked and (quorum.latest is None or step <= quorum.latest + 1)
+                fits = name not in quorum.asked and (
+                    quorum.latest is None or step <= quorum.latest + 1
+                )
                 assert quorum.ask(StepRequest(name, step, 0)) == (name in quorum.admitted and fits)
         before, asked, alive = quorum.group, dict(quorum.asked), set(quorum.admitted)
         formed = quorum.form(now_s)
@@ -125,7 +150,9 @@ def test_whatever_happens(acts: Sequence[tuple[str, str, int]]) -> None:
         assert set(formed.replicas) | set(formed.released) == asked.keys() <= alive
         assert not set(formed.replicas) & set(formed.released)
         assert {member for member in before if member in alive} <= asked.keys()
-        assert max(asked[r].step for r in formed.replicas) == max(request.step for request in asked.values())
+        assert max(asked[r].step for r in formed.replicas) == max(
+            request.step for request in asked.values()
+        )
         assert list(formed.replicas) == sorted(formed.replicas)
         assert formed.changed == (formed.replicas != before)
         assert formed.number == number + formed.changed

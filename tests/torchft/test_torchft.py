@@ -1,4 +1,6 @@
-"""Replicas under the torchft driver while nodes join, leave and die: the survivors' processes go on."""
+"""Replicas under the torchft driver while nodes join, leave and die: the survivors' processes go
+on.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,15 @@ def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_pat
         assert trainer.event("stopped")["checkpointed"] is True
         assert trainer.left() == []
         with promised():
-            made = [line["step"] for line in trainer.progress if line["phase"] == "running" and not line.get("formed")]
+            made = [
+                line["step"]
+                for line in trainer.progress
+                if line["phase"] == "running" and not line.get("formed")
+            ]
             assert made == sorted(set(made)), "no step was made twice"
-            assert all(new - old <= 2 for old, new in itertools.pairwise(made)), "at most one step went unreported"
+            assert all(new - old <= 2 for old, new in itertools.pairwise(made)), (
+                "at most one step went unreported"
+            )
             assert {line["incarnation"] for line in trainer.progress} == {1}
             assert equal_on_all_ranks(rank_lines(trainer.path)) >= 30
 
@@ -63,7 +71,10 @@ def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_pat
 def test_the_driver_s_death_ends_the_replicas_and_the_next_driver_resumes(tmp_path: Path) -> None:
     with replicas(tmp_path / "trainer", example("torchft", "--checkpoint-every-s=0.2")) as trainer:
         trainer.start("a:1:1 b:1:2")
-        trainer.until("a checkpoint", lambda: any(line["phase"] == "checkpointed" for line in trainer.progress))
+        trainer.until(
+            "a checkpoint",
+            lambda: any(line["phase"] == "checkpointed" for line in trainer.progress),
+        )
         workers = trainer.worker("1"), trainer.worker("2")
         assert trainer.process is not None
         trainer.process.kill()

@@ -1,4 +1,6 @@
-"""The state of a replica on its way to another: tensors and plain values, from a peer that knows the key."""
+"""The state of a replica on its way to another: tensors and plain values, from a peer that knows
+the key.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +47,34 @@ def test_a_peer_gets_what_training_needs(server: WeightsServer) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     model(torch.randn(4, 700)).sum().backward()
     optimizer.step()
-    odd = {dtype: torch.ones(3, 0, 2).to(getattr(torch, dtype)) for dtype in ("bfloat16", "bool", "complex64")}
+    odd = {
+        dtype: torch.ones(3, 0, 2).to(getattr(torch, dtype))
+        for dtype in ("bfloat16", "bool", "complex64")
+    }
     state = {
-        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "odd": odd, "scalar": torch.tensor(2.5),
-        "part": torch.arange(10)[::2], 7: (None, True, -1, float("inf"), "x", [b"y"]), "large": torch.randn(3 << 20),
-    }  # fmt: skip
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "odd": odd,
+        "scalar": torch.tensor(2.5),
+        "part": torch.arange(10)[::2],
+        7: (None, True, -1, float("inf"), "x", [b"y"]),
+        "large": torch.randn(3 << 20),
+    }
     found = copies(server, state)
     wanted, tensors = described(state)
     described_again, copied = described(found)
     assert described_again == wanted
-    assert all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(copied, tensors, strict=True))
+    assert all(
+        a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(copied, tensors, strict=True)
+    )
     model.load_state_dict(found["model"])
     optimizer.load_state_dict(found["optimizer"])
 
 
 def test_what_is_no_plain_value_is_named(server: WeightsServer) -> None:
-    with pytest.raises(UserError, match=r"replicas: state\.keep 0\.rates\[1\]: object cannot be copied to a peer"):
+    with pytest.raises(
+        UserError, match=r"replicas: state\.keep 0\.rates\[1\]: object cannot be copied to a peer"
+    ):
         described({"keep 0": {"rates": [1, object()]}})
 
 
@@ -82,11 +96,17 @@ def test_who_does_not_know_the_key_gets_and_gives_nothing(server: WeightsServer)
 @pytest.mark.parametrize(
     "lie",
     [
-        b'{"tensor": "float32", "shape": ["x"]}', b'{"tensor": "float32", "shape": [[1]]}', b'{"dict": [[{"list": []}, 1]]}',
-        b'{"tensor": "float32", "shape": [-1]}', b'{"tensor": "float32", "shape": [1125899906842624]}', b"[" * 100_000,
-        b'{"tensor": "load", "shape": [1]}', b'{"tensor": "float32"}', b'{"dict": [[1]]}',
+        b'{"tensor": "float32", "shape": ["x"]}',
+        b'{"tensor": "float32", "shape": [[1]]}',
+        b'{"dict": [[{"list": []}, 1]]}',
+        b'{"tensor": "float32", "shape": [-1]}',
+        b'{"tensor": "float32", "shape": [1125899906842624]}',
+        b"[" * 100_000,
+        b'{"tensor": "load", "shape": [1]}',
+        b'{"tensor": "float32"}',
+        b'{"dict": [[1]]}',
     ],
-)  # fmt: skip
+)
 def test_a_peer_that_knows_the_key_and_lies_fails_the_step_alone(lie: bytes) -> None:
     need_package("torch")
 
@@ -107,7 +127,8 @@ def test_a_peer_that_knows_the_key_and_lies_fails_the_step_alone(lie: bytes) -> 
 
 @given(
     st.recursive(
-        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+        st.none() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
 def test_no_description_makes_anything_else(found: Any) -> None:

@@ -1,11 +1,13 @@
-"""What a rescale costs a torchrun trainer: from the last step at the old size to the first at the new one.
+"""What a rescale costs a torchrun trainer: from the last step at the old size to the first at the
+new one.
 
     python tests/torchrun/stalls.py [--repeat 5]        (make stalls, after Horovod's)
 
-The DistributedDataParallel example with local workers, a checkpoint after every step of 20 ms: our launcher with warm workers,
-and torchrun's own agents in the settings that suit them best (a store that no agent holds, one second of waiting for more
-nodes, nodes counted as gone after 3 s of silence). ``--kinds "bftrainer, cold"`` measures our launcher with cold workers,
-``--kinds FSDP2 DDP`` one transformer, sharded or not, with the same checkpoints.
+The DistributedDataParallel example with local workers, a checkpoint after every step of 20 ms: our
+launcher with warm workers, and torchrun's own agents in the settings that suit them best (a store
+that no agent holds, one second of waiting for more nodes, nodes counted as gone after 3 s of
+silence). ``--kinds "bftrainer, cold"`` measures our launcher with cold workers, ``--kinds FSDP2
+DDP`` one transformer, sharded or not, with the same checkpoints.
 """
 
 from __future__ import annotations
@@ -27,7 +29,12 @@ from horovod_trainer import CHECKOUT, Trainer, example
 from stall_table import Cluster, Kind, hosts_of, print_stalls
 
 COMMAND = example("torchrun", "--checkpoint-every=1")
-TEXT = [sys.executable, str(CHECKOUT / "docs/examples/fsdp_text.py"), "--epochs=100000", "--step-s=0.02"]
+TEXT = [
+    sys.executable,
+    str(CHECKOUT / "docs/examples/fsdp_text.py"),
+    "--epochs=100000",
+    "--step-s=0.02",
+]
 """A transformer, sharded or with --ddp replicated, with the same checkpoints."""
 
 
@@ -35,14 +42,23 @@ def stall_s(trainer: Trainer, world_size: int, after_s: float) -> float:
     """Of the change to ``world_size`` after a time; every step is followed by a line."""
     trainer.read()
     lines = sorted(trainer.progress, key=lambda line: line["time"])
-    first = next(x for x in lines if x["time"] >= after_s and x["world_size"] == world_size and x["phase"] == "running")
+    first = next(
+        x
+        for x in lines
+        if x["time"] >= after_s and x["world_size"] == world_size and x["phase"] == "running"
+    )
     return float(
-        first["time"] - max(x["time"] for x in lines if x["time"] < first["time"] and x["world_size"] != world_size)
+        first["time"]
+        - max(
+            x["time"] for x in lines if x["time"] < first["time"] and x["world_size"] != world_size
+        )
     )
 
 
 @contextmanager
-def ours(folder: Path, slots: int, *, warm: bool, command: list[str] = COMMAND) -> Iterator[Cluster]:
+def ours(
+    folder: Path, slots: int, *, warm: bool, command: list[str] = COMMAND
+) -> Iterator[Cluster]:
     """A trainer under our launcher."""
     with hosts_of(Trainer(folder, command, driver="torchrun", warm=warm), slots, stall_s) as made:
         yield made
@@ -57,7 +73,10 @@ class Stock:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        keep = f"from torch.distributed import TCPStore; import time; s = TCPStore('127.0.0.1', {self.port}, "
+        keep = (
+            "from torch.distributed import TCPStore; import time; s = "
+            f"TCPStore('127.0.0.1', {self.port}, "
+        )
         keep += "is_master=True, wait_for_workers=False); time.sleep(1e6)"
         self.store = subprocess.Popen([sys.executable, "-c", keep])
         self.agents: list[subprocess.Popen[bytes]] = []
@@ -96,9 +115,24 @@ class Stock:
 
     def _join(self) -> None:
         conf = "is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=600"
-        agent = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1:8", f"--nproc-per-node={self.slots}"]
-        agent += ["--rdzv-id=stock", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}"]
-        agent += [f"--rdzv-conf={conf}", "--max-restarts=100", "--monitor-interval=0.1", "--local-addr=127.0.0.1"]
+        agent = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nnodes=1:8",
+            f"--nproc-per-node={self.slots}",
+        ]
+        agent += [
+            "--rdzv-id=stock",
+            "--rdzv-backend=c10d",
+            f"--rdzv-endpoint=127.0.0.1:{self.port}",
+        ]
+        agent += [
+            f"--rdzv-conf={conf}",
+            "--max-restarts=100",
+            "--monitor-interval=0.1",
+            "--local-addr=127.0.0.1",
+        ]
         env = {
             **os.environ,
             "OMP_NUM_THREADS": "1",

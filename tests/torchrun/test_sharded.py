@@ -1,4 +1,6 @@
-"""Shards of FSDP2 at every size: bit-identical weights after each change, each sample once, also after a kill."""
+"""Shards of FSDP2 at every size: bit-identical weights after each change, each sample once, also
+after a kill.
+"""
 
 from __future__ import annotations
 
@@ -43,21 +45,33 @@ def whole_weights(path: Path, word: str) -> dict[int, set[tuple[int, str]]]:
     """Step and digest of all weights at the beginning or the end, by incarnation."""
     found: dict[int, set[tuple[int, str]]] = {}
     for log in path.glob("logs/*/*.log"):
-        for words in (line.split() for line in log.read_text().splitlines() if f" {word} at step " in line):
-            found.setdefault(int(log.parent.name), set()).add((int(words[7].rstrip(":")), words[-1]))
+        for words in (
+            line.split() for line in log.read_text().splitlines() if f" {word} at step " in line
+        ):
+            found.setdefault(int(log.parent.name), set()).add(
+                (int(words[7].rstrip(":")), words[-1])
+            )
     return found
 
 
 def judged(path: Path) -> int:
     """The samples used.
 
-    Four groups of workers: each begins with the weights that the one before has left, and no sample is used twice.
+    Four groups of workers: each begins with the weights that the one before has left, and no sample
+    is used twice.
     """
     begun, left = whole_weights(path, "begins"), whole_weights(path, "leaves")
     assert len(begun) == len(left) == 4
-    assert [begun[number] for number in sorted(begun)][1:] == [left[number] for number in sorted(left)][:-1]
+    assert [begun[number] for number in sorted(begun)][1:] == [
+        left[number] for number in sorted(left)
+    ][:-1]
     assert all(len(of_all_ranks) == 1 for of_all_ranks in (*begun.values(), *left.values()))
-    used = Counter((epoch, one) for line in ranks(path) for epoch, numbers in line["indices"] for one in numbers)
+    used = Counter(
+        (epoch, one)
+        for line in ranks(path)
+        for epoch, numbers in line["indices"]
+        for one in numbers
+    )
     assert set(used.values()) == {1}
     progress = lines_of(path / "progress.jsonl")
     assert used.total() == max(line["samples"] for line in progress)
@@ -65,12 +79,23 @@ def judged(path: Path) -> int:
     return used.total()
 
 
-def test_weights_are_bit_identical_at_2_4_3_and_1_nodes_of_a_pilot_with_a_tracker(tmp_path: Path) -> None:
+def test_weights_are_bit_identical_at_2_4_3_and_1_nodes_of_a_pilot_with_a_tracker(
+    tmp_path: Path,
+) -> None:
     need_package("torch", "tensorboard")
-    nodes = {size: CONFIG.replace("[nodes]", f"[nodes]\nmax_nodes = {size}") for size in (2, 4, 3, 1)}
+    nodes = {
+        size: CONFIG.replace("[nodes]", f"[nodes]\nmax_nodes = {size}") for size in (2, 4, 3, 1)
+    }
     with machine(tmp_path, "n1 n2 n3 n4", nodes[2]) as on:
-        text = (CHECKOUT / "docs/examples/fsdp_text.toml").read_text().partition("command")[2].partition("\n")[2]
-        keys = 'name = "text"\ntrackers = ["tensorboard"]\nenv = { BFTRAINER_REPORT_EVERY_S = "0" }\n'
+        text = (
+            (CHECKOUT / "docs/examples/fsdp_text.toml")
+            .read_text()
+            .partition("command")[2]
+            .partition("\n")[2]
+        )
+        keys = (
+            'name = "text"\ntrackers = ["tensorboard"]\nenv = { BFTRAINER_REPORT_EVERY_S = "0" }\n'
+        )
         (on.work / "text.toml").write_text(f"{keys}command = {json.dumps(COMMAND)}\n{text}")
         path = on.state / "trainers/text"
         on.bftrainer("submit", "text.toml")
@@ -80,13 +105,19 @@ def test_weights_are_bit_identical_at_2_4_3_and_1_nodes_of_a_pilot_with_a_tracke
             if size != 2:
                 pilot.send_signal(signal.SIGHUP)
             reached = f'"world_size": {size},'
-            eventually(lambda reached=reached: (path / "progress.jsonl").read_text().count(reached) > 3
-                       if (path / "progress.jsonl").exists() else False, 240)  # fmt: skip
+            eventually(
+                lambda reached=reached: (
+                    (path / "progress.jsonl").read_text().count(reached) > 3
+                    if (path / "progress.jsonl").exists()
+                    else False
+                ),
+                240,
+            )
         on.end(pilot)
         judged(path)
-        reader = import_module("tensorboard.backend.event_processing.event_accumulator").EventAccumulator(
-            str(on.work / "runs/text")
-        )
+        reader = import_module(
+            "tensorboard.backend.event_processing.event_accumulator"
+        ).EventAccumulator(str(on.work / "runs/text"))
         reader.Reload()
         steps = [event.step for event in reader.Scalars("loss")]
         assert steps == list(range(1, steps[-1] + 1)), "one run, each step once"
@@ -97,14 +128,26 @@ def test_a_kill_leaves_a_checkpoint_that_was_written_while_training_went_on(tmp_
         trainer.start("a:1:1 b:1:2")
 
         def earlier() -> bool:
-            saved = [at for at, line in enumerate(trainer.progress) if line["phase"] == "checkpointed"]
-            return any(trainer.progress[at]["step"] < trainer.progress[at - 1]["step"] for at in saved)
+            saved = [
+                at for at, line in enumerate(trainer.progress) if line["phase"] == "checkpointed"
+            ]
+            return any(
+                trainer.progress[at]["step"] < trainer.progress[at - 1]["step"] for at in saved
+            )
 
         trainer.until("a checkpoint that training has overtaken", earlier, 240)
         killed_s = trainer.kill("2")
         trainer.event("running", killed_s, world_size=1, timeout_s=240)
         trainer.steps(1, timeout_s=240)
         ((step, _),) = whole_weights(trainer.path, "begins")[2]
-        assert step in {line["step"] for line in trainer.progress if line["phase"] == "checkpointed"}
-        old = {line["step"]: line["weights"] for line in ranks(trainer.path) if line["incarnation"] == 1}
-        assert {line["begun"] for line in ranks(trainer.path) if line["incarnation"] == 2} == {old[step]}
+        assert step in {
+            line["step"] for line in trainer.progress if line["phase"] == "checkpointed"
+        }
+        old = {
+            line["step"]: line["weights"]
+            for line in ranks(trainer.path)
+            if line["incarnation"] == 1
+        }
+        assert {line["begun"] for line in ranks(trainer.path) if line["incarnation"] == 2} == {
+            old[step]
+        }

@@ -1,4 +1,6 @@
-"""The store of torchrun trainers: torch's own clients behind a relay, and strangers at both ports."""
+"""The store of torchrun trainers: torch's own clients behind a relay, and strangers at both
+ports.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,15 @@ def behind(place: StorePlace, *argv: str) -> dict[str, Any]:
 
 def calls(place: StorePlace | None, *names: str) -> dict[str, str]:
     """The answers of a store; None: torch's own."""
-    argv = [sys.executable, "-W", "ignore", "-c", CALLS, "0" if place is None else "relayed", *names]
+    argv = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        CALLS,
+        "0" if place is None else "relayed",
+        *names,
+    ]
     start = {"args": argv} if place is None else behind(place, *argv)
     found = subprocess.run(capture_output=True, text=True, check=True, timeout=300, **start)
     answers: dict[str, str] = json.loads(found.stdout)
@@ -101,7 +111,10 @@ def test_each_incarnation_has_a_store_of_its_own(store: StoreHost) -> None:
     second = store.open()
     assert second != first
     assert second.key != first.key
-    with pytest.raises(ConnectionRefusedError), socket.create_connection((store.address, first.port), timeout=60):
+    with (
+        pytest.raises(ConnectionRefusedError),
+        socket.create_connection((store.address, first.port), timeout=60),
+    ):
         pass
 
 
@@ -109,10 +122,14 @@ def test_only_the_trainer_s_networks_reach_it() -> None:
     host = StoreHost("lo", ["127.0.0.2/32"])
     port = host.open().port
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=60, source_address=("127.0.0.2", 0)) as client:
+        with socket.create_connection(
+            ("127.0.0.1", port), timeout=60, source_address=("127.0.0.2", 0)
+        ) as client:
             client.sendall(bytes(32))
             assert client.recv(1), "the server's half of the handshake"
-        outside = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=("127.0.0.3", 0))
+        outside = socket.create_connection(
+            ("127.0.0.1", port), timeout=60, source_address=("127.0.0.3", 0)
+        )
         with outside, suppress(ConnectionResetError):
             assert outside.recv(4) == b""
     finally:
@@ -136,15 +153,24 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60) as ma
 def said_to_stranger(port: int, message: bytes) -> bytes:
     """What another user is told for a message."""
     argv = as_stranger(sys.executable, "-I", "-S", "-c", STRANGER, str(port), message.hex())
-    return bytes.fromhex(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=300, cwd="/").stdout)
+    return bytes.fromhex(
+        subprocess.run(
+            argv, capture_output=True, text=True, check=True, timeout=300, cwd="/"
+        ).stdout
+    )
 
 
 @contextmanager
 def relay(place: StorePlace) -> Iterator[int]:
     """The port of a worker's relay."""
-    body = "import os, sys; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'], flush=True); sys.stdin.read()"
+    body = (
+        "import os, sys; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'], "
+        "flush=True); sys.stdin.read()"
+    )
     argv = behind(place, sys.executable, "-c", body)
-    with subprocess.Popen(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **argv) as worker:
+    with subprocess.Popen(
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **argv
+    ) as worker:
         assert worker.stdin is not None
         assert worker.stdout is not None
         host, port = worker.stdout.readline().split()
@@ -155,14 +181,19 @@ def relay(place: StorePlace) -> Iterator[int]:
 
 def answer(port: int, message: bytes) -> bytes:
     """What this user is told for a message, at most 4 bytes; empty: the connection was closed."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as client, suppress(ConnectionError):
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=60) as client,
+        suppress(ConnectionError),
+    ):
         client.sendall(message)
         return client.recv(4)
     return b""
 
 
 @pytest.mark.root
-def test_another_user_can_join_the_store_neither_at_its_port_nor_at_a_relay_s(store: StoreHost) -> None:
+def test_another_user_can_join_the_store_neither_at_its_port_nor_at_a_relay_s(
+    store: StoreHost,
+) -> None:
     place = store.open()
     assert said_to_stranger(place.port, PING) == b"", "no handshake"
     assert len(said_to_stranger(place.port, bytes(32))) == 64, (
@@ -189,7 +220,9 @@ def test_a_relay_ends_with_its_worker(store: StoreHost) -> None:
     eventually(is_closed, 60)
 
 
-def test_a_worker_of_the_incarnation_before_does_not_reach_the_next_one_s_store(store: StoreHost) -> None:
+def test_a_worker_of_the_incarnation_before_does_not_reach_the_next_one_s_store(
+    store: StoreHost,
+) -> None:
     first = store.open()
     second = store.open()
     late = second._replace(key=first.key)  # even if it had the same port
@@ -231,10 +264,19 @@ sys.stdin.read()
 @pytest.mark.parametrize(
     "what",
     [
-        "keys", "unfinished messages", "waits", "unfinished lists", "unread answers", "unread lists", "queues", "no messages",
+        "keys",
+        "unfinished messages",
+        "waits",
+        "unfinished lists",
+        "unread answers",
+        "unread lists",
+        "queues",
+        "no messages",
     ],
-)  # fmt: skip
-def test_not_even_a_worker_makes_the_store_keep_more_than_the_limit(store: StoreHost, what: str) -> None:
+)
+def test_not_even_a_worker_makes_the_store_keep_more_than_the_limit(
+    store: StoreHost, what: str
+) -> None:
     place = store.open()
     before = psutil.Process().memory_info().rss
     start = behind(place, sys.executable, "-I", "-S", "-c", FILLS, what)

@@ -49,11 +49,17 @@ def check_continuity(trainer: Trainer, batch: int = 32) -> None:
             assert steps >= 0, (old, new)
         else:
             saved = [
-                line for line in trainer.progress if line["phase"] == "checkpointed" and line["time"] < new["time"]
+                line
+                for line in trainer.progress
+                if line["phase"] == "checkpointed" and line["time"] < new["time"]
             ]
             assert new["step"] == saved[-1]["step"] + 1, (saved[-1], new)
             assert steps >= 1, (old, new)
-            begun = {words for words in weights(trainer, new["incarnation"]) if words[0] == saved[-1]["step"]}
+            begun = {
+                words
+                for words in weights(trainer, new["incarnation"])
+                if words[0] == saved[-1]["step"]
+            }
             assert begun == {(saved[-1]["step"], saved[-1]["checksum"])}
         if (
             new["step"] > old["step"]
@@ -67,25 +73,33 @@ def weights(trainer: Trainer, incarnation: int) -> set[tuple[int, float]]:
     """Step and weights with which the ranks of an incarnation started."""
     found = set()
     for log in trainer.path.glob(f"logs/{incarnation}/*.log"):
-        for words in (line.split() for line in log.read_text().splitlines() if line.startswith("rank ")):
+        for words in (
+            line.split() for line in log.read_text().splitlines() if line.startswith("rank ")
+        ):
             found.add((int(words[6].rstrip(":")), float(words[-1])))
     return found
 
 
 def test_grows_shrinks_and_loses_rank_0_by_order(tmp_path: Path) -> None:
-    with torch_trainer(tmp_path / "trainer", environment={"BFTRAINER_REPORT_EVERY_S": "0"}) as trainer:
+    with torch_trainer(
+        tmp_path / "trainer", environment={"BFTRAINER_REPORT_EVERY_S": "0"}
+    ) as trainer:
         trainer.start("a:1:1")
         trainer.steps(1)
         asked_s = trainer.hosts("a:1:1 b:1:2 c:1:3")
         begun = trainer.event("warming", asked_s, fragment="3")
         stopping = trainer.event("stopping", asked_s)
         trainer.event("running", asked_s, world_size=3, fragments=["1", "2", "3"])
-        meanwhile = [line for line in trainer.progress if begun["time"] < line["time"] < stopping["time"]]
+        meanwhile = [
+            line for line in trainer.progress if begun["time"] < line["time"] < stopping["time"]
+        ]
         assert len(meanwhile) >= 10, "training went on while the joining workers did their imports"
         trainer.steps(3)
         asked_s = trainer.hosts("b:1:2 c:1:3")  # rank 0 leaves
         trainer.event("running", asked_s, fragments=["2", "3"])
-        assert identify(trainer.worker("1")) is None, "a fragment is free once the trainer runs without it"
+        assert identify(trainer.worker("1")) is None, (
+            "a fragment is free once the trainer runs without it"
+        )
         trainer.steps(2)
         asked_s = trainer.hosts("d:2:4")  # none of the old ones, and two workers on one node
         trainer.event("running", asked_s, fragments=["4"], world_size=2)
@@ -99,7 +113,9 @@ def test_grows_shrinks_and_loses_rank_0_by_order(tmp_path: Path) -> None:
 
 
 def test_torchrun_itself_is_refused_with_what_to_write_instead(tmp_path: Path) -> None:
-    with torch_trainer(tmp_path / "trainer", ["torchrun", "--nproc-per-node=2", "train.py"]) as trainer:
+    with torch_trainer(
+        tmp_path / "trainer", ["torchrun", "--nproc-per-node=2", "train.py"]
+    ) as trainer:
         trainer.start("a:1:1")
         assert trainer.wait() == 1
         assert "expected the script alone" in trainer.event("failed")["reason"]
@@ -107,17 +123,23 @@ def test_torchrun_itself_is_refused_with_what_to_write_instead(tmp_path: Path) -
 
 def test_workers_see_what_torchrun_would_tell_them(tmp_path: Path) -> None:
     wanted = (
-        "RANK LOCAL_RANK GROUP_RANK ROLE_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_WORLD_SIZE MASTER_ADDR OMP_NUM_THREADS"
+        "RANK LOCAL_RANK GROUP_RANK ROLE_RANK WORLD_SIZE LOCAL_WORLD_SIZE "
+        "GROUP_WORLD_SIZE MASTER_ADDR OMP_NUM_THREADS"
     )
-    program = f"import os; print(*(os.environ[name] for name in {wanted.split()!r})); import torch.distributed as d; "
+    program = (
+        f"import os; print(*(os.environ[name] for name in {wanted.split()!r})); import "
+        "torch.distributed as d; "
+    )
     program += "print(d.is_torchelastic_launched())"
     with torch_trainer(tmp_path / "trainer", [sys.executable, "-c", program]) as trainer:
         trainer.start("a:2:1 b:1:2")
         assert trainer.wait() == 0
         said = sorted(log.read_text() for log in trainer.path.glob("logs/1/*.log"))
     assert said == [
-        "0 0 0 0 3 2 2 127.0.0.1 1\nTrue\n", "1 1 0 1 3 2 2 127.0.0.1 1\nTrue\n", "2 0 1 2 3 1 2 127.0.0.1 1\nTrue\n"
-    ]  # fmt: skip
+        "0 0 0 0 3 2 2 127.0.0.1 1\nTrue\n",
+        "1 1 0 1 3 2 2 127.0.0.1 1\nTrue\n",
+        "2 0 1 2 3 1 2 127.0.0.1 1\nTrue\n",
+    ]
 
 
 PUTS = """
@@ -139,11 +161,26 @@ def test_the_store_listens_on_its_interface_and_runs_nothing_that_is_put_there(
     environ = Path(f"/proc/{trainer.worker('1')}/environ").read_bytes().split(b"\0")
     facts = dict(item.decode().partition("=")[::2] for item in environ if b"=" in item)
     host, port, _ = facts[STORE].split(":")
-    tables = [line.split() for v in ("tcp", "tcp6") for line in Path(f"/proc/net/{v}").read_text().splitlines()[1:]]
-    listening = [words[1] for words in tables if words[3] == "0A" and words[1].endswith(f":{int(port):04X}")]
+    tables = [
+        line.split()
+        for v in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{v}").read_text().splitlines()[1:]
+    ]
+    listening = [
+        words[1] for words in tables if words[3] == "0A" and words[1].endswith(f":{int(port):04X}")
+    ]
     assert listening == [f"0100007F:{int(port):04X}"]
     proof = tmp_path / "run"
-    putting = [sys.executable, behind_relay.__file__, sys.executable, "-W", "ignore", "-c", PUTS, str(proof)]
+    putting = [
+        sys.executable,
+        behind_relay.__file__,
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        PUTS,
+        str(proof),
+    ]
     said = ran(*putting, env={**os.environ, STORE: facts[STORE]}, limit_s=300)
     assert said.stdout == "set\n", said
     with socket.create_connection((host, int(port))) as stranger:
@@ -155,7 +192,8 @@ def test_the_store_listens_on_its_interface_and_runs_nothing_that_is_put_there(
     assert not proof.exists()
 
 
-# --- One rank ends, and its peers fail for it: the failure names that rank, not a peer's broken connection
+# --- One rank ends, and its peers fail for it: the failure names that rank, not a peer's broken
+# connection
 
 SCRIPT = """
 import os, sys, time
@@ -181,7 +219,9 @@ for step in range(1000):
 def test_the_rank_that_ended_first_is_the_cause(tmp_path: Path, end: str, reason: str) -> None:
     need_package("torch")
     command = [sys.executable, "-c", SCRIPT.format(end=end)]
-    with Trainer(tmp_path / "trainer", command, driver="torchrun", environment={"OMP_NUM_THREADS": "1"}) as trainer:
+    with Trainer(
+        tmp_path / "trainer", command, driver="torchrun", environment={"OMP_NUM_THREADS": "1"}
+    ) as trainer:
         trainer.start("a:1:1 b:1:2 c:1:3")
         assert trainer.wait() == 1
         failed = trainer.event("failed")

@@ -17,8 +17,10 @@ from bftrainer_adapters.drivers.common.vouching import VOUCH, Link, made, place,
 
 def test_a_connection_that_no_worker_has_made_is_a_stranger_s() -> None:
     by_peer, by_stranger, outward = (
-        Link("LISTENER", "PEER", 1), Link("LISTENER", "STRANGER", 2), Link("OWN", "PEER-LISTENER", 3),
-    )  # fmt: skip
+        Link("LISTENER", "PEER", 1),
+        Link("LISTENER", "STRANGER", 2),
+        Link("OWN", "PEER-LISTENER", 3),
+    )
     connected = [by_peer, by_stranger, outward]
     assert made(["LISTENER"], connected) == [["OWN", "PEER-LISTENER"]]
     vouched = [[["PEER", "LISTENER"]], [["STRANGER", "ELSEWHERE"]]]
@@ -91,7 +93,11 @@ print("closed", flush=True)
 
 def listeners(pid: int) -> list[str]:
     psutil = pytest.importorskip("psutil")
-    return [str(one.laddr.port) for one in psutil.Process(pid).net_connections() if one.status == psutil.CONN_LISTEN]
+    return [
+        str(one.laddr.port)
+        for one in psutil.Process(pid).net_connections()
+        if one.status == psutil.CONN_LISTEN
+    ]
 
 
 @pytest.mark.slow
@@ -102,9 +108,22 @@ def test_a_stranger_who_connects_to_gloo_first_is_closed_out(tmp_path: Path, whe
     (tmp_path / "store").mkdir()
     (tmp_path / "worker.py").write_text(WORKER)
     environment = {**os.environ, VOUCH: "1", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    argv = [sys.executable, "-W", "ignore", str(tmp_path / "worker.py"), vouching.__file__, str(tmp_path / "store")]
+    argv = [
+        sys.executable,
+        "-W",
+        "ignore",
+        str(tmp_path / "worker.py"),
+        vouching.__file__,
+        str(tmp_path / "store"),
+    ]
     workers = [
-        subprocess.Popen([*argv, str(rank)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        subprocess.Popen(
+            [*argv, str(rank)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
         for rank in range(2)
     ]
     for worker in workers:
@@ -122,7 +141,8 @@ def test_a_stranger_who_connects_to_gloo_first_is_closed_out(tmp_path: Path, whe
         said = [worker.communicate(timeout=300)[0] for worker in workers]
         assert stranger.stdout.readline() == "closed\n"
     assert all(
-        "closed a connection to gloo that no worker of this trainer has made: 127.0.0.1:" in out for out in said
+        "closed a connection to gloo that no worker of this trainer has made: 127.0.0.1:" in out
+        for out in said
     ), said
     outcomes = [out.splitlines()[-1] for out in said]
     if where == "elsewhere":

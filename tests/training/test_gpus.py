@@ -24,9 +24,16 @@ NVML = SimpleNamespace(
 
 
 @pytest.mark.parametrize(("visible", "gpu"), [("", 1), ("2,3", 3), ("7", 7), ("GPU-4,GPU-5", 5)])
-def test_the_gpu_of_a_worker(visible: str, gpu: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gpu_of_a_worker(
+    visible: str, gpu: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", NVML)
-    worker = {"BFTRAINER_TRAINER_DIR": str(tmp_path), "BFTRAINER_NODE": "n1", "RANK": "9", "LOCAL_RANK": "1"}
+    worker = {
+        "BFTRAINER_TRAINER_DIR": str(tmp_path),
+        "BFTRAINER_NODE": "n1",
+        "RANK": "9",
+        "LOCAL_RANK": "1",
+    }
     now: dict[str, Any] = {"s": 100.0}
     report = Reporter({**worker, "CUDA_VISIBLE_DEVICES": visible}, lambda: now["s"])
     for at_s in (100.0, 129.0, 131.0):
@@ -37,7 +44,9 @@ def test_the_gpu_of_a_worker(visible: str, gpu: int, tmp_path: Path, monkeypatch
     assert not gpu_uses(directory, 300.0)
 
 
-def test_a_worker_without_nvml_reports_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_nvml_reports_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     report = Reporter({"BFTRAINER_TRAINER_DIR": str(tmp_path)}, lambda: 1.0)
     report.step(step=1, samples=1, world_size=1)

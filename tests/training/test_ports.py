@@ -1,4 +1,6 @@
-"""Every port that a trainer or a pilot opens, and another user at all of them: the table of docs/security.md."""
+"""Every port that a trainer or a pilot opens, and another user at all of them: the table of
+docs/security.md.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ TABLE = CHECKOUT / "docs/security.md"
 MOST_MB = 200
 """What the stranger may add to a process."""
 MOST_FILES = 100
-"""Of a process that serves, beside those that it has; the stranger makes more connections to each port."""
+"""Of a process that serves, beside those that it has; the stranger makes more connections to each
+port.
+"""
 
 STRANGER = """
 import os, pickle, resource, select, socket, struct, sys, time
@@ -76,7 +80,9 @@ print("over", flush=True)
 
 @dataclass(frozen=True)
 class Ports:
-    """Rows of the table that a driver, or a pilot, and a worker has; ``elsewhere``: how many a worker has on all interfaces."""
+    """Rows of the table that a driver, or a pilot, and a worker has; ``elsewhere``: how many a
+    worker has on all interfaces.
+    """
 
     driver: tuple[str, ...] = ()
     worker: tuple[str, ...] = ()
@@ -96,8 +102,13 @@ PILOT = Ports(("metrics, HTTP", "hints, UDP"))
 
 def test_every_row_of_the_table_has_a_test() -> None:
     table = TABLE.read_text().partition("## Ports")[2].partition("| port |")[2].partition("\n\n")[0]
-    rows = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", line.split("|")[1].strip()) for line in table.splitlines()[2:]]
-    assert set(rows) == {row for ports in (*LAUNCHERS.values(), PILOT) for row in (*ports.driver, *ports.worker)}
+    rows = [
+        re.sub(r"\[(.*?)\]\(.*?\)", r"\1", line.split("|")[1].strip())
+        for line in table.splitlines()[2:]
+    ]
+    assert set(rows) == {
+        row for ports in (*LAUNCHERS.values(), PILOT) for row in (*ports.driver, *ports.worker)
+    }
     assert len(rows) == len(set(rows))
 
 
@@ -118,13 +129,17 @@ def memory_mb(*pids: int) -> list[int]:
 
 @contextmanager
 def stranger_at(folder: Path, places: set[str], server: int) -> Iterator[None]:
-    """Another user at these ports for 8 s, who gets no code run, nor all descriptors of a process that serves, or threads."""
+    """Another user at these ports for 8 s, who gets no code run, nor all descriptors of a process
+    that serves, or threads.
+    """
     process = psutil.Process(server)
     threads = process.num_threads()
     process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds() + MOST_FILES,) * 2)
     (folder / "open").mkdir(mode=0o777)
     argv = [sys.executable, "-I", "-S", "-c", STRANGER, str(folder / "open"), *sorted(places)]
-    with subprocess.Popen(as_stranger(*argv), stdout=subprocess.PIPE, text=True, env={"SECONDS": "8"}) as stranger:
+    with subprocess.Popen(
+        as_stranger(*argv), stdout=subprocess.PIPE, text=True, env={"SECONDS": "8"}
+    ) as stranger:
         assert stranger.stdout is not None
         assert int(stranger.stdout.readline()) > 0
         yield
@@ -141,7 +156,8 @@ def trainer(folder: Path, launcher: str) -> Trainer:
             "pool": "from bftrainer.progress.tasks import tasks\nfor task in tasks('list.txt'):\n"
             "    time.sleep(0.05); task.done(1)\n",
             "restart": "from bftrainer.progress import Reporter\nreport, step = Reporter(), 0\n"
-            "while not report.step(step=step, samples=step, world_size=2):\n    step += 1; time.sleep(0.05)\nreport.leave()\n",
+            "while not report.step(step=step, samples=step, world_size=2):\n    step += 1; "
+            "time.sleep(0.05)\nreport.leave()\n",
         }[launcher]
         (folder / "work.py").write_text(f"import time\n{body}")
         return Trainer(folder, [sys.executable, "work.py"], driver=launcher)
@@ -165,10 +181,18 @@ def test_another_user_at_every_port_of_a_trainer(tmp_path: Path, launcher: str) 
         of_workers = [listening(pid) for pid in workers]
         of_driver = listening(made.process.pid).difference(*of_workers)
         found = {"driver": of_driver, "workers": of_workers}
-        assert [len(of_driver), *map(len, of_workers)] == [len(ports.driver), *[len(ports.worker)] * 2], found
-        assert all(place.startswith("127.0.0.1:") for place in of_driver), f"on one interface: {found}"
+        assert [len(of_driver), *map(len, of_workers)] == [
+            len(ports.driver),
+            *[len(ports.worker)] * 2,
+        ], found
+        assert all(place.startswith("127.0.0.1:") for place in of_driver), (
+            f"on one interface: {found}"
+        )
         for places in of_workers:
-            assert len([place for place in places if not place.startswith("127.0.0.1:")]) == ports.elsewhere, found
+            assert (
+                len([place for place in places if not place.startswith("127.0.0.1:")])
+                == ports.elsewhere
+            ), found
         if made.directory.meeting.exists():  # has the key, or the token
             assert stat.S_IMODE(made.directory.meeting.stat().st_mode) == 0o600
         places = {place.replace("0.0.0.0", "127.0.0.1") for place in of_driver.union(*of_workers)}
@@ -178,7 +202,10 @@ def test_another_user_at_every_port_of_a_trainer(tmp_path: Path, launcher: str) 
         with stranger_at(tmp_path, places, made.process.pid):
             made.steps(2)
             now = memory_mb(made.process.pid, *workers)
-            assert all(mb < was + MOST_MB for mb, was in zip(now, before, strict=True)), (before, now)
+            assert all(mb < was + MOST_MB for mb, was in zip(now, before, strict=True)), (
+                before,
+                now,
+            )
             asked_s = made.hosts("a:1:1")
             made.event("running", asked_s, fragments=["1"])
             asked_s = made.hosts("a:1:1 b:1:2")
@@ -199,7 +226,9 @@ def test_another_user_at_every_port_of_a_pilot(tmp_path: Path) -> None:
         eventually(on.state_is_there, 60)
         eventually(lambda: len(listening(pilot.pid)) == len(PILOT.driver), 60)
         places = listening(pilot.pid)
-        assert all(place.startswith("127.0.0.1:") for place in places), f"on one interface: {places}"
+        assert all(place.startswith("127.0.0.1:") for place in places), (
+            f"on one interface: {places}"
+        )
         (before,) = memory_mb(pilot.pid)
         with stranger_at(tmp_path, places, pilot.pid):
             on.submit("a", 40)

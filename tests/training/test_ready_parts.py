@@ -1,4 +1,6 @@
-"""The ready parts in scripts: at most ten changed lines, stopped and resumed without a trace, the same weights at the end."""
+"""The ready parts in scripts: at most ten changed lines, stopped and resumed without a trace, the
+same weights at the end.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,18 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "docs" / "examples" / "scripts"
 KINDS = sorted(path.name.removesuffix("_plain.py") for path in SCRIPTS.glob("*_plain.py"))
 MOST_LINES = 10
-MODULES = {"torch": "torch", "lightning": "lightning", "transformers": "transformers", "accelerate": "accelerate"}
+MODULES = {
+    "torch": "torch",
+    "lightning": "lightning",
+    "transformers": "transformers",
+    "accelerate": "accelerate",
+}
 
 
 def changed(before: list[str], after: list[str]) -> int:
-    """Lines that were added, removed or replaced (the larger side of each); blank lines and the first docstring apart."""
+    """Lines that were added, removed or replaced (the larger side of each); blank lines and the
+    first docstring apart.
+    """
     first, second = ([line for line in lines[1:] if line.strip()] for lines in (before, after))
     steps = difflib.SequenceMatcher(a=first, b=second, autojunk=False).get_opcodes()
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in steps if tag != "equal")
@@ -38,7 +47,9 @@ def changed(before: list[str], after: list[str]) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_script_needs_ten_changed_lines_or_fewer(kind: str) -> None:
-    plain, idle = (SCRIPTS.joinpath(f"{kind}_{end}.py").read_text().splitlines() for end in ("plain", "idle"))
+    plain, idle = (
+        SCRIPTS.joinpath(f"{kind}_{end}.py").read_text().splitlines() for end in ("plain", "idle")
+    )
     assert 0 < changed(plain, idle) <= MOST_LINES
 
 
@@ -49,11 +60,24 @@ def test_the_count_sees_what_it_counts() -> None:
 
 def start(kind: str, folder: Path, incarnation: int, epochs: int) -> subprocess.Popen[str]:
     environment = {
-        **os.environ, TRAINER_DIR: str(folder / "trainer"), INCARNATION: str(incarnation), REPORT_EVERY_S: "0",
-        "EPOCHS": str(epochs), "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "0", "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1",
-        "TORCHELASTIC_RUN_ID": "t", "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1",
-    }  # fmt: skip
+        **os.environ,
+        TRAINER_DIR: str(folder / "trainer"),
+        INCARNATION: str(incarnation),
+        REPORT_EVERY_S: "0",
+        "EPOCHS": str(epochs),
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0",
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": str(ROOT),
+        "HF_HUB_OFFLINE": "1",
+        "TORCHELASTIC_RUN_ID": "t",
+        "GROUP_RANK": "0",
+        "GROUP_WORLD_SIZE": "1",
+        "LOCAL_WORLD_SIZE": "1",
+    }
     with (folder / f"{incarnation}.log").open("w") as log:
         return subprocess.Popen(
             [sys.executable, str(SCRIPTS / f"{kind}_idle.py")],
@@ -69,9 +93,16 @@ def prepared(folder: Path) -> TrainerDirectory:
     directory = TrainerDirectory(folder / "trainer")
     directory.logs.mkdir(parents=True)
     message = TrainerMessage(
-        id="t", command=("true",), cwd=folder, environment={}, setup=(), started_per=StartedPer.WORKER,
-        min_nodes=1, max_nodes=1, stop_s=30.0,
-    )  # fmt: skip
+        id="t",
+        command=("true",),
+        cwd=folder,
+        environment={},
+        setup=(),
+        started_per=StartedPer.WORKER,
+        min_nodes=1,
+        max_nodes=1,
+        stop_s=30.0,
+    )
     write_json(directory.trainer, message)
     directory.leave.touch()
     return directory
@@ -105,11 +136,15 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_p
     write_json(directories[halves].control, ControlMessage(ControlRequest.RUN, 2))
     second = start(kind, halves, 2, epochs)
     for child, folder in ((straight, whole), (second, halves)):
-        assert child.wait(100 * PATIENCE) == 0, "".join(path.read_text() for path in sorted(folder.glob("*.log")))
+        assert child.wait(100 * PATIENCE) == 0, "".join(
+            path.read_text() for path in sorted(folder.glob("*.log"))
+        )
     ended = [lines(directories[folder]) for folder in (whole, halves)]
     assert [it[-1]["phase"] for it in ended] == ["done", "done"]
     assert ended[0][-1]["samples"] == ended[1][-1]["samples"]
-    lengths = {line["samples_total"] for it in ended for line in it if line["phase"] in ("running", "done")}
+    lengths = {
+        line["samples_total"] for it in ended for line in it if line["phase"] in ("running", "done")
+    }
     assert lengths == {float(ended[0][-1]["samples"])}, "the length is known from the first step"
     steps = [line["step"] for line in ended[1] if line["phase"] == "running"]
     assert steps == list(range(1, len(steps) + 1)), "each step once, over the restart"
@@ -163,7 +198,9 @@ class Asked(Reporter):
         return True
 
 
-def test_saving_and_leaving_wait_for_the_step_that_applies_gradients_of_several_batches(tmp_path: Path) -> None:
+def test_saving_and_leaving_wait_for_the_step_that_applies_gradients_of_several_batches(
+    tmp_path: Path,
+) -> None:
     need_package("torch")
     import torch
 
@@ -173,7 +210,9 @@ def test_saving_and_leaving_wait_for_the_step_that_applies_gradients_of_several_
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = torch.utils.data.TensorDataset(torch.ones(32, 2))
     file = tmp_path / "model.pt"
-    training = Training(model, optimizer, data, batch=2, checkpoint=file, checkpoint_every_s=0.0, reporter=Asked({}))
+    training = Training(
+        model, optimizer, data, batch=2, checkpoint=file, checkpoint_every_s=0.0, reporter=Asked({})
+    )
     seen = []
 
     def train() -> None:
@@ -203,7 +242,9 @@ def test_a_script_that_loads_its_own_optimizer_keeps_the_rate_of_one_worker(tmp_
 
     def begin(rate: float) -> float:
         optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-        training = Training(model, optimizer, data, batch=2, checkpoint=tmp_path / "model.pt", reporter=Reporter({}))
+        training = Training(
+            model, optimizer, data, batch=2, checkpoint=tmp_path / "model.pt", reporter=Reporter({})
+        )
         training.apply_rate()
         training.save()
         return float(optimizer.param_groups[0]["lr"])
@@ -220,9 +261,13 @@ def test_elastic_training_hooks_nothing_into_the_optimizer(tmp_path: Path) -> No
 
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    calls = dict.fromkeys(("commit", "save", "restore", "sync", "register_reset_callbacks"), lambda *_: None)
+    calls = dict.fromkeys(
+        ("commit", "save", "restore", "sync", "register_reset_callbacks"), lambda *_: None
+    )
     state = SimpleNamespace(model=model, optimizer=optimizer, **calls)
     hvd: Any = SimpleNamespace(rank=lambda: 0, size=lambda: 1)
     data = torch.utils.data.TensorDataset(torch.ones(32, 2))
-    ElasticTraining(hvd, state, data, batch=2, checkpoint=tmp_path / "model.pt", reporter=Reporter({}))
+    ElasticTraining(
+        hvd, state, data, batch=2, checkpoint=tmp_path / "model.pt", reporter=Reporter({})
+    )
     assert not optimizer._optimizer_step_post_hooks

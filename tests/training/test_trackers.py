@@ -1,4 +1,6 @@
-"""Trackers, each in its offline mode: one run over restarts, from rank 0 only; none can harm a training."""
+"""Trackers, each in its offline mode: one run over restarts, from rank 0 only; none can harm a
+training.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,18 @@ report = progress.Reporter()
 for step in range(first, last):
     report.step(step=step, samples=10 * step, loss=1 / (1 + step), force=True, metrics={"accuracy": step / 10})
 """
-KEYS = {"name": "digits", "command": ["true", "{lr}"], "max_nodes": 1, "group": "g", "parameters": {"lr": 0.1}}
+KEYS = {
+    "name": "digits",
+    "command": ["true", "{lr}"],
+    "max_nodes": 1,
+    "group": "g",
+    "parameters": {"lr": 0.1},
+}
 
 
-def train(folder: Path, tracker: str, first: int, last: int, rank: int = 0, **environment: str) -> str:
+def train(
+    folder: Path, tracker: str, first: int, last: int, rank: int = 0, **environment: str
+) -> str:
     """Steps of a script whose trainer file names the tracker; its stderr."""
     home = folder / "trainer"
     home.mkdir(exist_ok=True)
@@ -38,9 +48,14 @@ def train(folder: Path, tracker: str, first: int, last: int, rank: int = 0, **en
     write_json(TrainerDirectory(home).trainer, trainer_message(spec))
     given = {"BFTRAINER_TRAINER_DIR": str(home), "RANK": str(rank), **environment}
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(first), str(last)], env={**os.environ, **given}, cwd=folder, timeout=300,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", SCRIPT, str(first), str(last)],
+        env={**os.environ, **given},
+        cwd=folder,
+        timeout=300,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return ended.stderr
 
 
@@ -49,9 +64,9 @@ def test_tensorboard_s_own_reader_finds_each_step_once(tmp_path: Path) -> None:
     need_package("tensorboard")
     for first, last, rank in ((0, 4, 0), (0, 4, 1), (2, 6, 0)):
         assert not train(tmp_path, "tensorboard", first, last, rank)
-    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator").EventAccumulator(
-        str(tmp_path / "runs/digits")
-    )
+    reader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    ).EventAccumulator(str(tmp_path / "runs/digits"))
     reader.Reload()
     assert [event.step for event in reader.Scalars("loss")] == [0, 1, 2, 3, 4, 5]
     assert [event.value for event in reader.Scalars("samples")] == [0, 10, 20, 30, 40, 50]
@@ -74,7 +89,14 @@ def test_the_real_ones_offline(package: str, tmp_path: Path) -> None:
         assert one.name.rpartition("-digits-")[2] == other.name.rpartition("-digits-")[2], "one run"
     else:
         (losses,) = (tmp_path / "mlruns/0").glob("*/metrics/loss")
-        assert [line.split()[2] for line in losses.read_text().splitlines()] == ["0", "1", "2", "3", "2", "3"]
+        assert [line.split()[2] for line in losses.read_text().splitlines()] == [
+            "0",
+            "1",
+            "2",
+            "3",
+            "2",
+            "3",
+        ]
 
 
 def test_a_tracker_that_fails_is_told_in_a_line_and_a_wrong_one_is_refused(tmp_path: Path) -> None:

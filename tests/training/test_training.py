@@ -1,4 +1,6 @@
-"""The shipped examples under a random schedule of rescales and kills: the short form of ``make training``."""
+"""The shipped examples under a random schedule of rescales and kills: the short form of ``make
+training``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from training_schedules import KINDS, train
 
 SEEDS = {"horovod": 15, "torchrun": 1, "torchft": 1, "lightning": 3, "restart": 79}
 """Schedules that begin with two workers and, before an epoch is over, with the SIGKILL of one."""
-NEEDS = {"horovod": "horovod", "torchrun": "torch", "torchft": "torchft", "lightning": "lightning", "restart": "numpy"}
+NEEDS = {
+    "horovod": "horovod",
+    "torchrun": "torch",
+    "torchft": "torchft",
+    "lightning": "lightning",
+    "restart": "numpy",
+}
 
 
 @pytest.mark.slow
@@ -18,7 +26,9 @@ NEEDS = {"horovod": "horovod", "torchrun": "torch", "torchft": "torchft", "light
 def test_all_ranks_train_one_model_on_each_sample_once(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """``train`` raises where ranks disagree at a step, or a sample of an epoch is used twice or never."""
+    """``train`` raises where ranks disagree at a step, or a sample of an epoch is used twice or
+    never.
+    """
     if name == "horovod":
         request.getfixturevalue("elastic_horovod")
     need_package(NEEDS[name])
@@ -32,7 +42,9 @@ def test_all_ranks_train_one_model_on_each_sample_once(
 @pytest.mark.slow
 def test_the_loss_is_that_of_training_at_a_constant_size(tmp_path: Path) -> None:
     """At equal numbers of samples; the figures are in docs/training.md."""
-    constant = [train("restart", tmp_path / f"{size}", seed=1, size=size, epochs=2).curve for size in (1, 3)]
+    constant = [
+        train("restart", tmp_path / f"{size}", seed=1, size=size, epochs=2).curve for size in (1, 3)
+    ]
     found = train("restart", tmp_path / "random", seed=2, size=None, epochs=2).curve
     for window in range(2, len(found)):
         values = [one[window] for one in constant]

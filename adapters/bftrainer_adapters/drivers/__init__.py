@@ -1,1 +1,3 @@
-"""Drivers, which start the workers of trainers: one driver per trainer, one package per launcher."""
+"""Drivers, which start the workers of trainers: one driver per trainer, one package per
+launcher.
+"""

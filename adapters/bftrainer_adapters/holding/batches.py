@@ -1,4 +1,6 @@
-"""Which requests become holder jobs next: a job per node, or for several nodes that are alike. Pure."""
+"""Which requests become holder jobs next: a job per node, or for several nodes that are alike.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from bftrainer_adapters.holding.submission_history import SubmissionHistory
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Requests for holders that are submitted at the same time, refusals, and the ``rest`` of the requests."""
+    """Requests for holders that are submitted at the same time, refusals, and the ``rest`` of the
+    requests.
+    """
 
     jobs: tuple[tuple[NodeRequest, ...], ...]
     refusals: tuple[Refusal, ...]
@@ -42,10 +46,17 @@ def alike_together(
 
 
 def next_batch(
-    requests: tuple[NodeRequest, ...], most: int, held: frozenset[str], pending: int, history: SubmissionHistory,
-    rules: HolderRules, now_s: float,
-) -> Batch:  # fmt: skip
-    """Up to ``most`` jobs for nodes that are not ``held``, while ``pending`` holders are pending."""
+    requests: tuple[NodeRequest, ...],
+    most: int,
+    held: frozenset[str],
+    pending: int,
+    history: SubmissionHistory,
+    rules: HolderRules,
+    now_s: float,
+) -> Batch:
+    """Up to ``most`` jobs for nodes that are not ``held``, while ``pending`` holders are
+    pending.
+    """
     jobs: list[list[NodeRequest]] = []
     refusals: list[Refusal] = []
     taken = set(held)
@@ -73,9 +84,15 @@ def _kind(request: NodeRequest, history: SubmissionHistory, rules: HolderRules) 
 
 
 def _may_join(
-    together: list[NodeRequest], request: NodeRequest, history: SubmissionHistory, rules: HolderRules
+    together: list[NodeRequest],
+    request: NodeRequest,
+    history: SubmissionHistory,
+    rules: HolderRules,
 ) -> bool:
     """A node whose latest holder has failed gets one of its own."""
-    if len(together) >= rules.nodes_per_job or {together[0].node, request.node} & history.nodes.keys():
+    if (
+        len(together) >= rules.nodes_per_job
+        or {together[0].node, request.node} & history.nodes.keys()
+    ):
         return False
     return _kind(together[0], history, rules) == _kind(request, history, rules)

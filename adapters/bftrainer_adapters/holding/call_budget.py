@@ -1,8 +1,10 @@
-"""A pilot's budget of calls to the scheduler: one token bucket for all of its commands, by priority.
+"""A pilot's budget of calls to the scheduler: one token bucket for all of its commands, by
+priority.
 
-A call is one RPC of the scheduler's controller, not one command. What releases a node is never delayed; it may put the bucket
-into debt, which later calls repay. Looks and submissions wait. While the bucket is less than half full, looks are spaced so
-that they use at most half of the refill, and lists a quarter: looks alone would otherwise use all of it.
+A call is one RPC of the scheduler's controller, not one command. What releases a node is never
+delayed; it may put the bucket into debt, which later calls repay. Looks and submissions wait. While
+the bucket is less than half full, looks are spaced so that they use at most half of the refill, and
+lists a quarter: looks alone would otherwise use all of it.
 """
 
 from __future__ import annotations
@@ -29,8 +31,12 @@ class CallKind(Enum):
 
 
 _KEPT = {
-    CallKind.RELEASE: -math.inf, CallKind.TIDY: 0.125, CallKind.LIST: 0.125, CallKind.LOOK: 0.25, CallKind.SUBMIT: 0.375,
-}  # fmt: skip
+    CallKind.RELEASE: -math.inf,
+    CallKind.TIDY: 0.125,
+    CallKind.LIST: 0.125,
+    CallKind.LOOK: 0.25,
+    CallKind.SUBMIT: 0.375,
+}
 """Share of the bucket that a call of this kind leaves to more important ones."""
 _SHARE = {CallKind.LIST: 0.25, CallKind.LOOK: 0.5}
 """Share of the refill that these kinds may use while the bucket is not half full."""
@@ -38,7 +44,9 @@ _SHARE = {CallKind.LIST: 0.25, CallKind.LOOK: 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """``level`` calls could be made at ``at_s``; ``per_s`` are added, up to ``size``. A level below 0 is debt."""
+    """``level`` calls could be made at ``at_s``; ``per_s`` are added, up to ``size``. A level below
+    0 is debt.
+    """
 
     size: float
     per_s: float
@@ -52,7 +60,11 @@ class Bucket:
     def at(self, now_s: float) -> Bucket:
         """Refilled up to now; a clock that goes back refills nothing."""
         passed_s = max(now_s - self.at_s, 0.0)
-        return replace(self, level=min(self.level + passed_s * self.per_s, self.size), at_s=max(now_s, self.at_s))
+        return replace(
+            self,
+            level=min(self.level + passed_s * self.per_s, self.size),
+            at_s=max(now_s, self.at_s),
+        )
 
     def take(self, calls: float, now_s: float) -> Bucket:
         """After these calls, even if there were not as many."""
@@ -60,7 +72,9 @@ class Bucket:
         return replace(refilled, level=refilled.level - calls)
 
     def wait_s(self, calls: float, kept: float, now_s: float) -> float:
-        """Seconds until these calls would leave ``kept`` in the bucket; a bucket too small for that only has to be full."""
+        """Seconds until these calls would leave ``kept`` in the bucket; a bucket too small for that
+        only has to be full.
+        """
         missing = min(calls + max(kept, 0.0), self.size) - self.at(now_s).level
         return missing / self.per_s if missing > 1e-9 else 0.0
 
@@ -70,7 +84,9 @@ class Bucket:
         return Bucket(size, per_s, size - min(refilled.size - refilled.level, size), refilled.at_s)
 
     def drained(self, calls: float, now_s: float) -> Bucket:
-        """After these calls of others: at most empty, without a debt, since the scheduler has long answered them."""
+        """After these calls of others: at most empty, without a debt, since the scheduler has long
+        answered them.
+        """
         refilled = self.at(now_s)
         return replace(refilled, level=max(refilled.level - calls, min(refilled.level, 0.0)))
 
@@ -114,12 +130,16 @@ class CallBudget:
             self._bucket, self._last_s[kind] = self._bucket.take(calls, now_s), now_s
 
     def charge(self, calls: float) -> None:
-        """Others have made these calls with the pilot's allowance: workers' steps, the user's own commands."""
+        """Others have made these calls with the pilot's allowance: workers' steps, the user's own
+        commands.
+        """
         with self._lock:
             self._bucket = self._bucket.drained(calls, self._elapsed_s())
 
     def refused(self) -> float:
-        """The scheduler has refused a call: the bucket is empty. Seconds until a look may be made."""
+        """The scheduler has refused a call: the bucket is empty. Seconds until a look may be
+        made.
+        """
         with self._lock:
             self._bucket = self._bucket.drained(math.inf, self._elapsed_s())
         return self.wait_s(CallKind.LOOK, 1.0)

@@ -1,10 +1,12 @@
-"""The next steps of a holder: fragments, marks, the scheduler's list, settings and the time in, steps out. No clock, no I/O.
+"""The next steps of a holder: fragments, marks, the scheduler's list, settings and the time in,
+steps out. No clock, no I/O.
 
-Each function returns the fragments that have changed, and the steps to take. Fragments come with the others of their jobs.
+Each function returns the fragments that have changed, and the steps to take. Fragments come with
+the others of their jobs.
 
-Of a holder job of several nodes, Slurm preempts all. Some may be released, in two steps that a successor can do after a
-crash: their payloads end, as their leases say; then the job is shrunk to the other nodes. Whatever fails, no node is kept that
-was released: the whole job ends.
+Of a holder job of several nodes, Slurm preempts all. Some may be released, in two steps that a
+successor can do after a crash: their payloads end, as their leases say; then the job is shrunk to
+the other nodes. Whatever fails, no node is kept that was released: the whole job ends.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from bftrainer.domain.cluster import FragmentPhase
 from bftrainer.domain.fragment_names import is_one_of_several
 from bftrainer_adapters.holding.holder_fragment import RELEASED, HolderFragment, Marks, ready_since
 from bftrainer_adapters.holding.holder_jobs import HolderRules, JobPhase, ListedJob
-from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderOutcome, HolderStarted
+from bftrainer_adapters.holding.submission_history import (
+    HolderEnded,
+    HolderFailed,
+    HolderOutcome,
+    HolderStarted,
+)
 
 PAYLOAD_ENDS_S = 5.0
 """A payload reads its lease once a second."""
@@ -36,8 +43,8 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True)
 class HoldingSteps:
-    """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments, workers, jobs whose payloads
-    are told to ``leave``, ``end`` of jobs.
+    """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments,
+    workers, jobs whose payloads are told to ``leave``, ``end`` of jobs.
     """
 
     changed: FragmentsByName = field(default_factory=dict)
@@ -87,7 +94,9 @@ class _JobsDraft:
         for held in fragments:
             (self.ended if held.is_pending else self.told)[held.job] = None
 
-    def end_whole(self, members: list[HolderFragment], why: str, cause: HolderFragment | None = None) -> None:
+    def end_whole(
+        self, members: list[HolderFragment], why: str, cause: HolderFragment | None = None
+    ) -> None:
         with_whom = f" with {cause.node} of the same job" if cause else ""
         for held in members:
             if not held.is_released:
@@ -99,7 +108,9 @@ class _JobsDraft:
         held = self.after[name]
         if marks.leaving is not None and not held.is_gone:
             held = self.put(held.left(marks.leaving, self.now_s))
-            if is_one_of_several(name) and not held.has_left:  # the whole job is preempted, or it will end
+            if (
+                is_one_of_several(name) and not held.has_left
+            ):  # the whole job is preempted, or it will end
                 for other in self.members(held.job):
                     if other is not held:
                         self.put(other.left_with(held, self.now_s))
@@ -110,14 +121,24 @@ class _JobsDraft:
             held = self.put(held.reaching(*ready_since(marks.ready)).with_gpus(marks.ready))
         return held
 
-    def steps(self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()) -> HoldingSteps:
+    def steps(
+        self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()
+    ) -> HoldingSteps:
         before = self.before
-        changed = {n: held for n, held in self.after.items() if held is not before.get(n) and held != before.get(n)}
+        changed = {
+            n: held
+            for n, held in self.after.items()
+            if held is not before.get(n) and held != before.get(n)
+        }
         jobs = tuple(self.told), tuple(self.ended)
-        return HoldingSteps(changed, tuple(self.marked), end_workers, *jobs, shrink, tuple(self.outcomes))
+        return HoldingSteps(
+            changed, tuple(self.marked), end_workers, *jobs, shrink, tuple(self.outcomes)
+        )
 
 
-def after_marks(fragments: FragmentsByName, marks: Mapping[str, Marks], now_s: float) -> HoldingSteps:
+def after_marks(
+    fragments: FragmentsByName, marks: Mapping[str, Marks], now_s: float
+) -> HoldingSteps:
     """The marks of some fragments were read."""
     draft = _JobsDraft(fragments, now_s)
     for name, found in marks.items():
@@ -126,8 +147,9 @@ def after_marks(fragments: FragmentsByName, marks: Mapping[str, Marks], now_s: f
 
 
 def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -> HoldingSteps:
-    """The pilot no longer wants the nodes of ``names``. A payload ends the workers, and its job; it needs no command if it is
-    preempted. Of a job for several nodes, workers end, then the job, or the payloads that read their leases.
+    """The pilot no longer wants the nodes of ``names``. A payload ends the workers, and its job; it
+    needs no command if it is preempted. Of a job for several nodes, workers end, then the job, or
+    the payloads that read their leases.
     """
     draft = _JobsDraft(fragments, now_s)
     ending = [draft.release(fragments[name]) for name in sorted(names)]
@@ -140,24 +162,35 @@ def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -
 
 def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
     """The first list: a predecessor with the same name has left these holders."""
-    names = (name for job in listed.values() if job.phase is not JobPhase.OVER for name in job.fragments)
+    names = (
+        name for job in listed.values() if job.phase is not JobPhase.OVER for name in job.fragments
+    )
     return HoldingSteps({name: HolderFragment.found(name, now_s) for name in names})
 
 
 def to_look_at(held: HolderFragment, job: ListedJob | None) -> bool:
-    """Whether its marks are read once more after a list: it may have begun, or have left since with a better reason."""
-    return held.is_pending or job is None or job.phase is not JobPhase.RUNS or held.name not in job.fragments
+    """Whether its marks are read once more after a list: it may have begun, or have left since with
+    a better reason.
+    """
+    return (
+        held.is_pending
+        or job is None
+        or job.phase is not JobPhase.RUNS
+        or held.name not in job.fragments
+    )
 
 
 def to_ask_for(fragments: FragmentsByName, listed: Mapping[str, ListedJob]) -> list[str]:
     """Jobs that are missing in two lists. One is over if its id is unknown as well."""
-    return sorted({held.job for held in fragments.values() if held.is_unlisted and held.job not in listed})
+    return sorted(
+        {held.job for held in fragments.values() if held.is_unlisted and held.job not in listed}
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ListAnswer:
-    """A list of the pilot's jobs, those of the missing ones that are ``unknown``, and marks that were read after it. The list
-    shows the jobs as of ``at_s`` or later (elapsed seconds).
+    """A list of the pilot's jobs, those of the missing ones that are ``unknown``, and marks that
+    were read after it. The list shows the jobs as of ``at_s`` or later (elapsed seconds).
     """
 
     listed: Mapping[str, ListedJob]
@@ -166,15 +199,25 @@ class ListAnswer:
     at_s: float
 
 
-def after_list(fragments: FragmentsByName, answer: ListAnswer, rules: HolderRules, now_s: float) -> HoldingSteps:
-    """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was asked."""
+def after_list(
+    fragments: FragmentsByName, answer: ListAnswer, rules: HolderRules, now_s: float
+) -> HoldingSteps:
+    """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was
+    asked.
+    """
     draft = _JobsDraft(fragments, now_s)
     jobs = {held.job for held in fragments.values()}
-    strays = {id_ for id_, job in answer.listed.items() if id_ not in jobs and job.phase is not JobPhase.OVER}
+    strays = {
+        id_
+        for id_, job in answer.listed.items()
+        if id_ not in jobs and job.phase is not JobPhase.OVER
+    }
     draft.ended |= dict.fromkeys(sorted(strays))  # submissions that never returned their id
     for name, held in fragments.items():
         job = answer.listed.get(held.job)
-        is_same = job is not None and job.phase is JobPhase.RUNS and held.listed_as(job, now_s) is held
+        is_same = (
+            job is not None and job.phase is JobPhase.RUNS and held.listed_as(job, now_s) is held
+        )
         if is_same and held.is_at_rest:
             continue
         _compare(draft, name, job, answer, rules)
@@ -184,21 +227,30 @@ def after_list(fragments: FragmentsByName, answer: ListAnswer, rules: HolderRule
     return draft.steps()
 
 
-def _compare(draft: _JobsDraft, name: str, job: ListedJob | None, answer: ListAnswer, rules: HolderRules) -> None:
+def _compare(
+    draft: _JobsDraft, name: str, job: ListedJob | None, answer: ListAnswer, rules: HolderRules
+) -> None:
     before, now_s = draft.before[name], draft.now_s
     marks = answer.marks.get(name, Marks())
     held = draft.look(name, marks)
     left_s = held.since_s if held.phase is FragmentPhase.LEAVING else None
     if job is None:
         if before.is_unlisted and held.job in answer.unknown:
-            held, left_s = held.become(FragmentPhase.GONE, now_s, f"unknown to {rules.traits.name}"), None
+            held, left_s = (
+                held.become(FragmentPhase.GONE, now_s, f"unknown to {rules.traits.name}"),
+                None,
+            )
         held = replace(held, is_unlisted=True)
     else:
         held = held.listed_as(job, now_s)
         # A job that is pending in a list that is older than its start has not been requeued.
-        waits_again = job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
+        waits_again = (
+            job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
+        )
         requeued = "preempted and requeued" if waits_again else ""
-        if why := requeued or (f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""):
+        if why := requeued or (
+            f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""
+        ):
             held = draft.release(held.with_why(held.fragment.why or why))
             draft.end([held])
     if held.is_gone and left_s is not None:
@@ -237,14 +289,18 @@ def settled(fragments: FragmentsByName, now_s: float) -> HoldingSteps:
         elif not all(held.has_run for held in leaving):
             draft.end_whole(members, "the job has not started", leaving[0])
         elif any(now_s - held.since_s > PAYLOAD_ENDS_S for held in waiting):
-            draft.end_whole(members, f"its payload has not ended within {PAYLOAD_ENDS_S:g} s", leaving[0])
+            draft.end_whole(
+                members, f"its payload has not ended within {PAYLOAD_ENDS_S:g} s", leaving[0]
+            )
         elif not waiting:
             kept = tuple(held.node for held in members if held not in leaving)
             shrink.append(Shrink(job, kept, tuple(held.name for held in leaving)))
     return draft.steps(shrink=tuple(shrink))
 
 
-def after_shrink(fragments: FragmentsByName, step: Shrink, failure: str, now_s: float) -> HoldingSteps:
+def after_shrink(
+    fragments: FragmentsByName, step: Shrink, failure: str, now_s: float
+) -> HoldingSteps:
     """The job was shrunk, or not, for the reason ``failure``: then it ends."""
     draft = _JobsDraft(fragments, now_s)
     if failure:

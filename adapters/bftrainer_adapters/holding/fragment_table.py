@@ -1,4 +1,6 @@
-"""The fragments of a pilot: those that move, which are watched closely, and those at rest, whose marks are read in turn."""
+"""The fragments of a pilot: those that move, which are watched closely, and those at rest, whose
+marks are read in turn.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from bftrainer_adapters.holding.holder_fragment import HolderFragment
 
 
 class FragmentTable:
-    """``moving`` are those that are not at rest, and some that have just come to rest. ``put`` is the only writer."""
+    """``moving`` are those that are not at rest, and some that have just come to rest. ``put`` is
+    the only writer.
+    """
 
     def __init__(self) -> None:
         self.by_name: dict[str, HolderFragment] = {}
@@ -27,7 +31,9 @@ class FragmentTable:
             before = self.by_name.get(name)
             if before is None and is_one_of_several(name):
                 self._jobs.setdefault(held.job, set()).add(name)
-            self._is_shown = self._is_shown and before is not None and before.fragment == held.fragment
+            self._is_shown = (
+                self._is_shown and before is not None and before.fragment == held.fragment
+            )
             self.by_name[name], self.moving[name] = held, None
             self._resting.pop(name, None)
 
@@ -53,7 +59,10 @@ class FragmentTable:
     def show(self) -> tuple[tuple[Fragment, ...], list[str]]:
         """Every fragment, and the names of those that are gone: these are forgotten."""
         if not self._is_shown:
-            self._shown, self._is_shown = tuple(self.by_name[name].fragment for name in sorted(self.by_name)), True
+            self._shown, self._is_shown = (
+                tuple(self.by_name[name].fragment for name in sorted(self.by_name)),
+                True,
+            )
         gone = [name for name in self.moving if self.by_name[name].is_gone]
         for name in gone:
             held = self.by_name.pop(name)

@@ -1,13 +1,16 @@
-"""The leases of fragments (``holders/NODE#JOB/lease``), their renewal (``holders/renewed``), and the payloads' marks.
+"""The leases of fragments (``holders/NODE#JOB/lease``), their renewal (``holders/renewed``), and
+the payloads' marks.
 
-One file renews the leases of all fragments that name this pilot; payload.py reads both files. A released fragment must not be
-renewed: if its lease cannot be changed, the pilot takes another name and writes that into all other leases.
+One file renews the leases of all fragments that name this pilot; payload.py reads both files. A
+released fragment must not be renewed: if its lease cannot be changed, the pilot takes another name
+and writes that into all other leases.
 
-Files are rewritten in place. That works on a full disk; a reader that sees half of a write takes it for no renewal or for a new
-one; and network file systems show it at the next open.
+Files are rewritten in place. That works on a full disk; a reader that sees half of a write takes it
+for no renewal or for a new one; and network file systems show it at the next open.
 
-A payload's marks, ``ready`` and ``leaving``, exist from the beginning and are empty: a host that once found no file would not
-look again for up to a minute (docs/shared-files.md). The payload replaces them by rename.
+A payload's marks, ``ready`` and ``leaving``, exist from the beginning and are empty: a host that
+once found no file would not look again for up to a minute (docs/shared-files.md). The payload
+replaces them by rename.
 """
 
 from __future__ import annotations
@@ -59,13 +62,20 @@ class HolderFiles:
     def renew(self) -> None:
         """Renew the leases of all fragments that are held."""
         with self._lock:
-            self._untold = {name for name in self._untold & self._held if not self._write_lease(name, self._pilot)}
+            self._untold = {
+                name
+                for name in self._untold & self._held
+                if not self._write_lease(name, self._pilot)
+            }
             self._renewals += 1
-            # If the write fails, holders end after lease_s, as they should when the pilot has no disk.
+            # If the write fails, holders end after lease_s, as they should when the pilot has no
+            # disk.
             _write(f"{self._prefix}renewed", b"%b %020d\n" % (self._pilot, self._renewals))
 
     def mark_released(self, name: str) -> None:
-        """Make the payload end by itself within a second, even while the scheduler does not answer."""
+        """Make the payload end by itself within a second, even while the scheduler does not
+        answer.
+        """
         with self._lock:
             self._let_go(name, self._write_lease(name, RELEASED))
 
@@ -78,13 +88,15 @@ class HolderFiles:
         return _read(f"{self._prefix}{name}/leaving").decode(errors="replace").strip() or None
 
     def log(self, node: str, job: str) -> Path:
-        """The file of the holder's output, of :data:`SEVERAL` nodes or of one; the scheduler fills in a job ``%j`` (LSF:
-        ``%J``).
+        """The file of the holder's output, of :data:`SEVERAL` nodes or of one; the scheduler fills
+        in a job ``%j`` (LSF: ``%J``).
         """
         return self.root / f"{node}.{job}.log"
 
     def log_end(self, name: str) -> str | None:
-        """The end of the output of the fragment's holder, on one line; None if there is no such file."""
+        """The end of the output of the fragment's holder, on one line; None if there is no such
+        file.
+        """
         try:
             data = self._log_of(name).read_bytes()[-_LAST_BYTES:]
         except OSError:
@@ -106,7 +118,11 @@ class HolderFiles:
 
     def names(self) -> list[str]:
         """Every fragment that has a folder."""
-        return sorted(path.name for path in self.root.iterdir() if is_fragment_name(path.name) and path.is_dir())
+        return sorted(
+            path.name
+            for path in self.root.iterdir()
+            if is_fragment_name(path.name) and path.is_dir()
+        )
 
     def _let_go(self, name: str, names_us_no_more: bool) -> None:
         if name in self._held and not names_us_no_more:
@@ -114,7 +130,9 @@ class HolderFiles:
         self._held.discard(name)
 
     def _write_lease(self, name: str, text: bytes) -> bool:
-        """Write the lease; where there is none, make the fragment's folder with everything that hosts wait for."""
+        """Write the lease; where there is none, make the fragment's folder with everything that
+        hosts wait for.
+        """
         path, data = f"{self._prefix}{name}/lease", text.ljust(_LEASE_BYTES - 1) + b"\n"
         if name in self._made:
             return _write(path, data)

@@ -1,4 +1,6 @@
-"""A fragment as its pilot knows it, from the payload's marks and the scheduler's list. Frozen, pure."""
+"""A fragment as its pilot knows it, from the payload's marks and the scheduler's list. Frozen,
+pure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _PROLOG_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Files of a holder: what its payload wrote when it was ready (empty before) and when it left (None: it has not).
+    """Files of a holder: what its payload wrote when it was ready (empty before) and when it left
+    (None: it has not).
 
     ``log`` is the end of its output; None where there is none, or where it was not read.
     """
@@ -40,7 +43,9 @@ class OwnSubmission:
 
 @dataclass(frozen=True, slots=True)
 class HolderFragment:
-    """``since_s`` (elapsed seconds): the latest change of phase, or the start of the job or of its script."""
+    """``since_s`` (elapsed seconds): the latest change of phase, or the start of the job or of its
+    script.
+    """
 
     fragment: Fragment
     since_s: float
@@ -92,7 +97,11 @@ class HolderFragment:
     @property
     def is_at_rest(self) -> bool:
         """Held; only its payload's mark or the scheduler's list can change that."""
-        return self.phase is FragmentPhase.READY and self.fragment.ends_s is not None and not self.is_released
+        return (
+            self.phase is FragmentPhase.READY
+            and self.fragment.ends_s is not None
+            and not self.is_released
+        )
 
     @property
     def has_run(self) -> bool:
@@ -106,8 +115,14 @@ class HolderFragment:
 
     @property
     def has_left(self) -> bool:
-        """Whether its payload, one of several of its job, has ended because the fragment was released."""
-        return self.payload_left and self.fragment.why.startswith(RELEASED) and is_one_of_several(self.name)
+        """Whether its payload, one of several of its job, has ended because the fragment was
+        released.
+        """
+        return (
+            self.payload_left
+            and self.fragment.why.startswith(RELEASED)
+            and is_one_of_several(self.name)
+        )
 
     def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HolderFragment:
         """In another phase; the first reason is kept."""
@@ -120,14 +135,21 @@ class HolderFragment:
         return replace(self, fragment=replace(self.fragment, why=why))
 
     def reaching(self, *stages: tuple[NodeStage, float]) -> HolderFragment:
-        return replace(self, fragment=replace(self.fragment, reached=(*self.fragment.reached, *stages)))
+        return replace(
+            self, fragment=replace(self.fragment, reached=(*self.fragment.reached, *stages))
+        )
 
     def with_gpus(self, mark: str) -> HolderFragment:
-        """The GPUs that its payload names, ``1700000000.123456 gpus=1,2,5``; of a part also its cores, ``cores=6``."""
+        """The GPUs that its payload names, ``1700000000.123456 gpus=1,2,5``; of a part also its
+        cores, ``cores=6``.
+        """
         found = _READY.fullmatch(mark.strip())
         gpus = found[2].split(",") if found and found[2] else ()
         return replace(
-            self, fragment=replace(self.fragment, gpus=tuple(map(int, gpus)), is_part=bool(found and found[3]))
+            self,
+            fragment=replace(
+                self.fragment, gpus=tuple(map(int, gpus)), is_part=bool(found and found[3])
+            ),
         )
 
     def released(self, now_s: float) -> HolderFragment:
@@ -141,7 +163,9 @@ class HolderFragment:
         return leaving if self.payload_left else leaving.reaching(*left_at(mark))
 
     def left_with(self, other: HolderFragment, now_s: float) -> HolderFragment:
-        """Another fragment of its job leaves, and this one with it. A pending one stays so until the job is over."""
+        """Another fragment of its job leaves, and this one with it. A pending one stays so until
+        the job is over.
+        """
         phase = FragmentPhase.LEAVING if self.phase is FragmentPhase.READY else self.phase
         return self.become(phase, now_s, f"{other.fragment.why}, with {other.node} of the same job")
 
@@ -150,9 +174,18 @@ class HolderFragment:
         it = replace(self, is_unlisted=False) if self.is_unlisted else self
         match job.phase:
             case JobPhase.OVER:
-                reason, why = "" if job.reason in ("None", "") else f" ({job.reason})", self.fragment.why
-                if job.state.startswith("CANCELLED") and why.startswith(PREEMPTED) and not self.is_released:
-                    it = it.with_why(f"canceled{why.removeprefix(PREEMPTED)}")  # by a user: SIGTERM comes in both cases
+                reason, why = (
+                    "" if job.reason in ("None", "") else f" ({job.reason})",
+                    self.fragment.why,
+                )
+                if (
+                    job.state.startswith("CANCELLED")
+                    and why.startswith(PREEMPTED)
+                    and not self.is_released
+                ):
+                    it = it.with_why(
+                        f"canceled{why.removeprefix(PREEMPTED)}"
+                    )  # by a user: SIGTERM comes in both cases
                 return it.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
             case JobPhase.LEAVES:
                 return it.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
@@ -169,7 +202,8 @@ class HolderFragment:
         it, before_s = self, self.fragment.ends_s
         if before_s is None and ends_s is not None and self.submission is not None:
             it = it.reaching((NodeStage.JOB_STARTED, ends_s - self.submission.limit_s))
-        # LSF shows whole seconds since the start, from which the end comes out a little different each time.
+        # LSF shows whole seconds since the start, from which the end comes out a little different
+        # each time.
         if ends_s is None or before_s is None or abs(ends_s - before_s) >= _JITTER_S:
             it = replace(it, fragment=replace(it.fragment, ends_s=ends_s))
         if self.runs:
@@ -177,7 +211,9 @@ class HolderFragment:
         return replace(it, runs=True, since_s=now_s if self.is_pending else self.since_s)
 
     def is_late(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> bool:
-        """Whether it is pending for too long, or although it was released. ``turn_s``: until the scheduler's next turn."""
+        """Whether it is pending for too long, or although it was released. ``turn_s``: until the
+        scheduler's next turn.
+        """
         limit_s = settings.start_within_s + (0.0 if self.runs else turn_s)
         return self.is_pending and (self.is_released or now_s - self.since_s >= limit_s)
 
@@ -188,7 +224,10 @@ class HolderFragment:
             reason = f" ({self.reason})" if self.reason not in ("", "None") else ""
             return f"not running within {settings.start_within_s + turn_s:g} s{reason}"
         if not self.has_begun:
-            late = f"its script has not begun within {_PROLOG_S:g} s of the job's start: see the Prolog"
+            late = (
+                f"its script has not begun within {_PROLOG_S:g} s of the job's start: see "
+                "the Prolog"
+            )
             return late if waited_s >= _PROLOG_S else ""
         if waited_s >= settings.ready_within_s:
             return f"its payload has not started within {settings.ready_within_s:g} s"
@@ -202,10 +241,13 @@ def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
 
 
 _READY = re.compile(
-    r"([0-9]{9,10}(?:\.[0-9]{1,9})?)(?: gpus=([0-9]{1,4}(?:,[0-9]{1,4})*))?(?: cores=([0-9]{1,6}))?", re.ASCII
+    r"([0-9]{9,10}(?:\.[0-9]{1,9})?)(?: gpus=([0-9]{1,4}(?:,[0-9]{1,4})*))?(?: "
+    r"cores=([0-9]{1,6}))?",
+    re.ASCII,
 )
 _MARK = re.compile(
-    r"([0-9]{9,10}(?:\.[0-9]{1,9})?) (.+) killed=([0-9]+) took_s=([0-9]{1,9}(?:\.[0-9]{1,9})?)", re.ASCII
+    r"([0-9]{9,10}(?:\.[0-9]{1,9})?) (.+) killed=([0-9]+) took_s=([0-9]{1,9}(?:\.[0-9]{1,9})?)",
+    re.ASCII,
 )
 
 
@@ -216,7 +258,9 @@ def left_at(mark: str) -> tuple[tuple[NodeStage, float], ...]:
 
 
 def why_left(mark: str) -> str:
-    """The mark of a payload that has left in words: ``1700000000.123456 SIGTERM killed=3 took_s=0.021000``."""
+    """The mark of a payload that has left in words: ``1700000000.123456 SIGTERM killed=3
+    took_s=0.021000``.
+    """
     found = _MARK.fullmatch(mark)
     if found is None:
         return mark

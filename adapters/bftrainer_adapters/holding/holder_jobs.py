@@ -1,4 +1,6 @@
-"""The part of a scheduler in the common holder (job_holder.py): its commands, traits, settings and job script."""
+"""The part of a scheduler in the common holder (job_holder.py): its commands, traits, settings and
+job script.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ MARGIN_S = 5.0
 
 
 def limit_minutes(window_s: float, longest_s: float) -> int:
-    """A holder's time limit within the window, in whole minutes (Slurm rounds up fractions); 0 if none fits."""
+    """A holder's time limit within the window, in whole minutes (Slurm rounds up fractions); 0 if
+    none fits.
+    """
     return max(int((min(window_s, longest_s + MARGIN_S) - MARGIN_S) // 60), 0)
 
 
@@ -44,7 +48,9 @@ class ListedJob(Protocol):
 
     @property
     def fragments(self) -> tuple[str, ...]:
-        """The names of its fragments: of the node that it has or waits for, or of each of several."""
+        """The names of its fragments: of the node that it has or waits for, or of each of
+        several.
+        """
 
     @property
     def phase(self) -> JobPhase: ...
@@ -79,8 +85,9 @@ class SchedulerTraits:
     polls_at_rest: int = 1
     """The holders are listed at every so-many-th poll while all of them are at rest."""
     log_at_start: bool = False
-    """Whether a job's output file exists as soon as its script runs, and not during a Prolog, in which the job counts as
-    running."""
+    """Whether a job's output file exists as soon as its script runs, and not during a Prolog, in
+    which the job counts as running.
+    """
 
 
 class HolderSettings(ConfigTable):
@@ -89,15 +96,21 @@ class HolderSettings(ConfigTable):
     options: tuple[str, ...] = ()
     """Further options for the submission of a holder, such as ["--constraint=ib"]."""
     start_within_s: Positive = 5.0
-    """A holder that has not started within this time after its submission is canceled; it may also wait for backfill."""
+    """A holder that has not started within this time after its submission is canceled; it may also
+    wait for backfill.
+    """
     ready_within_s: Positive = 30.0
-    """A holder whose payload has not reported within this time after its script's start is canceled."""
+    """A holder whose payload has not reported within this time after its script's start is
+    canceled.
+    """
     max_pending: Count = 16
     """Maximum number of pending holders."""
     submissions_per_hour: Count | None = None
     """Maximum number of holders submitted in any hour."""
     longest_s: Positive = 86_400.0
-    """Time limit of a holder on a node without a plan, unless a QOS, an account, the partition or the queue allows less."""
+    """Time limit of a holder on a node without a plan, unless a QOS, an account, the partition or
+    the queue allows less.
+    """
     timeout_s: Positive = 10.0
     """Timeout of each command; at most a quarter of `times.lease_s`."""
     back_off_s: Positive = 10.0
@@ -110,7 +123,11 @@ class HolderSettings(ConfigTable):
     """Python on the compute nodes (3.6 or newer), for the payload."""
 
 
-RELOADED = frozenset(HolderSettings.model_fields) - {"back_off_s", "back_off_most_s", "holder_script"}
+RELOADED = frozenset(HolderSettings.model_fields) - {
+    "back_off_s",
+    "back_off_most_s",
+    "holder_script",
+}
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 SettingsT = TypeVar("SettingsT", bound=HolderSettings)
 SettingsT_contra = TypeVar("SettingsT_contra", bound=HolderSettings, contravariant=True)
@@ -129,9 +146,11 @@ class HolderRules:
 
 
 class HolderJobs(Protocol[SettingsT_contra]):
-    """A scheduler's part: submit, list and end holder jobs. All but ``end`` may raise CommandError or SchedulerError.
+    """A scheduler's part: submit, list and end holder jobs. All but ``end`` may raise CommandError
+    or SchedulerError.
 
-    What has a body here holds for a scheduler without limits on calls and jobs, whose jobs have one node.
+    What has a body here holds for a scheduler without limits on calls and jobs, whose jobs have one
+    node.
     """
 
     @property
@@ -148,7 +167,9 @@ class HolderJobs(Protocol[SettingsT_contra]):
         return ""
 
     def permit(self) -> HoldingPermit:
-        """Whether the site allows holders, by its latest answer; called in every tick of the pilot, so it asks nothing."""
+        """Whether the site allows holders, by its latest answer; called in every tick of the pilot,
+        so it asks nothing.
+        """
         return HoldingPermit()
 
     def wait_s(self, kind: CallKind) -> float:
@@ -156,11 +177,15 @@ class HolderJobs(Protocol[SettingsT_contra]):
         return 0.0
 
     def is_limit(self, reason: str) -> bool:
-        """Whether the words of a failed submission or of a pending job mean a limit on the pilot's jobs, whatever the node."""
+        """Whether the words of a failed submission or of a pending job mean a limit on the pilot's
+        jobs, whatever the node.
+        """
         return False
 
     def turn_s(self, reason: str) -> float:
-        """How much longer than ``start_within_s`` a holder may be pending for this reason: until the scheduler's turn."""
+        """How much longer than ``start_within_s`` a holder may be pending for this reason: until
+        the scheduler's turn.
+        """
         return 0.0
 
     @property
@@ -170,7 +195,9 @@ class HolderJobs(Protocol[SettingsT_contra]):
 
     @property
     def submissions_at_once(self) -> int:
-        """How many submissions may run at the same time; each is a call of ``submit`` in a thread of its own."""
+        """How many submissions may run at the same time; each is a call of ``submit`` in a thread
+        of its own.
+        """
         return 1
 
     @property
@@ -179,10 +206,14 @@ class HolderJobs(Protocol[SettingsT_contra]):
         return 1
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
-        """Submit a holder for a node and a time, and for further nodes that are alike; its job id."""
+        """Submit a holder for a node and a time, and for further nodes that are alike; its job
+        id.
+        """
 
     def shrink(self, job: str, nodes: list[str]) -> None:
-        """Release all nodes of a job but these. Their payloads have ended. Raises if the job still has them."""
+        """Release all nodes of a job but these. Their payloads have ended. Raises if the job still
+        has them.
+        """
         raise SchedulerError(f"job {job} cannot release a part of its nodes")
 
     def listed(self) -> Mapping[str, ListedJob]:
@@ -190,27 +221,37 @@ class HolderJobs(Protocol[SettingsT_contra]):
 
     @property
     def list_age_s(self) -> float:
-        """The age, at most, of the answer that :meth:`listed` has just returned. Only a broker's answer has one."""
+        """The age, at most, of the answer that :meth:`listed` has just returned. Only a broker's
+        answer has one.
+        """
         return 0.0
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
-        """Those of one or more jobs of which the scheduler says that there are none, in one command. No answer does not mean
-        that.
+        """Those of one or more jobs of which the scheduler says that there are none, in one
+        command. No answer does not mean that.
         """
 
     def leave(self, ids: list[str]) -> None:
-        """Tell the payloads of one or more jobs, which run, to end them, in whatever way frees their nodes soonest."""
+        """Tell the payloads of one or more jobs, which run, to end them, in whatever way frees
+        their nodes soonest.
+        """
         self.end(ids)
 
     def end(self, ids: list[str]) -> None:
-        """End one or more jobs. If the scheduler does not answer, nothing happens: the lease ends them as well."""
+        """End one or more jobs. If the scheduler does not answer, nothing happens: the lease ends
+        them as well.
+        """
 
     def end_workers(self, names: list[str]) -> None:
-        """End all processes in these fragments except the payloads. Raises if a scheduler is needed and does not answer."""
+        """End all processes in these fragments except the payloads. Raises if a scheduler is needed
+        and does not answer.
+        """
 
 
 def holder_script(chosen: Path | None, name: str) -> Path:
-    """The job script: the site's own, or the one that comes with bftrainer. Raises ``UserError``."""
+    """The job script: the site's own, or the one that comes with bftrainer. Raises
+    ``UserError``.
+    """
     if chosen is None:
         return installed_file(Installed.JOBSCRIPT, name)
     if not chosen.is_file():

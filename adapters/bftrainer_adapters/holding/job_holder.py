@@ -1,8 +1,9 @@
 """The NodeHolder port on a batch scheduler: preemptible jobs, and a payload on each of their nodes.
 
-The state of a fragment comes from three sources: the payload's marks (at every poll), the scheduler's list of holders (every
-``poll_s``; more often while a fragment starts or leaves), and the requests. A job that is not listed is not necessarily gone:
-ended jobs are listed as well, and the scheduler is asked by id for a job that it no longer lists.
+The state of a fragment comes from three sources: the payload's marks (at every poll), the
+scheduler's list of holders (every ``poll_s``; more often while a fragment starts or leaves), and
+the requests. A job that is not listed is not necessarily gone: ended jobs are listed as well, and
+the scheduler is asked by id for a job that it no longer lists.
 
 Facts are gathered and steps carried out here; :mod:`~bftrainer_adapters.holding.decisions` decides.
 """
@@ -16,7 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic
 
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, HoldingPermit, NodeRequest, Refusal
+from bftrainer.domain.cluster import (
+    Acquired,
+    Fragment,
+    FragmentPhase,
+    HoldingPermit,
+    NodeRequest,
+    Refusal,
+)
 from bftrainer.domain.fragment_names import fragment_name, id_in_job, is_one_of_several
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
@@ -31,23 +39,40 @@ from bftrainer_adapters.holding.holder_fragment import HolderFragment, Marks, Ow
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderRules, ListedJob, SettingsT
 from bftrainer_adapters.holding.list_times import ListTimes
 from bftrainer_adapters.holding.node_times import read_times, save_times
-from bftrainer_adapters.holding.submission_history import HolderFailed, HolderOutcome, SubmissionHistory
+from bftrainer_adapters.holding.submission_history import (
+    HolderFailed,
+    HolderOutcome,
+    SubmissionHistory,
+)
 
 _MARKS_AT_ONCE = 125
-"""Marks of holders at rest that one poll reads, in turn: with 500 holders, each is read every 0.8 s."""
+"""Marks of holders at rest that one poll reads, in turn: with 500 holders, each is read every 0.8
+s.
+"""
 _MARKS_S = 0.05
-"""How long one poll reads these marks: each is an ``open``, which asks the server of a network file system."""
+"""How long one poll reads these marks: each is an ``open``, which asks the server of a network file
+system.
+"""
 _ROUND_S = 2.0
-"""No submission begins this long after the first one of a round: a tick of the pilot must not wait for 16 slow commands."""
+"""No submission begins this long after the first one of a round: a tick of the pilot must not wait
+for 16 slow commands.
+"""
 _FIRST = 2
-"""The first jobs of a round tell whether the scheduler takes any: the next batch is twice as large, up to the trait."""
+"""The first jobs of a round tell whether the scheduler takes any: the next batch is twice as large,
+up to the trait.
+"""
 
 
 class JobHolder(Generic[SettingsT]):
     """Holds nodes for one pilot by a scheduler's jobs."""
 
     def __init__(
-        self, jobs: HolderJobs[SettingsT], settings: SettingsT, files: HolderFiles, clock: Clock, poll_s: float
+        self,
+        jobs: HolderJobs[SettingsT],
+        settings: SettingsT,
+        files: HolderFiles,
+        clock: Clock,
+        poll_s: float,
     ) -> None:
         self._jobs = jobs
         self._traits = jobs.traits
@@ -68,7 +93,14 @@ class JobHolder(Generic[SettingsT]):
     @property
     def _rules(self) -> HolderRules:
         jobs = self._jobs
-        return HolderRules(self._settings, self._traits, jobs.turn_s, jobs.is_limit, jobs.nodes_per_job, self._poll_s)
+        return HolderRules(
+            self._settings,
+            self._traits,
+            jobs.turn_s,
+            jobs.is_limit,
+            jobs.nodes_per_job,
+            self._poll_s,
+        )
 
     def reconfigure(self, settings: SettingsT, poll_s: float) -> None:
         """Applies to new holders; existing ones keep their options."""
@@ -76,8 +108,8 @@ class JobHolder(Generic[SettingsT]):
         self._jobs.reconfigure(settings)
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """Jobs for the requests, some at once, until too many in a row have failed, or a round is over: the rest is for the
-        next call.
+        """Jobs for the requests, some at once, until too many in a row have failed, or a round is
+        over: the rest is for the next call.
         """
         began_s = self._clock.elapsed_s()
         fragments: list[Fragment] = []
@@ -86,7 +118,11 @@ class JobHolder(Generic[SettingsT]):
         rules = self._rules
         rest = alike_together(requests, self._history, rules)
         why_none, retry_s = self._why_none() if requests else ("", 0.0)
-        while rest and self._clock.elapsed_s() - began_s < _ROUND_S and not self._jobs.wait_s(CallKind.SUBMIT):
+        while (
+            rest
+            and self._clock.elapsed_s() - began_s < _ROUND_S
+            and not self._jobs.wait_s(CallKind.SUBMIT)
+        ):
             if why_none:
                 refusals += [Refusal(request.node, why_none, retry_s) for request in rest]
                 break
@@ -112,11 +148,15 @@ class JobHolder(Generic[SettingsT]):
         return Acquired(tuple(fragments), tuple(refusals))
 
     def permit(self) -> HoldingPermit:
-        """Whether the site allows holders. Before the first list nothing is known of it, and nothing is submitted."""
+        """Whether the site allows holders. Before the first list nothing is known of it, and
+        nothing is submitted.
+        """
         return self._jobs.permit() if self._lists.has_listed else HoldingPermit()
 
     def _why_none(self) -> tuple[str, float]:
-        """Why nothing may be submitted on any node, empty if it may, and for how long no request needs to ask again."""
+        """Why nothing may be submitted on any node, empty if it may, and for how long no request
+        needs to ask again.
+        """
         if not self._lists.has_listed:
             why = f": {self._lists.failure}" if self._lists.failure else ""
             return f"{self._traits.name} has not listed the existing holders yet{why}", 0.0
@@ -127,7 +167,9 @@ class JobHolder(Generic[SettingsT]):
             return f"cannot determine whether holders would be preempted: {error}", back_off_s
 
     def _submit_all(self, jobs: Sequence[Sequence[NodeRequest]]) -> list[str | Exception]:
-        """Their ids, or why there is none. Each is a command that waits for the scheduler, and a release waits for all."""
+        """Their ids, or why there is none. Each is a command that waits for the scheduler, and a
+        release waits for all.
+        """
         if len(jobs) < 2:
             return [self._submit(together) for together in jobs]
         with ThreadPoolExecutor(len(jobs), "submit") as pool:
@@ -138,23 +180,37 @@ class JobHolder(Generic[SettingsT]):
         first, *others = (within_window(request, self._history) for request in together)
         window_s = min(request.window_s for request in (first, *others))
         try:
-            return self._jobs.submit(replace(first, window_s=window_s), tuple(request.node for request in others))
+            return self._jobs.submit(
+                replace(first, window_s=window_s), tuple(request.node for request in others)
+            )
         except (CommandError, SchedulerError) as error:  # PostponedError is one of them
             return error
 
-    def _add(self, together: Sequence[NodeRequest], job: str, sent_s: float, rules: HolderRules) -> list[Fragment]:
+    def _add(
+        self, together: Sequence[NodeRequest], job: str, sent_s: float, rules: HolderRules
+    ) -> list[Fragment]:
         now_s = self._clock.elapsed_s()
         added = {}
         for request in together:
-            name = fragment_name(request.node, id_in_job(job, request.node) if len(together) > 1 else job)
+            name = fragment_name(
+                request.node, id_in_job(job, request.node) if len(together) > 1 else job
+            )
             self._files.hold(name)
             release_s = self._history.times.end_s(request.node_class)
             fragment = Fragment(
-                name, FragmentPhase.PENDING, release_s=release_s, reached=((NodeStage.SUBMITTED, sent_s),),
-                gpus=tuple(range(request.gpus)), is_part=request.cpus > 0,
-            )  # fmt: skip
-            submission = OwnSubmission(now_s, 60.0 * limit_of(request, self._history, rules), request.node_class)
-            added[name] = HolderFragment(fragment, now_s, submission, has_begun=not self._traits.log_at_start)
+                name,
+                FragmentPhase.PENDING,
+                release_s=release_s,
+                reached=((NodeStage.SUBMITTED, sent_s),),
+                gpus=tuple(range(request.gpus)),
+                is_part=request.cpus > 0,
+            )
+            submission = OwnSubmission(
+                now_s, 60.0 * limit_of(request, self._history, rules), request.node_class
+            )
+            added[name] = HolderFragment(
+                fragment, now_s, submission, has_begun=not self._traits.log_at_start
+            )
         self._table.put(added)
         return [held.fragment for held in added.values()]
 
@@ -168,7 +224,9 @@ class JobHolder(Generic[SettingsT]):
         self._history = self._history.after(outcome, self._rules, self._clock.elapsed_s())
 
     def poll(self) -> tuple[Fragment, ...]:
-        """Read the marks, then ask the scheduler if it is time. Without a change the result is the same object as before."""
+        """Read the marks, then ask the scheduler if it is time. Without a change the result is the
+        same object as before.
+        """
         now_s = self._clock.elapsed_s()
         marks = {name: self._marks(name) for name in self._table.moving}
         for name in self._table.in_turn(_MARKS_AT_ONCE):
@@ -193,7 +251,9 @@ class JobHolder(Generic[SettingsT]):
             self._lists = replace(self._lists, suspects=True)
 
     def release(self, names: frozenset[str]) -> None:
-        """End workers and holders. The leases say it as well, in case the scheduler does not answer."""
+        """End workers and holders. The leases say it as well, in case the scheduler does not
+        answer.
+        """
         now_s, known = self._clock.elapsed_s(), self._table.by_name.keys() & names
         self._carry_out(decisions.released(self._table.whole_jobs(known), known, now_s))
         self._settle(now_s)
@@ -201,7 +261,9 @@ class JobHolder(Generic[SettingsT]):
     def clear(self, names: frozenset[str]) -> None:
         """End all workers, but not the payloads."""
         known = self._table.by_name
-        if running := [name for name in sorted(names) if name in known and not known[name].is_pending]:
+        if running := [
+            name for name in sorted(names) if name in known and not known[name].is_pending
+        ]:
             self._jobs.end_workers(running)
 
     def renew(self) -> None:
@@ -210,7 +272,9 @@ class JobHolder(Generic[SettingsT]):
 
     def _marks(self, name: str) -> Marks:
         leaving = self._files.leaving(name)
-        return Marks(self._files.ready(name) if self._table.by_name[name].is_pending else "", leaving)
+        return Marks(
+            self._files.ready(name) if self._table.by_name[name].is_pending else "", leaving
+        )
 
     def _list(self, now_s: float) -> None:
         try:
@@ -218,7 +282,9 @@ class JobHolder(Generic[SettingsT]):
                 self._jobs.begin()
             listed = self._jobs.listed()
         except (CommandError, SchedulerError) as error:
-            self._lists = self._lists.failed(str(error), self._poll_s, now_s, self._clock.elapsed_s())
+            self._lists = self._lists.failed(
+                str(error), self._poll_s, now_s, self._clock.elapsed_s()
+            )
             return
         if not self._lists.has_listed:
             self._take_over(decisions.adopted(listed, now_s))
@@ -228,7 +294,9 @@ class JobHolder(Generic[SettingsT]):
         if missing:
             with suppress(CommandError, SchedulerError):
                 unknown = self._jobs.unknown(missing)
-        answer = ListAnswer(listed, unknown, self._marks_after(listed), now_s - self._jobs.list_age_s)
+        answer = ListAnswer(
+            listed, unknown, self._marks_after(listed), now_s - self._jobs.list_age_s
+        )
         self._carry_out(decisions.after_list(self._table.by_name, answer, self._rules, now_s))
         if self._history.times != self._saved:
             self._saved = self._history.times
@@ -237,7 +305,11 @@ class JobHolder(Generic[SettingsT]):
     def _marks_after(self, listed: Mapping[str, ListedJob]) -> dict[str, Marks]:
         files = self._files
         return {
-            name: Marks(files.ready(name), files.leaving(name), files.log_end(name) if held.is_pending else None)
+            name: Marks(
+                files.ready(name),
+                files.leaving(name),
+                files.log_end(name) if held.is_pending else None,
+            )
             for name, held in self._table.by_name.items()
             if decisions.to_look_at(held, listed.get(held.job))
         }
@@ -271,7 +343,11 @@ class JobHolder(Generic[SettingsT]):
             self._jobs.end(list(steps.end))
         for shrink in steps.shrink:
             members = self._table.whole_jobs(shrink.released)
-            self._carry_out(decisions.after_shrink(members, shrink, self._why_whole(shrink), self._clock.elapsed_s()))
+            self._carry_out(
+                decisions.after_shrink(
+                    members, shrink, self._why_whole(shrink), self._clock.elapsed_s()
+                )
+            )
 
     def _why_whole(self, shrink: Shrink) -> str:
         """Shrink a job; why it could not be done, if so."""

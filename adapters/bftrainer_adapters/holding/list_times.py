@@ -14,8 +14,8 @@ _ASK_OFTEN_FOR_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class ListTimes:
-    """When the scheduler is asked for its list next. ``failure`` is what the latest try met, ``suspects`` whether a node at
-    rest shows no job: it may have failed, and leaves no mark.
+    """When the scheduler is asked for its list next. ``failure`` is what the latest try met,
+    ``suspects`` whether a node at rest shows no job: it may have failed, and leaves no mark.
     """
 
     next_s: float
@@ -25,7 +25,9 @@ class ListTimes:
     suspects: bool = False
 
     def is_due(self, moving: Iterable[HolderFragment], rules: HolderRules, now_s: float) -> bool:
-        """At rest, marks tell what happens; lists, of a node that fails, are less frequent, unless one is suspected."""
+        """At rest, marks tell what happens; lists, of a node that fails, are less frequent, unless
+        one is suspected.
+        """
         if self.failures or not self.has_listed:
             return now_s >= self.next_s
         moving, poll_s = list(moving), rules.poll_s
@@ -36,12 +38,16 @@ class ListTimes:
         return now_s >= self.next_s + rests * poll_s
 
     def failed(self, error: str, poll_s: float, asked_s: float, now_s: float) -> ListTimes:
-        """The states stay as they are. The Scheduler port may not meet the same error, so refusals quote it.
+        """The states stay as they are. The Scheduler port may not meet the same error, so refusals
+        quote it.
 
-        Before the first list, after two polls with answers, the caller takes a list that has not come for an empty one. So the
-        next try is ``poll_s`` from the end of this one: a scheduler that hangs leaves the caller as much time as it takes.
+        Before the first list, after two polls with answers, the caller takes a list that has not
+        come for an empty one. So the next try is ``poll_s`` from the end of this one: a scheduler
+        that hangs leaves the caller as much time as it takes.
         """
-        next_s = asked_s + poll_s * min(2.0**self.failures, 6.0) if self.has_listed else now_s + poll_s
+        next_s = (
+            asked_s + poll_s * min(2.0**self.failures, 6.0) if self.has_listed else now_s + poll_s
+        )
         return replace(self, next_s=next_s, failures=self.failures + 1, failure=error)
 
     def answered(self, poll_s: float, asked_s: float) -> ListTimes:

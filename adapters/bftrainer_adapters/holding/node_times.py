@@ -1,7 +1,9 @@
-"""How long holders take to start and their nodes to become idle again, by node class: measured, and kept for the next pilot.
+"""How long holders take to start and their nodes to become idle again, by node class: measured, and
+kept for the next pilot.
 
-A Prolog is a part of the first, an Epilog of the second. Windows that are too short for both are not taken, nodes are released
-so early that the Epilog ends in the window, and doctor tells what an Epilog costs main jobs.
+A Prolog is a part of the first, an Epilog of the second. Windows that are too short for both are
+not taken, nodes are released so early that the Epilog ends in the window, and doctor tells what an
+Epilog costs main jobs.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _MeasuredTimes = Mapping[str, tuple[float, ...]]
 
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
-    """The latest measurements of each class, in seconds. Without any of a class, those of all classes count."""
+    """The latest measurements of each class, in seconds. Without any of a class, those of all
+    classes count.
+    """
 
     starts: _MeasuredTimes = field(default_factory=dict)
     """From submission to ready."""
@@ -51,12 +55,17 @@ class NodeTimes:
         return _typical(self.ends, node_class)
 
     def why_too_short(self, request: NodeRequest, longest_s: float) -> str:
-        """Why a window is not worth a holder: it starts, a trainer grows onto the node, and the node is idle in time."""
+        """Why a window is not worth a holder: it starts, a trainer grows onto the node, and the
+        node is idle in time.
+        """
         start_s, end_s = self.start_s(request.node_class), self.end_s(request.node_class)
         rest_s = request.window_s - start_s - end_s
         if limit_minutes(rest_s, longest_s) >= 1 and rest_s > request.useful_s:
             return ""
-        told = f"{start_s:.0f} s to start a holder, {request.useful_s:.0f} s to rescale, {end_s:.0f} s until the node is idle"
+        told = (
+            f"{start_s:.0f} s to start a holder, {request.useful_s:.0f} s to rescale, "
+            f"{end_s:.0f} s until the node is idle"
+        )
         return f"the window of {request.window_s:.0f} s is too short ({told})"
 
     def classes(self) -> Iterator[tuple[str, float, float, int]]:
@@ -87,7 +96,10 @@ def save_times(holders: Path, times: NodeTimes) -> None:
 def _with(measured: _MeasuredTimes, node_class: str, seconds: float) -> _MeasuredTimes:
     if not (0 <= seconds <= _MOST_S and (node_class in measured or len(measured) < _MOST_CLASSES)):
         return measured
-    return {**measured, node_class: (*measured.get(node_class, ()), round(seconds, 2))[-_REMEMBERED:]}
+    return {
+        **measured,
+        node_class: (*measured.get(node_class, ()), round(seconds, 2))[-_REMEMBERED:],
+    }
 
 
 def _typical(measured: _MeasuredTimes, node_class: str) -> float:

@@ -1,4 +1,6 @@
-"""Shared by both schedulers' sites: name the pilot, check its times, apply a configuration table that was read again."""
+"""Shared by both schedulers' sites: name the pilot, check its times, apply a configuration table
+that was read again.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _Table = TypeVar("_Table", bound=ConfigTable)
 
 
 def pilot_name(state_dir: Path) -> str:
-    """Pilots of one user differ in their state directories. Without blanks: it is a word in the comments of jobs."""
+    """Pilots of one user differ in their state directories. Without blanks: it is a word in the
+    comments of jobs.
+    """
     return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', state_dir.name)}-{zlib.crc32(str(state_dir).encode()):08x}"
 
 
@@ -24,12 +28,16 @@ _TIMEOUTS_IN_A_LEASE = 4
 
 
 def check_times(table: str, timeout_s: float, lease_s: float, where: str) -> None:
-    """Raise ``InputFileError`` if leases could lapse, which costs healthy nodes, while a few commands get no answer."""
+    """Raise ``InputFileError`` if leases could lapse, which costs healthy nodes, while a few
+    commands get no answer.
+    """
     if lease_s < _TIMEOUTS_IN_A_LEASE * timeout_s:
         raise InputFileError(
             where,
-            f"{table}.timeout_s: is {timeout_s:g} s, but times.lease_s is only {lease_s:g} s: a few commands without an answer "
-            f"would let every holder end; set {table}.timeout_s to {lease_s / _TIMEOUTS_IN_A_LEASE:g} or less, or "
+            f"{table}.timeout_s: is {timeout_s:g} s, but times.lease_s is only {lease_s:g} s: "
+            "a few commands without an answer "
+            f"would let every holder end; set {table}.timeout_s to "
+            f"{lease_s / _TIMEOUTS_IN_A_LEASE:g} or less, or "
             f"times.lease_s to {_TIMEOUTS_IN_A_LEASE * timeout_s:g} or more",
         )
 
@@ -41,11 +49,15 @@ def reloader(
     read: Callable[[PilotConfig], _Table],
     apply: Callable[[_Table, float], None],
 ) -> Callable[[PilotConfig], tuple[str, ...]]:
-    """``Site.reconfigure`` of a site: applies those ``keys`` of its table that may change; the others that differ wait."""
+    """``Site.reconfigure`` of a site: applies those ``keys`` of its table that may change; the
+    others that differ wait.
+    """
 
     def reconfigure(config: PilotConfig) -> tuple[str, ...]:
         fresh = read(config)
-        back = {key: value for key, value in was if key not in keys and value != getattr(fresh, key)}
+        back = {
+            key: value for key, value in was if key not in keys and value != getattr(fresh, key)
+        }
         apply(fresh.model_copy(update=back), config.times.poll_s)
         return tuple(f"{table}.{key}" for key in sorted(back))
 

@@ -1,4 +1,6 @@
-"""The history of a pilot's submissions, and why a request for a node is refused because of it. Frozen, pure."""
+"""The history of a pilot's submissions, and why a request for a node is refused because of it.
+Frozen, pure.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,12 @@ HolderOutcome = HolderStarted | HolderFailed | HolderEnded
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential back-off: waits of ``first_s``, twice that, ... up to ``most_s``, 10 % longer or shorter by name.
+    """Exponential back-off: waits of ``first_s``, twice that, ... up to ``most_s``, 10 % longer or
+    shorter by name.
 
-    Not the NodeBackoff of bftrainer/live/nodes: that one counts preemptions soon after a start, this one counts failures of
-    commands and holders, and its waits reach the pilot as ``Refusal.retry_s``.
+    Not the NodeBackoff of bftrainer/live/nodes: that one counts preemptions soon after a start,
+    this one counts failures of commands and holders, and its waits reach the pilot as
+    ``Refusal.retry_s``.
     """
 
     failures: int = 0
@@ -66,12 +70,14 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionHistory:
-    """``sent_s`` are the submissions of the last hour, ``nodes`` the back-offs of nodes whose latest holder has failed.
+    """``sent_s`` are the submissions of the last hour, ``nodes`` the back-offs of nodes whose
+    latest holder has failed.
 
-    ``limit`` are the scheduler's words for a limit on the pilot's jobs (empty: none is known). A limit is the pilot's, not a
-    node's. After it was met the pilot waits, twice as long each time, and then tries one holder; when one is ready, it tries as
-    many as it likes: the limit may have been lifted, or its other jobs have ended. A pilot that starts again begins with the
-    ``times`` only.
+    ``limit`` are the scheduler's words for a limit on the pilot's jobs (empty: none is known). A
+    limit is the pilot's, not a node's. After it was met the pilot waits, twice as long each time,
+    and then tries one holder; when one is ready, it tries as many as it likes: the limit may have
+    been lifted, or its other jobs have ended. A pilot that starts again begins with the ``times``
+    only.
     """
 
     times: NodeTimes = field(default_factory=NodeTimes)
@@ -82,7 +88,9 @@ class SubmissionHistory:
 
     def sent(self, jobs: int, now_s: float) -> SubmissionHistory:
         """Holders were submitted."""
-        return replace(self, sent_s=(*(at_s for at_s in self.sent_s if now_s - at_s < HOUR_S), *[now_s] * jobs))
+        return replace(
+            self, sent_s=(*(at_s for at_s in self.sent_s if now_s - at_s < HOUR_S), *[now_s] * jobs)
+        )
 
     def after(self, outcome: HolderOutcome, rules: HolderRules, now_s: float) -> SubmissionHistory:
         match outcome:
@@ -97,16 +105,22 @@ class SubmissionHistory:
                 return replace(self, limit=reason, limit_wait=wait)
             case HolderFailed(node, _):
                 backoff = self.nodes.get(node, Backoff())
-                backoff = backoff.failed(node, rules.settings.back_off_s, rules.settings.back_off_most_s, now_s)
+                backoff = backoff.failed(
+                    node, rules.settings.back_off_s, rules.settings.back_off_most_s, now_s
+                )
                 return replace(self, nodes={**self.nodes, node: backoff})
             case HolderEnded(node_class, took_s):
                 return replace(self, times=self.times.ended(node_class, took_s))
 
     def observed(self, without_a_job: frozenset[str]) -> SubmissionHistory:
-        """A node with a job had one that was faster than the holder: that is no failure of the node."""
+        """A node with a job had one that was faster than the holder: that is no failure of the
+        node.
+        """
         if self.nodes.keys() <= without_a_job:
             return self
-        return replace(self, nodes={name: it for name, it in self.nodes.items() if name in without_a_job})
+        return replace(
+            self, nodes={name: it for name, it in self.nodes.items() if name in without_a_job}
+        )
 
     def wait_s(self, failed: HolderFailed, rules: HolderRules, now_s: float) -> float:
         """Seconds to wait after a failure that this history includes."""
@@ -114,29 +128,44 @@ class SubmissionHistory:
         return backoff.wait_s(now_s)
 
     def cap_wait_s(self, most: int | None, more: int, now_s: float) -> float:
-        """Seconds until one more, after ``more`` now, leaves at most ``most`` in the hour before it; 0 without a cap."""
+        """Seconds until one more, after ``more`` now, leaves at most ``most`` in the hour before
+        it; 0 without a cap.
+        """
         sent_s = self.sent(more, now_s).sent_s
         if most is None or len(sent_s) < most:
             return 0.0
         return sent_s[len(sent_s) - most] - now_s + HOUR_S  # in this order never above HOUR_S
 
-    def why_not(self, request: NodeRequest, settings: HolderSettings, now_s: float) -> Refusal | None:
+    def why_not(
+        self, request: NodeRequest, settings: HolderSettings, now_s: float
+    ) -> Refusal | None:
         """Why no holder is submitted on this node; None if one may be."""
         if words := self.times.why_too_short(request, settings.longest_s):
             return Refusal(request.node, words, max(request.window_s, 0.0))
         wait_s = self.nodes.get(request.node, Backoff()).wait_s(now_s)
         return Refusal(request.node, "backing off after a failure", wait_s) if wait_s else None
 
-    def why_no_other(self, node: str, rules: HolderRules, pending: int, more: int, now_s: float) -> Refusal | None:
-        """Why no further holder is submitted, whatever the node, with ``pending`` holders and ``more`` about to be."""
+    def why_no_other(
+        self, node: str, rules: HolderRules, pending: int, more: int, now_s: float
+    ) -> Refusal | None:
+        """Why no further holder is submitted, whatever the node, with ``pending`` holders and
+        ``more`` about to be.
+        """
         settings, table = rules.settings, rules.traits.table
         if pending + more >= settings.max_pending:
             return Refusal(
-                node, f"{counted(pending + more, 'holder is', 'holders are')} already pending ({table}.max_pending)"
+                node,
+                f"{counted(pending + more, 'holder is', 'holders are')} already pending "
+                f"({table}.max_pending)",
             )
         if self.limit and (pending + more or self.limit_wait.wait_s(now_s)):
-            return Refusal(node, f"a limit on the pilot's jobs: {self.limit}", self.limit_wait.wait_s(now_s))
+            return Refusal(
+                node, f"a limit on the pilot's jobs: {self.limit}", self.limit_wait.wait_s(now_s)
+            )
         if wait_s := self.cap_wait_s(settings.submissions_per_hour, more, now_s):
-            words = f"{settings.submissions_per_hour} holders in the last hour ({table}.submissions_per_hour)"
+            words = (
+                f"{settings.submissions_per_hour} holders in the last hour "
+                f"({table}.submissions_per_hour)"
+            )
             return Refusal(node, words, wait_s)
         return None

@@ -1,1 +1,3 @@
-"""LSF: observe the cluster, run holder jobs, and check that main queues can preempt them (docs/lsf.md)."""
+"""LSF: observe the cluster, run holder jobs, and check that main queues can preempt them
+(docs/lsf.md).
+"""

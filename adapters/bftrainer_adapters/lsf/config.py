@@ -19,7 +19,9 @@ class LsfSettings(HolderSettings):
     """How nodes are seen and held on an LSF cluster."""
 
     queue: str
-    """The preemptable queue of the holders. It must end preempted jobs (TERMINATE_WHEN = PREEMPT), not suspend them."""
+    """The preemptable queue of the holders. It must end preempted jobs (TERMINATE_WHEN = PREEMPT),
+    not suspend them.
+    """
     app: str = ""
     """Application profile of the holders (bsub -app)."""
     project: str = ""
@@ -43,7 +45,9 @@ class LsfSettings(HolderSettings):
     reservations: bool = True
     """Read advance reservations (brsvs)."""
     start_within_s: Positive = 30.0
-    """A holder that has not started within this time after bsub is killed; mbatchd dispatches every MBD_SLEEP_TIME (10 s)."""
+    """A holder that has not started within this time after bsub is killed; mbatchd dispatches every
+    MBD_SLEEP_TIME (10 s).
+    """
     ready_within_s: Positive = 60.0
     """A holder whose payload has not reported within this time after the job's start is killed."""
     timeout_s: Positive = 15.0
@@ -54,9 +58,12 @@ class LsfSettings(HolderSettings):
     @model_validator(mode="after")
     def _check(self) -> LsfSettings:
         if not self.queue:
-            raise InvalidValueError("queue must not be empty: holders need a queue that the main queues may preempt")
+            raise InvalidValueError(
+                "queue must not be empty: holders need a queue that the main queues may preempt"
+            )
         if self.start_within_s > 300 or self.longest_s < 60 or self.gpus_per_node < 0:
             raise InvalidValueError(
-                "expected start_within_s at most 300, longest_s at least 60, gpus_per_node at least 0"
+                "expected start_within_s at most 300, longest_s at least 60, gpus_per_node at "
+                "least 0"
             )
         return self

@@ -1,7 +1,9 @@
-"""``bftrainer doctor --lsf``: every query that the pilot makes to LSF, run once. Reads only; nothing is held.
+"""``bftrainer doctor --lsf``: every query that the pilot makes to LSF, run once. Reads only;
+nothing is held.
 
-The adapter was written without access to IBM's LSF, so its first run at a site is this one. Output that is not understood, and
-that of commands that failed, is saved with its command and exit status, for an issue.
+The adapter was written without access to IBM's LSF, so its first run at a site is this one. Output
+that is not understood, and that of commands that failed, is saved with its command and exit status,
+for an issue.
 """
 
 from __future__ import annotations
@@ -35,10 +37,30 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
     slots = settings.slots_per_node
     bjobs, brsvs = settings.pending == "bjobs", settings.reservations
     questions: list[tuple[str, list[str], Callable[[str], str], str]] = [
-        ("hosts", lsf_observe.hosts_argv(settings), lambda t: _hosts(lsf_text.parse_hosts(t), slots), ""),
-        ("windows", lsf_observe.windows_argv(settings), lambda t: _windows(lsf_windows.parse_windows(t), slots), ""),
-        ("pending", lsf_observe.pending_argv(), lambda t: _jobs(t, slots), "" if bjobs else "lsf.pending"),
-        ("holders", lsf_jobs.list_argv(user), lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known", ""),
+        (
+            "hosts",
+            lsf_observe.hosts_argv(settings),
+            lambda t: _hosts(lsf_text.parse_hosts(t), slots),
+            "",
+        ),
+        (
+            "windows",
+            lsf_observe.windows_argv(settings),
+            lambda t: _windows(lsf_windows.parse_windows(t), slots),
+            "",
+        ),
+        (
+            "pending",
+            lsf_observe.pending_argv(),
+            lambda t: _jobs(t, slots),
+            "" if bjobs else "lsf.pending",
+        ),
+        (
+            "holders",
+            lsf_jobs.list_argv(user),
+            lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known",
+            "",
+        ),
         (
             "brsvs",
             lsf_observe.reservations_argv(),
@@ -67,7 +89,9 @@ def _version(settings: LsfSettings, keep_in: Path) -> Check:
     return Check.warning("version", detail, "upgrade LSF")
 
 
-def _ask(name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, keep_in: Path) -> Check:
+def _ask(
+    name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, keep_in: Path
+) -> Check:
     try:
         output = command.outcome(argv, timeout_s=settings.timeout_s)
     except CommandError as error:
@@ -79,7 +103,9 @@ def _ask(name: str, argv: list[str], read: Callable[[str], str], settings: LsfSe
             raise command.failure(argv, output)
         return Check.ok(name, f"{argv[0]}: {command.parsed(argv, text, read)}")
     except (CommandError, SchedulerError) as error:
-        kept = _keep(name, argv, f"{output.out}--- stderr\n{output.err}--- status {output.status}\n", keep_in)
+        kept = _keep(
+            name, argv, f"{output.out}--- stderr\n{output.err}--- status {output.status}\n", keep_in
+        )
         return Check.broken(name, str(error), f"{_SEND_IN}: {kept}")
 
 
@@ -91,9 +117,13 @@ def _queue(settings: LsfSettings, keep_in: Path) -> Check:
         return Check.broken(name, str(error))
     except SchedulerError as error:
         argv, text = error.answer or ((), "")
-        return Check.broken(name, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}")
+        return Check.broken(
+            name, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}"
+        )
     if against:
-        return Check.broken(name, "; ".join(against), "docs/lsf.md shows the queue that a site must add")
+        return Check.broken(
+            name, "; ".join(against), "docs/lsf.md shows the queue that a site must add"
+        )
     return Check.ok(name, f"{settings.queue} ends preempted jobs: holders may run there")
 
 
@@ -107,11 +137,15 @@ def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
 def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
     odd = [node.name for node in views if node.cpus not in (0, slots)]
     odd_hosts = (
-        f", {len(odd)} do not have {counted(slots, 'slot')}, such as {odd[0]} (lsf.slots_per_node, lsf.select)"
+        f", {len(odd)} do not have {counted(slots, 'slot')}, such as {odd[0]} "
+        "(lsf.slots_per_node, lsf.select)"
         if odd
         else ""
     )
-    return f"{counted(len(views), 'host')}, {sum(node.availability is Availability.FREE for node in views)} idle{odd_hosts}"
+    return (
+        f"{counted(len(views), 'host')}, "
+        f"{sum(node.availability is Availability.FREE for node in views)} idle{odd_hosts}"
+    )
 
 
 def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:
@@ -120,7 +154,10 @@ def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str
 
 
 def _jobs(text: str, slots: int) -> str:
-    return f"{counted(0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots)), 'job')} pending"
+    return (
+        f"{counted(0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots)), 'job')} "
+        "pending"
+    )
 
 
 def _params(params: lsf_queue.ParamFacts) -> str:

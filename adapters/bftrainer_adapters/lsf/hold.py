@@ -1,7 +1,8 @@
-"""Holders on LSF: the payload and a starter of workers run in the job itself, in a queue that *ends* preempted jobs.
+"""Holders on LSF: the payload and a starter of workers run in the job itself, in a queue that
+*ends* preempted jobs.
 
-No holder is submitted before ``bqueues -l`` has shown that: a suspended job keeps memory and GPUs of the node that a main
-job gets.
+No holder is submitted before ``bqueues -l`` has shown that: a suspended job keeps memory and GPUs
+of the node that a main job gets.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _CHECK_QUEUE_S = 600.0
 
 
 class LsfHolder(JobHolder[LsfSettings]):
-    """Holds nodes for one pilot. ``pilot`` marks its holders; ``env`` is added to the environment of every command."""
+    """Holds nodes for one pilot. ``pilot`` marks its holders; ``env`` is added to the environment
+    of every command.
+    """
 
     def __init__(
         self,
@@ -87,18 +90,30 @@ class _Lsf(HolderJobs[LsfSettings]):
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Run bsub once."""
         chosen = self.settings
-        programs = (lsf_payload.__file__, lsf_starter.__file__, self.files.root, f"{self.lease_s:g}")
-        words = [str(word) for word in ("/bin/bash", self.script, chosen.python, *programs, *chosen.worker_prefix)]
+        programs = (
+            lsf_payload.__file__,
+            lsf_starter.__file__,
+            self.files.root,
+            f"{self.lease_s:g}",
+        )
+        words = [
+            str(word)
+            for word in ("/bin/bash", self.script, chosen.python, *programs, *chosen.worker_prefix)
+        ]
         # LSF passes these words to a shell.
         for word in words:
             if not _PLAIN.fullmatch(word):
                 raise UserError(f"holders cannot be submitted: a shell would interpret {word!r}")
-        argv = jobs.submit_argv(chosen, request, self.description, words, self.files.log(request.node, "%J"))
+        argv = jobs.submit_argv(
+            chosen, request, self.description, words, self.files.log(request.node, "%J")
+        )
         return self._ask(argv, jobs.parse_submitted)
 
     def listed(self) -> Mapping[str, LsfJob]:
         wall_s = self.clock.now_s()
-        return self._ask(jobs.list_argv(self.user), lambda text: jobs.parse_list(text, self.description, wall_s))
+        return self._ask(
+            jobs.list_argv(self.user), lambda text: jobs.parse_list(text, self.description, wall_s)
+        )
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """One bjobs; it names every job that it does not find."""

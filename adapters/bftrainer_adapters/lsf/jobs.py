@@ -1,8 +1,9 @@
-"""LSF holder jobs: the commands that submit, list and end them, and their output. Pure. From manuals and recordings.
+"""LSF holder jobs: the commands that submit, list and end them, and their output. Pure. From
+manuals and recordings.
 
-Reasons for the options of :func:`submit_argv`: ``-W N/HOST``, because a plain ``-W`` is normalized by the host's CPU factor;
-``-rn``: a preempted holder must not start again; ``-Jd`` tells the holders of two pilots apart, and shows the node of a pending
-one. No job arrays, as with Slurm.
+Reasons for the options of :func:`submit_argv`: ``-W N/HOST``, because a plain ``-W`` is normalized
+by the host's CPU factor; ``-rn``: a preempted holder must not start again; ``-Jd`` tells the
+holders of two pilots apart, and shows the node of a pending one. No job arrays, as with Slurm.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ HOLDER_NAME = "bftrainer-holder"
 LIST_FIELDS = "jobid stat run_time runtimelimit exit_reason job_description"
 _NODE = re.compile(r" node=(\S+)$")
 
-# USUSP and SSUSP: suspended, with memory and GPUs, so the job has to end. UNKWN: its sbatchd does not answer.
+# USUSP and SSUSP: suspended, with memory and GPUs, so the job has to end. UNKWN: its sbatchd does
+# not answer.
 PHASES = {
     **dict.fromkeys(("PEND", "PSUSP", "WAIT", "FWD_PEND", "PROV"), JobPhase.WAITS),
     **dict.fromkeys(("RUN", "UNKWN"), JobPhase.RUNS),
@@ -61,35 +63,57 @@ def description(pilot: str, user: str) -> str:
 def submit_argv(
     settings: LsfSettings, request: NodeRequest, label: str, command: Iterable[str], log: Path
 ) -> list[str]:
-    """``bsub`` of one holder; ``command`` is the job script with its arguments, ``label`` the description."""
+    """``bsub`` of one holder; ``command`` is the job script with its arguments, ``label`` the
+    description.
+    """
     slots = ["-n", str(settings.slots_per_node), "-R", "span[hosts=1]"]
     whole = ["-x", "-n", "1"] if settings.place == "exclusive" else slots
     minutes = limit_minutes(request.window_s, settings.longest_s)
     return [
-        "bsub", "-q", settings.queue,
+        "bsub",
+        "-q",
+        settings.queue,
         *(["-app", settings.app] if settings.app else []),
         *(["-P", settings.project] if settings.project else []),
         *(["-gpu", settings.gpu] if settings.gpu else []),
-        *whole, "-m", request.node, "-W", f"{minutes}/{request.node}", "-rn",
-        "-J", HOLDER_NAME, "-Jd", f"{label} node={request.node}", "-o", str(log), *settings.options, *command,
-    ]  # fmt: skip
+        *whole,
+        "-m",
+        request.node,
+        "-W",
+        f"{minutes}/{request.node}",
+        "-rn",
+        "-J",
+        HOLDER_NAME,
+        "-Jd",
+        f"{label} node={request.node}",
+        "-o",
+        str(log),
+        *settings.options,
+        *command,
+    ]
 
 
 def parse_submitted(text: str) -> str:
     """The job id in ``Job <12> is submitted to queue <idle>.``; some sites print more around it."""
-    found = re.findall(r"^Job <(\d+)> is submitted to (?:default )?queue <[^>]+>\.\s*$", text, re.MULTILINE)
+    found = re.findall(
+        r"^Job <(\d+)> is submitted to (?:default )?queue <[^>]+>\.\s*$", text, re.MULTILINE
+    )
     if len(found) != 1:
         raise SchedulerError(f"bsub printed {text[:80]!r}, expected a job ID")
     return str(found[0])
 
 
 def list_argv(user: str) -> list[str]:
-    """All holders of a user, recently ended ones included (-a): bjobs has to say that a job is over."""
+    """All holders of a user, recently ended ones included (-a): bjobs has to say that a job is
+    over.
+    """
     return ["bjobs", "-a", "-u", user, "-J", HOLDER_NAME, "-o", LIST_FIELDS, "-json"]
 
 
 def parse_list(text: str, label: str, now_s: float) -> dict[str, LsfJob]:
-    """By id, the holders whose description begins with ``label``; the others belong to other pilots."""
+    """By id, the holders whose description begins with ``label``; the others belong to other
+    pilots.
+    """
     if says_nothing(text):
         return {}
     jobs = {}
@@ -107,7 +131,9 @@ def parse_list(text: str, label: str, now_s: float) -> dict[str, LsfJob]:
 
 
 def left_s(item: dict[str, Any]) -> float | None:
-    """Seconds until the run limit of a running job, from lengths: the times that bjobs shows have no year."""
+    """Seconds until the run limit of a running job, from lengths: the times that bjobs shows have
+    no year.
+    """
     limit, ran = value_of(item, "RUNTIMELIMIT"), value_of(item, "RUN_TIME")
     if limit in ("", "-"):
         return None
@@ -115,7 +141,9 @@ def left_s(item: dict[str, Any]) -> float | None:
 
 
 def known_argv(jobs: Iterable[str]) -> list[str]:
-    """Ask for jobs that bjobs no longer lists; :func:`~bftrainer_adapters.lsf.text.unknown_jobs` reads the answer."""
+    """Ask for jobs that bjobs no longer lists; :func:`~bftrainer_adapters.lsf.text.unknown_jobs`
+    reads the answer.
+    """
     return ["bjobs", "-a", "-o", "jobid stat", "-json", *sorted(jobs)]
 
 

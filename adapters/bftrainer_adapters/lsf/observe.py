@@ -1,9 +1,9 @@
 """The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, a batch of short calls.
 
-LSF plans slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle by bhosts but in no
-window with all its slots is not free: it is PLANNED without a known end, which :mod:`bftrainer.core.windows` skips. A host of
-one of our own holders is in no window either: it is held until the holder's run limit, which was cut to the window at
-submission.
+LSF plans slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle
+by bhosts but in no window with all its slots is not free: it is PLANNED without a known end, which
+:mod:`bftrainer.core.windows` skips. A host of one of our own holders is in no window either: it is
+held until the holder's run limit, which was cut to the window at submission.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from bftrainer_adapters.lsf.config import LsfSettings
 
 def hosts_argv(settings: LsfSettings) -> list[str]:
     """All hosts one by one (-X: including members of condensed groups)."""
-    return ["bhosts", "-o", lsf_text.HOST_FIELDS, "-json", "-X", *_selected(settings), *settings.hosts]
+    return [
+        "bhosts",
+        "-o",
+        lsf_text.HOST_FIELDS,
+        "-json",
+        "-X",
+        *_selected(settings),
+        *settings.hosts,
+    ]
 
 
 def pending_argv() -> list[str]:
@@ -48,7 +56,9 @@ def _selected(settings: LsfSettings) -> list[str]:
     return ["-R", settings.select] if settings.select else []
 
 
-def ask(argv: list[str], parse: Callable[[str], Parsed], timeout_s: float, env: Mapping[str, str]) -> Parsed:
+def ask(
+    argv: list[str], parse: Callable[[str], Parsed], timeout_s: float, env: Mapping[str, str]
+) -> Parsed:
     """Run and parse. "None found" is a result; any other failure is an error."""
     output = command.outcome(argv, timeout_s=timeout_s, env=env)
     text = lsf_text.answer_of(output)
@@ -66,9 +76,9 @@ class LsfScheduler:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def observe(self) -> Observation:
-        """LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows are lengths, and may look
-        shorter than they are, but never longer. Windows are read before hosts: a job that starts in between shows on its
-        hosts.
+        """LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows
+        are lengths, and may look shorter than they are, but never longer. Windows are read before
+        hosts: a job that starts in between shows on its hosts.
         """
         lists_pending = self.settings.pending != "none"
         pending = self._ask(pending_argv(), self._parse_pending) if lists_pending else ()
@@ -95,35 +105,55 @@ class LsfScheduler:
         )
 
     def _parse_pending(self, text: str) -> tuple[PendingJob, ...]:
-        return () if lsf_text.says_nothing(text) else lsf_text.parse_pending(text, self.settings.slots_per_node)
+        return (
+            ()
+            if lsf_text.says_nothing(text)
+            else lsf_text.parse_pending(text, self.settings.slots_per_node)
+        )
 
     def _ask(self, argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
         return ask(argv, parse, self.settings.timeout_s, self.env)
 
 
 def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> NodeView:
-    """A host with the end of its backfill window. An idle one is planned for a job, unless its window is endless."""
+    """A host with the end of its backfill window. An idle one is planned for a job, unless its
+    window is endless.
+    """
     length_s = lengths.get(node.name)
     ends_s = at_s + length_s if length_s is not None and length_s < math.inf else None
     is_planned = node.availability is Availability.FREE and length_s != math.inf
-    return replace(node, window_end_s=ends_s, availability=Availability.PLANNED if is_planned else node.availability)
+    return replace(
+        node,
+        window_end_s=ends_s,
+        availability=Availability.PLANNED if is_planned else node.availability,
+    )
 
 
 def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
     """Why holders must not run in the configured queue; raises if LSF does not say."""
 
     def told(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
-        """Settings come last, and only if they are set: an answer that was cut at the end of a line may have lost the reason
-        against holders, and nothing in it shows that. So two answers must say the same.
+        """Settings come last, and only if they are set: an answer that was cut at the end of a line
+        may have lost the reason against holders, and nothing in it shows that. So two answers must
+        say the same.
         """
         first, second = (ask(argv, parse, settings.timeout_s, env) for _ in range(2))
         if first != second:
-            raise SchedulerError(f"two answers of {' '.join(argv)} differ: one of them was truncated")
+            raise SchedulerError(
+                f"two answers of {' '.join(argv)} differ: one of them was truncated"
+            )
         return first
 
-    queue = told(lsf_queue.queue_argv(settings.queue), lambda text: lsf_queue.parse_queue(text, settings.queue))
+    queue = told(
+        lsf_queue.queue_argv(settings.queue),
+        lambda text: lsf_queue.parse_queue(text, settings.queue),
+    )
     params = told(lsf_queue.params_argv(), lsf_queue.parse_params)
     app = lsf_queue.AppFacts()
     if settings.app:
-        app = told(lsf_queue.app_argv(settings.app), lambda text: lsf_queue.parse_app(text, settings.app))
-    return lsf_preempt.reasons_against(queue, app, params, settings.place == "exclusive", bool(settings.gpu))
+        app = told(
+            lsf_queue.app_argv(settings.app), lambda text: lsf_queue.parse_app(text, settings.app)
+        )
+    return lsf_preempt.reasons_against(
+        queue, app, params, settings.place == "exclusive", bool(settings.gpu)
+    )

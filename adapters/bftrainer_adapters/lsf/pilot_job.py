@@ -1,9 +1,10 @@
-"""The LSF job that the pilot itself runs in: its end, its successor, and whether another pilot's job is gone.
+"""The LSF job that the pilot itself runs in: its end, its successor, and whether another pilot's
+job is gone.
 
-The successor is a job of its own that depends on this one (``-w 'ended(ID)'``); ``brequeue`` would kill the pilot first.
-Not every version of LSF shows a job's script (``bjobs -script`` came after 10.1.0), so the script is read again from its
-file: ``pilot.lsf`` in the state directory, or the installed one. Name, queue and project are those of the running job,
-whatever the script says.
+The successor is a job of its own that depends on this one (``-w 'ended(ID)'``); ``brequeue`` would
+kill the pilot first. Not every version of LSF shows a job's script (``bjobs -script`` came after
+10.1.0), so the script is read again from its file: ``pilot.lsf`` in the state directory, or the
+installed one. Name, queue and project are those of the running job, whatever the script says.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def job_argv(job: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LsfJobFacts:
-    """A job as bjobs lists it; ``left_s`` is the time to its run limit, None without one or while it does not run."""
+    """A job as bjobs lists it; ``left_s`` is the time to its run limit, None without one or while
+    it does not run.
+    """
 
     phase: JobPhase
     user: str
@@ -56,7 +59,9 @@ def parse_job(text: str) -> LsfJobFacts | None:
     if state not in PHASES:
         raise UnknownStateError("job", state)
     runs = PHASES[state] is JobPhase.RUNS
-    return LsfJobFacts(PHASES[state], user, queue, project, name, left_s(found[0]) if runs else None)
+    return LsfJobFacts(
+        PHASES[state], user, queue, project, name, left_s(found[0]) if runs else None
+    )
 
 
 def waiting_argv(job: LsfJobFacts) -> list[str]:
@@ -68,9 +73,12 @@ def parse_waiting(text: str) -> list[str]:
     """Ids of the pending ones, oldest first."""
     if says_nothing(text):
         return []
-    listed = [(value_of(item, "JOBID"), value_of(item, "STAT")) for item in records(text, "pilots' jobs")]
+    listed = [
+        (value_of(item, "JOBID"), value_of(item, "STAT")) for item in records(text, "pilots' jobs")
+    ]
     return sorted(
-        (job for job, state in listed if PHASES.get(state) is JobPhase.WAITS), key=lambda job: (len(job), job)
+        (job for job, state in listed if PHASES.get(state) is JobPhase.WAITS),
+        key=lambda job: (len(job), job),
     )
 
 
@@ -82,7 +90,9 @@ def successor_argv(job: str, of: LsfJobFacts) -> list[str]:
 
 @dataclass
 class LsfPilotJob:
-    """The job with id ``job``; its successor runs ``pilot.lsf`` of ``state_dir``, if that exists."""
+    """The job with id ``job``; its successor runs ``pilot.lsf`` of ``state_dir``, if that
+    exists.
+    """
 
     job: str
     state_dir: Path

@@ -1,7 +1,9 @@
-"""Parsers of ``bqueues -l``, ``bapp -l`` and ``bparams -a``: a queue, an application profile, the cluster. Pure.
+"""Parsers of ``bqueues -l``, ``bapp -l`` and ``bparams -a``: a queue, an application profile, the
+cluster. Pure.
 
-Known from manuals, and ``bqueues -l`` from recordings of a descendant (tests/recorded/lsf-descendant-2.2). LSF omits what is
-not configured and uses several layouts (``NAME = value``, ``NAME: value``), so a setting is searched by its name.
+Known from manuals, and ``bqueues -l`` from recordings of a descendant
+(tests/recorded/lsf-descendant-2.2). LSF omits what is not configured and uses several layouts
+(``NAME = value``, ``NAME: value``), so a setting is searched by its name.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ PREEMPT_DELAY = "PREEMPT_DELAY"
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """The settings of a queue. Actions are as LSF prints them; empty: its defaults (SIGSTOP to suspend, SIGINT ... to end)."""
+    """The settings of a queue. Actions are as LSF prints them; empty: its defaults (SIGSTOP to
+    suspend, SIGINT ... to end).
+    """
 
     name: str
     status: str
@@ -30,7 +34,9 @@ class QueueFacts:
     terminate: str
     backfill: bool
     interruptible: bool
-    """INTERRUPTIBLE_BACKFILL: LSF ends jobs at the last moment only, and does not preempt them otherwise."""
+    """INTERRUPTIBLE_BACKFILL: LSF ends jobs at the last moment only, and does not preempt them
+    otherwise.
+    """
     exclusive: bool
     rerunnable: bool
     loads: bool
@@ -52,7 +58,9 @@ class AppFacts:
 
 @dataclass(frozen=True, slots=True)
 class ParamFacts:
-    """The settings of the cluster; ``interval_s`` is the time between SIGINT, SIGTERM and SIGKILL."""
+    """The settings of the cluster; ``interval_s`` is the time between SIGINT, SIGTERM and
+    SIGKILL.
+    """
 
     preempted_types: frozenset[str]
     resources: frozenset[str]
@@ -84,8 +92,14 @@ def parse_queue(text: str, name: str) -> QueueFacts:
     # USERS and HOSTS are printed for every queue, after the policies and before the job controls.
     if status is None or not re.search(r"^HOSTS:.*\n", text, re.MULTILINE):
         raise SchedulerError(f"bqueues: the output about {name} is truncated: ...{text[-60:]!r}")
-    policies = " ".join(re.findall(r"^(?:SCHEDULING POLICIES|PREEMPTION)\s*[:=](.*)$", text, re.MULTILINE))
-    stops = [word for line in re.findall(r"^\s*loadStop(.*)$", text, re.MULTILINE) for word in line.split()]
+    policies = " ".join(
+        re.findall(r"^(?:SCHEDULING POLICIES|PREEMPTION)\s*[:=](.*)$", text, re.MULTILINE)
+    )
+    stops = [
+        word
+        for line in re.findall(r"^\s*loadStop(.*)$", text, re.MULTILINE)
+        for word in line.split()
+    ]
     return QueueFacts(
         name=name,
         status=status[0],
@@ -105,15 +119,21 @@ def parse_queue(text: str, name: str) -> QueueFacts:
 
 def parse_app(text: str, name: str) -> AppFacts:
     """``bapp -l NAME``."""
-    if not re.search(rf"^APPLICATION NAME:\s*{re.escape(name)}\s*$", text, re.MULTILINE) or not text.endswith("\n"):
-        raise SchedulerError(f"bapp -l {name} did not print a complete application profile: {text[:80]!r}")
+    if not re.search(
+        rf"^APPLICATION NAME:\s*{re.escape(name)}\s*$", text, re.MULTILINE
+    ) or not text.endswith("\n"):
+        raise SchedulerError(
+            f"bapp -l {name} did not print a complete application profile: {text[:80]!r}"
+        )
     return AppFacts(_action(text, "SUSPEND"), _action(text, "TERMINATE"), _delays(text))
 
 
 def parse_params(text: str) -> ParamFacts:
     """``bparams -a``."""
     if not re.search(r"^\s*\w+\s*=", text, re.MULTILINE) or not text.endswith("\n"):
-        raise SchedulerError(f"bparams -a did not print a complete list of parameters: {text[:60]!r}")
+        raise SchedulerError(
+            f"bparams -a did not print a complete list of parameters: {text[:60]!r}"
+        )
     interval = _setting(text, "JOB_TERMINATE_INTERVAL").partition(" ")[0]
     return ParamFacts(
         preempted_types=frozenset(_setting(text, "PREEMPT_JOBTYPE").upper().split()),

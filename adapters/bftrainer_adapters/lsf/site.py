@@ -47,12 +47,24 @@ class LsfSite:
         settings = _settings(config, "configuration")
         holders = (state_dir / "holders").absolute()
         times = config.times
-        holder = LsfHolder(settings, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s)
+        holder = LsfHolder(
+            settings, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s
+        )
         ours = PilotJobs(partitions=frozenset({settings.queue}))
         reconfigure = reloader(
-            NAME, settings, RELOADED, lambda fresh: _settings(fresh, "configuration"), holder.reconfigure
+            NAME,
+            settings,
+            RELOADED,
+            lambda fresh: _settings(fresh, "configuration"),
+            holder.reconfigure,
         )
-        return Site(LsfScheduler(settings, clock), holder, ours, worker_settings(holders), reconfigure=reconfigure)
+        return Site(
+            LsfScheduler(settings, clock),
+            holder,
+            ours,
+            worker_settings(holders),
+            reconfigure=reconfigure,
+        )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return [] if config is None else examine_lsf(_settings(config, where), keep)
@@ -60,7 +72,9 @@ class LsfSite:
 
 def worker_settings(holders: Path) -> dict[str, object]:
     """How drivers start workers in holders, and end them."""
-    prefix = module_command("bftrainer_adapters.lsf.worker", str(holders), "{node}", "{fragment_id}")
+    prefix = module_command(
+        "bftrainer_adapters.lsf.worker", str(holders), "{node}", "{fragment_id}"
+    )
     return {"prefix": prefix, "ends_by": int(ENDS_BY), "drop_environment": list(_NOT_FOR_WORKERS)}
 
 
@@ -80,9 +94,13 @@ class LsfBatch:
         if HOSTFILE not in environment:
             return None
         table = config.site_table(NAME)
-        return JobNodes(nodes_of_job(environment), tuple(table.get("worker_prefix", ("blaunch", "{node}"))))
+        return JobNodes(
+            nodes_of_job(environment), tuple(table.get("worker_prefix", ("blaunch", "{node}")))
+        )
 
-    def observe(self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None) -> ObservedSite:
+    def observe(
+        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None
+    ) -> ObservedSite:
         nodes = NodesConfig() if config is None else config.nodes
         classes = {} if config is None else config.classes
         settings, remarks = _to_observe(config, where, slots_per_node)
@@ -104,7 +122,8 @@ def _to_observe(
         settings = _settings(config, where)
         if slots_per_node not in (None, settings.slots_per_node):
             raise UserError(
-                f"--slots-per-node {slots_per_node}: {where} has slots_per_node = {settings.slots_per_node}; "
+                f"--slots-per-node {slots_per_node}: {where} has slots_per_node = "
+                f"{settings.slots_per_node}; "
                 "specify only one of them"
             )
         return settings, ()
@@ -114,7 +133,9 @@ def _to_observe(
     hosts = ask(hosts_argv(found), lsf_text.parse_hosts, found.timeout_s, {})
     sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
     if not sizes:
-        raise SchedulerError("bhosts does not show the number of slots (MAX) of any host; specify --slots-per-node")
+        raise SchedulerError(
+            "bhosts does not show the number of slots (MAX) of any host; specify --slots-per-node"
+        )
     slots, count = max(sizes.items(), key=lambda size: (size[1], size[0]))
     remark = (
         f"assuming {counted(slots, 'slot')} per node, as on {count:,} of "

@@ -1,8 +1,9 @@
 """Parsers of what LSF's bhosts and bjobs print; pure.
 
-Tried with recordings only (tests/lsf/samples names their sources); no LSF was available. Every function raises
-:class:`~bftrainer.errors.SchedulerError` with the text that it does not understand: truncated or missing output is not an empty
-cluster. :func:`says_nothing` recognizes LSF's way to say "none".
+Tried with recordings only (tests/lsf/samples names their sources); no LSF was available. Every
+function raises :class:`~bftrainer.errors.SchedulerError` with the text that it does not understand:
+truncated or missing output is not an empty cluster. :func:`says_nothing` recognizes LSF's way to
+say "none".
 """
 
 from __future__ import annotations
@@ -22,20 +23,32 @@ PENDING_FIELDS = "jobid stat user queue nreq_slot"
 _NEEDED = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
 _FOUND_NONE = (254, 255)
 
-# bhosts' words (bhosts reference of LSF 10.1, and -w's). A host that is "closed" for any reason takes no job.
+# bhosts' words (bhosts reference of LSF 10.1, and -w's). A host that is "closed" for any reason
+# takes no job.
 _STATES = {
     "ok": Availability.FREE,
     **dict.fromkeys(("closed_Excl", "closed_Full"), Availability.BUSY),
-    **dict.fromkeys(("unavail", "unreach", "unlicensed", "closed", "closed_Adm", "closed_Busy"), Availability.UNUSABLE),
-    **dict.fromkeys(("closed_cu_Excl", "closed_EGO", "closed_LIM", "closed_Lock"), Availability.UNUSABLE),
+    **dict.fromkeys(
+        ("unavail", "unreach", "unlicensed", "closed", "closed_Adm", "closed_Busy"),
+        Availability.UNUSABLE,
+    ),
+    **dict.fromkeys(
+        ("closed_cu_Excl", "closed_EGO", "closed_LIM", "closed_Lock"), Availability.UNUSABLE
+    ),
     **dict.fromkeys(("closed_RC", "closed_Wind"), Availability.UNUSABLE),
 }
-_CLOSED = "closed_adm"  # by badmin hclose: jobs there run on, and the administrator waits for their end
+_CLOSED = (
+    "closed_adm"  # by badmin hclose: jobs there run on, and the administrator waits for their end
+)
 _BY_LOWER = {word.lower(): availability for word, availability in _STATES.items()}
-# "Please wait": mbatchd restarts and the command retries by itself; LSF 10.1 prints this before the output.
-_WAITING = re.compile(r"\s*(?:Cannot connect to LSF|LSF is down|batch system daemon not responding).*", re.IGNORECASE)
+# "Please wait": mbatchd restarts and the command retries by itself; LSF 10.1 prints this before the
+# output.
+_WAITING = re.compile(
+    r"\s*(?:Cannot connect to LSF|LSF is down|batch system daemon not responding).*", re.IGNORECASE
+)
 _NOTHING = re.compile(
-    r"^\s*(?:No (?:unfinished|pending|running|matching|suspended) job found|No job found|Job <\S+> is not found|"
+    r"^\s*(?:No (?:unfinished|pending|running|matching|suspended) job found|No job found|Job "
+    r"<\S+> is not found|"
     r"No reservation found|No backfill window|No matching job found)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -43,7 +56,9 @@ _UNKNOWN = re.compile(r"^\s*Job <([0-9]+)>(?: is not found|: No matching job fou
 
 
 def says_nothing(text: str) -> bool:
-    """Whether LSF says that it found none, in a line of its own; a JSON document says it otherwise."""
+    """Whether LSF says that it found none, in a line of its own; a JSON document says it
+    otherwise.
+    """
     return not is_document(text) and _NOTHING.search(text) is not None
 
 
@@ -56,8 +71,8 @@ def answer_of(output: Output) -> str | None:
     """What LSF says, wherever it says it; None if the command failed.
 
     "None found" is on stderr, with status 255, with 254 (the descendant Volclava 2.2) or with 0
-    (LSB_BJOBS_CONSISTENT_EXIT_CODE=N, IBM's default). A JSON document with status 255 is an answer as well: it has no records
-    (Volclava 2.2), or those of unknown jobs.
+    (LSB_BJOBS_CONSISTENT_EXIT_CODE=N, IBM's default). A JSON document with status 255 is an answer
+    as well: it has no records (Volclava 2.2), or those of unknown jobs.
     """
     out = without_waiting(output.out)
     if is_document(out) and output.status in (0, *_FOUND_NONE):
@@ -83,7 +98,9 @@ def unknown_jobs(text: str) -> frozenset[str]:
 
 def without_waiting(text: str) -> str:
     """The output without the lines that say that the command waits for mbatchd."""
-    return "".join(line for line in re.split(r"(?<=\n)", text) if not _WAITING.fullmatch(line.rstrip("\n")))
+    return "".join(
+        line for line in re.split(r"(?<=\n)", text) if not _WAITING.fullmatch(line.rstrip("\n"))
+    )
 
 
 def records(text: str, what: str) -> list[dict[str, Any]]:
@@ -91,7 +108,9 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
     found = _records(text, what)
     for item in found:
         if "ERROR" in item:
-            raise SchedulerError(f"LSF reports an error about {what}: {printable(str(item['ERROR'])[:200])}")
+            raise SchedulerError(
+                f"LSF reports an error about {what}: {printable(str(item['ERROR'])[:200])}"
+            )
     return found
 
 
@@ -102,20 +121,26 @@ def _records(text: str, what: str) -> list[dict[str, Any]]:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise SchedulerError(f"LSF's output about {what} is not JSON ({error}): {body[:60]!r}") from error
+        raise SchedulerError(
+            f"LSF's output about {what} is not JSON ({error}): {body[:60]!r}"
+        ) from error
     found = answer.get("RECORDS") if isinstance(answer, dict) else None
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise SchedulerError(f"no RECORDS of {what} in {body[:60]!r}")
     announced = next((answer[key] for key in ("HOSTS", "JOBS", "QUEUES") if key in answer), None)
     if str(announced) != str(len(found)):
-        raise SchedulerError(f"LSF announces {announced} {what} and lists {len(found)}: {body[:60]!r}")
+        raise SchedulerError(
+            f"LSF announces {announced} {what} and lists {len(found)}: {body[:60]!r}"
+        )
     return found
 
 
 def parse_version(text: str) -> str:
     """``lsid``: its first line, such as ``IBM Spectrum LSF Standard 10.1.0.13, Apr 10 2022``."""
     first = text.lstrip().partition("\n")[0].strip()
-    if not re.search(r"[0-9]\.[0-9]", first):  # `[0-9]+` would look at each of a million digits a million times
+    if not re.search(
+        r"[0-9]\.[0-9]", first
+    ):  # `[0-9]+` would look at each of a million digits a million times
         raise SchedulerError(f"lsid shows no version: {first[:80]!r}")
     return printable(first[:80])
 
@@ -130,7 +155,9 @@ def parse_hosts(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
 
 
 def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
-    """``bjobs -u all -p -o PENDING_FIELDS -json``. LSF shows no planned start with hosts; windows come from bslots."""
+    """``bjobs -u all -p -o PENDING_FIELDS -json``. LSF shows no planned start with hosts; windows
+    come from bslots.
+    """
     jobs = []
     for item in records(text, "pending jobs"):
         slots = value_of(item, "NREQ_SLOT")
@@ -164,17 +191,28 @@ def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int
         raise UnknownStateError("node", status)
     if not name:
         raise SchedulerError("bhosts lists a host without a name")
-    counts = [0 if text == "-" else int(text) if text.isdecimal() else -1 for text in (most, jobs, reserved)]
+    counts = [
+        0 if text == "-" else int(text) if text.isdecimal() else -1
+        for text in (most, jobs, reserved)
+    ]
     if min(counts) < 0 or jobs == "-":
-        raise SchedulerError(f"host {name}: {most!r}, {jobs!r}, {reserved!r} are not numbers of slots")
-    # NJOBS includes suspended jobs, which keep memory and GPUs. RSV: slots reserved for a job that needs more of them.
+        raise SchedulerError(
+            f"host {name}: {most!r}, {jobs!r}, {reserved!r} are not numbers of slots"
+        )
+    # NJOBS includes suspended jobs, which keep memory and GPUs. RSV: slots reserved for a job that
+    # needs more of them.
     if availability is Availability.FREE and counts[1] > counts[2]:
         availability = Availability.BUSY
     elif availability is Availability.FREE and (counts[1] or counts[2]):
         availability = Availability.UNUSABLE
     devices = (Device("", gpus),) if gpus else ()
     return NodeView(
-        name, availability, devices=devices, cpus=counts[0], state=status, is_withdrawn=status.lower() == _CLOSED
+        name,
+        availability,
+        devices=devices,
+        cpus=counts[0],
+        state=status,
+        is_withdrawn=status.lower() == _CLOSED,
     )
 
 

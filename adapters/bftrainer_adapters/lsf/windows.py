@@ -1,8 +1,10 @@
-"""How long hosts are free: the backfill windows of bslots and the advance reservations of brsvs. Pure.
+"""How long hosts are free: the backfill windows of bslots and the advance reservations of brsvs.
+Pure.
 
-bslots -l lists, for each length of time, the slots that are free for it, host by host. The window of a node is the longest
-one that lists it *with all its slots*. Recorded shapes: ``25 hours 42 minutes 51 seconds`` (Summit), ``6 hours 37 minutes 0
-seconds`` with ``HOSTS:`` (COSMA), ``UNLIMITED``.
+bslots -l lists, for each length of time, the slots that are free for it, host by host. The window
+of a node is the longest one that lists it *with all its slots*. Recorded shapes: ``25 hours 42
+minutes 51 seconds`` (Summit), ``6 hours 37 minutes 0 seconds`` with ``HOSTS:`` (COSMA),
+``UNLIMITED``.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def parse_length(text: str) -> float:
 
 
 def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
-    """``bslots -l``: paragraphs of SLOTS, RUNTIME and HOSTS, the hosts wrapped onto several lines."""
+    """``bslots -l``: paragraphs of SLOTS, RUNTIME and HOSTS, the hosts wrapped onto several
+    lines.
+    """
     if says_nothing(text):
         return ()
     if not text.endswith("\n"):
@@ -56,7 +60,9 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
     for paragraph in re.split(r"^(?=\s*SLOTS:)", text, flags=re.MULTILINE):
         if not paragraph.strip():
             continue
-        whole = re.fullmatch(r"\s*SLOTS:\s*(\d+)\s*RUNTIME:([^\n]*)\n\s*HOSTS:(.*)", paragraph, re.DOTALL)
+        whole = re.fullmatch(
+            r"\s*SLOTS:\s*(\d+)\s*RUNTIME:([^\n]*)\n\s*HOSTS:(.*)", paragraph, re.DOTALL
+        )
         if whole is None:
             raise SchedulerError(f"bslots -l: unrecognized output {paragraph.strip()[:80]!r}")
         hosts: dict[str, int] = {}
@@ -68,7 +74,8 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
         # Only the sum shows whether the end is missing.
         if sum(hosts.values()) != int(whole[1]):
             raise SchedulerError(
-                f"bslots announces {counted(int(whole[1]), 'slot')} and lists {sum(hosts.values())}: output truncated"
+                f"bslots announces {counted(int(whole[1]), 'slot')} and lists "
+                f"{sum(hosts.values())}: output truncated"
             )
         windows.append(BackfillWindow(parse_length(whole[2]), hosts))
     if not windows:
@@ -76,7 +83,9 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
     return tuple(windows)
 
 
-def longest_by_host(windows: tuple[BackfillWindow, ...], slots_of: Callable[[str], int]) -> dict[str, float]:
+def longest_by_host(
+    windows: tuple[BackfillWindow, ...], slots_of: Callable[[str], int]
+) -> dict[str, float]:
     """For each host whose slots are all free: the seconds for which they stay free."""
     lengths: dict[str, float] = {}
     for window in windows:
@@ -87,22 +96,31 @@ def longest_by_host(windows: tuple[BackfillWindow, ...], slots_of: Callable[[str
 
 
 def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
-    """``brsvs -w``: one-time ``month/day/hour/minute`` windows without a year, weekly ones ``day:hour:minute`` with a ``*``.
+    """``brsvs -w``: one-time ``month/day/hour/minute`` windows without a year, weekly ones
+    ``day:hour:minute`` with a ``*``.
 
     Times are in the local time zone. A weekly reservation becomes its next (or current) one.
     """
     if says_nothing(text):
         return ()
     # -w prints blanks around the slash in NCPUS and RSV_HOSTS.
-    header, *lines = [re.sub(r" +/ +", "/", line) for line in text.split("\n") if line.strip()] or [""]
+    header, *lines = [re.sub(r" +/ +", "/", line) for line in text.split("\n") if line.strip()] or [
+        ""
+    ]
     if header.split() != _RESERVATION_HEADER:
-        raise SchedulerError(f"brsvs printed the header {header[:80]!r}, expected {' '.join(_RESERVATION_HEADER)!r}")
+        raise SchedulerError(
+            f"brsvs printed the header {header[:80]!r}, expected {' '.join(_RESERVATION_HEADER)!r}"
+        )
     if not text.endswith("\n"):
         raise SchedulerError(f"the output about reservations is truncated: ...{text[-60:]!r}")
     found: list[tuple[str, tuple[float, float], set[str]]] = []
     for line in lines:
         words = line.split()
-        hosts = {word.partition(":")[0] for word in words if re.fullmatch(r"[^:/\s]+:(?:\d+|-)(?:/\d+)?", word)}
+        hosts = {
+            word.partition(":")[0]
+            for word in words
+            if re.fullmatch(r"[^:/\s]+:(?:\d+|-)(?:/\d+)?", word)
+        }
         if line[0].isspace():
             if not found or not hosts or len(words) != 1:
                 raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
@@ -163,4 +181,6 @@ def _local(year: int, month: int, day: int, hour: int, minute: int) -> float:
     try:
         return time.mktime((year, month, day, hour, minute, 0, 0, 0, -1))
     except (OverflowError, ValueError) as error:
-        raise SchedulerError(f"brsvs: {year}/{month}/{day} {hour}:{minute} is not a time") from error
+        raise SchedulerError(
+            f"brsvs: {year}/{month}/{day} {hour}:{minute} is not a time"
+        ) from error

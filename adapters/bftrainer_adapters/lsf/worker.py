@@ -1,9 +1,11 @@
-"""The prefix that starts a worker in an LSF holder: ``python -m bftrainer_adapters.lsf.worker HOLDERS NODE JOB COMMAND...``.
+"""The prefix that starts a worker in an LSF holder: ``python -m bftrainer_adapters.lsf.worker
+HOLDERS NODE JOB COMMAND...``.
 
-It does for LSF what ``srun --jobid`` does for Slurm: it passes on standard input, output, signals and the exit status of
-the worker. It leaves an order for lsf_starter.py in the holder and ends when the worker does, or with 137 as soon as the
-payload marks that it leaves (or the holder's folder is gone). :data:`ENDS_BY` kills the worker, and this process ends after
-it. After a SIGKILL of this process the worker ends within ``lsf_starter.ALIVE_S``, so it may train beside its successor.
+It does for LSF what ``srun --jobid`` does for Slurm: it passes on standard input, output, signals
+and the exit status of the worker. It leaves an order for lsf_starter.py in the holder and ends when
+the worker does, or with 137 as soon as the payload marks that it leaves (or the holder's folder is
+gone). :data:`ENDS_BY` kills the worker, and this process ends after it. After a SIGKILL of this
+process the worker ends within ``lsf_starter.ALIVE_S``, so it may train beside its successor.
 """
 
 from __future__ import annotations
@@ -41,7 +43,12 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
         order.mkdir(mode=0o700)
         _pass_signals_to(order)
         _write_alive(order)
-        worker = {"argv": command, "environment": dict(os.environ), "cwd": str(Path.cwd()), "umask": users_umask()}
+        worker = {
+            "argv": command,
+            "environment": dict(os.environ),
+            "cwd": str(Path.cwd()),
+            "umask": users_umask(),
+        }
         write(str(order / "order"), json.dumps(worker))
     except OSError as error:
         print(f"bftrainer: no holder {holder.name}: {error}", file=sys.stderr)
@@ -121,7 +128,9 @@ def _pass_signals_to(order: Path) -> None:
 
 
 def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: int) -> None:
-    """From the driver the signal is for the worker; from LSF it announces the end of the *pilot's* job, and is ignored."""
+    """From the driver the signal is for the worker; from LSF it announces the end of the *pilot's*
+    job, and is ignored.
+    """
     while True:
         if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver:
             pass_on(signal.SIGUSR2, None)

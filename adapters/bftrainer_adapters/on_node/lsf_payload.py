@@ -1,11 +1,13 @@
-"""The payload of an LSF holder, which keeps the node: ``python3 lsf_payload.py HOLDERS_DIR LEASE_S``.
+"""The payload of an LSF holder, which keeps the node: ``python3 lsf_payload.py HOLDERS_DIR
+LEASE_S``.
 
-It is payload.py with LSF's signals and a guardian. LSF sends a *parallel* job nothing but SIGKILL (unless the site sets
-LSB_USE_SEQUENTIAL_SIGNAL), and without cgroups the signal reaches only the process groups that LSF knows. So a guardian in a
-session of its own waits for any end of the payload and then sweeps the node.
+It is payload.py with LSF's signals and a guardian. LSF sends a *parallel* job nothing but SIGKILL
+(unless the site sets LSB_USE_SEQUENTIAL_SIGNAL), and without cgroups the signal reaches only the
+process groups that LSF knows. So a guardian in a session of its own waits for any end of the
+payload and then sweeps the node.
 
-SIGUSR2 comes at the run limit, ten minutes before the kill; SIGTSTP when a parallel job is suspended. Both mean: leave now.
-Standard library, Python 3.6.
+SIGUSR2 comes at the run limit, ten minutes before the kill; SIGTSTP when a parallel job is
+suspended. Both mean: leave now. Standard library, Python 3.6.
 """
 
 import os
@@ -14,7 +16,9 @@ import sys
 
 if __name__ != "__main__":
     from bftrainer_adapters.on_node import payload
-else:  # -I leaves the script's own folder out; there is no package on a compute node that mypy could look at
+# -I leaves the script's own folder out; there is no package on a compute node that mypy could look
+# at
+else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import payload  # type: ignore[import-not-found,no-redef]
 
@@ -22,14 +26,18 @@ PREEMPTED = (*payload.PREEMPTED, signal.SIGUSR2, signal.SIGTSTP)
 
 
 class LsfSweep(payload.Sweep):
-    """Kills every process of the job on this node except the payload, its guardian and their ancestors."""
+    """Kills every process of the job on this node except the payload, its guardian and their
+    ancestors.
+    """
 
     def of_job(self, pid):  # type: (int) -> bool
         """Whether a process has the job's id in its environment."""
         return b"LSB_JOBID=" + self.job in read_variables(pid)
 
     def find(self):  # type: () -> set[int]
-        """The processes to kill: those of the job, without ancestors of this one (res, the holder's script)."""
+        """The processes to kill: those of the job, without ancestors of this one (res, the holder's
+        script).
+        """
         there = payload.processes(self.others)
         spared = {self.me, os.getpid(), *ancestors(there, self.me), *ancestors(there, os.getpid())}
         return {pid for pid in there if pid not in spared and self.of_job(pid)}
@@ -55,7 +63,9 @@ def node_name():  # type: () -> str
 
 
 def start_guardian(job):  # type: (str) -> None
-    """Fork a process that sweeps when this one ends. It reads from a pipe whose other end closes then."""
+    """Fork a process that sweeps when this one ends. It reads from a pipe whose other end closes
+    then.
+    """
     reading, writing = os.pipe()
     if os.fork():
         os.close(reading)

@@ -1,7 +1,8 @@
-"""Starts workers inside an LSF holder: ``python3 lsf_starter.py HOLDERS_DIR WORKER_PREFIX...``. Its other end is lsf/worker.py.
+"""Starts workers inside an LSF holder: ``python3 lsf_starter.py HOLDERS_DIR WORKER_PREFIX...``. Its
+other end is lsf/worker.py.
 
-Nothing outside a running LSF job can start a process in it (blaunch and jsrun work only inside), so orders arrive as folders
-in the folder of the holder, ``work/ORDER/``:
+Nothing outside a running LSF job can start a process in it (blaunch and jsrun work only inside), so
+orders arrive as folders in the folder of the holder, ``work/ORDER/``:
 
   order     written by lsf/worker.py, by rename: argv, environment, cwd and umask, in JSON
   alive     rewritten by lsf/worker.py; without a change for ALIVE_S the worker is killed
@@ -10,8 +11,9 @@ in the folder of the holder, ``work/ORDER/``:
   out       the worker's standard output and error
   exit      the worker's exit status, or 128 + signal, by rename: the order is over
 
-Workers stay in the job's process group, so LSF's signals to the job reach them, and have LSB_JOBID in their environment, which
-the payload's sweep looks for. Standard library, Python 3.6: it runs with the compute (or launch) node's plain python3.
+Workers stay in the job's process group, so LSF's signals to the job reach them, and have LSB_JOBID
+in their environment, which the payload's sweep looks for. Standard library, Python 3.6: it runs
+with the compute (or launch) node's plain python3.
 """
 
 import contextlib
@@ -31,7 +33,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def become_worker(umask):  # type: (int) -> None
-    """Called between fork and exec: the worker dies with the starter, and its files have the modes that its user wants."""
+    """Called between fork and exec: the worker dies with the starter, and its files have the modes
+    that its user wants.
+    """
     os.umask(umask)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -46,7 +50,9 @@ def read(path):  # type: (str) -> bytes
 
 
 def write(path, text):  # type: (str, str) -> None
-    """Write by rename, so that a reader never sees half a file. Raises OSError if the folder is gone."""
+    """Write by rename, so that a reader never sees half a file. Raises OSError if the folder is
+    gone.
+    """
     new = path + "." + os.urandom(6).hex()
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
@@ -77,7 +83,10 @@ class StartedWorker:
         env = dict(order["environment"])
         for name, value in os.environ.items():
             if name.startswith(("LSB_", "LSF_", "LS_", "CSM_", "JSM_")):
-                env[name] = value  # blaunch and jsrun need the variables of this job, not those of the pilot's
+                env[name] = (
+                    # blaunch and jsrun need the variables of this job, not those of the pilot's
+                    value
+                )
         env["BFTRAINER_ORDER"] = os.path.basename(folder)
         argv = [word.replace("{node}", node) for word in prefix] + order["argv"]
         with open(os.path.join(folder, "out"), "ab") as out:
@@ -96,7 +105,9 @@ class StartedWorker:
         status = self.process.poll()
         if status is not None:
             try:
-                write(os.path.join(self.folder, "exit"), str(status if status >= 0 else 128 - status))
+                write(
+                    os.path.join(self.folder, "exit"), str(status if status >= 0 else 128 - status)
+                )
             except OSError:
                 pass  # nothing waits for it any more
             return True
@@ -135,7 +146,9 @@ class StartedWorker:
 
 
 def start(folder, prefix, node):  # type: (str, list[str], str) -> StartedWorker | None
-    """Start the worker of an order; if that fails, the order ends with status 127 and the reason in ``out``."""
+    """Start the worker of an order; if that fails, the order ends with status 127 and the reason in
+    ``out``.
+    """
     try:
         return StartedWorker(folder, prefix, node)
     except (OSError, ValueError, KeyError) as error:

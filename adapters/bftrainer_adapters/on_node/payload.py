@@ -1,30 +1,35 @@
-"""The payload of a holder, which keeps a node: ``python3 payload.py HOLDERS_DIR LEASE_S SCRIPT_PID [SCRIPT_NODE]``.
+"""The payload of a holder, which keeps a node: ``python3 payload.py HOLDERS_DIR LEASE_S SCRIPT_PID
+[SCRIPT_NODE]``.
 
-One file on purpose, long as it is: a node opens this file on a shared file system, and no package. Standard library, Python
-3.6: it runs with the compute node's plain python3, outside of any environment.
+One file on purpose, long as it is: a node opens this file on a shared file system, and no package.
+Standard library, Python 3.6: it runs with the compute node's plain python3, outside of any
+environment.
 
-SIGTERM, or the signal NOTICE that holders ask Slurm to send instead, means that the holder is preempted. Workers whose
-environment has ``BFTRAINER_NOTICE_S`` may take that many seconds to save. Then the payload kills every other process of the
-job on this node (SIGKILL, pass after pass until one finds nothing), writes the mark ``leaving`` and ends with status 0.
-Measured with Slurm 22.05.8: without the kill the node is free only when the workers' signal handlers have returned, 4 to 30 s
+SIGTERM, or the signal NOTICE that holders ask Slurm to send instead, means that the holder is
+preempted. Workers whose environment has ``BFTRAINER_NOTICE_S`` may take that many seconds to save.
+Then the payload kills every other process of the job on this node (SIGKILL, pass after pass until
+one finds nothing), writes the mark ``leaving`` and ends with status 0. Measured with Slurm 22.05.8:
+without the kill the node is free only when the workers' signal handlers have returned, 4 to 30 s
 later. docs/decisions/0007 says which processes are killed, and in which order.
 
-SCRIPT_PID, if it is not 0, is the job script: it is signaled to end first, see holder.slurm. SCRIPT_NODE is given where the
-job has several nodes. Each has a payload then; the one on this node signals the script. A payload whose lease lapses ends with
-status 1, which ends the others as well.
+SCRIPT_PID, if it is not 0, is the job script: it is signaled to end first, see holder.slurm.
+SCRIPT_NODE is given where the job has several nodes. Each has a payload then; the one on this node
+signals the script. A payload whose lease lapses ends with status 1, which ends the others as well.
 
-Nothing here may delay the signal. Threads read and write all files, and the main thread only waits for signals: a shared file
-system that hangs must not keep a node. At the end nothing is printed: srun would wait for the holder's log (22.05.8).
+Nothing here may delay the signal. Threads read and write all files, and the main thread only waits
+for signals: a shared file system that hangs must not keep a node. At the end nothing is printed:
+srun would wait for the holder's log (22.05.8).
 
-Two files are read once a second. ``lease``, in the fragment's own folder, names the pilot that holds the fragment.
-``renewed``, one file in HOLDERS_DIR for all fragments, is rewritten by that pilot six times in ``LEASE_S``: its name and a
-number. So thousands of fragments cost a pilot no more than one, and a fragment that was released, or that the pilot does
-not know, is not renewed.
+Two files are read once a second. ``lease``, in the fragment's own folder, names the pilot that
+holds the fragment. ``renewed``, one file in HOLDERS_DIR for all fragments, is rewritten by that
+pilot six times in ``LEASE_S``: its name and a number. So thousands of fragments cost a pilot no
+more than one, and a fragment that was released, or that the pilot does not know, is not renewed.
 
-Only *changes* of ``renewed`` count, on this node's own monotonic clock, so clocks of two hosts are never compared. A pilot
-may be silent for ``LEASE_S`` (stopped, or starting again). Its latest renewal may be a sixth of that old when it falls
-silent, so the lease lapses a sixth and ``GRACE_S`` later, and the holder ends as on SIGTERM. Time in which this program
-itself was stopped does not count. ``released`` in place of the pilot's name ends the payload at once (used while Slurm's
+Only *changes* of ``renewed`` count, on this node's own monotonic clock, so clocks of two hosts are
+never compared. A pilot may be silent for ``LEASE_S`` (stopped, or starting again). Its latest
+renewal may be a sixth of that old when it falls silent, so the lease lapses a sixth and ``GRACE_S``
+later, and the holder ends as on SIGTERM. Time in which this program itself was stopped does not
+count. ``released`` in place of the pilot's name ends the payload at once (used while Slurm's
 controller is down).
 """
 
@@ -57,7 +62,8 @@ PREEMPTED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, NOTICE)
 def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, bytes, bytes]]
     """Parent, name and start time of every live process that may belong to the job, by pid.
 
-    ``others`` are pids to skip; kernel threads (a thousand on a large node) and other users' processes are added to it.
+    ``others`` are pids to skip; kernel threads (a thousand on a large node) and other users'
+    processes are added to it.
     """
     uid = os.getuid()
     others = set() if others is None else others
@@ -97,15 +103,18 @@ def contents(path):  # type: (str) -> bytes
 
 
 def name_of_folder(job, sluid, lines):  # type: (str, str, str) -> str
-    """Name of a Slurm job's cgroup folder: ``job_12``; with cgroup v2 of 26.05 the SLUID, unless CgroupJobIdPaths is set."""
+    """Name of a Slurm job's cgroup folder: ``job_12``; with cgroup v2 of 26.05 the SLUID, unless
+    CgroupJobIdPaths is set.
+    """
     return sluid if sluid and "/" + sluid + "/step_" in lines else "job_" + job
 
 
 def folder_of_job(name, lines, mounts):  # type: (str, str, str) -> str
     """The cgroup folder of a Slurm job on this node; empty if there is none.
 
-    ``lines`` is a /proc/PID/cgroup of the job's, ``mounts`` /proc/PID/mountinfo. Slurm's proctrack/cgroup uses the freezer of
-    cgroup v1 (``/slurm/uid_7/job_12/step_0``) or cgroup v2 (``/system.slice/slurmstepd.scope/job_12/step_0/user/task_0``).
+    ``lines`` is a /proc/PID/cgroup of the job's, ``mounts`` /proc/PID/mountinfo. Slurm's
+    proctrack/cgroup uses the freezer of cgroup v1 (``/slurm/uid_7/job_12/step_0``) or cgroup v2
+    (``/system.slice/slurmstepd.scope/job_12/step_0/user/task_0``).
     """
     for line in lines.splitlines():
         kind, path = line.partition(":")[2].partition(":")[::2]
@@ -114,7 +123,11 @@ def folder_of_job(name, lines, mounts):  # type: (str, str, str) -> str
             continue
         for mount in mounts.splitlines():
             (root, where), tail = mount.split()[3:5], mount.partition(" - ")[2].split()
-            same = tail[:1] == ["cgroup"] and kind in tail[-1].split(",") if kind else tail[:1] == ["cgroup2"]
+            same = (
+                tail[:1] == ["cgroup"] and kind in tail[-1].split(",")
+                if kind
+                else tail[:1] == ["cgroup2"]
+            )
             root = root.rstrip("/")
             if same and (before + "/").startswith(root + "/"):
                 return where + before[len(root) :] + "/" + name
@@ -122,7 +135,9 @@ def folder_of_job(name, lines, mounts):  # type: (str, str, str) -> str
 
 
 class Steps:
-    """The job's processes by its cgroup, which none of them can leave; independent of the other processes on the node."""
+    """The job's processes by its cgroup, which none of them can leave; independent of the other
+    processes on the node.
+    """
 
     def __init__(self, folder, me):  # type: (str, int) -> None
         self.folder = folder
@@ -140,18 +155,24 @@ class Steps:
         for place, _, files in os.walk(self.folder):
             step = place[len(self.folder) + 1 :].partition("/")[0]
             if "cgroup.procs" in files:
-                found.setdefault(step, set()).update(map(int, contents(place + "/cgroup.procs").split()))
+                found.setdefault(step, set()).update(
+                    map(int, contents(place + "/cgroup.procs").split())
+                )
         return found
 
     def find(self):  # type: () -> tuple[set[int], bool]
-        """The processes to kill, and whether these are all: a step without a process so far may be about to start one."""
+        """The processes to kill, and whether these are all: a step without a process so far may be
+        about to start one.
+        """
         found = set()  # type: set[int]
         begins = False
         for step, pids in self.listed().items():
             if step == "step_batch":
                 continue
             ours = {pid for pid in pids if not is_manager(pid)}
-            if step == "step_extern":  # spare Slurm's own sleep there: its end makes slurmctld schedule
+            if (
+                step == "step_extern"
+            ):  # spare Slurm's own sleep there: its end makes slurmctld schedule
                 ours = {pid for pid in ours if not is_task(pid)}
                 self.known.add(step)
             if ours:
@@ -162,7 +183,9 @@ class Steps:
 
 
 class Sweep:
-    """Kills every process of the job on this node except this one, Slurm's own and those of the holder's batch script."""
+    """Kills every process of the job on this node except this one, Slurm's own and those of the
+    holder's batch script.
+    """
 
     def __init__(self, job, me, node=""):  # type: (str, int, str) -> None
         self.job = job.encode()
@@ -179,7 +202,8 @@ class Sweep:
         self.foreign = set()  # type: set[tuple[int, bytes]]
         # Pids that a pass has ruled out: the next pass, milliseconds later, skips them.
         self.others = set()  # type: set[int]
-        # What this program itself has started, as of the last pass: no worker, but it would keep the step.
+        # What this program itself has started, as of the last pass: no worker, but it would keep
+        # the step.
         self.own = set()  # type: set[int]
 
     def belongs(self, pid, start):  # type: (int, bytes) -> bool
@@ -189,7 +213,8 @@ class Sweep:
         environ = read(pid, "environ")
         variables = environ.split(b"\0")
         if b"SLURM_JOB_ID=" + self.job in variables:
-            # Negative: the holder's script (-5 since 26.05) and Slurm's other steps that are no workers.
+            # Negative: the holder's script (-5 since 26.05) and Slurm's other steps that are no
+            # workers.
             return any(v.startswith(b"SLURM_STEP_ID=") and v[14:15] != b"-" for v in variables)
         lines = read(pid, "cgroup").split(b"\n") if self.has_cgroups else []
         if any(self.place in line and b"/step_batch" not in line for line in lines):
@@ -200,15 +225,23 @@ class Sweep:
         return False
 
     def manager_of_other_step(self, pid):  # type: (int) -> bool
-        """Whether it is a slurmstepd of this job, but not of this step or the batch script: its children are workers."""
+        """Whether it is a slurmstepd of this job, but not of this step or the batch script: its
+        children are workers.
+        """
         title = read(pid, "cmdline").replace(b"\0", b" ").strip()
         wanted = b"slurmstepd: [" + self.job + b"."
-        return title.startswith(wanted) and not title.startswith(wanted + b"batch") and pid != os.getppid()
+        return (
+            title.startswith(wanted)
+            and not title.startswith(wanted + b"batch")
+            and pid != os.getppid()
+        )
 
     def find(self):  # type: () -> set[int]
-        """The workers to kill, by the job's cgroup if it has one; if these may not be all, by searching all processes.
+        """The workers to kill, by the job's cgroup if it has one; if these may not be all, by
+        searching all processes.
 
-        The question that this program asks Slurm (see was_preempted) has the job's environment and cgroup as well.
+        The question that this program asks Slurm (see was_preempted) has the job's environment and
+        cgroup as well.
         """
         found, is_all = self.steps.find() if self.by_cgroup else (set(), False)
         if not is_all:
@@ -223,10 +256,14 @@ class Sweep:
     def is_here(self, pid):  # type: (int) -> bool
         """Whether a process of the job belongs to this node."""
         variables = read(pid, "environ").split(b"\0")
-        return self.node in variables or not any(v.startswith(b"SLURMD_NODENAME=") for v in variables)
+        return self.node in variables or not any(
+            v.startswith(b"SLURMD_NODENAME=") for v in variables
+        )
 
     def look(self):  # type: () -> None
-        """Note the current steps in quiet times, so that a step that ends is later not taken for one that begins."""
+        """Note the current steps in quiet times, so that a step that ends is later not taken for
+        one that begins.
+        """
         if self.by_cgroup:
             self.steps.find()
 
@@ -235,11 +272,19 @@ class Sweep:
         there = processes(self.others)
         managers = {pid for pid, (_, name, _) in there.items() if name == STEP_MANAGER}
         spared = managers | {self.me}
-        found = {pid for pid, (_, _, start) in there.items() if pid not in spared and self.belongs(pid, start)}
+        found = {
+            pid
+            for pid, (_, _, start) in there.items()
+            if pid not in spared and self.belongs(pid, start)
+        }
         roots = found | {pid for pid in managers if self.manager_of_other_step(pid)}
         below = roots
         while below:
-            below = {pid for pid, (parent, _, _) in there.items() if parent in below and pid not in spared} - roots
+            below = {
+                pid
+                for pid, (parent, _, _) in there.items()
+                if parent in below and pid not in spared
+            } - roots
             roots = roots | below
             found |= below
         for pid, (parent, _, start) in there.items():
@@ -248,16 +293,19 @@ class Sweep:
         return found
 
     def run(self, found=None):  # type: (set[int] | None) -> int
-        """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when it comes out).
+        """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when
+        it comes out).
 
         Returns the number of workers that were killed.
 
         ``found``: what :meth:`find` has just returned, for the first pass.
 
-        The first processes of steps, which Slurm has started and waits for, are killed last: with cgroups, slurmstepd (22.05.8)
-        checks for remaining processes the moment they end, and if there are any it checks again only a second later. They are
-        stopped until then; otherwise they would end, or start others, when their children die. Slurm's SIGCONT, which all steps
-        get shortly before or after the notice, would undo that, so the sweep waits for it and stops them again.
+        The first processes of steps, which Slurm has started and waits for, are killed last: with
+        cgroups, slurmstepd (22.05.8) checks for remaining processes the moment they end, and if
+        there are any it checks again only a second later. They are stopped until then; otherwise
+        they would end, or start others, when their children die. Slurm's SIGCONT, which all steps
+        get shortly before or after the notice, would undo that, so the sweep waits for it and stops
+        them again.
         """
         begun_s = time.monotonic()
         killed = set()  # type: set[int]
@@ -357,7 +405,8 @@ class Lease:
     def watch(self):  # type: () -> None
         """Read the files forever.
 
-        The lease exists before it is looked for: a host that once found no file may believe that for a minute (NFS).
+        The lease exists before it is looked for: a host that once found no file may believe that
+        for a minute (NFS).
         """
         exists = False
         while True:
@@ -408,7 +457,8 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
 
 
 def let_save(found):  # type: (set[int]) -> bool
-    """Wait until the workers that may save have ended, or their time is over. Their drivers, told here, ask them to.
+    """Wait until the workers that may save have ended, or their time is over. Their drivers, told
+    here, ask them to.
 
     Whether there were such workers.
     """
@@ -418,9 +468,16 @@ def let_save(found):  # type: (set[int]) -> bool
         seconds = variables.get(b"BFTRAINER_NOTICE_S", b"")
         if seconds.replace(b".", b"", 1).isdigit():
             limit_s = max(limit_s, min(float(seconds), MOST_NOTICE_S))
-            told.add((variables.get(b"BFTRAINER_TRAINER_DIR", b""), variables.get(b"BFTRAINER_FRAGMENT", b"")))
+            told.add(
+                (
+                    variables.get(b"BFTRAINER_TRAINER_DIR", b""),
+                    variables.get(b"BFTRAINER_FRAGMENT", b""),
+                )
+            )
             waiting.add(pid)
-    waiting = {pid for pid in waiting if parent_of(pid) not in waiting}  # what they have started dies with them
+    waiting = {
+        pid for pid in waiting if parent_of(pid) not in waiting
+    }  # what they have started dies with them
     if not waiting:
         return False
     end_s = time.monotonic() + limit_s
@@ -432,10 +489,15 @@ def let_save(found):  # type: (set[int]) -> bool
 
 
 def tell(told):  # type: (set[tuple[bytes, bytes]]) -> None
-    """Name preempted fragments to their trainers. A trainer that cannot be told repeats work; nothing is printed at the end."""
+    """Name preempted fragments to their trainers. A trainer that cannot be told repeats work;
+    nothing is printed at the end.
+    """
     for folder, fragment in told:
         try:
-            file = os.open(folder + b"/preempted.jsonl", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+            file = os.open(
+                folder + b"/preempted.jsonl",
+                os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK,
+            )
             os.write(file, b'{"fragment": "' + fragment + b'"}\n')
             os.close(file)
         except OSError:
@@ -443,7 +505,9 @@ def tell(told):  # type: (set[tuple[bytes, bytes]]) -> None
 
 
 def gpus():  # type: () -> str
-    """The GPUs of the job, as its script sees them, and the cores where it has only a part of the node."""
+    """The GPUs of the job, as its script sees them, and the cores where it has only a part of the
+    node.
+    """
     found = os.environ.get("BFTRAINER_GPUS") or os.environ.get("SLURM_JOB_GPUS", "")
     cores = os.environ.get("BFTRAINER_CORES", "")
     return "".join([" gpus=" + found if found else "", " cores=" + cores if cores else ""])
@@ -452,7 +516,8 @@ def gpus():  # type: () -> str
 def was_preempted(job):  # type: (str) -> bool
     """Whether Slurm is preempting the job. It tells the steps that there are at that moment.
 
-    The question has a session of its own, by which a sweep tells it and what it starts from workers.
+    The question has a session of its own, by which a sweep tells it and what it starts from
+    workers.
     """
     import subprocess  # takes 10 ms; the payload is ready by now
 
@@ -467,7 +532,9 @@ def was_preempted(job):  # type: (str) -> bool
 
 
 def hear_earlier(job):  # type: (str) -> None
-    """Send this program the notice that it was too late to hear: the main job would wait for all of GraceTime."""
+    """Send this program the notice that it was too late to hear: the main job would wait for all of
+    GraceTime.
+    """
     if was_preempted(job):
         os.kill(os.getpid(), NOTICE)
 
@@ -485,7 +552,9 @@ def main(holders, lease_s, script=0, script_node=""):  # type: (str, float, int,
 
 def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
     # type: (str, float, Sweep, tuple[int, ...], int, int, str) -> None
-    """Hold the node until a signal preempts it, it is released, or the lease lapses (status ``lapsed``). ``job`` is Slurm's."""
+    """Hold the node until a signal preempts it, it is released, or the lease lapses (status
+    ``lapsed``). ``job`` is Slurm's.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, (*preempted, signal.SIGCONT))
     lease = Lease(folder)
     mark(folder, "ready", "{:.6f}".format(time.time()) + gpus())
@@ -497,7 +566,8 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
         got = signal.sigtimedwait(preempted, CHECK_S)
         noticed_s = time.time()
         silent_s = silence.look(lease.text)
-        # After SIGSTOP and SIGCONT, CPython (3.11) may return an uninitialized siginfo at the timeout.
+        # After SIGSTOP and SIGCONT, CPython (3.11) may return an uninitialized siginfo at the
+        # timeout.
         if got is not None and got.si_signo in preempted:
             why = "notice" if got.si_signo == NOTICE else signal.Signals(got.si_signo).name
         elif lease.released:
@@ -512,7 +582,9 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
         if why not in ("released", LAPSED) and let_save(found):
             found = sweep.find()
         killed = sweep.run(found)
-        text = "{:.6f} {} killed={} took_s={:.6f}".format(noticed_s, why, killed, time.time() - noticed_s)
+        text = "{:.6f} {} killed={} took_s={:.6f}".format(
+            noticed_s, why, killed, time.time() - noticed_s
+        )
         mark(folder, "leaving", text)
         if script:
             try:
@@ -525,4 +597,9 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
 
 if __name__ == "__main__":
     os.umask(0o077)
-    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0, *sys.argv[4:5])
+    main(
+        sys.argv[1],
+        float(sys.argv[2]),
+        int(sys.argv[3]) if len(sys.argv) > 3 else 0,
+        *sys.argv[4:5],
+    )

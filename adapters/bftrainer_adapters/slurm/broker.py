@@ -1,7 +1,9 @@
-"""Asks Slurm for all pilots and publishes the answers; on request it ends holders of those who keep nodes above their part.
+"""Asks Slurm for all pilots and publishes the answers; on request it ends holders of those who keep
+nodes above their part.
 
-It holds no node, hears of no user but through Slurm, and no pilot needs it. Jobs are asked for every few seconds, and twice a
-second for a moment after a change of pilots or holders, then less and less often; nodes after a job has started or ended.
+It holds no node, hears of no user but through Slurm, and no pilot needs it. Jobs are asked for
+every few seconds, and twice a second for a moment after a change of pilots or holders, then less
+and less often; nodes after a job has started or ended.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from bftrainer.cli.choices import DIR
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.domain.counted import counted
 from bftrainer.errors import CommandError, SchedulerError, UserError
-from bftrainer.sharing.fair_share import MAX_DISTRUST_S, ShareMemory, Sharer, has_too_few, parts_of, split
+from bftrainer.sharing.fair_share import (
+    MAX_DISTRUST_S,
+    ShareMemory,
+    Sharer,
+    has_too_few,
+    parts_of,
+    split,
+)
 from bftrainer.sharing.peers import rivals
 from bftrainer.system import command
 from bftrainer.system.command import Parsed
@@ -50,9 +59,14 @@ _TIMEOUT_S = 10.0
 def check_folder(folder: Path) -> None:
     """Raise ``UserError`` unless only this user can write the folder."""
     found = folder.stat() if folder.is_dir() else None
-    if found is None or found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if (
+        found is None
+        or found.st_uid != os.getuid()
+        or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ):
         raise UserError(
-            f"{folder}: expected a folder of user {os.getuid()} that others cannot write, such as mode 0755"
+            f"{folder}: expected a folder of user {os.getuid()} that others cannot write, such "
+            "as mode 0755"
         )
 
 
@@ -71,7 +85,9 @@ class Guard:
 
     def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
         """All pilots' demands, and the nodes that are idle."""
-        ours = [n for n in nodes if not self.partitions or self.partitions.intersection(n.partitions)]
+        ours = [
+            n for n in nodes if not self.partitions or self.partitions.intersection(n.partitions)
+        ]
         idle = [n.name for n in ours if n.availability is Availability.FREE]
         pilots = peers.of_jobs(jobs)
         claims = rivals(pilots, sorted(n.name for n in ours))
@@ -85,7 +101,8 @@ class Guard:
             key for key in self._memory.overuse_since if now_s < self._warned_s.get(key[0], now_s)
         }
         for own in [c for c in claims if self.account and c.key in above]:
-            # As its pilot sees it: who cannot use its nodes lacks none of them. Its list counts if it holds no others.
+            # As its pilot sees it: who cannot use its nodes lacks none of them. Its list counts if
+            # it holds no others.
             its = [by_id[job] for job in holders[own.key]]
             lists, seen = [parse_hostlist(job["%n"]) for job in its], sorted(n.name for n in ours)
             if own.nodes is not None and all(it and it <= own.nodes for it in lists):
@@ -98,7 +115,9 @@ class Guard:
                 self._end(its, parts[own.key])
 
     def _end(self, holders: list[Job], part: int) -> None:
-        """The latest ones of this account, as many as are above the part; or one that is too large for that."""
+        """The latest ones of this account, as many as are above the part; or one that is too large
+        for that.
+        """
         there = [job for job in holders if job["%T"] == "RUNNING" and job["%A"] not in self._ended]
         above = sum(int(job["%D"]) for job in there) - part
         chosen = list[str]()
@@ -113,7 +132,10 @@ class Guard:
             options = [f"--user={user}", f"--account={self.account}", f"--name={HOLDER_NAME}"]
             self.calls.run(["scancel", *options, *chosen], CallKind.RELEASE, _TIMEOUT_S)
             self._ended |= {*chosen}
-            self.tell(f"ended {counted(len(chosen), 'holder')} of {user}, whose part is {part}: {', '.join(chosen)}")
+            self.tell(
+                f"ended {counted(len(chosen), 'holder')} of {user}, whose part is {part}: "
+                f"{', '.join(chosen)}"
+            )
 
 
 @dataclass
@@ -138,7 +160,9 @@ class Broker:
         self._epoch_s = time.time() - self.calls.elapsed_s()
 
     def publish(self) -> float:
-        """Ask and publish once; the seconds until the next time. Raises what a command or its answer does."""
+        """Ask and publish once; the seconds until the next time. Raises what a command or its
+        answer does.
+        """
         weights = self.weights.now() if self.weights else None
         query, at_s = job_list.query(ended=True), time.time()
         self._bucket = self._bucket.take(cost(query.argv), self.calls.elapsed_s())
@@ -157,7 +181,15 @@ class Broker:
             self._changed_s = now_s
         self._states, self._news = states, news
         body, shares = jobs.as_printed(job_list.FORMAT, _is_shown).encode(), packed_weights(weights)
-        head = Head(at_s, 3 * EVERY_S, len(body), query.mark, f"{states:08x}{news:08x}", len(shares), self._cluster)
+        head = Head(
+            at_s,
+            3 * EVERY_S,
+            len(body),
+            query.mark,
+            f"{states:08x}{news:08x}",
+            len(shares),
+            self._cluster,
+        )
         write_atomically(self.folder / JOBS, packed(head, shares + body), 0o644)
         # Patience runs by the monotonic clock: a step of the host's clock shortens none.
         self.guard.look(replace(jobs, weights=weights), self._nodes, self._epoch_s + now_s)
@@ -168,19 +200,26 @@ class Broker:
         """Raise ``UserError`` where the site hides from users what would be published."""
         config = self.calls.config(_TIMEOUT_S)
         self._cluster = cluster_name(config)
-        hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, "?"))
+        hidden = command.parsed(
+            config_argv(), config, lambda text: slurm_text.parse_hidden(text, "?")
+        )
         if hidden:
             words = ", ".join(sorted(kind.value for kind in hidden))
             raise UserError(
-                f"the site hides {words} (PrivateData), so nothing may be published; pilots ask Slurm themselves"
+                f"the site hides {words} (PrivateData), so nothing may be published; pilots "
+                "ask Slurm themselves"
             )
 
-    def _publish(self, argv: tuple[str, ...], parse: Callable[[str], Parsed], for_s: float) -> Parsed:
+    def _publish(
+        self, argv: tuple[str, ...], parse: Callable[[str], Parsed], for_s: float
+    ) -> Parsed:
         at_s, text = time.time(), self._ask(argv)
         found = command.parsed(argv, text, parse)
         body = text.encode()
         write_atomically(
-            self.folder / name_of(argv), packed(Head(at_s, for_s, len(body), cluster=self._cluster), body), 0o644
+            self.folder / name_of(argv),
+            packed(Head(at_s, for_s, len(body), cluster=self._cluster), body),
+            0o644,
         )
         return found
 
@@ -208,23 +247,51 @@ def _state(job: Job) -> tuple[str, str, str]:
 @click.command()
 @click.argument("folder", type=DIR)
 @click.option(
-    "--partition", "partitions", multiple=True, help="Partition of the nodes that users share.  [default: all]"
+    "--partition",
+    "partitions",
+    multiple=True,
+    help="Partition of the nodes that users share.  [default: all]",
 )
 @click.option(
-    "--calls", type=click.FloatRange(30), default=50.0, show_default=True, help="Calls to slurmctld a minute."
+    "--calls",
+    type=click.FloatRange(30),
+    default=50.0,
+    show_default=True,
+    help="Calls to slurmctld a minute.",
 )
-@click.option("--enforce", "account", default="", metavar="ACCOUNT", help="End holders of this account above a part.")
 @click.option(
-    "--weights", default="", metavar="ACCOUNT", help="Publish users' shares in this account, the weights of the split."
+    "--enforce",
+    "account",
+    default="",
+    metavar="ACCOUNT",
+    help="End holders of this account above a part.",
 )
 @click.option(
-    "--cluster", default="", envvar=VARIABLE, show_envvar=True, help="Cluster to ask.  [default: that of slurm.conf]"
+    "--weights",
+    default="",
+    metavar="ACCOUNT",
+    help="Publish users' shares in this account, the weights of the split.",
 )
-def broker(folder: Path, partitions: tuple[str, ...], calls: float, account: str, weights: str, cluster: str) -> None:
+@click.option(
+    "--cluster",
+    default="",
+    envvar=VARIABLE,
+    show_envvar=True,
+    help="Cluster to ask.  [default: that of slurm.conf]",
+)
+def broker(
+    folder: Path,
+    partitions: tuple[str, ...],
+    calls: float,
+    account: str,
+    weights: str,
+    cluster: str,
+) -> None:
     """Publish Slurm's answers in FOLDER for the pilots of all users, so that they need not ask.
 
-    Runs as an ordinary user, best one of its own, who alone can write FOLDER. Pilots find it by slurm.broker. It tells who
-    keeps nodes that others lack. With --enforce, its user is a coordinator of the holders' account.
+    Runs as an ordinary user, best one of its own, who alone can write FOLDER. Pilots find it by
+    slurm.broker. It tells who keeps nodes that others lack. With --enforce, its user is a
+    coordinator of the holders' account.
 
     \b
     Example:

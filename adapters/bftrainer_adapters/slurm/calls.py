@@ -1,6 +1,7 @@
 """Slurm's commands within the pilot's budget of calls.
 
-What a command costs slurmctld was counted with sdiag (22.05.8 and 26.05.5 alike; table in docs/slurm.md).
+What a command costs slurmctld was counted with sdiag (22.05.8 and 26.05.5 alike; table in
+docs/slurm.md).
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC", **LOCAL}
 LOOK_CALLS = 5
 LIST_CALLS = 2
 STEP_CALLS = 2
-"""Of an srun in a job. Where the site limits calls, a submission reserves those of the payload and of the first worker, and
-the payload's own call.
+"""Of an srun in a job. Where the site limits calls, a submission reserves those of the payload and
+of the first worker, and the payload's own call.
 """
 _AT_ONCE_S = 0.5
 _BROKER_S = 12.0
@@ -47,7 +48,9 @@ def cost(argv: Sequence[str]) -> int:
     """The calls of a command."""
     match argv[0], argv[1:]:
         case "squeue", options:
-            return 1 if "-s" in options else 3 if "-u" in options and "--local" not in options else 2
+            return (
+                1 if "-s" in options else 3 if "-u" in options and "--local" not in options else 2
+            )
         case "scontrol", options:
             return 2 if {"node", "nodes", "config"} & set(options) else 1
         case "scancel", ["-s", "KILL", *steps]:
@@ -64,7 +67,8 @@ def _of_commands() -> float:
 
 @dataclass
 class SlurmCalls:
-    """Runs commands; without a budget all of them at once. ``env`` is added to the environment of each.
+    """Runs commands; without a budget all of them at once. ``env`` is added to the environment of
+    each.
 
     ``cluster``: the one that they ask (slurm.cluster); empty: that of slurm.conf.
     """
@@ -79,7 +83,9 @@ class SlurmCalls:
     """Why a broker's latest list did not count."""
     _config: KeptConfig = field(init=False)
     _changed_s: float = field(default_factory=time.time)
-    """When this pilot's latest command ended; at first its start, as a predecessor's may be in no list that is older."""
+    """When this pilot's latest command ended; at first its start, as a predecessor's may be in no
+    list that is older.
+    """
     _unlisted_s: float = math.inf
     """Since when a command of this pilot is in no list that it has read."""
     _read: str = ""
@@ -110,7 +116,8 @@ class SlurmCalls:
         """Raise ``PostponedError`` if the budget does not allow them now."""
         if self.budget is not None and (wait_s := self.wait_s(kind)):
             raise PostponedError(
-                f"the budget of {self.budget.per_minute:.3g} calls a minute allows the next {kind.value} in {wait_s:.0f} s",
+                f"the budget of {self.budget.per_minute:.3g} calls a minute allows the next "
+                f"{kind.value} in {wait_s:.0f} s",
                 wait_s,
             )
 
@@ -119,7 +126,11 @@ class SlurmCalls:
         return self.run(query.argv, kind, timeout_s, query.variables)
 
     def run(
-        self, argv: Sequence[str], kind: CallKind, timeout_s: float, variables: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        kind: CallKind,
+        timeout_s: float,
+        variables: Mapping[str, str] | None = None,
     ) -> str:
         """The output of a command, whose environment has these variables as well.
 
@@ -128,7 +139,9 @@ class SlurmCalls:
         self._spend(kind, self._submission if kind is CallKind.SUBMIT else cost(argv))
         try:
             environment = {**self.env, **(variables or {})}
-            output = command.run(of_cluster(argv, self.cluster), timeout_s=timeout_s, env=environment)
+            output = command.run(
+                of_cluster(argv, self.cluster), timeout_s=timeout_s, env=environment
+            )
         except CommandError as error:
             self._failed(error, kind)
             raise
@@ -140,17 +153,23 @@ class SlurmCalls:
         return command.parsed(argv, output, lambda text: without_heading(argv, text, self.cluster))
 
     def jobs(self, timeout_s: float, of_now: bool = False) -> JobList:
-        """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second. ``of_now``: no broker's."""
+        """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second.
+        ``of_now``: no broker's.
+        """
         jobs = None if of_now else self.published_jobs()
         if jobs is None:
             query = job_list.query()
             text = self.query(query, CallKind.LOOK, timeout_s)
-            jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
+            jobs = command.parsed(
+                query.argv, text, lambda text: job_list.parse_jobs(text, query.mark)
+            )
         self._jobs = jobs, self.elapsed_s()
         return jobs
 
     def take_jobs(self, timeout_s: float) -> JobList:
-        """The list that has just been read, but only once: no two observations rest on one squeue of this pilot."""
+        """The list that has just been read, but only once: no two observations rest on one squeue
+        of this pilot.
+        """
         (found, at_s), self._jobs = self._jobs, (None, 0.0)
         if found is None or self.elapsed_s() - at_s > _AT_ONCE_S:
             found, self._jobs = self.jobs(timeout_s), (None, 0.0)
@@ -165,7 +184,9 @@ class SlurmCalls:
         return found
 
     def new_jobs(self) -> JobList | None:
-        """The same, as of a moment after this pilot's latest command. None: the caller asks Slurm now."""
+        """The same, as of a moment after this pilot's latest command. None: the caller asks Slurm
+        now.
+        """
         found = self.published_jobs() if self._has_news() else None
         self._unlisted_s = math.inf
         return found
@@ -176,20 +197,28 @@ class SlurmCalls:
         return self.elapsed_s() - self._unlisted_s < _BROKER_S and self._has_news() is False
 
     def _has_news(self) -> bool | None:
-        """Whether the list that a broker has published is newer than this pilot's latest command; None: there is none."""
+        """Whether the list that a broker has published is newer than this pilot's latest command;
+        None: there is none.
+        """
         with suppress(NotPublishedError):
-            return self.published.head().at_s >= self._changed_s + CLOCKS_S if self.published else None
+            return (
+                self.published.head().at_s >= self._changed_s + CLOCKS_S if self.published else None
+            )
         return None
 
     def look(self, argv: Sequence[str], timeout_s: float, beside: JobList | None = None) -> str:
-        """The output of a command, or what a broker has published of it ``beside`` its list of jobs."""
+        """The output of a command, or what a broker has published of it ``beside`` its list of
+        jobs.
+        """
         with suppress(NotPublishedError):
             if self.published is not None and beside is not None and beside.at_s is not None:
                 return self.published.text(argv)
         return self.run(argv, CallKind.LOOK, timeout_s)
 
     def config(self, timeout_s: float) -> str:
-        """``scontrol show config``, which is kept for a while; the site's limit on calls is taken from it."""
+        """``scontrol show config``, which is kept for a while; the site's limit on calls is taken
+        from it.
+        """
         text = self._config.text(timeout_s, self.env, lambda: self._spend(CallKind.LOOK, 2))
         if self.published is not None:
             self.published.cluster = cluster_name(text)
@@ -197,7 +226,11 @@ class SlurmCalls:
             self._read = text
             found = rate_limit(parse_config(text), self.user)
             self.budget.limit(
-                *((found.bucket, _USED_OF_LIMIT * found.per_s) if found else (float("inf"), float("inf")))
+                *(
+                    (found.bucket, _USED_OF_LIMIT * found.per_s)
+                    if found
+                    else (float("inf"), float("inf"))
+                )
             )
         return text
 
@@ -207,7 +240,9 @@ class SlurmCalls:
         return self._config.latest
 
     def forget_config(self) -> None:
-        """Slurm may have been restarted or reconfigured: its configuration is read again when it is needed."""
+        """Slurm may have been restarted or reconfigured: its configuration is read again when it is
+        needed.
+        """
         self._config.forget()
 
     def reconfigure(self, calls_per_minute: float) -> None:
@@ -217,7 +252,9 @@ class SlurmCalls:
             self.budget.configure(calls_per_minute)
 
     def count(self, sdiag: str) -> None:
-        """Charge what sdiag counts beyond the pilot's own commands: workers' steps, the user's commands."""
+        """Charge what sdiag counts beyond the pilot's own commands: workers' steps, the user's
+        commands.
+        """
         counted = parse_calls_of(sdiag, os.getuid())
         if self.budget is not None and counted is not None:
             with self._counting:
@@ -242,5 +279,7 @@ class SlurmCalls:
         wait_s, self._refusals = self.budget.refused(), self._refusals + 1
         if self._refusals <= _MOST_REFUSALS and kind is not CallKind.RELEASE:
             raise PostponedError(
-                f"{error}; the site's limit of {self.budget.per_minute:.3g} calls a minute may have refused it", wait_s
+                f"{error}; the site's limit of {self.budget.per_minute:.3g} calls a minute may "
+                "have refused it",
+                wait_s,
             ) from error

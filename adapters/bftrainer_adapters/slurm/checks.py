@@ -1,4 +1,5 @@
-"""Whether a Slurm site is configured so that holders cost the main queue nothing. Pure; reasons in docs/site-setup.md.
+"""Whether a Slurm site is configured so that holders cost the main queue nothing. Pure; reasons in
+docs/site-setup.md.
 
 Tried with the versions in ``TRIALS``.
 """
@@ -46,7 +47,8 @@ class VersionTrial:
 
 
 _PASSED = (
-    "holding, preemption, faults and limits passed, with and without an Epilog, with cgroup v1, v2 and linuxproc; so did "
+    "holding, preemption, faults and limits passed, with and without an Epilog, with cgroup "
+    "v1, v2 and linuxproc; so did "
     "trainers of a pilot in a job"
 )
 TRIALS = (
@@ -69,9 +71,11 @@ def judge(
     by_gpu: bool = False,
     may_hold: MayHold = lambda node: True,
 ) -> tuple[Check, ...]:
-    """All checks, in the order in which they are printed. Without ``settings`` those that hold for every pilot here.
+    """All checks, in the order in which they are printed. Without ``settings`` those that hold for
+    every pilot here.
 
-    ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu". ``may_hold``: by nodes.hosts and nodes.exclude.
+    ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu". ``may_hold``: by nodes.hosts
+    and nodes.exclude.
     """
     config_text, partitions = facts.config_text, facts.partitions
     config, has_cgroups = facts.config, parse_has_cgroups(config_text)
@@ -85,7 +89,9 @@ def judge(
             *(shared_nodes(settings, config, partitions) if by_gpu else ()),
         )
         qos = facts.accounting.qos or {}
-        grace_s = qos_limits.grace_s(config, partitions.get(settings.partition), qos.get(settings.qos))
+        grace_s = qos_limits.grace_s(
+            config, partitions.get(settings.partition), qos.get(settings.qos)
+        )
     return (
         version(config),
         *visibility(config_text, user, settings),
@@ -113,8 +119,8 @@ def version(config: Mapping[str, str]) -> Check:
 
 
 def visibility(config_text: str, user: str, settings: SlurmSettings | None) -> Iterator[Check]:
-    """PrivateData: what is hidden from the pilot's user. Of hidden nodes :func:`.checks_of_holding` tells where there are
-    ``settings``.
+    """PrivateData: what is hidden from the pilot's user. Of hidden nodes :func:`.checks_of_holding`
+    tells where there are ``settings``.
     """
     kinds = parse_hidden(config_text, user)
     if Hidden.NODES in kinds:
@@ -126,57 +132,92 @@ def visibility(config_text: str, user: str, settings: SlurmSettings | None) -> I
     if not kinds:
         yield Check.ok("privacy", f"{user} sees all jobs, nodes and reservations")
     elif settings is not None and settings.assume_window_s is not None:
-        note = f"{detail}; each node is held for {settings.assume_window_s:g} s at most, and not split with other users"
-        yield Check.warning("privacy", note, "have an operator run the pilot to see the ends of windows")
+        note = (
+            f"{detail}; each node is held for {settings.assume_window_s:g} s at most, and "
+            "not split with other users"
+        )
+        yield Check.warning(
+            "privacy", note, "have an operator run the pilot to see the ends of windows"
+        )
     else:
-        yield Check.broken("privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot")
+        yield Check.broken(
+            "privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot"
+        )
 
 
 def killing(config: Mapping[str, str], grace_s: int) -> Check:
-    """KillWait and GraceTime: how long a holder without its payload keeps its node, and any other preempted job.
+    """KillWait and GraceTime: how long a holder without its payload keeps its node, and any other
+    preempted job.
 
-    slurmctld ends a job after its GraceTime, but only each KillWait + MessageTimeout (seen with 22.05.8 and 26.05.5).
+    slurmctld ends a job after its GraceTime, but only each KillWait + MessageTimeout (seen with
+    22.05.8 and 26.05.5).
     """
     kill_s = seconds(config.get("KillWait", "30"))
     every_s = kill_s + seconds(config.get("MessageTimeout", "10"))
     longest_s = math.ceil(grace_s / every_s) * every_s + kill_s
     detail = f"KillWait {kill_s} s, GraceTime {grace_s} s: no effect while the payload runs"
-    detail += f"; a main job waits up to {longest_s} s for other jobs in the partition that do not end at the notice"
+    detail += (
+        f"; a main job waits up to {longest_s} s for other jobs in the partition that do "
+        "not end at the notice"
+    )
     if kill_s + grace_s >= _LONG_KILL_S:
         return Check.warning(
             "kill wait",
-            f"KillWait {kill_s} s, GraceTime {grace_s} s: a main job waits that long for a holder whose payload has died",
+            f"KillWait {kill_s} s, GraceTime {grace_s} s: a main job waits that long for a "
+            "holder whose payload has died",
             "set KillWait=5, and a shorter GraceTime for the holders' partition or QOS",
         )
     return Check.ok("kill wait", detail)
 
 
-def user_signal(config: Mapping[str, str], settings: SlurmSettings | None, has_cgroups: bool) -> Check:
-    """preempt_send_user_signal: SlurmctldParameters up to 22.05, PreemptParameters=send_user_signal later."""
-    words = set(f"{config.get('SlurmctldParameters', '')},{config.get('PreemptParameters', '')}".lower().split(","))
+def user_signal(
+    config: Mapping[str, str], settings: SlurmSettings | None, has_cgroups: bool
+) -> Check:
+    """preempt_send_user_signal: SlurmctldParameters up to 22.05, PreemptParameters=send_user_signal
+    later.
+    """
+    words = set(
+        f"{config.get('SlurmctldParameters', '')},{config.get('PreemptParameters', '')}".lower().split(
+            ","
+        )
+    )
     if words & {"preempt_send_user_signal", "send_user_signal"}:
         return Check.ok(
-            "user signal", "sent to batch scripts and holders at preemption; holders use a signal that workers ignore"
+            "user signal",
+            "sent to batch scripts and holders at preemption; holders use a signal that "
+            "workers ignore",
         )
-    remedy = "SlurmctldParameters=preempt_send_user_signal (later versions: PreemptParameters=send_user_signal)"
+    remedy = (
+        "SlurmctldParameters=preempt_send_user_signal (later versions: "
+        "PreemptParameters=send_user_signal)"
+    )
     if settings is not None and settings.holder_script is not None:
         note = f"not sent: {settings.holder_script} must run its payload as a job step"
         return Check.warning("user signal", note, remedy)
     note = (
-        "not sent: batch scripts are signaled when GraceTime is over; the payload, a job step, is signaled immediately"
+        "not sent: batch scripts are signaled when GraceTime is over; the payload, a job "
+        "step, is signaled immediately"
     )
     if has_cgroups:
-        note += "; workers are signaled as well, and a worker that dies before its children delays its node by 1 to 2 s"
+        note += (
+            "; workers are signaled as well, and a worker that dies before its children "
+            "delays its node by 1 to 2 s"
+        )
     return Check.warning("user signal", note, remedy)
 
 
 def epilog(config_text: str, has_cgroups: bool) -> Check:
-    """With an Epilog, the message that tells slurmctld of a holder's end also makes it start jobs at once."""
+    """With an Epilog, the message that tells slurmctld of a holder's end also makes it start jobs
+    at once.
+    """
     if parse_has_epilog(config_text):
         return Check.ok("epilog", "configured: slurmctld starts jobs as soon as a holder ends")
     how = "none: holders end their script first, which delays main jobs by about 0.1 s"
     if has_cgroups:
-        how = "none: a main job starts in slurmctld's next cycle after a holder's end, up to batch_sched_delay (3 s) later"
+        how = (
+            "none: a main job starts in slurmctld's next cycle after a holder's end, up to "
+            "batch_sched_delay (3 s) later"
+        )
     return Check.warning("epilog", how, "configure any Epilog, such as Epilog=/bin/true")
 
 
@@ -186,14 +227,17 @@ def scheduler(config: Mapping[str, str]) -> Check:
     if every_s is None:
         return Check.warning(
             "scheduler",
-            f"{config.get('SchedulerType')}: without planned starts, the ends of windows are unknown",
+            f"{config.get('SchedulerType')}: without planned starts, the ends of windows are "
+            "unknown",
             "SchedulerType=sched/backfill",
         )
     if every_s > _SLOW_BACKFILL_S:
         return Check.warning(
             "scheduler",
-            f"backfill runs every {every_s} s: the ends of windows may be that old, and holders start that late",
-            f"SchedulerParameters=bf_interval={_SLOW_BACKFILL_S} or less, if the controller can afford it",
+            f"backfill runs every {every_s} s: the ends of windows may be that old, and "
+            "holders start that late",
+            f"SchedulerParameters=bf_interval={_SLOW_BACKFILL_S} or less, if the controller "
+            "can afford it",
         )
     return Check.ok("scheduler", f"backfill runs every {every_s} s")
 
@@ -218,7 +262,8 @@ def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
     if limit.per_minute < CALLS_A_MINUTE:
         yield Check.warning(
             "rate limit",
-            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: this one will poll less often",
+            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: "
+            "this one will poll less often",
             "a larger rl_refill_rate, or accept that idle nodes are seen later",
         )
     else:

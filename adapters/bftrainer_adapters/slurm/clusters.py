@@ -1,8 +1,10 @@
-"""One of several clusters that share a slurmdbd: the option that names it, and what commands print because of it. Pure.
+"""One of several clusters that share a slurmdbd: the option that names it, and what commands print
+because of it. Pure.
 
-Without the option, a command asks the cluster of its slurm.conf. With it, slurmdbd says where the other cluster's slurmctld is.
-Tried with 22.05.8, 24.11.5 and 26.05.5: sbatch, srun, scancel, squeue, scontrol and sdiag take ``-M``; sacctmgr, which asks
-slurmdbd, has conditions instead. ``-M`` also restricts a command to that cluster where it is in a federation.
+Without the option, a command asks the cluster of its slurm.conf. With it, slurmdbd says where the
+other cluster's slurmctld is. Tried with 22.05.8, 24.11.5 and 26.05.5: sbatch, srun, scancel,
+squeue, scontrol and sdiag take ``-M``; sacctmgr, which asks slurmdbd, has conditions instead.
+``-M`` also restricts a command to that cluster where it is in a federation.
 """
 
 from __future__ import annotations
@@ -18,15 +20,21 @@ VARIABLE = "SLURM_CLUSTERS"
 HOST_CLUSTER = "SLURM_CLUSTER_NAME"
 """In a job: the cluster that runs it."""
 LOCAL = {"SQUEUE_LOCAL": "1", "SCONTROL_LOCAL": "1"}
-"""Only this cluster's jobs and nodes, where a federation shows those of its siblings (FederationParameters=fed_display)."""
+"""Only this cluster's jobs and nodes, where a federation shows those of its siblings
+(FederationParameters=fed_display).
+"""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _OPTION = re.compile(r"-M|--clusters(=|$)")
 
 
 def check_name(cluster: str) -> str:
-    """The name of one cluster, or nothing. Raises ``InvalidValueError`` for several ("a,b") and for "all"."""
+    """The name of one cluster, or nothing. Raises ``InvalidValueError`` for several ("a,b") and for
+    "all".
+    """
     if cluster and (cluster == "all" or not _NAME.fullmatch(cluster)):
-        raise InvalidValueError(f"{cluster!r} is not the name of one cluster (`sacctmgr show cluster` lists them)")
+        raise InvalidValueError(
+            f"{cluster!r} is not the name of one cluster (`sacctmgr show cluster` lists them)"
+        )
     return cluster
 
 
@@ -38,15 +46,19 @@ def cluster_options(options: Sequence[str]) -> tuple[str, ...]:
 def check_environment(cluster: str, environment: Mapping[str, str], where: str) -> None:
     """Raise ``UserError`` where users' own commands would go to another cluster than the pilot's.
 
-    The environment is not obeyed: a successor, and a pilot started from another shell, have another one.
+    The environment is not obeyed: a successor, and a pilot started from another shell, have another
+    one.
     """
     chosen = environment.get(VARIABLE, "")
     if chosen in ("", cluster or environment.get(HOST_CLUSTER, "")):
         return
     if cluster:
-        raise UserError(f'{where}: slurm.cluster is "{cluster}", but {VARIABLE}={chosen}; unset one of them')
+        raise UserError(
+            f'{where}: slurm.cluster is "{cluster}", but {VARIABLE}={chosen}; unset one of them'
+        )
     raise UserError(
-        f'{where}: {VARIABLE}={chosen}, which bftrainer does not obey; set slurm.cluster = "{chosen}", or unset {VARIABLE}'
+        f"{where}: {VARIABLE}={chosen}, which bftrainer does not obey; set slurm.cluster = "
+        f'"{chosen}", or unset {VARIABLE}'
     )
 
 
@@ -66,12 +78,16 @@ def of_cluster(argv: Sequence[str], cluster: str) -> list[str]:
 
 
 def without_heading(argv: Sequence[str], text: str, cluster: str) -> str:
-    """What squeue printed for this cluster, without the line ``CLUSTER: name`` before its header (none with ``-h``)."""
+    """What squeue printed for this cluster, without the line ``CLUSTER: name`` before its header
+    (none with ``-h``).
+    """
     if not cluster or argv[0] != "squeue" or "-h" in argv or not text:
         return text
     heading, _, rest = text.partition("\n")
     if heading != f"CLUSTER: {cluster}":
-        raise SchedulerError(f"squeue -M {cluster} begins with {heading[:80]!r}, expected 'CLUSTER: {cluster}'")
+        raise SchedulerError(
+            f"squeue -M {cluster} begins with {heading[:80]!r}, expected 'CLUSTER: {cluster}'"
+        )
     return rest
 
 
@@ -106,5 +122,6 @@ def why_no_cluster(cluster: str, name: str, federation: str) -> str:
     if cluster or not federation:
         return ""
     return (
-        f"cluster {name} is in federation {federation}: without slurm.cluster, sbatch may start a holder on a sibling"
+        f"cluster {name} is in federation {federation}: without slurm.cluster, sbatch may "
+        "start a holder on a sibling"
     )

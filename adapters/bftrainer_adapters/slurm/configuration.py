@@ -1,4 +1,6 @@
-"""``scontrol show config``: asked rarely, since it costs slurmctld two calls and changes with a reconfiguration only."""
+"""``scontrol show config``: asked rarely, since it costs slurmctld two calls and changes with a
+reconfiguration only.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from bftrainer_adapters.slurm.clusters import of_cluster
 from bftrainer_adapters.slurm.setup import config_argv
 
 KEPT_S = 900.0
-# The last words of a whole answer. scontrol pings the controllers for them, and exits with 1 if a ping is refused.
+# The last words of a whole answer. scontrol pings the controllers for them, and exits with 1 if a
+# ping is refused.
 _LAST = re.compile(r"^Slurmctld\(\S+\) at \S+ is (UP|DOWN)$", re.MULTILINE)
 
 
@@ -24,21 +27,27 @@ def config_text(timeout_s: float, env: Mapping[str, str], cluster: str = "") -> 
     """
     argv = of_cluster(config_argv(), cluster)
     output = command.outcome(argv, timeout_s=timeout_s, env=env)
-    if output.status and not (output.status == 1 and "SLURM_VERSION" in output.out and _LAST.search(output.out)):
+    if output.status and not (
+        output.status == 1 and "SLURM_VERSION" in output.out and _LAST.search(output.out)
+    ):
         raise command.failure(argv, output)
     return output.out
 
 
 @dataclass
 class KeptConfig:
-    """The configuration as it was up to :data:`KEPT_S` ago; longer, while slurmctld does not answer."""
+    """The configuration as it was up to :data:`KEPT_S` ago; longer, while slurmctld does not
+    answer.
+    """
 
     elapsed_s: Callable[[], float] = time.monotonic
     cluster: str = ""
     _text: str = ""
     _until_s: float = field(default=float("-inf"))
 
-    def text(self, timeout_s: float, env: Mapping[str, str], asks: Callable[[], None] = lambda: None) -> str:
+    def text(
+        self, timeout_s: float, env: Mapping[str, str], asks: Callable[[], None] = lambda: None
+    ) -> str:
         """Ask if it is time; ``asks`` is called before."""
         if self.elapsed_s() >= self._until_s:
             asks()

@@ -1,4 +1,6 @@
-"""``bftrainer doctor`` on a Slurm site: its commands, its configuration, and whether it would accept a holder. Reads only."""
+"""``bftrainer doctor`` on a Slurm site: its commands, its configuration, and whether it would
+accept a holder. Reads only.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,9 @@ def examine_slurm(
     by_gpu: bool = False,
     may_hold: MayHold = lambda node: True,
 ) -> list[Check]:
-    """All checks of the site; without ``settings`` those that need no pilot configuration. ``max_nodes``: nodes.max_nodes,
-    ``by_gpu``: nodes.unit is "gpu", ``may_hold``: by nodes.hosts and nodes.exclude.
+    """All checks of the site; without ``settings`` those that need no pilot configuration.
+    ``max_nodes``: nodes.max_nodes, ``by_gpu``: nodes.unit is "gpu", ``may_hold``: by nodes.hosts
+    and nodes.exclude.
     """
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
@@ -64,7 +67,12 @@ def examine_slurm(
             facts = SiteSetup(config, parse_partitions(_ask(partitions_argv(), timeout_s, cluster)))
         else:
             facts = read_site(
-                settings, config, own_name(), lambda argv: _ask(argv, timeout_s, cluster), may_hold, by_gpu
+                settings,
+                config,
+                own_name(),
+                lambda argv: _ask(argv, timeout_s, cluster),
+                may_hold,
+                by_gpu,
             )
         federation = ""
         if has_slurmdbd(config) and not cluster:
@@ -83,38 +91,61 @@ def containers(srun_help: str, apptainer: str | None) -> Check:
     found += [".sqsh images: srun has pyxis"] if "--container-image=" in srun_help else []
     if found:
         return Check.ok("containers", "; ".join(found), required=False)
-    detail = "no apptainer on PATH, and no pyxis in `srun --help`: trainers with an `image` cannot start"
-    remedy = 'none without such trainers; setup = ["module load apptainer"] in the trainer file may bring it'
+    detail = (
+        "no apptainer on PATH, and no pyxis in `srun --help`: trainers with an `image` cannot start"
+    )
+    remedy = (
+        'none without such trainers; setup = ["module load apptainer"] in the trainer '
+        "file may bring it"
+    )
     return Check("containers", CheckStatus.MISSING, detail, remedy, required=False)
 
 
-def _look(settings: SlurmSettings | None, timeout_s: float, cluster: str, by_gpu: bool = False) -> Iterable[Check]:
+def _look(
+    settings: SlurmSettings | None, timeout_s: float, cluster: str, by_gpu: bool = False
+) -> Iterable[Check]:
     """One observation as the pilot makes it, then a test-only submission of a holder."""
     began = time.monotonic()
     try:
-        seen = SlurmScheduler(timeout_s=timeout_s, calls=SlurmCalls(cluster=cluster), by_gpu=by_gpu).observe()
+        seen = SlurmScheduler(
+            timeout_s=timeout_s, calls=SlurmCalls(cluster=cluster), by_gpu=by_gpu
+        ).observe()
         idle = [node.name for node in seen.nodes if node.availability is Availability.FREE]
     except BFTrainerError as error:
         remedy = _PING if isinstance(error, CommandError) else "please report this line as an issue"
         yield Check.broken("look", str(error), remedy)
         return
     took_ms = 1e3 * (time.monotonic() - began)
-    planned = "never" if seen.planned_s is None else f"{max(seen.at_s - seen.planned_s, 0):.0f} s ago"
+    planned = (
+        "never" if seen.planned_s is None else f"{max(seen.at_s - seen.planned_s, 0):.0f} s ago"
+    )
     queue = f"{counted(len(seen.pending), 'job')} pending, last planned: {planned}"
-    yield Check.ok("look", f"{counted(len(seen.nodes), 'node')}, {len(idle)} idle, {queue} ({took_ms:.0f} ms)")
+    yield Check.ok(
+        "look", f"{counted(len(seen.nodes), 'node')}, {len(idle)} idle, {queue} ({took_ms:.0f} ms)"
+    )
     if settings is not None:
         if by_gpu:
             yield from left_alone(seen.nodes)
         yield _guarded(lambda: _holder(settings, seen, idle, by_gpu))
 
 
-def _holder(settings: SlurmSettings, seen: Observation, idle: list[str], by_gpu: bool = False) -> Check:
-    """``sbatch --test-only`` with the command of a holder: Slurm checks account, partition, QOS, options and the script."""
+def _holder(
+    settings: SlurmSettings, seen: Observation, idle: list[str], by_gpu: bool = False
+) -> Check:
+    """``sbatch --test-only`` with the command of a holder: Slurm checks account, partition, QOS,
+    options and the script.
+    """
     script = holder_script(settings.holder_script, "holder.slurm")
-    mine = [node.name for node in seen.nodes if not settings.partition or settings.partition in node.partitions]
+    mine = [
+        node.name
+        for node in seen.nodes
+        if not settings.partition or settings.partition in node.partitions
+    ]
     there = [node for node in idle if node in mine] or mine
     if not there:
-        return Check.broken("holder", f"partition {settings.partition!r} has no nodes", "set slurm.partition")
+        return Check.broken(
+            "holder", f"partition {settings.partition!r} has no nodes", "set slurm.partition"
+        )
     comment = slurm_jobs.comment("doctor", own_name())
     words = [str(script), settings.python, payload.__file__]
     log = script.with_name("never-written")
@@ -135,16 +166,21 @@ def _guarded(look: Callable[[], Check]) -> Check:
     except BFTrainerError as error:
         if slurm_jobs.is_limit(str(error)):
             return Check.warning(
-                "holder", f"a limit on the pilot's jobs is reached: {error}", "none if the pilot's holders are running"
+                "holder",
+                f"a limit on the pilot's jobs is reached: {error}",
+                "none if the pilot's holders are running",
             )
         return Check.broken("holder", str(error), _holder_remedy(str(error)))
 
 
 def _holder_remedy(problem: str) -> str:
-    """What a user can set where sbatch refuses a holder. Sites may refuse the request for all memory of a node."""
+    """What a user can set where sbatch refuses a holder. Sites may refuse the request for all
+    memory of a node.
+    """
     if re.search(r"\bmem", problem, re.IGNORECASE):
         return (
-            'request memory as the site wants it, such as slurm.options = ["--mem-per-cpu=4000M"], or none with slurm.mem = "" '
+            "request memory as the site wants it, such as slurm.options = "
+            '["--mem-per-cpu=4000M"], or none with slurm.mem = "" '
             "(the default is --mem=0)"
         )
     return "fix the setting that sbatch rejects: partition, qos, account, mem or options"
@@ -155,18 +191,26 @@ def _ask(argv: list[str], timeout_s: float, cluster: str = "") -> str:
 
 
 def measured(settings: SlurmSettings, holders: Path) -> Iterator[Check]:
-    """What the pilots of a state directory have measured of Prologs (in a holder's start) and Epilogs (after its end)."""
+    """What the pilots of a state directory have measured of Prologs (in a holder's start) and
+    Epilogs (after its end).
+    """
     times = read_times(holders)
     for name, start_s, end_s, ends in times.classes():
         of = f"nodes of class {name!r}" if name else "nodes"
-        yield Check.ok("holder start", f"{of}: ready {start_s:.0f} s after sbatch; shorter windows are not taken")
+        yield Check.ok(
+            "holder start",
+            f"{of}: ready {start_s:.0f} s after sbatch; shorter windows are not taken",
+        )
         if ends and end_s >= SLOW_END_S:
-            test = f'"$SLURM_JOB_PARTITION" = {settings.partition}' if settings.partition and not settings.qos else (
-                f'"$SLURM_JOB_ACCOUNT" = {settings.account or "ACCOUNT"}'
-            )  # fmt: skip
+            test = (
+                f'"$SLURM_JOB_PARTITION" = {settings.partition}'
+                if settings.partition and not settings.qos
+                else (f'"$SLURM_JOB_ACCOUNT" = {settings.account or "ACCOUNT"}')
+            )
             yield Check.warning(
                 "holder end",
-                f"{of}: idle {end_s:.0f} s after a holder's end: a main job that preempts holders waits that long for the "
+                f"{of}: idle {end_s:.0f} s after a holder's end: a main job that preempts "
+                "holders waits that long for the "
                 "Epilog, and would not on an idle node",
                 f"let the Epilog exit at once for holders: [ {test} ] && exit 0",
             )

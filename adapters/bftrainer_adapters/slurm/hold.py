@@ -1,4 +1,6 @@
-"""Holders on Slurm: the payload is a job step (payload.py), workers are other steps, and scancel ends both."""
+"""Holders on Slurm: the payload is a job step (payload.py), workers are other steps, and scancel
+ends both.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from bftrainer.system.command import Parsed
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import SEVERAL, HolderFiles
-from bftrainer_adapters.holding.holder_jobs import MARGIN_S, HolderJobs, JobPhase, SchedulerTraits, holder_script
+from bftrainer_adapters.holding.holder_jobs import (
+    MARGIN_S,
+    HolderJobs,
+    JobPhase,
+    SchedulerTraits,
+    holder_script,
+)
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs
@@ -46,12 +54,20 @@ STEPS_END_S = 3.0
 _SUBMISSIONS_AT_ONCE = 4
 
 TRAITS = SchedulerTraits(
-    "Slurm", "slurm", "sbatch", min_interval_s=1.0, failures_in_a_row=2, log_at_start=True, polls_at_rest=3
+    "Slurm",
+    "slurm",
+    "sbatch",
+    min_interval_s=1.0,
+    failures_in_a_row=2,
+    log_at_start=True,
+    polls_at_rest=3,
 )
 
 
 class SlurmHolder(JobHolder[SlurmSettings]):
-    """Holds nodes for one pilot. ``pilot`` marks its holders, ``may_hold`` says which nodes it may have at all."""
+    """Holds nodes for one pilot. ``pilot`` marks its holders, ``may_hold`` says which nodes it may
+    have at all.
+    """
 
     def __init__(
         self,
@@ -67,7 +83,9 @@ class SlurmHolder(JobHolder[SlurmSettings]):
     ) -> None:
         files = HolderFiles(holders.absolute())
         calls = calls or SlurmCalls()
-        self._slurm = _Slurm(settings, files, pilot, lease_s, calls, may_hold=may_hold, by_gpu=by_gpu)
+        self._slurm = _Slurm(
+            settings, files, pilot, lease_s, calls, may_hold=may_hold, by_gpu=by_gpu
+        )
         super().__init__(self._slurm, settings, files, clock, poll_s)
 
     @property
@@ -76,7 +94,9 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         return self._slurm.settings.account
 
     def shared_limits(self) -> SharedLimits:
-        """Limits for which main-queue jobs count as well; called from the thread of observations."""
+        """Limits for which main-queue jobs count as well; called from the thread of
+        observations.
+        """
         return self._slurm.shared
 
     def main_jobs_wait(self, waits: tuple[MainJobWait, ...]) -> None:
@@ -93,13 +113,16 @@ class Listing:
     """Successive outputs of squeue: of 5,000 records all but a few are the same as before."""
 
     comment: str
-    _known: dict[str, HolderJob | None] = field(default_factory=dict)  # by record; another pilot's: None
+    _known: dict[str, HolderJob | None] = field(
+        default_factory=dict
+    )  # by record; another pilot's: None
 
     def read(self, text: str, mark: str) -> dict[str, HolderJob]:
         """This pilot's holders by job id. Only new records are parsed."""
         known, records = self._known, jobs.parse_list(text, mark)
         self._known = {
-            record: known[record] if record in known else jobs.parse_holder(record, self.comment) for record in records
+            record: known[record] if record in known else jobs.parse_holder(record, self.comment)
+            for record in records
         }
         return {job.id: job for job in self._known.values() if job is not None}
 
@@ -146,9 +169,12 @@ class _Slurm(HolderJobs[SlurmSettings]):
     def begin(self) -> None:
         """Find out in which order holders have to end here."""
         text = self.calls.config(self.settings.timeout_s)
-        # With cgroups the srun in the script would make the script's step last 1 s longer than the script.
+        # With cgroups the srun in the script would make the script's step last 1 s longer than the
+        # script.
         self.script_first = command.parsed(
-            config_argv(), text, lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config)
+            config_argv(),
+            text,
+            lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config),
         )
         self.next_turn_s = command.parsed(config_argv(), text, next_turn_s)
         config = parse_config(text)
@@ -197,7 +223,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         return checks_of_holding(self.settings, facts, self.user, self.may_hold, self.by_gpu)
 
     def _look_at_site(self) -> None:
-        """Read the site again if it is time, or if Slurm or a main job shows that it may have changed."""
+        """Read the site again if it is time, or if Slurm or a main job shows that it may have
+        changed.
+        """
         self.site.configuration_is(self.calls.latest_config)
         if self.waiting.is_too_long(self.main_waits):
             self.calls.forget_config()
@@ -226,7 +254,14 @@ class _Slurm(HolderJobs[SlurmSettings]):
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Run sbatch once (8 ms)."""
         way = "script first" if self.script_first else "payload first"
-        words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
+        words = (
+            self.script,
+            self.settings.python,
+            payload.__file__,
+            self.files.root,
+            f"{self.lease_s:g}",
+            way,
+        )
         comment = f"{self.comment}{jobs.accepts(self.site.accepts)}{self.claims}"
         log = self.files.log(SEVERAL if beside else request.node, "%j")
         within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
@@ -243,7 +278,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
             raise
 
     def _check_cluster(self, submission: SubmittedJob) -> None:
-        """Cancel a job on another cluster, where the list of holders does not show it, and raise ``SchedulerError``."""
+        """Cancel a job on another cluster, where the list of holders does not show it, and raise
+        ``SchedulerError``.
+        """
         if not self.cluster or submission.cluster in ("", self.cluster):
             return
         argv = of_cluster(jobs.cancel_argv([submission.job]), submission.cluster)
@@ -253,7 +290,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
         except CommandError:
             outcome = f"`{' '.join(argv)}` ends it"
         raise SchedulerError(
-            f"sbatch submitted job {submission.job} to cluster {submission.cluster}, expected {self.cluster}: {outcome}"
+            f"sbatch submitted job {submission.job} to cluster {submission.cluster}, expected "
+            f"{self.cluster}: {outcome}"
         )
 
     def listed(self) -> Mapping[str, HolderJob]:
@@ -272,21 +310,31 @@ class _Slurm(HolderJobs[SlurmSettings]):
             found = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
         else:
             found = self._query(jobs.list_query(self.user), self.listing.read)
-        self.list_age_s = published.age_s(all_jobs) if all_jobs and (published := self.calls.published) else 0.0
+        self.list_age_s = (
+            published.age_s(all_jobs) if all_jobs and (published := self.calls.published) else 0.0
+        )
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.site.reason_is(reason)
         self._look_at_site()
         return self._with_nodes(found)
 
     def _with_nodes(self, listed: dict[str, HolderJob]) -> Mapping[str, HolderJob]:
-        """The list says for which nodes a job was submitted. What it still has is asked once, of a predecessor's jobs."""
+        """The list says for which nodes a job was submitted. What it still has is asked once, of a
+        predecessor's jobs.
+        """
         several = {job.id: job for job in listed.values() if job.is_for_several}
         self.nodes_of = {id_: nodes for id_, nodes in self.nodes_of.items() if id_ in several}
-        adopted = [job.id for job in several.values() if job.phase is JobPhase.RUNS and job.id not in self.nodes_of]
+        adopted = [
+            job.id
+            for job in several.values()
+            if job.phase is JobPhase.RUNS and job.id not in self.nodes_of
+        ]
         if adopted:
             self.nodes_of |= self._query(jobs.nodes_query(adopted), jobs.parse_nodes)
         return listed | {
-            id_: replace(job, has=self.nodes_of[id_]) for id_, job in several.items() if id_ in self.nodes_of
+            id_: replace(job, has=self.nodes_of[id_])
+            for id_, job in several.items()
+            if id_ in self.nodes_of
         }
 
     def shrink(self, job: str, nodes: list[str]) -> None:
@@ -315,9 +363,11 @@ class _Slurm(HolderJobs[SlurmSettings]):
             self._run(jobs.cancel_argv(ids), CallKind.RELEASE)
 
     def end_workers(self, names: list[str]) -> None:
-        """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory.
+        """End all steps but the payload's, and wait a while until they are over: until then a new
+        step finds no memory.
 
-        Raises :class:`~bftrainer.errors.SchedulerError` if a payload is not listed: then workers may not be listed either.
+        Raises :class:`~bftrainer.errors.SchedulerError` if a payload is not listed: then workers
+        may not be listed either.
         """
         steps = self._worker_steps(names)
         if steps:
@@ -343,20 +393,25 @@ class _Slurm(HolderJobs[SlurmSettings]):
             of_job = self._steps_of(job, frozenset(nodes_in[job]))
             if job not in of_job.payloads:
                 raise SchedulerError(
-                    f"Slurm does not list the payload of job {job}: its workers may not be listed either"
+                    f"Slurm does not list the payload of job {job}: its workers may not be "
+                    "listed either"
                 )
             steps += [step for step in of_job.workers if step not in steps]
         return steps
 
     def _steps_of(self, job: str, nodes: frozenset[str]) -> jobs.HolderSteps:
-        return self._ask(jobs.job_steps_argv(job), lambda text: jobs.parse_job_steps(text, nodes), CallKind.TIDY)
+        return self._ask(
+            jobs.job_steps_argv(job), lambda text: jobs.parse_job_steps(text, nodes), CallKind.TIDY
+        )
 
     def _query(self, query: MarkedQuery, parse: Callable[[str, str], Parsed]) -> Parsed:
         """``parse`` takes the answer and the mark that ends its records."""
         text = self.calls.query(query, CallKind.LIST, self.settings.timeout_s)
         return command.parsed(query.argv, text, lambda answer: parse(answer, query.mark))
 
-    def _ask(self, argv: list[str], parse: Callable[[str], Parsed], kind: CallKind = CallKind.LIST) -> Parsed:
+    def _ask(
+        self, argv: list[str], parse: Callable[[str], Parsed], kind: CallKind = CallKind.LIST
+    ) -> Parsed:
         return command.parsed(argv, self._run(argv, kind), parse)
 
     def _run(self, argv: list[str], kind: CallKind) -> str:

@@ -1,8 +1,9 @@
 """The lists of nodes that Slurm prints (``node[01-08,10]``), bounded each and in sum. Pure.
 
-A list of 30 characters can stand for 200,000 names, and one answer may contain a list for each of thousands of jobs. The names
-of a list are counted before one is made (:func:`bftrainer.config.host_lists.expand`), and an answer shares what it can: a name
-is kept once, and equal lists are one set.
+A list of 30 characters can stand for 200,000 names, and one answer may contain a list for each of
+thousands of jobs. The names of a list are counted before one is made
+(:func:`bftrainer.config.host_lists.expand`), and an answer shares what it can: a name is kept once,
+and equal lists are one set.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from bftrainer.errors import InvalidValueError, SchedulerError
 NOTHING = ("", "(null)", "N/A", "None", "none", "n/a")
 """Slurm's words for no node, which otherwise read like host names."""
 MOST_LISTED = 2_000_000
-"""Nodes in the different lists of one answer, each list counted: 128 MB of sets. On 9,000 nodes, 200 jobs of full size, each
-with another node left out."""
+"""Nodes in the different lists of one answer, each list counted: 128 MB of sets. On 9,000 nodes,
+200 jobs of full size, each with another node left out.
+"""
 LONGEST_LIST = 1_000_000
 _HOST_LIST = re.compile(r"[A-Za-z0-9_.\[\],-]+")
 
@@ -52,12 +54,14 @@ class HostLists:
         self._listed += len(names)
         if self._listed > self.most_listed:
             raise SchedulerError(
-                f"Slurm's answer lists more than {counted(self.most_listed, 'node')} in sum, at {text[:80]!r}: not one cluster"
+                f"Slurm's answer lists more than {counted(self.most_listed, 'node')} in sum, "
+                f"at {text[:80]!r}: not one cluster"
             )
         found = frozenset(self._names.setdefault(name, name) for name in names)
         if len(self._names) > self.most_nodes:
             raise SchedulerError(
-                f"Slurm's answer names more than {counted(self.most_nodes, 'node')}, at {text[:80]!r}: not one cluster"
+                f"Slurm's answer names more than {counted(self.most_nodes, 'node')}, at "
+                f"{text[:80]!r}: not one cluster"
             )
         return found
 

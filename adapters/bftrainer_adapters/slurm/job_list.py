@@ -1,7 +1,8 @@
-"""All jobs by one squeue, as each reader asks for them: pending jobs, pilots and holders, jobs that wait for a limit. Pure.
+"""All jobs by one squeue, as each reader asks for them: pending jobs, pilots and holders, jobs that
+wait for a limit. Pure.
 
-squeue filters what slurmctld sends it for all jobs, so four readers cost one call. Each still gets the records that a squeue of
-its own would print.
+squeue filters what slurmctld sends it for all jobs, so four readers cost one call. Each still gets
+the records that a squeue of its own would print.
 """
 
 from __future__ import annotations
@@ -12,9 +13,21 @@ from dataclasses import dataclass
 from bftrainer_adapters.slurm.records import MarkedQuery, fields_of, new_mark, parse_records
 
 _COLUMNS = {
-    "%A": "JOBID", "%u": "USER", "%a": "ACCOUNT", "%q": "QOS", "%T": "STATE", "%P": "PARTITION", "%S": "START_TIME",
-    "%Y": "SCHEDNODES", "%D": "NODES", "%n": "REQ_NODES", "%e": "END_TIME", "%r": "REASON", "%j": "NAME", "%k": "COMMENT",
-}  # fmt: skip
+    "%A": "JOBID",
+    "%u": "USER",
+    "%a": "ACCOUNT",
+    "%q": "QOS",
+    "%T": "STATE",
+    "%P": "PARTITION",
+    "%S": "START_TIME",
+    "%Y": "SCHEDNODES",
+    "%D": "NODES",
+    "%n": "REQ_NODES",
+    "%e": "END_TIME",
+    "%r": "REASON",
+    "%j": "NAME",
+    "%k": "COMMENT",
+}
 """Free text comes last."""
 FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
 HOLDER_NAME, PILOT_NAME = NAMES = ("bftrainer-holder", "bftrainer-pilot")
@@ -31,8 +44,9 @@ def query(ended: bool = False, mark: str | None = None) -> MarkedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """What squeue printed, read once. ``mark`` ends its records. ``at_s``: when a broker asked, by the pilot's monotonic clock
-    (None: the pilot asked itself). ``weights`` of users that it published.
+    """What squeue printed, read once. ``mark`` ends its records. ``at_s``: when a broker asked, by
+    the pilot's monotonic clock (None: the pilot asked itself). ``weights`` of users that it
+    published.
     """
 
     jobs: tuple[Job, ...]
@@ -44,7 +58,9 @@ class JobList:
         """The wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
         columns = form.split("|")
         lines = ["|".join(_COLUMNS[column] for column in columns)]
-        lines += ["|".join([job[column] for column in columns]) for job in self.jobs if is_wanted(job)]
+        lines += [
+            "|".join([job[column] for column in columns]) for job in self.jobs if is_wanted(job)
+        ]
         return "".join([f"{line}|{self.mark}\n" for line in lines])
 
 
@@ -56,9 +72,13 @@ def parse_jobs(text: str, mark: str) -> JobList:
 def _job(record: str) -> Job:
     values = fields_of(record, len(_COLUMNS) - 1)
     name, _, comment = values.pop().partition("|")
-    return dict(zip(_COLUMNS, [*values, *((name, comment) if name in NAMES else ("", ""))], strict=True))
+    return dict(
+        zip(_COLUMNS, [*values, *((name, comment) if name in NAMES else ("", ""))], strict=True)
+    )
 
 
 def waits(job: Job) -> bool:
-    """Whether it is pending; EXPEDITING is requeued with ``--requeue=expedite``, and no job of ``-t PD`` (26.05.5)."""
+    """Whether it is pending; EXPEDITING is requeued with ``--requeue=expedite``, and no job of ``-t
+    PD`` (26.05.5).
+    """
     return job["%T"] in ("PENDING", "EXPEDITING")

@@ -1,10 +1,13 @@
-"""Holder jobs: the commands that submit, list and cancel them, and their output. Pure. Tried with Slurm 22.05.8.
+"""Holder jobs: the commands that submit, list and cancel them, and their output. Pure. Tried with
+Slurm 22.05.8.
 
-A holder of a part of a node bounds its cores and memory instead; steps with ``--overlap --mem=0`` get all of the job's.
+A holder of a part of a node bounds its cores and memory instead; steps with ``--overlap --mem=0``
+get all of the job's.
 
-Reasons for the options of :func:`submit_argv`: ``--exclusive`` alone gives steps neither all memory (``--mem=0``; else the
-default memory, 800 of 2,000 MB) nor any GPU (``--gres``). ``--no-requeue``: a preempted holder must not start again. No job
-arrays: a task cannot be canceled by its raw id. No ``-c`` and no ``--exact``: steps would see only a part of the node.
+Reasons for the options of :func:`submit_argv`: ``--exclusive`` alone gives steps neither all memory
+(``--mem=0``; else the default memory, 800 of 2,000 MB) nor any GPU (``--gres``). ``--no-requeue``:
+a preempted holder must not start again. No job arrays: a task cannot be canceled by its raw id. No
+``-c`` and no ``--exact``: steps would see only a part of the node.
 """
 
 from __future__ import annotations
@@ -31,8 +34,9 @@ _NODES_FORMAT = "%i|%N"
 _NODES_HEADER = "JOBID|NODELIST"
 _STEP_HEADER = "STEPID|NAME"
 STEP_END = "end"
-"""Ends a record of a step. It is no secret: only the user of a job can name its steps, and squeue takes the format of steps
-from its arguments only."""
+"""Ends a record of a step. It is no secret: only the user of a job can name its steps, and squeue
+takes the format of steps from its arguments only.
+"""
 _ID_FORMAT = "%A"
 _ID_HEADER = "JOBID"
 
@@ -40,23 +44,30 @@ _ACCEPTS = " (failed checks accepted by the user: "
 _COMMENT_ENDS = (_ACCEPTS, "; wants ", "; hosts ")
 
 JOB_PHASES = {
-    **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"), JobPhase.WAITS),
+    **dict.fromkeys(
+        ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"), JobPhase.WAITS
+    ),
     **dict.fromkeys(("RESV_DEL_HOLD", "POWER_UP_NODE", "EXPEDITING"), JobPhase.WAITS),
     **dict.fromkeys(("RUNNING", "CONFIGURING", "STOPPED", "SIGNALING", "RESIZING"), JobPhase.RUNS),
     "SUSPENDED": JobPhase.SUSPENDED,
     **dict.fromkeys(("COMPLETING", "STAGE_OUT"), JobPhase.LEAVES),
     **dict.fromkeys(
-        ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"), JobPhase.OVER
+        ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"),
+        JobPhase.OVER,
     ),
-    **dict.fromkeys(("DEADLINE", "OUT_OF_MEMORY", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"), JobPhase.OVER),
+    **dict.fromkeys(
+        ("DEADLINE", "OUT_OF_MEMORY", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"), JobPhase.OVER
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class HolderJob:
-    """A holder as squeue lists it. ``state`` is Slurm's word, ``ends_s`` the end of its time limit while it runs.
+    """A holder as squeue lists it. ``state`` is Slurm's word, ``ends_s`` the end of its time limit
+    while it runs.
 
-    ``node`` is what it was submitted for, one node or a list, also after it has given some of them back.
+    ``node`` is what it was submitted for, one node or a list, also after it has given some of them
+    back.
     """
 
     id: str
@@ -73,7 +84,9 @@ class HolderJob:
 
     @property
     def is_for_several(self) -> bool:
-        """Whether it was submitted for several nodes: a list of names contains a comma or a range."""
+        """Whether it was submitted for several nodes: a list of names contains a comma or a
+        range.
+        """
         return any(sign in self.node for sign in ",[")
 
     @property
@@ -90,7 +103,9 @@ def comment(pilot: str, user: str) -> str:
 
 
 def accepts(names: Iterable[str]) -> str:
-    """The end of such a comment: checks of the site that fail, and in spite of which its pilot holds the node."""
+    """The end of such a comment: checks of the site that fail, and in spite of which its pilot
+    holds the node.
+    """
     words = ", ".join(names)
     return f"{_ACCEPTS}{words})" if words else ""
 
@@ -103,7 +118,9 @@ def submit_argv(
     log: Path,
     beside: tuple[str, ...] = (),
 ) -> list[str]:
-    """``sbatch`` of one holder, for a node and those ``beside`` it; ``command`` is the job script with its arguments."""
+    """``sbatch`` of one holder, for a node and those ``beside`` it; ``command`` is the job script
+    with its arguments.
+    """
     size = 1 + len(beside)
     # Slurm refuses --gres=gpu beside --gpus-per-node.
     gpus = f"gpu:{request.gpus}" if request.gpus and not settings.gpu_options else ""
@@ -119,12 +136,28 @@ def submit_argv(
     part_of_node = ["-c", str(request.cpus), f"--mem={request.mib}"]
     whole_node = ["--exclusive", *_memory_of_node(settings)]
     return [
-        "sbatch", "--parsable", *chosen, f"-N{size}", f"-n{size}", "-w", ",".join((request.node, *beside)),
+        "sbatch",
+        "--parsable",
+        *chosen,
+        f"-N{size}",
+        f"-n{size}",
+        "-w",
+        ",".join((request.node, *beside)),
         *(part_of_node if request.cpus else whole_node),
-        "-t", str(limit_minutes(request.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
-        f"--signal={NOTICE}@0", "--chdir=/",  # a step starts in the folder, and could not end if its file system hung
-        f"--comment={comment}", "-o", str(log), "--open-mode=append", *settings.options, *command,
-    ]  # fmt: skip
+        "-t",
+        str(limit_minutes(request.window_s, settings.longest_s)),
+        "--no-requeue",
+        "-J",
+        HOLDER_NAME,
+        f"--signal={NOTICE}@0",
+        "--chdir=/",  # a step starts in the folder, and could not end if its file system hung
+        f"--comment={comment}",
+        "-o",
+        str(log),
+        "--open-mode=append",
+        *settings.options,
+        *command,
+    ]
 
 
 def _memory_of_node(settings: SlurmSettings) -> list[str]:
@@ -136,7 +169,9 @@ def _memory_of_node(settings: SlurmSettings) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedJob:
-    """A job that sbatch has submitted. ``cluster`` is empty where sbatch does not name it: the one that was asked."""
+    """A job that sbatch has submitted. ``cluster`` is empty where sbatch does not name it: the one
+    that was asked.
+    """
 
     job: str
     cluster: str = ""
@@ -151,7 +186,9 @@ def parse_submitted(text: str) -> SubmittedJob:
     last = lines[-1] if lines else ""
     words = re.fullmatch(r"([0-9]{1,19})(?:;(\S+))?", last)
     if words is None or not text.endswith("\n"):
-        raise SchedulerError(f"the last line that sbatch printed is {last[:80]!r}, expected a job ID")
+        raise SchedulerError(
+            f"the last line that sbatch printed is {last[:80]!r}, expected a job ID"
+        )
     return SubmittedJob(words[1], words[2] or "")
 
 
@@ -172,12 +209,16 @@ def parse_list(text: str, mark: str) -> list[str]:
 
 
 def parse_holder(record: str, comment: str) -> HolderJob | None:
-    """A holder with this comment, with or without claims after it (:mod:`.peers`); None for one of another pilot."""
+    """A holder with this comment, with or without claims after it (:mod:`.peers`); None for one of
+    another pilot.
+    """
     job, state, node, ends, reason, words = fields_of(record, 6)
     if state not in JOB_PHASES:
         raise UnknownStateError("job", state)
     if ends not in NOTHING and not is_number(ends):
-        raise SchedulerError(f"job {job}: {ends[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
+        raise SchedulerError(
+            f"job {job}: {ends[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)"
+        )
     if words != comment and not words.startswith(tuple(comment + end for end in _COMMENT_ENDS)):
         return None
     return HolderJob(job, state, node, None if ends in NOTHING else float(ends), reason)
@@ -189,25 +230,33 @@ def exists_argv(job: str) -> list[str]:
 
 
 def is_unknown_job(problem: str) -> bool:
-    """Whether an error says that there is no such job, and not that the controller did not answer."""
+    """Whether an error says that there is no such job, and not that the controller did not
+    answer.
+    """
     return "Invalid job id specified" in problem
 
 
 def known_query(jobs: Iterable[str]) -> MarkedQuery:
-    """Ask for several jobs at once, under any name and in any state. For one unknown id alone squeue fails
-    (:func:`is_unknown_job`); among several it leaves the unknown ones out (22.05.8).
+    """Ask for several jobs at once, under any name and in any state. For one unknown id alone
+    squeue fails (:func:`is_unknown_job`); among several it leaves the unknown ones out (22.05.8).
     """
     return MarkedQuery(("squeue", "-a", "-t", "all", "-j", ",".join(sorted(jobs))), _ID_FORMAT)
 
 
 def parse_known(text: str, mark: str) -> frozenset[str]:
     """The jobs that the controller knows."""
-    return frozenset(fields_of(record, 1)[0] for record in parse_records(text, mark, _ID_HEADER, "jobs"))
+    return frozenset(
+        fields_of(record, 1)[0] for record in parse_records(text, mark, _ID_HEADER, "jobs")
+    )
 
 
-# Reasons of a holder that the scheduler has not looked at, or whose node it keeps in mind for a main job that waits.
-_WAITS_ITS_TURN = re.compile(r"(None|Priority|Resources)?$|Nodes.required.for.job.are|ReqNodeNotAvail,.May.be.reserved")
-# 22.05.8, 24.11.5 and 26.05.5 (libslurmfull.so). MaxMemPerLimit and ReqNodeNotAvail, for example, are a node's.
+# Reasons of a holder that the scheduler has not looked at, or whose node it keeps in mind for a
+# main job that waits.
+_WAITS_ITS_TURN = re.compile(
+    r"(None|Priority|Resources)?$|Nodes.required.for.job.are|ReqNodeNotAvail,.May.be.reserved"
+)
+# 22.05.8, 24.11.5 and 26.05.5 (libslurmfull.so). MaxMemPerLimit and ReqNodeNotAvail, for example,
+# are a node's.
 _LIMIT = re.compile(
     r"\b(?:(?:QOS|Assoc)\w+|Max\w+Per(?:Account|User)|Partition(?:Down|Inactive|Config|\w+(?:Limit|Nodes))|Licenses"
     r"|Account(?:ingPolicy|NotAllowed)|Invalid(?:Account|QOS))\b"
@@ -224,7 +273,8 @@ _REFUSED = (
 
 
 def is_limit(reason: str) -> bool:
-    """Whether sbatch's words or a pending job's reason are about the pilot's jobs: they would be the same for any other node.
+    """Whether sbatch's words or a pending job's reason are about the pilot's jobs: they would be
+    the same for any other node.
 
     ``QOSMaxSubmitJobPerUserLimit``, ``AssocGrpGRES``, ``MaxJobsPerAccount``, ``PartitionTimeLimit``
     (https://slurm.schedmd.com/job_reason_codes.html).
@@ -238,8 +288,12 @@ def waits_its_turn(reason: str) -> bool:
 
 
 def nodes_query(jobs: Iterable[str]) -> MarkedQuery:
-    """Ask which nodes jobs have: the list of those that a job was submitted for does not change when it is shrunk."""
-    return MarkedQuery(("squeue", "-a", "--noconvert", "-t", "R", "-j", ",".join(sorted(jobs))), _NODES_FORMAT)
+    """Ask which nodes jobs have: the list of those that a job was submitted for does not change
+    when it is shrunk.
+    """
+    return MarkedQuery(
+        ("squeue", "-a", "--noconvert", "-t", "R", "-j", ",".join(sorted(jobs))), _NODES_FORMAT
+    )
 
 
 def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
@@ -249,8 +303,8 @@ def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
 
 
 def shrink_argv(job: str, nodes: Iterable[str]) -> list[str]:
-    """Release all nodes of a job but these. No version releases the node of the batch script (and 22.05.8 loses the nodes,
-    see several_nodes.py). NumNodes would choose the nodes itself.
+    """Release all nodes of a job but these. No version releases the node of the batch script (and
+    22.05.8 loses the nodes, see several_nodes.py). NumNodes would choose the nodes itself.
     """
     return ["scontrol", "update", f"JobId={job}", f"ReqNodeList={','.join(sorted(nodes))}"]
 
@@ -261,15 +315,24 @@ def cancel_argv(jobs: Iterable[str]) -> list[str]:
 
 
 def leave_argv(jobs: Iterable[str]) -> list[str]:
-    """The signal that payloads get when they are preempted. After a plain scancel, slurmd looks once a second whether all
-    processes have ended.
+    """The signal that payloads get when they are preempted. After a plain scancel, slurmd looks
+    once a second whether all processes have ended.
     """
     return ["scancel", "-s", str(NOTICE), *sorted(jobs)]
 
 
 def steps_argv(jobs: Iterable[str]) -> list[str]:
     """All steps of these jobs."""
-    return ["squeue", "-a", "--local", "-s", "-j", ",".join(sorted(jobs)), "-o", f"%i|%j|{STEP_END}"]
+    return [
+        "squeue",
+        "-a",
+        "--local",
+        "-s",
+        "-j",
+        ",".join(sorted(jobs)),
+        "-o",
+        f"%i|%j|{STEP_END}",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,11 +359,14 @@ def job_steps_argv(job: str) -> list[str]:
 
 
 def parse_job_steps(text: str, nodes: frozenset[str] | None = None) -> HolderSteps:
-    """``StepId=12.0 UserId=0 ... NodeList=node01 ... Name=bftrainer-payload Network=...``: a line per step.
+    """``StepId=12.0 UserId=0 ... NodeList=node01 ... Name=bftrainer-payload Network=...``: a line
+    per step.
 
     With ``nodes``: of the workers, only those that run on these nodes.
     """
-    found = re.findall(r"^StepId=(\S+) .* NodeList=(\S+) .* Name=(.*?) Network=", text, re.MULTILINE)
+    found = re.findall(
+        r"^StepId=(\S+) .* NodeList=(\S+) .* Name=(.*?) Network=", text, re.MULTILINE
+    )
     if not found:
         raise SchedulerError(f"no step in {text[:80]!r}")
     there = (
@@ -312,7 +378,11 @@ def parse_job_steps(text: str, nodes: frozenset[str] | None = None) -> HolderSte
 
 
 def _holder_steps(found: Iterable[tuple[str, str]]) -> HolderSteps:
-    named = [(step, name == PAYLOAD_STEP) for step, name in found if re.fullmatch(r"[0-9]+\.[0-9]+", step)]
+    named = [
+        (step, name == PAYLOAD_STEP)
+        for step, name in found
+        if re.fullmatch(r"[0-9]+\.[0-9]+", step)
+    ]
     return HolderSteps(
         tuple(step for step, is_payload in named if not is_payload),
         frozenset(step.partition(".")[0] for step, is_payload in named if is_payload),

@@ -1,6 +1,8 @@
-"""Main-queue jobs that wait for a limit for which holders count as well: Slurm preempts for nodes, not for limits. Pure.
+"""Main-queue jobs that wait for a limit for which holders count as well: Slurm preempts for nodes,
+not for limits. Pure.
 
-``squeue`` says that a job waits for a limit, and not for which one of several. All that could be meant count.
+``squeue`` says that a job waits for a limit, and not for which one of several. All that could be
+meant count.
 """
 
 from __future__ import annotations
@@ -18,16 +20,19 @@ from bftrainer_adapters.slurm.site_limits import BY_QOS, Holders, most_nodes
 
 FORMAT = "%A|%u|%a|%q|%P|%D|%r"
 _HEADER = "JOBID|USER|ACCOUNT|QOS|PARTITION|NODES|REASON"
-# Limits on what runs at a time (https://slurm.schedmd.com/job_reason_codes.html); not those of a job alone, nor used-up hours.
+# Limits on what runs at a time (https://slurm.schedmd.com/job_reason_codes.html); not those of a
+# job alone, nor used-up hours.
 _OF_ALL = re.compile(r"(?:Assoc|QOS)(?:Grp|Max)\w+|Max\w+Per(?:Account|User)\b")
 _OF_ONE = re.compile(r"PerJob|PerNode|WallDuration|GrpWall|(?<!Run)Minutes|Submit")
 
 
 @dataclass(frozen=True, slots=True)
 class SharedLimit:
-    """A limit for which holders and main-queue jobs of these accounts, or of a user, QOS or partition, count.
+    """A limit for which holders and main-queue jobs of these accounts, or of a user, QOS or
+    partition, count.
 
-    ``nodes`` is what it allows, if it counts nodes or what is in them; a larger job would wait without holders as well.
+    ``nodes`` is what it allows, if it counts nodes or what is in them; a larger job would wait
+    without holders as well.
     """
 
     nodes: float
@@ -53,12 +58,26 @@ def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) ->
     for source in at.sources:
         if not source.beside or not source.caps:
             continue
-        of_nodes = [most_nodes(key, value, at.partition) for key, value in source.caps.items() if "TRES" in key]
+        of_nodes = [
+            most_nodes(key, value, at.partition)
+            for key, value in source.caps.items()
+            if "TRES" in key
+        ]
         if source.of_account and parents is None:
-            parents = {it.account: it.parent for it in associations.parse(ask(associations.argv(cluster)))}
-        accounts = below(source.of_account, parents or {}) if source.of_account else frozenset[str]()
+            parents = {
+                it.account: it.parent for it in associations.parse(ask(associations.argv(cluster)))
+            }
+        accounts = (
+            below(source.of_account, parents or {}) if source.of_account else frozenset[str]()
+        )
         found.append(
-            SharedLimit(min(of_nodes, default=math.inf), accounts, source.of_user, source.of_qos, source.of_partition)
+            SharedLimit(
+                min(of_nodes, default=math.inf),
+                accounts,
+                source.of_user,
+                source.of_qos,
+                source.of_partition,
+            )
         )
     own_partition = "" if at.by == BY_QOS or at.partition is None else at.partition.name
     own_qos = at.qos.name if at.qos is not None and at.has_own_qos else ""
@@ -89,7 +108,8 @@ def _wait(record: str, shared: SharedLimits) -> LimitWait | None:
         return None
     of_association, needed = reason.startswith("Assoc"), 1 if "Jobs" in reason else int(size)
     if not any(
-        needed <= limit.nodes and _counts(limit, user, account, qos, partitions.split(","), of_association)
+        needed <= limit.nodes
+        and _counts(limit, user, account, qos, partitions.split(","), of_association)
         for limit in shared.limits
     ):
         return None
@@ -97,7 +117,12 @@ def _wait(record: str, shared: SharedLimits) -> LimitWait | None:
 
 
 def _counts(
-    limit: SharedLimit, user: str, account: str, qos: str, partitions: Iterable[str], of_association: bool
+    limit: SharedLimit,
+    user: str,
+    account: str,
+    qos: str,
+    partitions: Iterable[str],
+    of_association: bool,
 ) -> bool:
     if limit.accounts:
         return of_association and account in limit.accounts and limit.user in ("", user)

@@ -1,6 +1,8 @@
-"""Main-queue jobs that wait although held nodes would do: where preemption works, none does for long. Pure but for its clock.
+"""Main-queue jobs that wait although held nodes would do: where preemption works, none does for
+long. Pure but for its clock.
 
-Such a job may wait for memory, a feature or a license. So it is no proof, but a reason to read the site again.
+Such a job may wait for memory, a feature or a license. So it is no proof, but a reason to read the
+site again.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from bftrainer_adapters.slurm.job_list import HOLDER_NAME, JobList, waits
 from bftrainer_adapters.slurm.limit_waits import SharedLimits
 
 PROMISED_S = 60.0
-"""Within this time a main job gets the nodes of holders, with Slurm's longest default interval between two cycles."""
+"""Within this time a main job gets the nodes of holders, with Slurm's longest default interval
+between two cycles.
+"""
 _FOR_NODES = "Resources"
 _IDLE = (Availability.FREE, Availability.PLANNED)
 
@@ -29,13 +33,23 @@ def waits_for_holders(
     jobs: JobList, nodes: Iterable[NodeView], user: str, own: SharedLimits
 ) -> tuple[MainJobWait, ...]:
     """``user`` has the holders, ``own`` says where they run."""
-    held = {job["%n"] for job in jobs.jobs if job["%j"] == HOLDER_NAME and job["%u"] == user and job["%T"] == "RUNNING"}
+    held = {
+        job["%n"]
+        for job in jobs.jobs
+        if job["%j"] == HOLDER_NAME and job["%u"] == user and job["%T"] == "RUNNING"
+    }
     if not held:
         return ()
     there = [node for node in nodes if node.name in held or node.availability in _IDLE]
     found = []
     for job in jobs.jobs:
-        if not waits(job) or job["%r"] != _FOR_NODES or job["%j"] or _is_pilots(job, own) or not job["%D"].isdecimal():
+        if (
+            not waits(job)
+            or job["%r"] != _FOR_NODES
+            or job["%j"]
+            or _is_pilots(job, own)
+            or not job["%D"].isdecimal()
+        ):
             continue
         partitions = set(job["%P"].split(","))
         usable = [node.name for node in there if not partitions.isdisjoint(node.partitions)]

@@ -1,7 +1,8 @@
-"""The Scheduler port on Slurm's commands: a batch of four short calls, each 10 ms on an idle 22.05.8; and rarely a fifth.
+"""The Scheduler port on Slurm's commands: a batch of four short calls, each 10 ms on an idle
+22.05.8; and rarely a fifth.
 
-Slurm's manual asks not to call squeue in tight loops; every 10 s is often enough. The commands print text, in one format for
-all versions from 22.05 on.
+Slurm's manual asks not to call squeue in tight loops; every 10 s is often enough. The commands
+print text, in one format for all versions from 22.05 on.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
 
 @dataclass
 class ServerClock:
-    """slurmctld's time between two calls of sdiag: its clock and this host's differ by the same seconds from look to look.
+    """slurmctld's time between two calls of sdiag: its clock and this host's differ by the same
+    seconds from look to look.
 
-    ``elapsed_s`` never goes back, and counts time in which the host slept: the time shown is late at no time.
+    ``elapsed_s`` never goes back, and counts time in which the host slept: the time shown is late
+    at no time.
     """
 
     elapsed_s: Callable[[], float]
@@ -55,7 +58,9 @@ class ServerClock:
         self._at_s, self._set_s, self.planned_s = at_s, self.elapsed_s(), planned_s
 
     def now_s(self) -> float:
-        """Seconds of the server's epoch; sdiag shows whole seconds, so it may be up to one early."""
+        """Seconds of the server's epoch; sdiag shows whole seconds, so it may be up to one
+        early.
+        """
         return self._at_s + self.elapsed_s() - self._set_s
 
 
@@ -63,8 +68,9 @@ class ServerClock:
 class SlurmScheduler:
     """Slurm as its commands show it.
 
-    ``shared_limits`` are those for which main-queue jobs count beside holders. ``by_gpu``: nodes have their idle part.
-    ``main_jobs_wait`` is told of main-queue jobs that held nodes would be enough for.
+    ``shared_limits`` are those for which main-queue jobs count beside holders. ``by_gpu``: nodes
+    have their idle part. ``main_jobs_wait`` is told of main-queue jobs that held nodes would be
+    enough for.
     """
 
     timeout_s: float = 10.0
@@ -77,13 +83,15 @@ class SlurmScheduler:
         self._clock = ServerClock(self.calls.elapsed_s)
 
     def observe(self) -> Observation:
-        """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is read last, so windows may
-        look shorter than they are, but never longer.
+        """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is
+        read last, so windows may look shorter than they are, but never longer.
         """
         self.check_budget()
         jobs = self.calls.take_jobs(self.timeout_s)
         text = jobs.as_printed(slurm_text.JOB_FORMAT, waits)
-        pending = command.parsed(["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark))
+        pending = command.parsed(
+            ["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark)
+        )
         nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes, jobs)
         self.main_jobs_wait(waits_for_holders(jobs, nodes, self.calls.user, self.shared_limits()))
         return self.observe_rest(nodes, pending, jobs)
@@ -93,19 +101,31 @@ class SlurmScheduler:
         self.calls.check(CallKind.LOOK)
 
     def observe_rest(
-        self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...], jobs: JobList | None = None
+        self,
+        nodes: tuple[NodeView, ...],
+        pending: tuple[PendingJob, ...],
+        jobs: JobList | None = None,
     ) -> Observation:
         """Complete an observation of nodes and jobs that were read just before."""
         reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations, jobs)
         config = self.calls.config(self.timeout_s)
-        hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.calls.user))
+        hidden = command.parsed(
+            config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.calls.user)
+        )
         if self._clock.is_due or self.calls.is_limited:
             self._clock.set(*self._ask(["sdiag"], self._read_sdiag))
         limits = self._limit_waits(jobs)
         return Observation(
-            self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, limits,
-            evidence_s=None if jobs is None else jobs.at_s, remark=self.calls.unpublished,
-        )  # fmt: skip
+            self._clock.now_s(),
+            nodes,
+            pending,
+            reservations,
+            hidden,
+            self._clock.planned_s,
+            limits,
+            evidence_s=None if jobs is None else jobs.at_s,
+            remark=self.calls.unpublished,
+        )
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
         """Only where main-queue jobs share a limit with holders."""
@@ -113,12 +133,16 @@ class SlurmScheduler:
             return ()
         jobs = jobs or self.calls.take_jobs(self.timeout_s)
         text = jobs.as_printed(limit_waits.FORMAT, waits)
-        return command.parsed(["squeue"], text, lambda text: limit_waits.parse(text, jobs.mark, shared))
+        return command.parsed(
+            ["squeue"], text, lambda text: limit_waits.parse(text, jobs.mark, shared)
+        )
 
     def _read_sdiag(self, text: str) -> tuple[float, float | None]:
         times = slurm_text.parse_times(text)
         self.calls.count(text)
         return times
 
-    def _ask(self, argv: Sequence[str], parse: Callable[[str], Parsed], beside: JobList | None = None) -> Parsed:
+    def _ask(
+        self, argv: Sequence[str], parse: Callable[[str], Parsed], beside: JobList | None = None
+    ) -> Parsed:
         return command.parsed(argv, self.calls.look(argv, self.timeout_s, beside), parse)

@@ -1,9 +1,11 @@
-"""The PeerPilots port on Slurm: the comments of holders and of pilots' own jobs, which every user sees in squeue.
+"""The PeerPilots port on Slurm: the comments of holders and of pilots' own jobs, which every user
+sees in squeue.
 
-A pilot that runs as a job (jobscripts/pilot.slurm) writes its host list into the comment of that job. Each holder shows it
-as well, so a pilot outside of any job is seen once it holds a node. The job id, the user (authenticated by munge) and the state
-come from Slurm; comments are free text of users, so comments that are not understood are skipped. A claim counts while its job
-has nodes, and a pending holder only if it may start: a job that is held costs its user nothing.
+A pilot that runs as a job (jobscripts/pilot.slurm) writes its host list into the comment of that
+job. Each holder shows it as well, so a pilot outside of any job is seen once it holds a node. The
+job id, the user (authenticated by munge) and the state come from Slurm; comments are free text of
+users, so comments that are not understood are skipped. A claim counts while its job has nodes, and
+a pending holder only if it may start: a job that is held costs its user nothing.
 """
 
 from __future__ import annotations
@@ -60,12 +62,19 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
             held = seen.held + (0 if waits else number(size))
             seen = replace(seen, holders=(*seen.holders, job), held=held, asks=seen.asks or waits)
         wants = int(claim[3]) if claim and claim[3] and not waits else None
-        if wants is not None and (seen.wants is None or name == PILOT_NAME):  # its own job is up to date
-            is_short, least = name == PILOT_NAME and bool(claim and claim[4]), int(claim[2] or 1) if claim else 1
+        if wants is not None and (
+            seen.wants is None or name == PILOT_NAME
+        ):  # its own job is up to date
+            is_short, least = (
+                name == PILOT_NAME and bool(claim and claim[4]),
+                int(claim[2] or 1) if claim else 1,
+            )
             seen = replace(seen, wants=wants, is_short=is_short, least=least)
         found[key] = seen
         hosts = claims.setdefault(key, {})
-        if claim and claim[5] and not waits and claim[5] not in hosts:  # all holders of a pilot repeat its list
+        if (
+            claim and claim[5] and not waits and claim[5] not in hosts
+        ):  # all holders of a pilot repeat its list
             characters[owner] += len(claim[5])
             if characters[owner] <= _MOST_CHARACTERS_OF_A_USER:
                 hosts[claim[5]] = None
@@ -74,7 +83,9 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
 
 def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, ...]:
     """All pilots in a list of jobs but this one of this user."""
-    text = jobs.as_printed(FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER)
+    text = jobs.as_printed(
+        FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER
+    )
     found = command.parsed(["squeue"], text, lambda text: parse_peers(text, jobs.mark, pilot, user))
     return tuple(replace(it, weight=(jobs.weights or {}).get(it.user, 1)) for it in found)
 
@@ -84,7 +95,9 @@ def _split(lists: Iterable[str]) -> tuple[str, ...]:
 
 
 def claim_words(hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> str:
-    """The end of a comment: the number of nodes that trainers could use, and the claim to these hosts."""
+    """The end of a comment: the number of nodes that trainers could use, and the claim to these
+    hosts.
+    """
     said = "" if wants is None else f"; wants {min(wants, _MOST_WANTED)}{' short' * is_short}"
     return f"{said}; hosts {','.join(hosts)}" if hosts else said
 
@@ -94,12 +107,14 @@ def check_hosts(hosts: tuple[str, ...]) -> None:
     for pattern in hosts:
         if not re.fullmatch(r"[\w.\[\],*?-]+", pattern, re.ASCII):
             raise InvalidValueError(
-                f"nodes.hosts: {pattern!r} is not a pattern of node names, such as node[01-08] or gpu*"
+                f"nodes.hosts: {pattern!r} is not a pattern of node names, such as node[01-08] "
+                "or gpu*"
             )
     length = len(",".join(hosts))
     if length > _MAX_CHARACTERS:
         raise InvalidValueError(
-            f"nodes.hosts: has {length} characters, expected at most {_MAX_CHARACTERS}: it is shown in a job's comment; "
+            f"nodes.hosts: has {length} characters, expected at most {_MAX_CHARACTERS}: it is "
+            "shown in a job's comment; "
             'write ranges, such as "node[001-128]"'
         )
 
@@ -116,8 +131,8 @@ def announce_argv(job: str, comment: str) -> list[str]:
 
 @dataclass
 class SlurmPeerPilots:
-    """``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new holders. ``weights``: for a
-    list of jobs without them.
+    """``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new
+    holders. ``weights``: for a list of jobs without them.
     """
 
     pilot: str
@@ -137,17 +152,25 @@ class SlurmPeerPilots:
     """Whether a host list was announced, and not compared yet with those that are no older."""
 
     def announce(
-        self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False, least: int = 1
+        self,
+        hosts: tuple[str, ...],
+        wants: int | None = None,
+        is_short: bool = False,
+        least: int = 1,
     ) -> None:
         """Show the hosts and the demand in the comments of the pilot's job and of new holders."""
         check_hosts(hosts)
         self._hosts, self._claims = hosts, self._claims or hosts != self._hosts
         self._demand = self._demand if wants is None else (wants, is_short)
         words = claim_words(hosts, *self._demand)
-        self.on_holders(claim_words(hosts, self._demand[0]))  # whether it is short changes too often for them
+        self.on_holders(
+            claim_words(hosts, self._demand[0])
+        )  # whether it is short changes too often for them
         if self.job and (words or self._has_announced):
             smallest = f"; least {min(least, _MOST_WANTED)}" if least > 1 else ""
-            argv = announce_argv(self.job, f"bftrainer: pilot {self.pilot} of {self.user}{smallest}{words}")
+            argv = announce_argv(
+                self.job, f"bftrainer: pilot {self.pilot} of {self.user}{smallest}{words}"
+            )
             self.calls.run(argv, CallKind.LOOK, self.timeout_s)
             self._has_announced = True
 
@@ -167,7 +190,9 @@ class SlurmPeerPilots:
         return PeerPilot(self.pilot, self.user, weight=self._weight)
 
     def has_news(self) -> bool:
-        """Whether a broker has published other jobs or demands since the last look; asks twice a second."""
+        """Whether a broker has published other jobs or demands since the last look; asks twice a
+        second.
+        """
         now_s = self.calls.elapsed_s()
         if now_s < self._next_news_s:
             return False

@@ -1,9 +1,10 @@
-"""The Slurm job that the pilot itself runs in: its end, its successor, and whether another pilot's job is gone.
+"""The Slurm job that the pilot itself runs in: its end, its successor, and whether another pilot's
+job is gone.
 
-A successor that depends on its predecessor starts 0.4 s after its end; with ``scontrol requeue`` the pilot would be
-eligible only after 121 s (22.05.8). ``singleton`` compares users and names, so the name is made unique for the state
-directory: a successor must not wait for other pilots of its user. Options of sbatch that are not in the script are repeated
-as far as squeue shows them.
+A successor that depends on its predecessor starts 0.4 s after its end; with ``scontrol requeue``
+the pilot would be eligible only after 121 s (22.05.8). ``singleton`` compares users and names, so
+the name is made unique for the state directory: a successor must not wait for other pilots of its
+user. Options of sbatch that are not in the script are repeated as far as squeue shows them.
 """
 
 from __future__ import annotations
@@ -22,10 +23,18 @@ from bftrainer_adapters.slurm.jobs import exists_argv, is_unknown_job, parse_sub
 
 _OVER = frozenset(
     (
-        "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
         "TIMEOUT",
     )
-)  # fmt: skip
+)
 _REPEATED = ("partition", "account", "qos", "time", "reservation")
 _TIMEOUT_S = 10.0
 _UNSET = (*NOTHING, "INVALID", "NOT_SET")
@@ -56,7 +65,11 @@ def parse_job(text: str) -> SlurmJobFacts | None:
     if len(fields) != 9:
         raise SchedulerError(f"squeue: line truncated or garbled: {lines[0][:80]!r}")
     state, ends, user, *taken, name = fields
-    options = tuple(f"--{key}={value}" for key, value in zip(_REPEATED, taken, strict=True) if value not in _UNSET)
+    options = tuple(
+        f"--{key}={value}"
+        for key, value in zip(_REPEATED, taken, strict=True)
+        if value not in _UNSET
+    )
     return SlurmJobFacts(state, float(ends) if ends.isdecimal() else None, user, name, options)
 
 
@@ -67,12 +80,22 @@ def waiting_argv(user: str, name: str) -> list[str]:
 
 def successor_argv(of: SlurmJobFacts, job: str, name: str, script: Path) -> list[str]:
     """``sbatch`` of the successor; options on the command line win over the script's."""
-    return ["sbatch", "--parsable", f"--dependency=afterany:{job},singleton", "-J", name, *of.options, str(script)]
+    return [
+        "sbatch",
+        "--parsable",
+        f"--dependency=afterany:{job},singleton",
+        "-J",
+        name,
+        *of.options,
+        str(script),
+    ]
 
 
 @dataclass
 class SlurmPilotJob:
-    """The job with id ``job``; a copy of its batch script is written to ``script`` for the successor."""
+    """The job with id ``job``; a copy of its batch script is written to ``script`` for the
+    successor.
+    """
 
     job: str
     script: Path
@@ -83,7 +106,9 @@ class SlurmPilotJob:
         return None if found is None else found.ends_s
 
     def submit_successor(self) -> str:
-        """Submit the same batch script to start when this job is over, unless a successor is pending."""
+        """Submit the same batch script to start when this job is over, unless a successor is
+        pending.
+        """
         job = parse_job(self._run(job_argv(self.job)))
         if job is None:
             raise SchedulerError(f"squeue does not list the pilot's own job {self.job}")
@@ -97,7 +122,8 @@ class SlurmPilotJob:
         here = os.environ.get(HOST_CLUSTER, "")
         if here and submission.cluster not in ("", here):
             raise SchedulerError(
-                f"sbatch submitted the successor, job {submission.job}, to cluster {submission.cluster}, expected {here}; "
+                f"sbatch submitted the successor, job {submission.job}, to cluster "
+                f"{submission.cluster}, expected {here}; "
                 f"`scancel -M {submission.cluster} {submission.job}` ends it"
             )
         return submission.job

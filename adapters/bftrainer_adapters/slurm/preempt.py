@@ -1,6 +1,8 @@
-"""Whether holders may run on a Slurm site, and whether all of the main queue may end them. Pure; reasons in docs/site-setup.md.
+"""Whether holders may run on a Slurm site, and whether all of the main queue may end them. Pure;
+reasons in docs/site-setup.md.
 
-The same checks are printed by doctor and decide whether a pilot submits a holder (:mod:`.site_checks`).
+The same checks are printed by doctor and decide whether a pilot submits a holder
+(:mod:`.site_checks`).
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def holders(
         )
     elif ours is None and by != BY_QOS:
         yield Check.broken(
-            "partition", "slurm.partition is empty, and no partition is the default", "set slurm.partition"
+            "partition",
+            "slurm.partition is empty, and no partition is the default",
+            "set slurm.partition",
         )
     if ours is not None:
         if settings.partition:
@@ -54,7 +58,9 @@ def holders(
         yield from _whole_blocks(others)
         yield from _shared_cores(ours, by, others)
     if settings.qos:
-        in_the_way = qos_that_keep_waiting(settings, config, partitions, accounting, may_hold) - unused_qos
+        in_the_way = (
+            qos_that_keep_waiting(settings, config, partitions, accounting, may_hold) - unused_qos
+        )
         yield _preempted_by_qos(settings.qos, by, config, accounting, in_the_way)
     elif by == BY_QOS:
         yield Check.broken(
@@ -72,11 +78,18 @@ def partition_of(settings: SlurmSettings, partitions: Mapping[str, Partition]) -
 
 
 def _others(
-    settings: SlurmSettings, ours: Partition, nodes: frozenset[str], partitions: Mapping[str, Partition]
+    settings: SlurmSettings,
+    ours: Partition,
+    nodes: frozenset[str],
+    partitions: Mapping[str, Partition],
 ) -> list[Partition]:
     """The partitions with some of these nodes in which no holder of this pilot runs."""
     own = {ours.name, settings.parts_partition}
-    return [partition for partition in partitions.values() if partition.name not in own and partition.nodes & nodes]
+    return [
+        partition
+        for partition in partitions.values()
+        if partition.name not in own and partition.nodes & nodes
+    ]
 
 
 def _open(partition: Partition) -> Check:
@@ -89,15 +102,23 @@ def _open(partition: Partition) -> Check:
         )
     if partition.root_only:
         return Check.broken(
-            "partition", f"{name} has RootOnly=YES", "RootOnly=NO, so that an ordinary user can run the pilot"
+            "partition",
+            f"{name} has RootOnly=YES",
+            "RootOnly=NO, so that an ordinary user can run the pilot",
         )
     return Check.ok("partition", f"{name}: {len(partition.nodes)} nodes, UP")
 
 
 def _preempted_by_partition(
-    ours: Partition, nodes: frozenset[str], by: str, config: Mapping[str, str], others: Iterable[Partition]
+    ours: Partition,
+    nodes: frozenset[str],
+    by: str,
+    config: Mapping[str, str],
+    others: Iterable[Partition],
 ) -> Check:
-    """Partitions that are DOWN, or only for root, start no job that could wait; they show whose the nodes are all the same."""
+    """Partitions that are DOWN, or only for root, start no job that could wait; they show whose the
+    nodes are all the same.
+    """
     if by != BY_PARTITION:
         return Check.broken(
             "preemption",
@@ -112,7 +133,8 @@ def _preempted_by_partition(
     if not above:
         return Check.broken(
             "preemption",
-            f"{tier}: no partition with its nodes is above {ours.name}, so nothing preempts holders",
+            f"{tier}: no partition with its nodes is above {ours.name}, so nothing preempts "
+            "holders",
             f"give the main partitions a PriorityTier above {ours.tier}",
         )
     names = _names(partition.name for partition in above)
@@ -120,47 +142,60 @@ def _preempted_by_partition(
         return Check.broken(
             "preemption",
             f"{tier}: jobs of {equal} wait for holders, those of {names} do not",
-            f"give {equal} a PriorityTier above {ours.tier}, or exclude their nodes (nodes.exclude)",
+            f"give {equal} a PriorityTier above {ours.tier}, or exclude their nodes "
+            "(nodes.exclude)",
         )
     if ours.is_default:
         return Check.broken(
             "preemption",
-            f"partition {ours.name} is the default: jobs that name no partition run there, and wait for holders",
+            f"partition {ours.name} is the default: jobs that name no partition run there, and "
+            "wait for holders",
             "set slurm.partition to a partition of its own for preemptible jobs",
         )
     if alone := nodes.difference(*(partition.nodes for partition in above)):
         return Check.broken(
             "preemption",
-            f"{tier}: {_names(alone)} in no partition above {ours.name}: its own jobs are the main queue there",
+            f"{tier}: {_names(alone)} in no partition above {ours.name}: its own jobs are the "
+            "main queue there",
             "exclude these nodes (nodes.exclude)",
         )
     return Check.ok("preemption", f"{tier}: {names} preempts holders, which are canceled")
 
 
 def _whole_blocks(others: Iterable[Partition]) -> Iterator[Check]:
-    """24.11.5 and 26.05.5 preempt jobs on the nodes that a job gets, but not those on the other nodes of its block."""
+    """24.11.5 and 26.05.5 preempt jobs on the nodes that a job gets, but not those on the other
+    nodes of its block.
+    """
     if names := _names(partition.name for partition in others if partition.whole_blocks):
         yield Check.broken(
             "topology",
             f"jobs of {names} get whole blocks of nodes (Exclusive=TOPO, ExclusiveTopo=YES): "
             "they wait for holders on the other nodes of their block",
-            f"exclude the nodes of {names} (nodes.exclude), or have the administrators use Exclusive=NODE",
+            f"exclude the nodes of {names} (nodes.exclude), or have the administrators use "
+            "Exclusive=NODE",
         )
 
 
 def _shared_cores(ours: Partition, by: str, others: Iterable[Partition]) -> Iterator[Check]:
-    """OverSubscribe=FORCE: a main job runs on the cores of a holder, which asked for --exclusive, and preempts nothing.
+    """OverSubscribe=FORCE: a main job runs on the cores of a holder, which asked for --exclusive,
+    and preempts nothing.
 
-    Seen with 22.05.8 where both jobs are in such partitions, and in one such partition without preemption. Where only one of
-    two partitions forces, the holder is preempted. FORCE:1 shares nothing.
+    Seen with 22.05.8 where both jobs are in such partitions, and in one such partition without
+    preemption. Where only one of two partitions forces, the holder is preempted. FORCE:1 shares
+    nothing.
     """
-    sharing = [partition.name for partition in others if partition.jobs_a_core > 1 and partition.starts_jobs]
+    sharing = [
+        partition.name
+        for partition in others
+        if partition.jobs_a_core > 1 and partition.starts_jobs
+    ]
     if by == BY_QOS:
         sharing.append(ours.name)
     if ours.jobs_a_core > 1 and sharing:
         yield Check.broken(
             "oversubscribe",
-            f"partition {ours.name} has OverSubscribe=FORCE:{ours.jobs_a_core}: jobs of {_names(sharing)} run on the cores and "
+            f"partition {ours.name} has OverSubscribe=FORCE:{ours.jobs_a_core}: jobs of "
+            f"{_names(sharing)} run on the cores and "
             "GPUs of holders, beside training",
             f"OverSubscribe=EXCLUSIVE for {ours.name}",
         )
@@ -173,10 +208,11 @@ def qos_that_keep_waiting(
     accounting: Accounting,
     may_hold: Callable[[str], bool],
 ) -> frozenset[str]:
-    """The QOSes whose jobs can use the nodes of holders and do not preempt holders, as far as sacctmgr shows.
+    """The QOSes whose jobs can use the nodes of holders and do not preempt holders, as far as
+    sacctmgr shows.
 
-    A QOS that is preempted by all that preempt holders is preemptible itself, and does not count, unless jobs get it that name
-    none.
+    A QOS that is preempted by all that preempt holders is preemptible itself, and does not count,
+    unless jobs get it that name none.
     """
     known = accounting.qos
     if config.get("PreemptType") != BY_QOS or known is None or settings.qos not in known:
@@ -198,17 +234,25 @@ def _preemptors(name: str, known: Mapping[str, Qos]) -> frozenset[str]:
 
 
 def _preempted_by_qos(
-    name: str, by: str, config: Mapping[str, str], accounting: Accounting, in_the_way: frozenset[str]
+    name: str,
+    by: str,
+    config: Mapping[str, str],
+    accounting: Accounting,
+    in_the_way: frozenset[str],
 ) -> Check:
     if by != BY_QOS:
-        detail = f"PreemptType={by or 'preempt/none'}: QOS {name!r} does not make holders preemptible"
+        detail = (
+            f"PreemptType={by or 'preempt/none'}: QOS {name!r} does not make holders preemptible"
+        )
         remedy = f"PreemptType=preempt/qos ({SEE}), or leave slurm.qos empty"
         return (Check.warning if by == BY_PARTITION else Check.broken)("qos", detail, remedy)
     known = accounting.qos
     if known is None:
         why = f" ({accounting.silence})" if accounting.silence else ""
         return Check.broken(
-            "qos", f"sacctmgr does not answer{why}; a QOS needs accounting", "ask the administrators for slurmdbd"
+            "qos",
+            f"sacctmgr does not answer{why}; a QOS needs accounting",
+            "ask the administrators for slurmdbd",
         )
     ours = known.get(name)
     if ours is None:
@@ -238,7 +282,8 @@ def _preempted_by_qos(
         return Check.broken(
             "qos",
             f"jobs of QOS {names} wait for holders, those of {above} do not",
-            f"sacctmgr modify qos {','.join(sorted(in_the_way))} set Preempt+={name}; or a partition with other nodes for "
+            f"sacctmgr modify qos {','.join(sorted(in_the_way))} set Preempt+={name}; or a "
+            "partition with other nodes for "
             "them (AllowQos)",
         )
     if "WITHIN" in mode.split(","):
@@ -257,27 +302,45 @@ def _preempted_by_qos(
 
 
 def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> Check | None:
-    """PreemptMode. Its flag PRIORITY, and min_exempt_priority, spare a job whose priority is high enough."""
+    """PreemptMode. Its flag PRIORITY, and min_exempt_priority, spare a job whose priority is high
+    enough.
+    """
     effective = mode or config.get("PreemptMode", "OFF")
     words = effective.upper().split(",")
     if any(word in words for word in _ENDS_JOBS):
-        exempt = next((w for w in config.get("PreemptParameters", "").split(",") if w.startswith(_EXEMPT)), "")
-        flags = [f"PreemptMode {effective}"] * ("PRIORITY" in words) + [f"PreemptParameters={exempt}"] * bool(exempt)
+        exempt = next(
+            (w for w in config.get("PreemptParameters", "").split(",") if w.startswith(_EXEMPT)), ""
+        )
+        flags = [f"PreemptMode {effective}"] * ("PRIORITY" in words) + [
+            f"PreemptParameters={exempt}"
+        ] * bool(exempt)
         if not flags:
             return None
         return Check.broken(
             "preemption",
-            f"{whose}: {' and '.join(flags)}: main jobs wait for a holder whose priority is as high as theirs",
-            f"remove {' and '.join(['PRIORITY'] * ('PRIORITY' in words) + [_EXEMPT] * bool(exempt))}, or see that holders "
-            'have the lowest priority of all (a QOS with Priority=0, and slurm.options = ["--nice=2147483645"]) and set '
+            f"{whose}: {' and '.join(flags)}: main jobs wait for a holder whose priority is as "
+            "high as theirs",
+            "remove "
+            f"{' and '.join(['PRIORITY'] * ('PRIORITY' in words) + [_EXEMPT] * bool(exempt))}, "
+            "or see that holders "
+            "have the lowest priority of all (a QOS with Priority=0, and slurm.options = "
+            '["--nice=2147483645"]) and set '
             'slurm.accept = ["preemption"]',
         )
-    why = "holders would keep memory and GPUs" if "SUSPEND" in effective.upper() else "nothing ends a holder"
-    return Check.broken("preemption", f"{whose} has PreemptMode {effective}: {why}", f"PreemptMode=CANCEL ({SEE})")
+    why = (
+        "holders would keep memory and GPUs"
+        if "SUSPEND" in effective.upper()
+        else "nothing ends a holder"
+    )
+    return Check.broken(
+        "preemption", f"{whose} has PreemptMode {effective}: {why}", f"PreemptMode=CANCEL ({SEE})"
+    )
 
 
 def _names(found: Iterable[str]) -> str:
-    """A list for a message, of which the end is counted: a partition may have thousands of nodes."""
+    """A list for a message, of which the end is counted: a partition may have thousands of
+    nodes.
+    """
     names = sorted(found)
     rest = len(names) - _MOST_NAMES
     return ", ".join(names) if rest <= 1 else f"{', '.join(names[:_MOST_NAMES])} and {rest} more"

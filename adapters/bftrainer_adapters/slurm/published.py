@@ -1,8 +1,10 @@
-"""Slurm's answers that one process publishes for all pilots (``bftrainer broker``): files that only it can write.
+"""Slurm's answers that one process publishes for all pilots (``bftrainer broker``): files that only
+it can write.
 
-A file is one line of JSON, the head, and the text. Before the text of the list of jobs, there may be a line with the weights of
-users: it grows with the users of a site, and the head, which pilots read twice a second, does not. A reader that finds no file
-that counts asks Slurm itself, so nothing depends on the publisher.
+A file is one line of JSON, the head, and the text. Before the text of the list of jobs, there may
+be a line with the weights of users: it grows with the users of a site, and the head, which pilots
+read twice a second, does not. A reader that finds no file that counts asks Slurm itself, so nothing
+depends on the publisher.
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ class NotPublishedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """``at_s``: when the command began, by the publisher's clock; ``for_s``: how long the answer counts. ``size``: bytes of the
-    text. ``mark`` ends the records of jobs. ``news`` changes with the jobs, their comments, and the weights of users.
-    ``weights_size``: bytes of these before the text (0: none, ask for them). ``cluster``: the one that was asked.
+    """``at_s``: when the command began, by the publisher's clock; ``for_s``: how long the answer
+    counts. ``size``: bytes of the text. ``mark`` ends the records of jobs. ``news`` changes with
+    the jobs, their comments, and the weights of users. ``weights_size``: bytes of these before the
+    text (0: none, ask for them). ``cluster``: the one that was asked.
     """
 
     at_s: float
@@ -64,13 +67,16 @@ def packed(head: Head, body: bytes) -> bytes:
     size = len(first) + len(body)
     if len(first) > _HEAD_BYTES or size > MOST_BYTES:
         raise SchedulerError(
-            f"not published, so pilots ask Slurm themselves: {size:,} bytes, pilots read at most {MOST_BYTES:,}"
+            f"not published, so pilots ask Slurm themselves: {size:,} bytes, pilots read at "
+            f"most {MOST_BYTES:,}"
         )
     return first + body
 
 
 def packed_weights(weights: Mapping[str, int] | None) -> bytes:
-    """The weights of users as they stand before a text; nothing where pilots are to ask for them."""
+    """The weights of users as they stand before a text; nothing where pilots are to ask for
+    them.
+    """
     return b"" if weights is None else json.dumps(weights).encode() + b"\n"
 
 
@@ -80,7 +86,9 @@ def parse_head(line: str) -> Head:
     at_s, for_s, size = (float(values[key]) for key in ("at_s", "for_s", "size"))
     weights_size = max(int(values.get("weights_size", 0)), 0)  # an older publisher has none
     cluster = str(values.get("cluster", ""))
-    return Head(at_s, for_s, int(size), str(values["mark"]), str(values["news"]), weights_size, cluster)
+    return Head(
+        at_s, for_s, int(size), str(values["mark"]), str(values["news"]), weights_size, cluster
+    )
 
 
 def parse_weights(line: bytes) -> Mapping[str, int] | None:
@@ -101,7 +109,9 @@ class _File:
 
 @dataclass
 class Published:
-    """The folder of a publisher, who is this user. Answers of another cluster do not count; empty: it is not known yet."""
+    """The folder of a publisher, who is this user. Answers of another cluster do not count; empty:
+    it is not known yet.
+    """
 
     folder: Path
     uid: int
@@ -117,7 +127,9 @@ class Published:
         return self._read(name, with_text=False).head
 
     def text(self, argv: Sequence[str]) -> str:
-        """The answer to a command, which counts beside :meth:`jobs` only. Raises :class:`NotPublishedError`."""
+        """The answer to a command, which counts beside :meth:`jobs` only. Raises
+        :class:`NotPublishedError`.
+        """
         return self._read(name_of(argv)).text
 
     def jobs(self) -> JobList:
@@ -142,16 +154,24 @@ class Published:
             weights = parse_weights(rest[: head.weights_size])
         except (OSError, ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise NotPublishedError(why if isinstance(error, NotPublishedError) else f"{path}: {why}") from error
+            raise NotPublishedError(
+                why if isinstance(error, NotPublishedError) else f"{path}: {why}"
+            ) from error
         age_s = self.now_s() - head.at_s
         if age_s < -CLOCKS_S:
             self._ahead_s = self.elapsed_s()
         if not -CLOCKS_S <= age_s <= min(head.for_s, MOST_S):
-            raise NotPublishedError(f"{path}: is {age_s:.1f} s old, expected at most {min(head.for_s, MOST_S):.1f}")
+            raise NotPublishedError(
+                f"{path}: is {age_s:.1f} s old, expected at most {min(head.for_s, MOST_S):.1f}"
+            )
         if self.elapsed_s() - self._ahead_s < MOST_S:
-            raise NotPublishedError(f"{path}: the clock of its host is more than {CLOCKS_S:g} s ahead of this one's")
+            raise NotPublishedError(
+                f"{path}: the clock of its host is more than {CLOCKS_S:g} s ahead of this one's"
+            )
         if head.cluster and self.cluster and head.cluster != self.cluster:
-            raise NotPublishedError(f"{path}: is of cluster {head.cluster!r}, expected {self.cluster!r}")
+            raise NotPublishedError(
+                f"{path}: is of cluster {head.cluster!r}, expected {self.cluster!r}"
+            )
         expected = head.weights_size + head.size
         if size != expected:
             raise NotPublishedError(f"{path}: has {size:,} bytes of text, expected {expected:,}")
@@ -162,10 +182,14 @@ class Published:
         with os.fdopen(open_regular(path), "rb") as file:
             found = os.fstat(file.fileno())
             if found.st_uid != self.uid:
-                raise NotPublishedError(f"{path}: belongs to uid {found.st_uid}, expected {self.uid}")
+                raise NotPublishedError(
+                    f"{path}: belongs to uid {found.st_uid}, expected {self.uid}"
+                )
             if found.st_nlink != 1 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise NotPublishedError(f"{path}: others can write it, or it has several links")
             if found.st_size > MOST_BYTES:
-                raise NotPublishedError(f"{path}: has {found.st_size:,} bytes, expected at most {MOST_BYTES:,}")
+                raise NotPublishedError(
+                    f"{path}: has {found.st_size:,} bytes, expected at most {MOST_BYTES:,}"
+                )
             first = file.readline(_HEAD_BYTES)
             return first, file.read(MOST_BYTES) if with_text else b"", found.st_size - len(first)

@@ -1,8 +1,10 @@
-"""The Scheduler port on pyslurm, for nodes and jobs; reservations, configuration and time come from Slurm's commands.
+"""The Scheduler port on pyslurm, for nodes and jobs; reservations, configuration and time come from
+Slurm's commands.
 
-pyslurm's version must match Slurm's, and ``import pyslurm`` without a usable slurm.conf ends the interpreter with status 1,
-which cannot be caught. So the import is first tried in a process of its own, and done only when the backend is used.
-Written for pyslurm 22.5 and later (``Nodes.load()``, ``Jobs.load()``); with slurmctld down a call takes about 9 s.
+pyslurm's version must match Slurm's, and ``import pyslurm`` without a usable slurm.conf ends the
+interpreter with status 1, which cannot be caught. So the import is first tried in a process of its
+own, and done only when the backend is used. Written for pyslurm 22.5 and later (``Nodes.load()``,
+``Jobs.load()``); with slurmctld down a call takes about 9 s.
 """
 
 from __future__ import annotations
@@ -25,11 +27,15 @@ _PROBE = "import pyslurm; pyslurm.Nodes.load; pyslurm.Jobs.load; print(pyslurm._
 
 
 def probe(env: Mapping[str, str] | None = None, timeout_s: float = 30.0) -> str:
-    """pyslurm's version, if it can be imported here; raises :class:`~bftrainer.errors.UserError` if not."""
+    """pyslurm's version, if it can be imported here; raises :class:`~bftrainer.errors.UserError` if
+    not.
+    """
     try:
         return command.run(code_command(_PROBE), timeout_s=timeout_s, env=env).strip()
     except CommandError as error:
-        raise UserError(f"pyslurm cannot be used here ({error.problem}); set slurm.backend = 'commands'") from error
+        raise UserError(
+            f"pyslurm cannot be used here ({error.problem}); set slurm.backend = 'commands'"
+        ) from error
 
 
 def _import_probed(env: Mapping[str, str]) -> Any:
@@ -54,7 +60,9 @@ class PyslurmScheduler:
             jobs, nodes = self._module.Jobs.load(), self._module.Nodes.load()
         except self._module.RPCError as error:
             raise SchedulerError(f"pyslurm: {error}") from error
-        seen, pending = command.parsed(["pyslurm"], "", lambda _: (_nodes(nodes), _all_pending(jobs)))
+        seen, pending = command.parsed(
+            ["pyslurm"], "", lambda _: (_nodes(nodes), _all_pending(jobs))
+        )
         return self.commands.observe_rest(seen, pending)
 
 
@@ -64,12 +72,19 @@ def _nodes(nodes: Any) -> tuple[NodeView, ...]:
 
 def _all_pending(jobs: Any) -> tuple[PendingJob, ...]:
     lists = HostLists()
-    return tuple(_pending(job, lists) for job in jobs.values() if job.state in ("PENDING", "EXPEDITING"))
+    return tuple(
+        _pending(job, lists) for job in jobs.values() if job.state in ("PENDING", "EXPEDITING")
+    )
 
 
 def _node(node: Any) -> NodeView:
-    partitions, gres = _words(getattr(node, "partitions", ())), _gres(getattr(node, "configured_gres", None))
-    return node_view(str(node.name), str(node.state), partitions, gres, int(getattr(node, "total_cpus", 0) or 0))
+    partitions, gres = (
+        _words(getattr(node, "partitions", ())),
+        _gres(getattr(node, "configured_gres", None)),
+    )
+    return node_view(
+        str(node.name), str(node.state), partitions, gres, int(getattr(node, "total_cpus", 0) or 0)
+    )
 
 
 def _pending(job: Any, lists: HostLists) -> PendingJob:
@@ -87,7 +102,11 @@ def _pending(job: Any, lists: HostLists) -> PendingJob:
 
 def _words(value: object) -> tuple[str, ...]:
     words: Iterable[object] = (
-        value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
+        value.split(",")
+        if isinstance(value, str)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
     )
     return tuple(str(word) for word in words if word)
 
@@ -99,6 +118,8 @@ def _gres(value: object) -> str:
     words = []
     for name, count in value.items():
         words += (
-            [f"{name}:{kind}:{n}" for kind, n in count.items()] if isinstance(count, Mapping) else [f"{name}:{count}"]
+            [f"{name}:{kind}:{n}" for kind, n in count.items()]
+            if isinstance(count, Mapping)
+            else [f"{name}:{count}"]
         )
     return ",".join(words)

@@ -1,4 +1,6 @@
-"""Slurm's own limit on calls (``SlurmctldParameters=rl_enable``, 23.02 and later), and one user's calls by sdiag. Pure."""
+"""Slurm's own limit on calls (``SlurmctldParameters=rl_enable``, 23.02 and later), and one user's
+calls by sdiag. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _REFUSED = re.compile(
-    r"rate limit|RPC limit exceeded|SLURMCTLD_COMMUNICATIONS_BACKOFF|no response within", re.IGNORECASE
+    r"rate limit|RPC limit exceeded|SLURMCTLD_COMMUNICATIONS_BACKOFF|no response within",
+    re.IGNORECASE,
 )
 
 
@@ -28,18 +31,29 @@ def rate_limit(config: Mapping[str, str], user: str) -> RateLimit | None:
     words = config.get("SlurmctldParameters", "").lower().split(",")
     if "rl_enable" not in words or user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return None
-    given = {key: int(value) for key, _, value in (word.partition("=") for word in words) if value.isdecimal()}
-    rate, period_s = given.get("rl_refill_rate", 2), given.get("rl_refill_period", 1)  # man slurm.conf, 23.02
+    given = {
+        key: int(value)
+        for key, _, value in (word.partition("=") for word in words)
+        if value.isdecimal()
+    }
+    rate, period_s = (
+        given.get("rl_refill_rate", 2),
+        given.get("rl_refill_period", 1),
+    )  # man slurm.conf, 23.02
     return RateLimit(given.get("rl_bucket_size", 30), rate / max(period_s, 1))
 
 
 def is_refusal(problem: str) -> bool:
-    """Whether a command failed as one whose calls the limit refuses: it prints nothing, sleeps and tries again (26.05.5)."""
+    """Whether a command failed as one whose calls the limit refuses: it prints nothing, sleeps and
+    tries again (26.05.5).
+    """
     return bool(_REFUSED.search(problem))
 
 
 def parse_calls_of(text: str, uid: int) -> int | None:
-    """``sdiag``: the calls of one user since the statistics were reset; None if the user is not listed."""
+    """``sdiag``: the calls of one user since the statistics were reset; None if the user is not
+    listed.
+    """
     users = text.partition("by user")[2].partition("\n\n")[0]
     found = re.search(rf"^\s*\S+\s+\(\s*{uid}\) count:(\d+)\s", users, re.MULTILINE)
     return int(found[1]) if found else None

@@ -1,13 +1,15 @@
 """squeue's output as records that no user can forge. Pure.
 
-Slurm accepts any character but NUL in job names and comments: line breaks, bars, lines that look like another user's job
-(22.05.8: ``sbatch -J $'a\\nb'``; U+2028, U+0085 and form feed as well). Three rules keep them harmless. A decision rests on
-fields that only Slurm writes: ids, users, states, nodes, times. A format ends with a mark that is drawn at random for each
-call: only Slurm can end a record, and an answer without the last mark is truncated. Free text comes last in a record, after
-fields without bars.
+Slurm accepts any character but NUL in job names and comments: line breaks, bars, lines that look
+like another user's job (22.05.8: ``sbatch -J $'a\\nb'``; U+2028, U+0085 and form feed as well).
+Three rules keep them harmless. A decision rests on fields that only Slurm writes: ids, users,
+states, nodes, times. A format ends with a mark that is drawn at random for each call: only Slurm
+can end a record, and an answer without the last mark is truncated. Free text comes last in a
+record, after fields without bars.
 
-The format goes to squeue by its environment. The kernel shows the arguments of a process to every user of the host: another
-user could read a mark there, and put it into a job's comment before slurmctld was asked.
+The format goes to squeue by its environment. The kernel shows the arguments of a process to every
+user of the host: another user could read a mark there, and put it into a job's comment before
+slurmctld was asked.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def new_mark() -> str:
 
 @dataclass(frozen=True, slots=True)
 class MarkedQuery:
-    """A squeue whose records end with the mark of this call. ``columns`` is its format without the mark."""
+    """A squeue whose records end with the mark of this call. ``columns`` is its format without the
+    mark.
+    """
 
     argv: tuple[str, ...]
     columns: str
@@ -34,7 +38,9 @@ class MarkedQuery:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The format as squeue takes it where no ``-o`` is given (22.05.8, 24.11.5, 26.05.5; not with ``-s``)."""
+        """The format as squeue takes it where no ``-o`` is given (22.05.8, 24.11.5, 26.05.5; not
+        with ``-s``).
+        """
         return {"SQUEUE_FORMAT": f"{self.columns}|{self.mark}"}
 
 

@@ -44,11 +44,15 @@ class Partition:
     spreads: bool = False
     """LLN: jobs go to the emptiest nodes."""
     jobs_a_core: int = 1
-    """OverSubscribe=FORCE:4: so many of its jobs share each core, also with one that asked for --exclusive."""
+    """OverSubscribe=FORCE:4: so many of its jobs share each core, also with one that asked for
+    --exclusive.
+    """
 
     @property
     def starts_jobs(self) -> bool:
-        """Whether jobs of ordinary users start there now: jobs in one that is DOWN or INACTIVE only wait."""
+        """Whether jobs of ordinary users start there now: jobs in one that is DOWN or INACTIVE only
+        wait.
+        """
         return self.state not in ("DOWN", "INACTIVE") and not self.root_only
 
     def admits(self, qos: str) -> bool:
@@ -58,7 +62,9 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Qos:
-    """A QOS as sacctmgr shows it: which QOSes it may preempt, how its own jobs are preempted, and what an hour costs."""
+    """A QOS as sacctmgr shows it: which QOSes it may preempt, how its own jobs are preempted, and
+    what an hour costs.
+    """
 
     name: str
     preempts: frozenset[str]
@@ -75,10 +81,26 @@ class Qos:
     """Limits that are used up."""
 
 
-_QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "UsageFactor", "GraceTime", "PreemptExemptTime", "MaxWall")
+_QOS_FIELDS = (
+    "Name",
+    "Preempt",
+    "PreemptMode",
+    "UsageFactor",
+    "GraceTime",
+    "PreemptExemptTime",
+    "MaxWall",
+)
 _QOS_CAPS = (
-    "MaxSubmitPU", "MaxJobsPU", "GrpSubmit", "GrpJobs", "MaxTRESPU", "GrpTRES", "MaxSubmitPA", "MaxJobsPA", "MaxTRESPA",
-)  # fmt: skip
+    "MaxSubmitPU",
+    "MaxJobsPU",
+    "GrpSubmit",
+    "GrpJobs",
+    "MaxTRESPU",
+    "GrpTRES",
+    "MaxSubmitPA",
+    "MaxJobsPA",
+    "MaxTRESPA",
+)
 _QOS_HOURS = ("GrpTRESMins", "GrpWall")
 _QOS = (*_QOS_FIELDS, *_QOS_CAPS, *_QOS_HOURS)
 
@@ -100,16 +122,21 @@ def qos_argv() -> list[str]:
 
 def parse_config(text: str) -> dict[str, str]:
     """``Key = value`` lines."""
-    found = {m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)}
+    found = {
+        m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)
+    }
     if "SLURM_VERSION" not in found:
         raise SchedulerError(
-            "scontrol show config does not show SLURM_VERSION: the output is truncated or from another program"
+            "scontrol show config does not show SLURM_VERSION: the output is truncated or from "
+            "another program"
         )
     return found
 
 
 def has_slurmdbd(config_text: str) -> bool:
-    """``scontrol show config``: whether accounting is slurmdbd's, which federations and several clusters need."""
+    """``scontrol show config``: whether accounting is slurmdbd's, which federations and several
+    clusters need.
+    """
     return "slurmdbd" in parse_config(config_text).get("AccountingStorageType", "")
 
 
@@ -125,14 +152,16 @@ def parse_qos(text: str) -> dict[str, Qos]:
     found = {}
     for it in sacctmgr_rows(whole_lines(text, "QOSes"), _QOS):
         found[it["Name"]] = Qos(
-            it["Name"], frozenset(it["Preempt"].split(",")) - {""},
-            it["PreemptMode"].upper(), float(it["UsageFactor"] or 1.0),
+            it["Name"],
+            frozenset(it["Preempt"].split(",")) - {""},
+            it["PreemptMode"].upper(),
+            float(it["UsageFactor"] or 1.0),
             grace_s=int(limit_s(it["GraceTime"])) if it["GraceTime"] else 0,
             exempt_s=limit_s(it["PreemptExemptTime"]) if it["PreemptExemptTime"] else None,
             max_s=limit_s(it["MaxWall"]) if it["MaxWall"] else float("inf"),
             caps={key: it[key] for key in _QOS_CAPS if it[key]},
             hours={key: it[key] for key in _QOS_HOURS if it[key]},
-        )  # fmt: skip
+        )
     return found
 
 
@@ -160,7 +189,9 @@ def backfill_every_s(config: Mapping[str, str]) -> int | None:
 
 
 def next_turn_s(config_text: str) -> float:
-    """By when backfill has looked at a job: its interval, and as long again for the look itself, ten minutes at most."""
+    """By when backfill has looked at a job: its interval, and as long again for the look itself,
+    ten minutes at most.
+    """
     return min(2.0 * (backfill_every_s(parse_config(config_text)) or 0), 600.0)
 
 
@@ -173,17 +204,26 @@ def parse_version(text: str) -> tuple[int, int]:
 
 
 _FORCED = re.compile(r"\sOverSubscribe=FORCE:(\d+)\b")
-_ALONE = re.compile(r"\s(OverSubscribe=EXCLUSIVE|Exclusive=(NODE|USER|TOPO)|Exclusive(User|Topo)=YES)\b")
+_ALONE = re.compile(
+    r"\s(OverSubscribe=EXCLUSIVE|Exclusive=(NODE|USER|TOPO)|Exclusive(User|Topo)=YES)\b"
+)
 
 
 def _partition(line: str, lists: HostLists) -> Partition:
     value = partial(value_of, line)
     return Partition(
-        value("PartitionName"), int(value("PriorityTier")), value("PreemptMode").upper(), seconds(value("GraceTime")),
-        lists.read(value("Nodes")), limit_s(value("MaxTime")), value("State"),
+        value("PartitionName"),
+        int(value("PriorityTier")),
+        value("PreemptMode").upper(),
+        seconds(value("GraceTime")),
+        lists.read(value("Nodes")),
+        limit_s(value("MaxTime")),
+        value("State"),
         value("RootOnly") == "YES",
         qos="" if (qos := value("QoS", "")) in NOTHING else qos,
-        allowed_qos=frozenset() if (allowed := value("AllowQos", "ALL")) == "ALL" else frozenset(allowed.split(",")),
+        allowed_qos=frozenset()
+        if (allowed := value("AllowQos", "ALL")) == "ALL"
+        else frozenset(allowed.split(",")),
         denied_qos=frozenset(value("DenyQos", "").split(",")) - {""},
         is_default=value("Default", "") == "YES",
         over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
@@ -192,13 +232,15 @@ def _partition(line: str, lists: HostLists) -> Partition:
         spreads=value("LLN", "") == "YES",
         jobs_a_core=int(forced[1]) if (forced := _FORCED.search(line)) else 1,
         whole_blocks=bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
-    )  # fmt: skip
+    )
 
 
 def parse_tres(text: str) -> dict[str, float]:
     """``cpu=8,mem=8000M,node=4,gres/gpu=16``; memory in bytes."""
     found = re.findall(r"(?:^|,)([^=,]+)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)", text)
-    return {name: float(number) * 1024 ** " KMGTP".index(unit or " ") for name, number, unit in found}
+    return {
+        name: float(number) * 1024 ** " KMGTP".index(unit or " ") for name, number, unit in found
+    }
 
 
 def seconds(text: str) -> int:

@@ -1,4 +1,6 @@
-"""Holders of several nodes: where the settings forbid them, and what doctor says of them. Pure, but for the site's script."""
+"""Holders of several nodes: where the settings forbid them, and what doctor says of them. Pure, but
+for the site's script.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,28 @@ from bftrainer_adapters.slurm.setup import parse_version
 STARTS_SEVERAL = "SLURM_JOB_NUM_NODES"
 """What a script contains that starts a payload on each node."""
 SHRINKS_SINCE = (24, 11)
-"""22.05.8 loses a node that a job has released: it is idle, and no job starts there. 24.11.5 and 26.05.5 do not; versions in
-between were not tried.
+"""22.05.8 loses a node that a job has released: it is idle, and no job starts there. 24.11.5 and
+26.05.5 do not; versions in between were not tried.
 """
 
 
 def check_settings(settings: SlurmSettings, site_max_nodes: int | None, where: str) -> None:
-    """Raise ``UserError`` where a holder cannot have several nodes. ``site_max_nodes``: nodes.site_max_nodes."""
+    """Raise ``UserError`` where a holder cannot have several nodes. ``site_max_nodes``:
+    nodes.site_max_nodes.
+    """
     if settings.nodes_per_holder == 1:
         return
     told = f"{where}: slurm.nodes_per_holder is {settings.nodes_per_holder}"
     if site_max_nodes is not None:
         raise UserError(
-            f"{told}, and peer pilots count a job as one node of nodes.site_max_nodes; remove one of the two"
+            f"{told}, and peer pilots count a job as one node of nodes.site_max_nodes; remove "
+            "one of the two"
         )
     script = settings.holder_script
     if script and script.is_file() and STARTS_SEVERAL not in script.read_text(errors="replace"):
         raise UserError(
-            f"{told}, but {script} starts its payload on one node; compare it with the installed holder.slurm"
+            f"{told}, but {script} starts its payload on one node; compare it with the "
+            "installed holder.slurm"
         )
 
 
@@ -44,7 +50,8 @@ def why_not_several(settings: SlurmSettings, config: Mapping[str, str]) -> str:
     if settings.nodes_per_holder == 1 or shrinks_jobs(config):
         return ""
     return (
-        f"slurm.nodes_per_holder is {settings.nodes_per_holder}, but Slurm {config['SLURM_VERSION']} starts no jobs on nodes "
+        f"slurm.nodes_per_holder is {settings.nodes_per_holder}, but Slurm "
+        f"{config['SLURM_VERSION']} starts no jobs on nodes "
         "that a job has released (24.11 and later do)"
     )
 
@@ -55,7 +62,8 @@ def several_nodes(settings: SlurmSettings, config: Mapping[str, str]) -> Iterato
         yield Check.broken("nodes per holder", why, "set slurm.nodes_per_holder = 1")
     elif settings.nodes_per_holder > 1:
         told = (
-            f"up to {counted(settings.nodes_per_holder, 'node')} share a holder job; a main job that "
+            f"up to {counted(settings.nodes_per_holder, 'node')} share a holder job; a main "
+            "job that "
             f"takes one of them preempts all"
         )
         yield Check.ok("nodes per holder", told)

@@ -27,7 +27,12 @@ from bftrainer_adapters.holding.call_budget import CallBudget
 from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.clusters import HOST_CLUSTER, check_environment, chosen_cluster, of_cluster
+from bftrainer_adapters.slurm.clusters import (
+    HOST_CLUSTER,
+    check_environment,
+    chosen_cluster,
+    of_cluster,
+)
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.doctor import examine_slurm, measured
 from bftrainer_adapters.slurm.hold import SlurmHolder
@@ -44,8 +49,10 @@ _JOB_ID = "SLURM_JOB_ID"
 _HOLDERS = "holders"
 _TIMEOUT_S = 10.0
 ENDS_BY = int(signal.SIGTERM)
-"""srun then has the step's tasks killed and hears of their ends: no daemon of the step is left after 0.06 s. After a SIGKILL of
-srun the daemon tries to reach it for 2.4 s (22.05, 24.11; 26.05: 1.6 s), and the node's next job waits for it."""
+"""srun then has the step's tasks killed and hears of their ends: no daemon of the step is left
+after 0.06 s. After a SIGKILL of srun the daemon tries to reach it for 2.4 s (22.05, 24.11; 26.05:
+1.6 s), and the node's next job waits for it.
+"""
 _STEP = ("--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--cpu-bind=none", "--export=ALL")
 
 
@@ -67,18 +74,33 @@ class SlurmSite:
         name, times = pilot_name(state_dir), config.times
         by_gpu, nodes = config.nodes.unit == "gpu", ConfigCell(config)
         holder = SlurmHolder(
-            settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls,
-            may_hold=lambda node: may_be_held(node, nodes.now.nodes), by_gpu=by_gpu,
-        )  # fmt: skip
+            settings,
+            state_dir / _HOLDERS,
+            name,
+            clock,
+            times.lease_s,
+            times.poll_s,
+            calls=calls,
+            may_hold=lambda node: may_be_held(node, nodes.now.nodes),
+            by_gpu=by_gpu,
+        )
         commands = SlurmScheduler(
-            settings.timeout_s, calls=calls, shared_limits=holder.shared_limits, by_gpu=by_gpu,
+            settings.timeout_s,
+            calls=calls,
+            shared_limits=holder.shared_limits,
+            by_gpu=by_gpu,
             main_jobs_wait=holder.main_jobs_wait,
-        )  # fmt: skip
+        )
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
-            name, own_name(), _job_there(settings, os.environ), holder.claim, settings.timeout_s, calls=calls,
+            name,
+            own_name(),
+            _job_there(settings, os.environ),
+            holder.claim,
+            settings.timeout_s,
+            calls=calls,
             weights=Weights(calls, lambda: holder.account, settings.timeout_s),
-        )  # fmt: skip
+        )
 
         def read_again(fresh: PilotConfig) -> SlurmSettings:
             """Its nodes count as well when the site is read with the new settings."""
@@ -102,8 +124,17 @@ class SlurmSite:
         try:
             settings = _settings(config, where)
             nodes = config.nodes
-            found = examine_slurm(settings, nodes.max_nodes, nodes.unit == "gpu", lambda node: may_be_held(node, nodes))
-            return [*found, *_check_broker(settings), *measured(settings, Path(where).parent / _HOLDERS)]
+            found = examine_slurm(
+                settings,
+                nodes.max_nodes,
+                nodes.unit == "gpu",
+                lambda node: may_be_held(node, nodes),
+            )
+            return [
+                *found,
+                *_check_broker(settings),
+                *measured(settings, Path(where).parent / _HOLDERS),
+            ]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
 
@@ -113,10 +144,15 @@ def published(settings: SlurmSettings) -> Published | None:
     if not settings.broker:
         return None
     try:
-        return Published(Path(settings.broker), pwd.getpwnam(settings.broker_user).pw_uid, cluster=settings.cluster)
+        return Published(
+            Path(settings.broker),
+            pwd.getpwnam(settings.broker_user).pw_uid,
+            cluster=settings.cluster,
+        )
     except KeyError:
         raise UserError(
-            f"slurm.broker_user: there is no user {settings.broker_user!r}; expected who runs the broker"
+            f"slurm.broker_user: there is no user {settings.broker_user!r}; expected who runs "
+            "the broker"
         ) from None
 
 
@@ -124,7 +160,11 @@ def _check_broker(settings: SlurmSettings) -> list[Check]:
     it = published(settings)
     try:
         return (
-            [] if it is None else [Check.ok("broker", f"{counted(it.head().size, 'byte')} about jobs in {it.folder}")]
+            []
+            if it is None
+            else [
+                Check.ok("broker", f"{counted(it.head().size, 'byte')} about jobs in {it.folder}")
+            ]
         )
     except NotPublishedError as error:
         remedy = "start `bftrainer broker` as that user; pilots ask Slurm themselves meanwhile"
@@ -138,7 +178,9 @@ def worker_settings(gres: str, cluster: str = "") -> dict[str, object]:
 
 
 def _job_there(settings: SlurmSettings, environment: Mapping[str, str]) -> str:
-    """The pilot's own job, which shows what it wants; empty without one, or if another cluster than the holders' runs it."""
+    """The pilot's own job, which shows what it wants; empty without one, or if another cluster than
+    the holders' runs it.
+    """
     host_cluster = environment.get(HOST_CLUSTER, "")
     if settings.cluster and host_cluster and settings.cluster != host_cluster:
         return ""
@@ -164,9 +206,14 @@ class SlurmBatch:
         prefix = ("srun", f"--jobid={job}", *_STEP) if job else ()
         return JobNodes(tuple(sorted(parse_hostlist(names))) or ("localhost",), prefix, ENDS_BY)
 
-    def observe(self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None) -> ObservedSite:
+    def observe(
+        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None
+    ) -> ObservedSite:
         if slots_per_node is not None:
-            raise UserError(f"--slots-per-node {slots_per_node}: Slurm reports the size of a node; remove the option")
+            raise UserError(
+                f"--slots-per-node {slots_per_node}: Slurm reports the size of a node; remove "
+                "the option"
+            )
         if config is None:
             calls = SlurmCalls(cluster=chosen_cluster(os.environ))
             scheduler, ours = SlurmScheduler(calls=calls), PilotJobs(assume_window_s=math.inf)
@@ -186,12 +233,16 @@ class SlurmBatch:
             ours,
             config.nodes,
             classes=config.classes,
-            pilots=SlurmPeerPilots("", "", timeout_s=settings.timeout_s, calls=shown, weights=weights).look,
+            pilots=SlurmPeerPilots(
+                "", "", timeout_s=settings.timeout_s, calls=shown, weights=weights
+            ).look,
         )
 
 
 def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> PilotJobs:
-    """With a QOS, the partition may be the main queue's own: its pending jobs count, whatever their QOS."""
+    """With a QOS, the partition may be the main queue's own: its pending jobs count, whatever their
+    QOS.
+    """
     partitions = frozenset({settings.partition, settings.parts_partition} - {""})
     return PilotJobs(
         partitions=partitions,
@@ -203,7 +254,9 @@ def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> Pilot
 
 
 def _recorded_settings(config: PilotConfig, where: str) -> SlurmSettings:
-    """Those of a pilot; without a table [slurm], of all partitions of the cluster that the user has chosen."""
+    """Those of a pilot; without a table [slurm], of all partitions of the cluster that the user has
+    chosen.
+    """
     if config.site_table(NAME):
         return _settings(config, where)
     return SlurmSettings(partition="any", cluster=chosen_cluster(os.environ))

@@ -1,6 +1,8 @@
-"""The checks without which a pilot on Slurm holds no node. doctor prints them, the pilot obeys them. Pure.
+"""The checks without which a pilot on Slurm holds no node. doctor prints them, the pilot obeys
+them. Pure.
 
-Limits that count main jobs are not among them: the pilot makes room for such jobs (:mod:`.limit_waits`).
+Limits that count main jobs are not among them: the pilot makes room for such jobs
+(:mod:`.limit_waits`).
 """
 
 from __future__ import annotations
@@ -20,12 +22,18 @@ ACCEPTED = "accepted by slurm.accept"
 
 
 def checks_of_holding(
-    settings: SlurmSettings, facts: SiteSetup, user: str, may_hold: MayHold = lambda node: True, by_gpu: bool = False
+    settings: SlurmSettings,
+    facts: SiteSetup,
+    user: str,
+    may_hold: MayHold = lambda node: True,
+    by_gpu: bool = False,
 ) -> tuple[Check, ...]:
     """Those of all holders that the pilot may submit; what ``slurm.accept`` names is a warning."""
     checks = [*hidden_nodes(facts.config_text, user), *accounting(facts)]
     for kind in holder_kinds(settings, by_gpu):
-        of_kind = holders(kind, facts.config, facts.partitions, facts.accounting, facts.unused_qos, may_hold)
+        of_kind = holders(
+            kind, facts.config, facts.partitions, facts.accounting, facts.unused_qos, may_hold
+        )
         found = [*of_kind, *exempt_time(facts.config, facts.holders(kind))]
         is_first = kind is settings
         checks += [check for check in found if is_first or check.state is CheckStatus.BROKEN]
@@ -43,21 +51,28 @@ def hidden_nodes(config_text: str, user: str) -> Iterator[Check]:
 
 
 def accounting(facts: SiteSetup) -> Iterator[Check]:
-    """Whether sacctmgr answers, where there is accounting: a QOS may protect holders from preemption."""
+    """Whether sacctmgr answers, where there is accounting: a QOS may protect holders from
+    preemption.
+    """
     if facts.accounting.silence:
         yield Check.broken(
             "accounting",
-            f"sacctmgr does not answer, so it is unknown what QOSes protect from preemption: {facts.accounting.silence}",
+            "sacctmgr does not answer, so it is unknown what QOSes protect from preemption: "
+            f"{facts.accounting.silence}",
             "start slurmdbd, or run the pilot where sacctmgr reaches it",
         )
 
 
 def permit_of(checks: Iterable[Check], facts: SiteSetup) -> HoldingPermit:
-    """What the pilot makes of these checks. Holders that run stay while it is only unknown what accounting has."""
+    """What the pilot makes of these checks. Holders that run stay while it is only unknown what
+    accounting has.
+    """
     against = [check for check in checks if _is_broken(check)]
     unknown = ("accounting", "qos") if facts.accounting.silence else ()
     words = "; ".join(f"{check.name}: {check.detail} (remedy: {check.remedy})" for check in against)
-    return HoldingPermit(words, any(check.name not in unknown for check in against), accepted_words(checks))
+    return HoldingPermit(
+        words, any(check.name not in unknown for check in against), accepted_words(checks)
+    )
 
 
 def accepted_words(checks: Iterable[Check]) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""What the checks of a Slurm site go by: answers of scontrol and sacctmgr, read once for doctor and for the pilot."""
+"""What the checks of a Slurm site go by: answers of scontrol and sacctmgr, read once for doctor and
+for the pilot.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ from bftrainer.system import command
 from bftrainer_adapters.slurm.associations import Accounting, RunCommand, read_accounting
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.preempt import qos_that_keep_waiting
-from bftrainer_adapters.slurm.setup import Partition, parse_config, parse_partitions, partitions_argv
+from bftrainer_adapters.slurm.setup import (
+    Partition,
+    parse_config,
+    parse_partitions,
+    partitions_argv,
+)
 from bftrainer_adapters.slurm.site_limits import Holders, holders_of
 from bftrainer_adapters.slurm.text import hides_jobs
 
@@ -22,7 +29,9 @@ _CHANGES_BY_ITSELF = ("NEXT_JOB_ID",)
 
 @dataclass(frozen=True, slots=True)
 class SiteSetup:
-    """A site as it was read. ``unused_qos`` are those of the QOSes in question that no job has used for a week."""
+    """A site as it was read. ``unused_qos`` are those of the QOSes in question that no job has used
+    for a week.
+    """
 
     config_text: str
     partitions: Mapping[str, Partition]
@@ -36,17 +45,23 @@ class SiteSetup:
     def holders(self, settings: SlurmSettings) -> Holders:
         """What limits the holders of these settings."""
         accounting = self.accounting
-        return holders_of(settings, self.config, self.partitions, accounting.qos or {}, accounting.associations)
+        return holders_of(
+            settings, self.config, self.partitions, accounting.qos or {}, accounting.associations
+        )
 
 
 def holder_kinds(settings: SlurmSettings, by_gpu: bool) -> tuple[SlurmSettings, ...]:
-    """The settings of each kind of holder: of whole nodes, and with ``nodes.unit = "gpu"`` of parts of nodes."""
+    """The settings of each kind of holder: of whole nodes, and with ``nodes.unit = "gpu"`` of parts
+    of nodes.
+    """
     if not by_gpu or not settings.holds_parts:
         return (settings,)
     of_parts = {
-        "partition": settings.parts_partition or settings.partition, "parts_partition": settings.partition,
-        "qos": settings.parts_qos or settings.qos, "parts_qos": settings.qos,
-    }  # fmt: skip
+        "partition": settings.parts_partition or settings.partition,
+        "parts_partition": settings.partition,
+        "qos": settings.parts_qos or settings.qos,
+        "parts_qos": settings.qos,
+    }
     return settings, settings.model_copy(update=of_parts)
 
 
@@ -58,7 +73,9 @@ def read_site(
     may_hold: MayHold = lambda node: True,
     by_gpu: bool = False,
 ) -> SiteSetup:
-    """Raises CommandError or SchedulerError. An accounting that does not answer is a fact (``Accounting.silence``)."""
+    """Raises CommandError or SchedulerError. An accounting that does not answer is a fact
+    (``Accounting.silence``).
+    """
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
     facts = SiteSetup(config_text, partitions, read_accounting(settings, config_text, user, ask))
     in_question = frozenset[str]().union(
@@ -75,8 +92,9 @@ def read_site(
 def unused(names: frozenset[str], user: str, ask: RunCommand) -> frozenset[str]:
     """Those of some QOSes that no job has used for a week.
 
-    A short time is asked for first: a busy QOS is found there, and a week of its jobs may be a million lines. slurmdbd can hide
-    the jobs of others (PrivateData in slurmdbd.conf) and says so nowhere, so where none is seen, all QOSes count as used.
+    A short time is asked for first: a busy QOS is found there, and a week of its jobs may be a
+    million lines. slurmdbd can hide the jobs of others (PrivateData in slurmdbd.conf) and says so
+    nowhere, so where none is seen, all QOSes count as used.
     """
     users: set[str] = set()
     left = names
@@ -102,4 +120,6 @@ def jobs_argv(since: str, qos: frozenset[str]) -> list[str]:
 def fingerprint(config_text: str) -> tuple[tuple[str, str], ...]:
     """What a restart of slurmctld (BOOT_TIME) or its reconfiguration changes."""
     found = parse_config(config_text)
-    return tuple(sorted((key, value) for key, value in found.items() if key not in _CHANGES_BY_ITSELF))
+    return tuple(
+        sorted((key, value) for key, value in found.items() if key not in _CHANGES_BY_ITSELF)
+    )

@@ -1,6 +1,8 @@
-"""When a pilot reads the set-up of its site again, and what the answers allow: holders at all, and how long they may last.
+"""When a pilot reads the set-up of its site again, and what the answers allow: holders at all, and
+how long they may last.
 
-Sites change while a pilot runs. What cannot be found out allows nothing at the start; later the last answer counts for a while.
+Sites change while a pilot runs. What cannot be found out allows nothing at the start; later the
+last answer counts for a while.
 """
 
 from __future__ import annotations
@@ -31,9 +33,11 @@ _TOO_LONG = re.compile(r"Wall|TimeLimit\b|Requested time limit is invalid")
 
 @dataclass
 class SiteWatch:
-    """The site as it was read: at the start, every :data:`EVERY_S`, and when something says that it may have changed.
+    """The site as it was read: at the start, every :data:`EVERY_S`, and when something says that it
+    may have changed.
 
-    ``read`` asks Slurm, ``judge`` makes checks of the answer. An accounting that is silent keeps its last answer.
+    ``read`` asks Slurm, ``judge`` makes checks of the answer. An accounting that is silent keeps
+    its last answer.
     """
 
     read: Callable[[], SiteSetup]
@@ -53,8 +57,8 @@ class SiteWatch:
     _config: str = ""
 
     def update(self) -> None:
-        """Read the site now. The longest time limit stays as it was while there is no answer: a holder with too long a limit
-        is pending, and does no harm.
+        """Read the site now. The longest time limit stays as it was while there is no answer: a
+        holder with too long a limit is pending, and does no harm.
         """
         self._due_s = self.elapsed_s() + (FIRST_AGAIN_S if self._facts is None else FAILED_AGAIN_S)
         try:
@@ -72,7 +76,9 @@ class SiteWatch:
         else:
             self._facts = facts
         self._judge(facts)
-        if not silence or not self._permit.refusal:  # the user may have accepted that accounting is silent
+        if (
+            not silence or not self._permit.refusal
+        ):  # the user may have accepted that accounting is silent
             self._unknown, self._unknown_since_s = "", None
             self._due_s = self.elapsed_s() + (REFUSED_AGAIN_S if self._permit.refusal else EVERY_S)
 
@@ -87,7 +93,10 @@ class SiteWatch:
 
     @property
     def _is_unknown_for_long(self) -> bool:
-        return self._unknown_since_s is not None and self.elapsed_s() - self._unknown_since_s >= COUNTS_S
+        return (
+            self._unknown_since_s is not None
+            and self.elapsed_s() - self._unknown_since_s >= COUNTS_S
+        )
 
     def update_if_due(self) -> None:
         """Read the site again if it is time."""
@@ -95,7 +104,9 @@ class SiteWatch:
             self.update()
 
     def configuration_is(self, config_text: str) -> None:
-        """``scontrol show config`` as it was read last: whether slurmctld was restarted or reconfigured since."""
+        """``scontrol show config`` as it was read last: whether slurmctld was restarted or
+        reconfigured since.
+        """
         if config_text is self._config or not config_text:
             return
         is_other = not self._config or fingerprint(config_text) != fingerprint(self._config)
@@ -110,7 +121,8 @@ class SiteWatch:
             self.update()
 
     def main_job_waits(self) -> bool:
-        """A main job waits for longer than was promised: read the site again, at most every :data:`EVERY_S` for this reason.
+        """A main job waits for longer than was promised: read the site again, at most every
+        :data:`EVERY_S` for this reason.
 
         Returns whether it was read.
         """
@@ -122,12 +134,16 @@ class SiteWatch:
 
     @property
     def permit(self) -> HoldingPermit:
-        """Whether holders may run. A check that fails ends them; so does a silence that outlasts the last answer."""
+        """Whether holders may run. A check that fails ends them; so does a silence that outlasts
+        the last answer.
+        """
         latest, is_long = self._permit, self._is_unknown_for_long
         if latest.refusal:
             return replace(latest, releases=latest.releases or is_long)
         if not self._unknown or (self._facts is not None and not is_long):
             return latest
         return replace(
-            latest, refusal=f"it is unknown whether main jobs preempt holders: {self._unknown}", releases=is_long
+            latest,
+            refusal=f"it is unknown whether main jobs preempt holders: {self._unknown}",
+            releases=is_long,
         )

@@ -13,29 +13,55 @@ from functools import lru_cache
 from bftrainer.domain.cluster import Availability, Device, Idle, NodeView
 from bftrainer.errors import SchedulerError, UnknownStateError
 
-# A base state or flag of a node, by Slurm's names (slurm.h and the OpenAPI schemas v0.0.41 .. v0.0.45).
+# A base state or flag of a node, by Slurm's names (slurm.h and the OpenAPI schemas v0.0.41 ..
+# v0.0.45).
 NodeFlag = Enum(
     "NodeFlag",
-    "IDLE ALLOCATED MIXED DOWN ERROR FUTURE EXTERNAL UNKNOWN INVALID PLANNED COMPLETING DRAIN UNDRAIN FAIL "
-    "MAINTENANCE RESERVED NOT_RESPONDING BLOCKED CLOUD DYNAMIC_NORM DYNAMIC_FUTURE INVALID_REG PERFCTRS "
-    "POWERED_DOWN POWERING_DOWN POWERING_UP POWER_DOWN POWER_DOWN_ASAP POWER_DOWN_FORCE POWER_DRAIN POWER_UP "
+    "IDLE ALLOCATED MIXED DOWN ERROR FUTURE EXTERNAL UNKNOWN INVALID PLANNED COMPLETING DRAIN "
+    "UNDRAIN FAIL "
+    "MAINTENANCE RESERVED NOT_RESPONDING BLOCKED CLOUD DYNAMIC_NORM DYNAMIC_FUTURE INVALID_REG "
+    "PERFCTRS "
+    "POWERED_DOWN POWERING_DOWN POWERING_UP POWER_DOWN POWER_DOWN_ASAP POWER_DOWN_FORCE "
+    "POWER_DRAIN POWER_UP "
     "REBOOT_REQUESTED REBOOT_ISSUED REBOOT_CANCELED RESUME",
 )
 
 # Other spellings of the same: sinfo's words for a state, and older versions' names.
 _SPELLINGS = {
-    "ALLOC": "ALLOCATED", "MIX": "MIXED", "COMP": "COMPLETING", "DRAINED": "IDLE+DRAIN", "DRAINING": "ALLOCATED+DRAIN",
-    "DRNG": "ALLOCATED+DRAIN", "MAINT": "MAINTENANCE", "RESV": "RESERVED", "PLND": "PLANNED", "FAILING": "ALLOCATED+FAIL",
-    "FAILG": "ALLOCATED+FAIL", "FUTR": "FUTURE", "UNK": "UNKNOWN", "INVAL": "INVALID_REG", "BOOT": "REBOOT_ISSUED",
-    "REBOOT": "REBOOT_REQUESTED", "REBOOT_CANCEL": "REBOOT_CANCELED", "NO_RESPOND": "NOT_RESPONDING",
-    "POW_DN": "POWERED_DOWN", "POW_UP": "POWERING_UP", "BLOCK": "BLOCKED",
-}  # fmt: skip
+    "ALLOC": "ALLOCATED",
+    "MIX": "MIXED",
+    "COMP": "COMPLETING",
+    "DRAINED": "IDLE+DRAIN",
+    "DRAINING": "ALLOCATED+DRAIN",
+    "DRNG": "ALLOCATED+DRAIN",
+    "MAINT": "MAINTENANCE",
+    "RESV": "RESERVED",
+    "PLND": "PLANNED",
+    "FAILING": "ALLOCATED+FAIL",
+    "FAILG": "ALLOCATED+FAIL",
+    "FUTR": "FUTURE",
+    "UNK": "UNKNOWN",
+    "INVAL": "INVALID_REG",
+    "BOOT": "REBOOT_ISSUED",
+    "REBOOT": "REBOOT_REQUESTED",
+    "REBOOT_CANCEL": "REBOOT_CANCELED",
+    "NO_RESPOND": "NOT_RESPONDING",
+    "POW_DN": "POWERED_DOWN",
+    "POW_UP": "POWERING_UP",
+    "BLOCK": "BLOCKED",
+}
 # What sinfo appends to a state (man sinfo, NODE STATE CODES).
 _SUFFIXES = {
-    "*": NodeFlag.NOT_RESPONDING, "~": NodeFlag.POWERED_DOWN, "#": NodeFlag.POWERING_UP, "!": NodeFlag.POWER_DOWN,
-    "%": NodeFlag.POWERING_DOWN, "$": NodeFlag.MAINTENANCE, "@": NodeFlag.REBOOT_REQUESTED, "^": NodeFlag.REBOOT_ISSUED,
+    "*": NodeFlag.NOT_RESPONDING,
+    "~": NodeFlag.POWERED_DOWN,
+    "#": NodeFlag.POWERING_UP,
+    "!": NodeFlag.POWER_DOWN,
+    "%": NodeFlag.POWERING_DOWN,
+    "$": NodeFlag.MAINTENANCE,
+    "@": NodeFlag.REBOOT_REQUESTED,
+    "^": NodeFlag.REBOOT_ISSUED,
     "-": NodeFlag.PLANNED,
-}  # fmt: skip
+}
 
 
 @lru_cache(maxsize=1024)
@@ -63,19 +89,26 @@ _ASLEEP = frozenset({NodeFlag.POWERED_DOWN, NodeFlag.POWERING_UP})
 _FALLING_ASLEEP = frozenset({NodeFlag.POWERING_DOWN, NodeFlag.POWER_DOWN})
 _RUNS_JOBS = frozenset({NodeFlag.ALLOCATED, NodeFlag.MIXED})
 # Once the jobs there have ended, the node is out of service, reboots or is powered down.
-_WITHDRAWN = frozenset({
-    NodeFlag.DRAIN, NodeFlag.FAIL, NodeFlag.REBOOT_REQUESTED, NodeFlag.POWER_DOWN, NodeFlag.POWER_DOWN_ASAP,
-    NodeFlag.POWER_DRAIN,
-})  # fmt: skip
+_WITHDRAWN = frozenset(
+    {
+        NodeFlag.DRAIN,
+        NodeFlag.FAIL,
+        NodeFlag.REBOOT_REQUESTED,
+        NodeFlag.POWER_DOWN,
+        NodeFlag.POWER_DOWN_ASAP,
+        NodeFlag.POWER_DRAIN,
+    }
+)
 
 
 @lru_cache(maxsize=1024)
 def availability_of(state: str) -> Availability:
     """What a state means; raises :class:`~bftrainer.errors.UnknownStateError` with its text.
 
-    A node is free if its only flags are IDLE and such that do not matter (``sinfo -t idle`` also lists drained, reserved and
-    maintenance nodes; measured with 22.05.8). IDLE+PLANNED: backfill keeps it for a job that cannot start yet. The flag
-    disappears once a holder is on the node, so the end of the window comes from that job's plan, never from the flag.
+    A node is free if its only flags are IDLE and such that do not matter (``sinfo -t idle`` also
+    lists drained, reserved and maintenance nodes; measured with 22.05.8). IDLE+PLANNED: backfill
+    keeps it for a job that cannot start yet. The flag disappears once a holder is on the node, so
+    the end of the window comes from that job's plan, never from the flag.
     """
     flags = flags_of(state) - _HARMLESS
     if flags == {NodeFlag.IDLE}:
@@ -84,7 +117,10 @@ def availability_of(state: str) -> Availability:
         return Availability.PLANNED
     if flags & _RUNS_JOBS:
         return Availability.BUSY
-    idle_or_asleep = NodeFlag.IDLE in flags and flags <= {NodeFlag.IDLE, NodeFlag.PLANNED} | _ASLEEP | _FALLING_ASLEEP
+    idle_or_asleep = (
+        NodeFlag.IDLE in flags
+        and flags <= {NodeFlag.IDLE, NodeFlag.PLANNED} | _ASLEEP | _FALLING_ASLEEP
+    )
     if idle_or_asleep and flags & _FALLING_ASLEEP:
         return Availability.FALLING_ASLEEP
     return Availability.ASLEEP if idle_or_asleep and flags & _ASLEEP else Availability.UNUSABLE
@@ -103,14 +139,29 @@ def gpus_of(gres: str) -> tuple[Device, ...]:
 
 
 def node_view(
-    name: str, state: str, partitions: tuple[str, ...], gres: str, cpus: int, last_busy_s: float = 0.0
+    name: str,
+    state: str,
+    partitions: tuple[str, ...],
+    gres: str,
+    cpus: int,
+    last_busy_s: float = 0.0,
 ) -> NodeView:
-    """A node of Slurm's, as text or pyslurm tells it. ``last_busy_s`` is 0 where Slurm has not seen a job there."""
+    """A node of Slurm's, as text or pyslurm tells it. ``last_busy_s`` is 0 where Slurm has not seen
+    a job there.
+    """
     flags, devices = flags_of(state), gpus_of(gres)
     return NodeView(
-        name, availability_of(state), partitions, devices, cpus, None, state, NodeFlag.CLOUD in flags,
-        last_busy_s if 0 < last_busy_s < LATEST_S else None, bool(flags & _WITHDRAWN),
-    )  # fmt: skip
+        name,
+        availability_of(state),
+        partitions,
+        devices,
+        cpus,
+        None,
+        state,
+        NodeFlag.CLOUD in flags,
+        last_busy_s if 0 < last_busy_s < LATEST_S else None,
+        bool(flags & _WITHDRAWN),
+    )
 
 
 _PART = re.compile(r"[^,()]+(?:\([^)]*\))?")
@@ -119,20 +170,32 @@ _MIG = re.compile(r"\d+g\.\d+gb", re.ASCII)
 
 
 def idle_gpus(gres: str, used: str, drained: str) -> int | None:
-    """GPUs that no job has, from a node's Gres, GresUsed and GresDrain (``scontrol -d``, the same text on 22.05.8 and 26.05.5).
+    """GPUs that no job has, from a node's Gres, GresUsed and GresDrain (``scontrol -d``, the same
+    text on 22.05.8 and 26.05.5).
 
-    None where they cannot be held one by one: none, several types, shards, MPS or MIG (a GPU with shards in use counts as not
-    used), no File= in gres.conf (then used GPUs have no index), or drained ones. Raises
-    :class:`~bftrainer.errors.SchedulerError` with text that is not understood.
+    None where they cannot be held one by one: none, several types, shards, MPS or MIG (a GPU with
+    shards in use counts as not used), no File= in gres.conf (then used GPUs have no index), or
+    drained ones. Raises :class:`~bftrainer.errors.SchedulerError` with text that is not understood.
     """
     names = {part.partition(":")[0] for part in _PART.findall(gres)}
     devices = gpus_of(gres)
-    if len(devices) != 1 or names & {"shard", "mps"} or _MIG.search(devices[0].kind) or drained != "N/A":
+    if (
+        len(devices) != 1
+        or names & {"shard", "mps"}
+        or _MIG.search(devices[0].kind)
+        or drained != "N/A"
+    ):
         return None
-    found = [part for part in _PART.findall(used.replace("(null)", "")) if part.partition(":")[0] == "gpu"]
+    found = [
+        part
+        for part in _PART.findall(used.replace("(null)", ""))
+        if part.partition(":")[0] == "gpu"
+    ]
     read = _GPUS_USED.fullmatch(found[0]) if len(found) == 1 else None
     if read is None or (count := int(read[1])) > devices[0].count:
-        raise SchedulerError(f"cannot tell which GPUs of {gres[:40]!r} are used from GresUsed={used[:80]!r}")
+        raise SchedulerError(
+            f"cannot tell which GPUs of {gres[:40]!r} are used from GresUsed={used[:80]!r}"
+        )
     if count == 0:
         return devices[0].count
     ranges = [part.partition("-") for part in (read[2] or "N/A").split(",")]
@@ -144,7 +207,9 @@ def idle_gpus(gres: str, used: str, drained: str) -> int | None:
 
 
 def with_idle(node: NodeView, idle: Idle | None) -> NodeView:
-    """The node with its idle part, in which jobs may start only while no flag of its state forbids it."""
+    """The node with its idle part, in which jobs may start only while no flag of its state forbids
+    it.
+    """
     flags = flags_of(node.state) - _HARMLESS
     shared = idle is not None and idle.gpus > 0 and flags - {NodeFlag.PLANNED} == {NodeFlag.MIXED}
     availability = Availability.SHARED if shared else node.availability

@@ -1,8 +1,8 @@
 """Parsers of the text that Slurm's commands print; pure. The commands are in observe.py.
 
-Tried with 22.05.8 on a real cluster, and with recordings of 24.11.7, 25.11.2 and 26.05.2. Every function raises
-:class:`~bftrainer.errors.SchedulerError` with the text that it does not understand: truncated or missing output is not an empty
-cluster.
+Tried with 22.05.8 on a real cluster, and with recordings of 24.11.7, 25.11.2 and 26.05.2. Every
+function raises :class:`~bftrainer.errors.SchedulerError` with the text that it does not understand:
+truncated or missing output is not an empty cluster.
 """
 
 from __future__ import annotations
@@ -16,22 +16,30 @@ from bftrainer_adapters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_adapters.slurm.records import fields_of, is_number, parse_records
 from bftrainer_adapters.slurm.states import idle_gpus, node_view, with_idle
 
-# Only what Slurm itself writes: names and comments of other users are not needed. %A, not %i: an array that is
-# pending and each component of a heterogeneous job have one id. The reason comes last: it may quote a plug-in's text.
+# Only what Slurm itself writes: names and comments of other users are not needed. %A, not %i: an
+# array that is pending and each component of a heterogeneous job have one id. The reason comes
+# last: it may quote a plug-in's text.
 JOB_FORMAT = "%A|%u|%P|%S|%Y|%D|%r"
 _JOB_HEADER = "JOBID|USER|PARTITION|START_TIME|SCHEDNODES|NODES|REASON"
 # The reasons for which a job is not eligible (https://slurm.schedmd.com/job_reason_codes.html).
-NOT_ELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldAdmin", "JobHeldUser")
+NOT_ELIGIBLE = (
+    "BeginTime",
+    "Dependency",
+    "DependencyNeverSatisfied",
+    "JobHeldAdmin",
+    "JobHeldUser",
+)
 _NO_RESERVATIONS = "No reservations in the system"
 _FREE_TEXT = re.compile(r"\s(?:Comment|Extra|Reason)=", re.ASCII)
 """Where administrators' words begin; Slurm prints its own fields of a node before them."""
 
 
 def parse_nodes(text: str) -> tuple[NodeView, ...]:
-    """``scontrol -a -o show node``, also with ``-d``: a record per node, ``Key=Value`` with blanks in some values.
+    """``scontrol -a -o show node``, also with ``-d``: a record per node, ``Key=Value`` with blanks
+    in some values.
 
-    A comment or reason may contain line breaks, so a record begins where a line begins with ``NodeName=``. Only operators can
-    write these texts.
+    A comment or reason may contain line breaks, so a record begins where a line begins with
+    ``NodeName=``. Only operators can write these texts.
     """
     nodes = []
     for record in _beginning_with("NodeName", text, "nodes"):
@@ -52,7 +60,9 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
 
 
 def _idle(record: str, gres: str) -> Idle | None:
-    """What no job has of a node that was asked for with ``-d``; cores and memory that it keeps for itself are left out."""
+    """What no job has of a node that was asked for with ``-d``; cores and memory that it keeps for
+    itself are left out.
+    """
     gpus = idle_gpus(gres, value_of(record, "GresUsed", ""), value_of(record, "GresDrain"))
     if gpus is None:
         return None
@@ -70,13 +80,19 @@ def _count(record: str, key: str) -> int:
 
 
 def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
-    """``squeue -o JOB_FORMAT|mark`` with its header, which tells an empty queue from missing output."""
+    """``squeue -o JOB_FORMAT|mark`` with its header, which tells an empty queue from missing
+    output.
+    """
     lists = HostLists()
-    return tuple(_pending(record, lists) for record in parse_records(text, mark, _JOB_HEADER, "jobs"))
+    return tuple(
+        _pending(record, lists) for record in parse_records(text, mark, _JOB_HEADER, "jobs")
+    )
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
-    """``scontrol -a show reservation`` with or without ``-o``; times in seconds (SLURM_TIME_FORMAT=%s)."""
+    """``scontrol -a show reservation`` with or without ``-o``; times in seconds
+    (SLURM_TIME_FORMAT=%s).
+    """
     if text.strip() == _NO_RESERVATIONS:
         return ()
     found, lists = [], HostLists()
@@ -95,18 +111,27 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 
 
 def parse_times(text: str) -> tuple[float, float | None]:
-    """``sdiag``: the server's time, and that of its latest backfill cycle (None: none since it started)."""
+    """``sdiag``: the server's time, and that of its latest backfill cycle (None: none since it
+    started).
+    """
     at = re.search(r"^sdiag output at .* \((\d+)\)$", text, re.MULTILINE)
     if at is None:
         first = next((line for line in text.split("\n") if line.strip("* ")), "nothing")
         raise SchedulerError(f"sdiag does not show the server's time in seconds: {first[:80]!r}")
-    planned = re.search(r"^Backfilling stats.*?Last cycle when: .*? \((\d+)\)$", text, re.MULTILINE | re.DOTALL)
+    planned = re.search(
+        r"^Backfilling stats.*?Last cycle when: .*? \((\d+)\)$", text, re.MULTILINE | re.DOTALL
+    )
     return float(at[1]), float(planned[1]) if planned and int(planned[1]) else None
 
 
 def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
-    """``scontrol show config``: what PrivateData hides from ``user``; nothing is hidden from root and SlurmUser."""
-    found = {m[1]: m[2].strip() for m in re.finditer(r"^(PrivateData|SlurmUser)\s*=(.*)$", text, re.MULTILINE)}
+    """``scontrol show config``: what PrivateData hides from ``user``; nothing is hidden from root
+    and SlurmUser.
+    """
+    found = {
+        m[1]: m[2].strip()
+        for m in re.finditer(r"^(PrivateData|SlurmUser)\s*=(.*)$", text, re.MULTILINE)
+    }
     if "PrivateData" not in found:
         raise SchedulerError("scontrol show config does not show PrivateData")
     if user in ("root", found.get("SlurmUser", "").partition("(")[0]):
@@ -123,11 +148,14 @@ def hides_jobs(text: str, user: str) -> bool:
 def parse_has_epilog(text: str) -> bool:
     """``scontrol show config``: whether slurmd runs a program after each job.
 
-    22.05 prints ``Epilog = (null)`` where there is none; 24.11 and later print no line, or ``Epilog[0] = ...``.
+    22.05 prints ``Epilog = (null)`` where there is none; 24.11 and later print no line, or
+    ``Epilog[0] = ...``.
     """
     found = re.findall(r"^Epilog(?:\[\d+\])?\s*=\s*(\S*)", text, re.MULTILINE)
     if not found and not re.search(r"^Epilog(MsgTime|Slurmctld)\s*=", text, re.MULTILINE):
-        raise SchedulerError("scontrol show config shows no line of Epilog: the output is truncated")
+        raise SchedulerError(
+            "scontrol show config shows no line of Epilog: the output is truncated"
+        )
     return any(value not in NOTHING for value in found)
 
 

@@ -17,7 +17,9 @@ from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.setup import parse_config
 
 EVERY_S = 900.0
-"""Read at the first look in each quarter of an hour by the clock, so that pilots read new shares at nearly the same time."""
+"""Read at the first look in each quarter of an hour by the clock, so that pilots read new shares at
+nearly the same time.
+"""
 
 
 def argv(cluster: str, account: str) -> list[str]:
@@ -27,7 +29,9 @@ def argv(cluster: str, account: str) -> list[str]:
 
 
 def parse(text: str, user: str) -> dict[str, int]:
-    """By user, where they differ from 1. Empty where only ``user``, who asks, is shown: PrivateData may hide the others."""
+    """By user, where they differ from 1. Empty where only ``user``, who asks, is shown: PrivateData
+    may hide the others.
+    """
     found = dict[str, int]()
     rows = [line.split("|") for line in filter(str.strip, text.splitlines())]
     for fields in sorted(rows):  # a user's own before those in a partition
@@ -35,7 +39,11 @@ def parse(text: str, user: str) -> dict[str, int]:
             raise SchedulerError(f"sacctmgr: line truncated or garbled: {'|'.join(fields)[:80]!r}")
         if fields[0]:  # else the account's own
             found.setdefault(fields[0], 1 if fields[2] == "parent" else int(fields[2]))
-    return {name: weight for name, weight in found.items() if weight != 1} if found.keys() - {user} else {}
+    return (
+        {name: weight for name, weight in found.items() if weight != 1}
+        if found.keys() - {user}
+        else {}
+    )
 
 
 @dataclass
@@ -53,11 +61,16 @@ class Weights:
         """At most one command. Empty without an account or accounting: all users weigh the same."""
         account, quarter = self.account(), self.host_s() // EVERY_S
         if (account, quarter) != self._read:
-            self._known, self._read = self._known if account == self._read[0] else {}, (account, quarter)
+            self._known, self._read = (
+                self._known if account == self._read[0] else {},
+                (account, quarter),
+            )
             with suppress(CommandError, SchedulerError):
                 config = parse_config(self.calls.config(self.timeout_s)) if account else {}
                 asked = argv(config.get("ClusterName", ""), account)
                 if "slurmdbd" in config.get("AccountingStorageType", ""):
                     text = self.calls.run(asked, CallKind.LOOK, self.timeout_s)
-                    self._known = command.parsed(asked, text, lambda text: parse(text, self.calls.user))
+                    self._known = command.parsed(
+                        asked, text, lambda text: parse(text, self.calls.user)
+                    )
         return self._known

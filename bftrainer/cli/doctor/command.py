@@ -1,4 +1,6 @@
-"""``bftrainer doctor``: what of this installation works, shown by using it, and how to fix what does not."""
+"""``bftrainer doctor``: what of this installation works, shown by using it, and how to fix what
+does not.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,18 @@ if TYPE_CHECKING:
     type=DIR,
     default=lambda: os.environ.get("BFTRAINER_STATE"),
     show_default="$BFTRAINER_STATE",
-    help="Also check a pilot's state directory: its file system and locks, its site, Horovod. Changes nothing.",
+    help=(
+        "Also check a pilot's state directory: its file system and locks, its site, Horovod. "
+        "Changes nothing."
+    ),
 )
 def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> None:
-    """Check this installation: Python, solvers, plots, job scripts; with --state, a pilot's directory and site.
+    """Check this installation: Python, solvers, plots, job scripts; with --state, a pilot's
+    directory and site.
 
-    Every solver is tried on a small problem. The exit status is 0 if everything required works, 1 otherwise; warnings do not
-    affect it. On a Slurm cluster, the site is always checked, but without --state its problems do not affect the exit status.
+    Every solver is tried on a small problem. The exit status is 0 if everything required works, 1
+    otherwise; warnings do not affect it. On a Slurm cluster, the site is always checked, but
+    without --state its problems do not affect the exit status.
 
     \b
     Example:
@@ -62,7 +69,9 @@ def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> N
 
 
 def _live(state: Path | None, keep: Path) -> list[Check]:
-    """What a pilot needs: of its state directory and configuration, else of the schedulers that are here, if any."""
+    """What a pilot needs: of its state directory and configuration, else of the schedulers that are
+    here, if any.
+    """
     if state is not None:
         from bftrainer.cli.doctor.pilot_checks import examine_pilot
 
@@ -70,11 +79,15 @@ def _live(state: Path | None, keep: Path) -> list[Check]:
     from bftrainer.plugins import SITE_GROUP, installed_names
 
     sites = installed_names(SITE_GROUP)
-    return [dataclasses.replace(check, required=False) for name in sites for check in _site(name, keep)]
+    return [
+        dataclasses.replace(check, required=False) for name in sites for check in _site(name, keep)
+    ]
 
 
 def _site(name: str, keep: Path) -> list[Check]:
-    """What an installed site finds here without a configuration; a site that cannot be loaded is a finding as well."""
+    """What an installed site finds here without a configuration; a site that cannot be loaded is a
+    finding as well.
+    """
     from bftrainer.domain.checks import Check
     from bftrainer.errors import UserError
     from bftrainer.live.site_plugin import find_site
@@ -82,7 +95,9 @@ def _site(name: str, keep: Path) -> list[Check]:
     try:
         return find_site(name).check(None, "", keep)
     except UserError as error:
-        return [Check.broken(name, str(error), "reinstall or remove the package that provides the site")]
+        return [
+            Check.broken(name, str(error), "reinstall or remove the package that provides the site")
+        ]
 
 
 def _lsf(config: Path, keep: Path) -> list[Check]:

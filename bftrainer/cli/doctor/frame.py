@@ -36,7 +36,8 @@ def is_healthy(checks: Sequence[Check]) -> bool:
 def print_json(checks: Sequence[Check]) -> None:
     """One object."""
     found = [
-        {**dataclasses.asdict(check), "state": check.state.name, "required": check.is_required} for check in checks
+        {**dataclasses.asdict(check), "state": check.state.name, "required": check.is_required}
+        for check in checks
     ]
     say(json.dumps({"ok": is_healthy(checks), "checks": found}, indent=2))
 
@@ -45,6 +46,10 @@ def print_lines(checks: Sequence[Check]) -> None:
     """A line each, and the remedy below it."""
     for check in checks:
         label, color = f"{check.label:<18}", _COLORS.get(check.state, "yellow")
-        say(hanging(f"{label}  {check.name:<10}  ", check.detail, _INDENT), color=color, colored=len(label))
+        say(
+            hanging(f"{label}  {check.name:<10}  ", check.detail, _INDENT),
+            color=color,
+            colored=len(label),
+        )
         if check.remedy:
             say(hanging(f"{'':<{_INDENT}}-> ", check.remedy))

@@ -36,8 +36,12 @@ def examine() -> list[Check]:
         *(_package(name, purpose) for name, purpose in PACKAGES),
         guarded("exact", _exact, "pip install --force-reinstall bftrainer numpy"),
         guarded("highs", _highs, "pip install --force-reinstall highspy"),
-        guarded("gurobi", _gurobi, "pip install --force-reinstall 'bftrainer[gurobi]'", required=False),
-        guarded("jobscripts", _jobscripts, "pip install --force-reinstall bftrainer", required=False),
+        guarded(
+            "gurobi", _gurobi, "pip install --force-reinstall 'bftrainer[gurobi]'", required=False
+        ),
+        guarded(
+            "jobscripts", _jobscripts, "pip install --force-reinstall bftrainer", required=False
+        ),
     ]
 
 
@@ -53,7 +57,9 @@ def _package(name: str, purpose: str) -> Check:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError:
-        return Check(name, CheckStatus.MISSING, f"not installed, needed for {purpose}", f"pip install {name}")
+        return Check(
+            name, CheckStatus.MISSING, f"not installed, needed for {purpose}", f"pip install {name}"
+        )
     except Exception as error:
         return Check.broken(name, first_line(error), f"pip install --force-reinstall {name}")
     return Check.ok(name, f"{importlib.metadata.version(name)}, for {purpose}")
@@ -74,9 +80,13 @@ def _highs() -> Check:
         _prove(Highs())
     except SolverError as error:
         if error.reason is Reason.NO_PACKAGE:
-            return Check("highs", CheckStatus.MISSING, error.detail, "pip install --upgrade highspy")
+            return Check(
+                "highs", CheckStatus.MISSING, error.detail, "pip install --upgrade highspy"
+            )
         raise
-    return Check.ok("highs", f"highspy {importlib.metadata.version('highspy')}, works; needs no license")
+    return Check.ok(
+        "highs", f"highspy {importlib.metadata.version('highspy')}, works; needs no license"
+    )
 
 
 def _gurobi() -> Check:
@@ -84,7 +94,13 @@ def _gurobi() -> Check:
 
     found = find_license()
     if found.version is None:
-        return Check("gurobi", CheckStatus.MISSING, str(found), "pip install 'bftrainer[gurobi]'", required=False)
+        return Check(
+            "gurobi",
+            CheckStatus.MISSING,
+            str(found),
+            "pip install 'bftrainer[gurobi]'",
+            required=False,
+        )
     renew = "pip install --upgrade gurobipy, or set GRB_LICENSE_FILE to your license"
     if not found.usable:
         return Check.broken("gurobi", str(found), renew, required=False)
@@ -93,7 +109,11 @@ def _gurobi() -> Check:
     if found.expires is not None and found.expires < today.isoformat():
         return Check.broken("gurobi", f"{found} (expired)", renew, required=False)
     _prove(Gurobi())
-    limits = "; at most 2,000 variables and rows, larger problems go to highs" if found.restricted else ""
+    limits = (
+        "; at most 2,000 variables and rows, larger problems go to highs"
+        if found.restricted
+        else ""
+    )
     return Check.ok("gurobi", f"{found}, works{limits}", required=False)
 
 
@@ -126,4 +146,6 @@ def _prove(solver: Allocator) -> None:
     problem, optimum = _sample()
     answer = checked(problem, solver.solve(problem))
     if answer.counts != optimum:
-        raise RejectedAnswerError(f"{solver.name} gave {answer.counts} for the sample problem, expected {optimum}")
+        raise RejectedAnswerError(
+            f"{solver.name} gave {answer.counts} for the sample problem, expected {optimum}"
+        )

@@ -1,4 +1,6 @@
-"""``bftrainer doctor --state``: a pilot's directory, configuration, user and site, and what its drivers need."""
+"""``bftrainer doctor --state``: a pilot's directory, configuration, user and site, and what its
+drivers need.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import HintsConfig, PilotConfig, WorkersConfig
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.counted import counted
-from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError, UserError
+from bftrainer.errors import (
+    BFTrainerError,
+    CommandError,
+    InvalidValueError,
+    StateDirError,
+    UserError,
+)
 from bftrainer.live.hints import HintCounts, send_test
 from bftrainer.live.metrics import without_client
 from bftrainer.live.metrics_server import SOCKET, read_token
@@ -40,18 +48,32 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
     try:
         folder = open_state_dir(state)
     except StateDirError as error:
-        remedy = f"`bftrainer init --state {state}`" if not state.exists() else (
-            "use a directory that you own, with mode 700, below directories that only you and root can change"
-        )  # fmt: skip
+        remedy = (
+            f"`bftrainer init --state {state}`"
+            if not state.exists()
+            else (
+                "use a directory that you own, with mode 700, below directories that only you "
+                "and root can change"
+            )
+        )
         return [Check.broken("state", str(error), remedy)]
     checks = [_space(folder), _pilot(folder)]
     try:
         config = read(folder, None)
         site = find_site(config.nodes.holder)
     except BFTrainerError as error:
-        return [*checks, Check.broken("config", str(error), "fix the file; `bftrainer init` writes one with every key")]
+        return [
+            *checks,
+            Check.broken(
+                "config", str(error), "fix the file; `bftrainer init` writes one with every key"
+            ),
+        ]
     source = CONFIG_NAME if (folder / CONFIG_NAME).exists() else "defaults"
-    checks.append(Check.ok("config", f"{source}: holder {config.nodes.holder}, policy {config.decisions.policy}"))
+    checks.append(
+        Check.ok(
+            "config", f"{source}: holder {config.nodes.holder}, policy {config.decisions.policy}"
+        )
+    )
     return [
         *checks,
         *examine_files(folder, config.nodes.holder, site.runs_here),
@@ -85,16 +107,26 @@ def _pilot(folder: Path) -> Check:
     except StateDirError as error:
         migrates = "migrates it" in str(error)
         weight, remedy = (
-            (CheckStatus.WARNING, "start the pilot") if migrates else (CheckStatus.BROKEN, "use the newer bftrainer")
+            (CheckStatus.WARNING, "start the pilot")
+            if migrates
+            else (CheckStatus.BROKEN, "use the newer bftrainer")
         )
         return Check("journal", weight, str(error), remedy)
     except BFTrainerError as error:
-        return Check.broken("journal", str(error), "check the disk; the latest copy is pilot.db.schema-*")
+        return Check.broken(
+            "journal", str(error), "check the disk; the latest copy is pilot.db.schema-*"
+        )
     if holder is None:
         return Check.ok("journal", "no pilot is running")
     job = f", job {holder.job_id}" if holder.job_id else ""
     seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
-    here = "" if holder.host != os.uname().nodename else ", alive" if is_alive(holder.process) else ", dead"
+    here = (
+        ""
+        if holder.host != os.uname().nodename
+        else ", alive"
+        if is_alive(holder.process)
+        else ", dead"
+    )
     return Check.ok("journal", f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
 
 
@@ -112,7 +144,9 @@ def _metrics(config: PilotConfig) -> Check:
         try:
             read_token(metrics.token_file)
         except UserError as error:
-            remedy = "`openssl rand -hex 16 > token; chmod 600 token` in the state directory makes one"
+            remedy = (
+                "`openssl rand -hex 16 > token; chmod 600 token` in the state directory makes one"
+            )
             return Check.broken("metrics", str(error), remedy)
         places.append(f"port {metrics.port} of {metrics.address}, with a token")
     return Check.ok("metrics", " and ".join(places))
@@ -131,7 +165,9 @@ def _root(config: PilotConfig, site: SitePlugin) -> Check:
     detail = "root: every trainer's command would run as root"
     if site.runs_here:  # the pilot would start: see refuse_root
         return Check.warning("user", f"{detail}, on this host only", "run it as an ordinary user")
-    return Check.broken("user", detail, "run it as an ordinary user, or set workers.allow_root = true")
+    return Check.broken(
+        "user", detail, "run it as an ordinary user, or set workers.allow_root = true"
+    )
 
 
 def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
@@ -143,7 +179,10 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
         remedy = "set workers.interface (`ip -4 address` lists them) and workers.allow_from"
         return [Check.broken("interface", str(error), remedy)]
     if not any(ipaddress.ip_address(address) in network for network in allowed):
-        detail = f"{name} has {address}, and workers.allow_from has {', '.join(networks)}: no worker could connect"
+        detail = (
+            f"{name} has {address}, and workers.allow_from has {', '.join(networks)}: no "
+            "worker could connect"
+        )
         return [Check.broken("interface", detail, "set workers.allow_from to the nodes' networks")]
     if not site.runs_here and ipaddress.ip_address(address).is_loopback:
         detail = f"{name} is {address}: workers on other hosts could not connect"
@@ -160,17 +199,22 @@ def examine_strangers(workers: WorkersConfig, address: str) -> Check:
     """What other users can do at ports of torch that know no key. ``address``: of the interface."""
     name = workers.interface
     if workers.private_interface:
-        detail = f"workers.private_interface: no other user can reach {name}, and gloo's connections are not checked"
+        detail = (
+            f"workers.private_interface: no other user can reach {name}, and gloo's "
+            "connections are not checked"
+        )
         return Check.ok("strangers", detail)
     if ipaddress.ip_address(address).is_loopback:
         detail = f"{name} is this host's only: users of this host are kept out of gloo's groups"
         return Check.ok("strangers", detail)
     detail = (
-        f"a user who reaches {name} ({address}) is kept out of gloo's groups, but can take a worker's place in NCCL's: "
+        f"a user who reaches {name} ({address}) is kept out of gloo's groups, but can take a "
+        "worker's place in NCCL's: "
         "its sockets know no key"
     )
     remedy = (
-        "train with NCCL where workers.interface is of a network that only your nodes reach, and set "
+        "train with NCCL where workers.interface is of a network that only your nodes reach, "
+        "and set "
         "workers.private_interface = true there"
     )
     return Check.warning("strangers", detail, remedy)
@@ -183,8 +227,12 @@ def _horovod() -> Check:
         text = command.run(code_command(_PROBE), timeout_s=_IMPORT_S)
         torch, horovod, gloo = json.loads(text.splitlines()[-1])
     except CommandError as error:
-        state = CheckStatus.MISSING if "ModuleNotFoundError" in error.problem else CheckStatus.BROKEN
-        return Check("horovod", state, error.problem.rpartition(" / ")[2][:160], remedy, required=False)
+        state = (
+            CheckStatus.MISSING if "ModuleNotFoundError" in error.problem else CheckStatus.BROKEN
+        )
+        return Check(
+            "horovod", state, error.problem.rpartition(" / ")[2][:160], remedy, required=False
+        )
     except (ValueError, IndexError) as error:
         return Check.broken("horovod", f"unexpected output: {error}", remedy, required=False)
     if not gloo:
@@ -208,16 +256,26 @@ def examine_hints(folder: Path, config: HintsConfig) -> Check:
         return Check.ok("hints", "off (hints.port is not set)")
     before = HintCounts.read(folder)
     if before is None:
-        return Check.warning("hints", "no pilot has listened for hints yet", "start the pilot, or remove hints.port")
+        return Check.warning(
+            "hints", "no pilot has listened for hints yet", "start the pilot, or remove hints.port"
+        )
     where = f"UDP port {before.port} of {before.address}"
     if not (send_test(before) and _arrives(folder, before)):
         remedy = (
-            "see `bftrainer events` whether the pilot runs; on another host, see whether a firewall drops UDP packets"
+            "see `bftrainer events` whether the pilot runs; on another host, see whether "
+            "a firewall drops UDP packets"
         )
-        return Check.warning("hints", f"{where}: a test from this host did not arrive, {_told(before)}", remedy)
+        return Check.warning(
+            "hints", f"{where}: a test from this host did not arrive, {_told(before)}", remedy
+        )
     if time.time() - max(before.last_s, before.since_s) > _OLD_S or not before.received:
-        remedy = "install the Epilog (jobscripts/hint.sh) with this address and port, and see docs/hints.md"
-        return Check.warning("hints", f"{where}: a test from this host arrived, {_told(before)}", remedy)
+        remedy = (
+            "install the Epilog (jobscripts/hint.sh) with this address and port, and see "
+            "docs/hints.md"
+        )
+        return Check.warning(
+            "hints", f"{where}: a test from this host arrived, {_told(before)}", remedy
+        )
     return Check.ok("hints", f"{where}: a test from this host arrived, {_told(before)}")
 
 

@@ -1,4 +1,6 @@
-"""The state directory's file system: whether hosts see each other's files in time, and whether locks work."""
+"""The state directory's file system: whether hosts see each other's files in time, and whether
+locks work.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ sys.exit(1)
 
 
 def examine_files(folder: Path, holder: str, runs_here: bool) -> list[Check]:
-    """All checks. ``holder``: of the configuration; ``runs_here``: no other host needs the directory."""
+    """All checks. ``holder``: of the configuration; ``runs_here``: no other host needs the
+    directory.
+    """
     try:
         files = judge_mount(mount_of(folder), runs_here)
     except (OSError, InvalidValueError) as error:
@@ -47,7 +51,9 @@ def judge_mount(mount: Mount, runs_here: bool) -> Check:
     if kind in ("nfs", "nfs4"):
         return _judge_nfs(name, mount)
     if kind == "lustre" and "localflock" in options:
-        return Check.warning("files", f"{name}: localflock: locks hold on this host only", "mount it with flock")
+        return Check.warning(
+            "files", f"{name}: localflock: locks hold on this host only", "mount it with flock"
+        )
     if kind in _COHERENT:
         return Check.ok("files", f"{name}: keeps hosts coherent")
     if kind in _LOCAL:
@@ -56,22 +62,35 @@ def judge_mount(mount: Mount, runs_here: bool) -> Check:
         remedy = "use a directory that all nodes mount, unless this host exports it to them"
         return Check.warning("files", f"{name}: a file system of this host only", remedy)
     remedy = "read about its caches in docs/shared-files.md"
-    return Check.ok("files", name) if runs_here else Check.warning("files", f"{name}: unknown caches", remedy)
+    return (
+        Check.ok("files", name)
+        if runs_here
+        else Check.warning("files", f"{name}: unknown caches", remedy)
+    )
 
 
 def _judge_nfs(name: str, mount: Mount) -> Check:
     options = mount.options
     shown = [f"{key}={options.get(key, default)}" for key, default in _NFS_DEFAULTS.items()]
-    shown += [f"{key}={options[key]}" for key in ("vers", "lookupcache", "local_lock") if key in options]
+    shown += [
+        f"{key}={options[key]}" for key in ("vers", "lookupcache", "local_lock") if key in options
+    ]
     shown += [key for key in ("noac", "nocto", "nolock", "soft") if key in options]
     detail = f"{name}: {', '.join(shown)}"
     if "nocto" in options:
         remedy = "mount it without nocto: `open` must ask the server"
-        return Check("files", CheckStatus.BROKEN, f"{detail}; nocto hides the writes of other hosts", remedy)
+        return Check(
+            "files", CheckStatus.BROKEN, f"{detail}; nocto hides the writes of other hosts", remedy
+        )
     if "nolock" in options or options.get("local_lock", "none") != "none":
-        remedy = "mount it without nolock and local_lock, or run pilots and commands on this host only"
+        remedy = (
+            "mount it without nolock and local_lock, or run pilots and commands on this host only"
+        )
         return Check.warning("files", f"{detail}; locks hold on this host only", remedy)
-    return Check.ok("files", f"{detail}; requests from other hosts are seen within {options.get('acdirmax', '60')} s")
+    return Check.ok(
+        "files",
+        f"{detail}; requests from other hosts are seen within {options.get('acdirmax', '60')} s",
+    )
 
 
 def _locks(folder: Path) -> Check:
@@ -80,7 +99,11 @@ def _locks(folder: Path) -> Check:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        return Check.broken("locks", f"{folder}: {error.strerror}", "make the directory writable, or free some space")
+        return Check.broken(
+            "locks",
+            f"{folder}: {error.strerror}",
+            "make the directory writable, or free some space",
+        )
     try:
         for kind, lock in (("flock", _flock), ("fcntl", _fcntl)):
             problem = _problem(lambda lock=lock: lock(handle, path))  # type: ignore[misc]
@@ -121,16 +144,24 @@ def _problem(locks: Callable[[], bool]) -> str:
 
 
 def _visible(folder: Path, holder: str) -> Check:
-    """Payloads write a mark when they start: a mark shows that its node sees the directory and may write there."""
+    """Payloads write a mark when they start: a mark shows that its node sees the directory and may
+    write there.
+    """
     try:
         marks = [path for path in (folder / "holders").iterdir() if is_fragment_name(path.name)]
-        nodes = sorted(path.name.partition("#")[0] for path in marks if (path / "ready").read_bytes())
+        nodes = sorted(
+            path.name.partition("#")[0] for path in marks if (path / "ready").read_bytes()
+        )
     except OSError:
         nodes = []
     if nodes:
         return Check.ok(
             "nodes",
-            f"{counted(len(nodes), 'node')}, such as {nodes[0]}, see the directory: their holders have written there",
+            f"{counted(len(nodes), 'node')}, such as {nodes[0]}, see the directory: their "
+            "holders have written there",
         )
     how = _TRY.get(holder, "ls -d {} on a node").format(folder)
-    return Check.ok("nodes", f"not tried whether nodes see the directory, since no holder runs; to try it: `{how}`")
+    return Check.ok(
+        "nodes",
+        f"not tried whether nodes see the directory, since no holder runs; to try it: `{how}`",
+    )

@@ -1,1 +1,3 @@
-"""``bftrainer top``: a reader of the state directory, a board without a terminal, and the screen."""
+"""``bftrainer top``: a reader of the state directory, a board without a terminal, and the
+screen.
+"""

@@ -1,4 +1,6 @@
-"""The terminal screen of ``bftrainer top``: keys and layout (textual). Its content comes from ``board`` and ``text``."""
+"""The terminal screen of ``bftrainer top``: keys and layout (textual). Its content comes from
+``board`` and ``text``.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from bftrainer.system.printable import printable
 
 
 class Panel(ModalScreen[bool]):
-    """Text over the screen. The result is True if the panel is a question and the answer is ``y``."""
+    """Text over the screen. The result is True if the panel is a question and the answer is
+    ``y``.
+    """
 
     CSS = """
     Panel { align: center middle; }
@@ -72,7 +76,9 @@ estimated speed."""
 
 
 class Top(App[None]):
-    """The screen of one pilot. It is refreshed every ``every_s`` seconds; with 0 only by :meth:`look`."""
+    """The screen of one pilot. It is refreshed every ``every_s`` seconds; with 0 only by
+    :meth:`look`.
+    """
 
     CSS = """
     Screen { layout: vertical; }
@@ -131,7 +137,9 @@ class Top(App[None]):
             self.set_interval(self._every_s, self.look)
 
     def look(self) -> None:
-        """Read the state directory and show it. If the database cannot be read, show the error and retry at the next look."""
+        """Read the state directory and show it. If the database cannot be read, show the error and
+        retry at the next look.
+        """
         try:
             self.board.add(self._reader.look())
             self._error = ""
@@ -172,7 +180,9 @@ class Top(App[None]):
             self._drawn, row, table = lines, self._rows.highlighted or 0, self._rows
             table.set_options(Text(line, no_wrap=True) for line in lines)
             if lines:
-                table.highlighted = self._names.index(chosen) if chosen in self._names else min(row, len(lines) - 1)
+                table.highlighted = (
+                    self._names.index(chosen) if chosen in self._names else min(row, len(lines) - 1)
+                )
 
     def on_option_list_option_selected(self) -> None:
         self.action_explain()
@@ -245,7 +255,9 @@ class Top(App[None]):
 
     def on_key(self, event: object) -> None:
         """Escape clears the filter."""
-        if getattr(event, "key", "") == "escape" and (self.pattern or self.query_one("#filter", Input).display):
+        if getattr(event, "key", "") == "escape" and (
+            self.pattern or self.query_one("#filter", Input).display
+        ):
             self.pattern = self.query_one("#filter", Input).value = ""
             self._close_filter()
             self._show()

@@ -1,4 +1,6 @@
-"""The content of ``bftrainer top``, without a terminal: snapshots of a state directory in, rows and figures out. Pure."""
+"""The content of ``bftrainer top``, without a terminal: snapshots of a state directory in, rows and
+figures out. Pure.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Sort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrainerRow:
-    """One trainer. ``per_s`` is the measured speed (None: not measured), ``done`` the finished share of its work."""
+    """One trainer. ``per_s`` is the measured speed (None: not measured), ``done`` the finished
+    share of its work.
+    """
 
     name: str
     status: str
@@ -85,7 +89,11 @@ class Board:
             look.pilot is None or self.silent_s() is not None
         ):  # what happened after that is unknown
             last_s = look.decisions[-1].at_s
-            self.history.append(ChartPoint(last_s if look.pilot is None else max(look.pilot.heartbeat_s, last_s), *now))
+            self.history.append(
+                ChartPoint(
+                    last_s if look.pilot is None else max(look.pilot.heartbeat_s, last_s), *now
+                )
+            )
         self.history.append(ChartPoint(look.at_s, *now))
         while len(self.history) > 1 and self.history[1].at_s < look.at_s - HISTORY_S:
             self.history.popleft()
@@ -105,11 +113,17 @@ class Board:
             while beat_s - marks[0][0] > SPEED_OVER_S:
                 marks.popleft()
 
-    def rows(self, sort: Sort = Sort.STATUS, pattern: str = "", *, ended: bool = False) -> list[TrainerRow]:
-        """The trainers whose name, status or remark contains ``pattern``; pending submissions last."""
+    def rows(
+        self, sort: Sort = Sort.STATUS, pattern: str = "", *, ended: bool = False
+    ) -> list[TrainerRow]:
+        """The trainers whose name, status or remark contains ``pattern``; pending submissions
+        last.
+        """
         place = {name: i for i, name in enumerate(self.last.queue, 1)}
         asked = {name: kind for kind, name in self.last.requests if kind != "submit"}
-        rows = [self._row(t, place, asked) for t in self.last.trainers if ended or not t.status.is_final]
+        rows = [
+            self._row(t, place, asked) for t in self.last.trainers if ended or not t.status.is_final
+        ]
         known = {t.name for t in self.last.trainers}
         rows += [
             TrainerRow(name, PENDING, 0, 0, None, None, 0.0, None, PENDING_REMARK)
@@ -124,14 +138,18 @@ class Board:
         nodes = 0 if t.status.is_final else self.last.nodes.get(t.name, 0)
         total, per_s = t.samples_total, self._speed(t)
         done = None if total is None else min(t.samples_done / total, 1.0)
-        speed = per_s or (self.last.estimates.get(t.name) if t.status is TrainerStatus.RUNNING else None)
+        speed = per_s or (
+            self.last.estimates.get(t.name) if t.status is TrainerStatus.RUNNING else None
+        )
         left_s = (total - t.samples_done) / speed if total is not None and speed and nodes else None
         remark = f"{asked[t.name]} requested" if t.name in asked else t.reason
         if not remark and t.name in place:
             remark = f"number {place[t.name]} in the queue"
         shown = None if left_s is None else max(left_s, 0.0)
         status = status_text(t, nodes)
-        return TrainerRow(t.name, status, nodes, t.spec.max_nodes, per_s, done, t.samples_done, shown, remark)
+        return TrainerRow(
+            t.name, status, nodes, t.spec.max_nodes, per_s, done, t.samples_done, shown, remark
+        )
 
     def _speed(self, t: TrainerRecord) -> float | None:
         """Samples per second over the last minute; None if unknown."""
@@ -141,7 +159,9 @@ class Board:
         return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
 
     def silent_s(self) -> float | None:
-        """Seconds since the last heartbeat of the pilot that holds the lease; None if it is recent, or without a pilot."""
+        """Seconds since the last heartbeat of the pilot that holds the lease; None if it is recent,
+        or without a pilot.
+        """
         pilot = self.last.pilot
         if pilot is None:
             return None
@@ -152,10 +172,14 @@ class Board:
         """The state of the pilot in one line."""
         look, pilot = self.last, self.last.pilot
         if pilot is None:
-            ended = [at_s for at_s, kind, text in self.events if kind == "pilot" and text == "has ended"]
+            ended = [
+                at_s for at_s, kind, text in self.events if kind == "pilot" and text == "has ended"
+            ]
             when = f"; the last ended {clock_time(ended[-1])}" if ended else ""
             return f"no pilot is running{when}. Start one with `bftrainer pilot`"
-        who = f"pilot {pilot.process.pid} on {pilot.host}" + (f", job {pilot.job_id}" if pilot.job_id else "")
+        who = f"pilot {pilot.process.pid} on {pilot.host}" + (
+            f", job {pilot.job_id}" if pilot.job_id else ""
+        )
         counts = self._counts()
         if (silent_s := self.silent_s()) is None:
             return f"{who}: {counts}"
@@ -177,7 +201,9 @@ class Board:
         return held, used, held - used
 
     def bins(self, width: int) -> list[ChartPoint | None]:
-        """The history in ``width`` equal intervals up to now, each with its last numbers; None before the first snapshot."""
+        """The history in ``width`` equal intervals up to now, each with its last numbers; None
+        before the first snapshot.
+        """
         now_s, i = self.last.at_s, 0
         found: list[ChartPoint | None] = []
         last: ChartPoint | None = None
@@ -192,9 +218,13 @@ class Board:
 
 
 _ORDER = (
-    TrainerStatus.RUNNING.value, STARTING, TrainerStatus.WAITING.value, TrainerStatus.QUEUED.value,
-    TrainerStatus.PAUSED.value, PENDING,
-)  # fmt: skip
+    TrainerStatus.RUNNING.value,
+    STARTING,
+    TrainerStatus.WAITING.value,
+    TrainerStatus.QUEUED.value,
+    TrainerStatus.PAUSED.value,
+    PENDING,
+)
 _PLACES = {status: place for place, status in enumerate(_ORDER)}
 
 

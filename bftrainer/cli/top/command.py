@@ -15,21 +15,33 @@ from bftrainer.errors import UserError
 
 
 @click.command()
-@click.option("--every", default=1.0, type=click.FloatRange(min=0.2), metavar="S", help="Seconds between refreshes.")
+@click.option(
+    "--every",
+    default=1.0,
+    type=click.FloatRange(min=0.2),
+    metavar="S",
+    help="Seconds between refreshes.",
+)
 @click.option(
     "--once",
     is_flag=True,
-    help="Print one screen as text and exit; for pipes, or if the Textual package is not installed.",
+    help=(
+        "Print one screen as text and exit; for pipes, or if the Textual package is not installed."
+    ),
 )
 @click.option(
-    "--ascii", "plain", is_flag=True, help="Draw bars with ASCII characters.  [default: on if the locale is not UTF-8]"
+    "--ascii",
+    "plain",
+    is_flag=True,
+    help="Draw bars with ASCII characters.  [default: on if the locale is not UTF-8]",
 )
 @state_option
 def top(every: float, once: bool, plain: bool, state: Path) -> None:
-    """Watch a pilot: its nodes over time, its trainers with speed, progress and time left, and the latest events.
+    """Watch a pilot: its nodes over time, its trainers with speed, progress and time left, and the
+    latest events.
 
-    Press ? for the keys that pause, resume, cancel and explain trainers. The pilot need not be running. In scripts, use list,
-    nodes and events with --json.
+    Press ? for the keys that pause, resume, cancel and explain trainers. The pilot need not be
+    running. In scripts, use list, nodes and events with --json.
 
     \b
     Example:
@@ -55,7 +67,8 @@ def top(every: float, once: bool, plain: bool, state: Path) -> None:
             from bftrainer.cli.top.app import Top
         except ImportError as error:
             raise UserError(
-                "top requires the textual package, which is not installed; run pip install 'bftrainer[top]', or use --once"
+                "top requires the textual package, which is not installed; run pip install "
+                "'bftrainer[top]', or use --once"
             ) from error
         Top(reader, every, marks).run()
     finally:

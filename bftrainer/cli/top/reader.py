@@ -19,7 +19,9 @@ from bftrainer.persistence.store import DB_NAME, Holder, Store, open_store
 from bftrainer.system.processes import is_alive
 
 DECISIONS = 120
-"""At most this many of the latest decisions are read at once; the screen does not show older ones."""
+"""At most this many of the latest decisions are read at once; the screen does not show older
+ones.
+"""
 NOTES = 100
 
 
@@ -35,11 +37,13 @@ class DecisionLine:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state directory at one time. ``decisions`` and ``notes`` are new since the last snapshot, oldest first.
+    """A state directory at one time. ``decisions`` and ``notes`` are new since the last snapshot,
+    oldest first.
 
-    ``trainers`` have not ended, or have ended since the first snapshot. ``nodes``, ``estimates`` (samples/s) and ``queue``
-    belong to the last decision. ``held`` and ``pending`` are numbers of fragments. ``requests`` (kind, trainer) have not been
-    read by a pilot. ``pilot`` holds the lease; ``is_alive`` is whether its process runs (None: on another host).
+    ``trainers`` have not ended, or have ended since the first snapshot. ``nodes``, ``estimates``
+    (samples/s) and ``queue`` belong to the last decision. ``held`` and ``pending`` are numbers of
+    fragments. ``requests`` (kind, trainer) have not been read by a pilot. ``pilot`` holds the
+    lease; ``is_alive`` is whether its process runs (None: on another host).
     """
 
     at_s: float
@@ -70,10 +74,14 @@ class Reader:
         self._shares: tuple[dict[str, int], dict[str, float], tuple[str, ...]] = ({}, {}, ())
 
     def look(self) -> Snapshot:
-        """A snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be read now; call it again later."""
+        """A snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be read
+        now; call it again later.
+        """
         now_s = self.now_s()
         requests = tuple(
-            (r.request.kind.value, r.request.trainer) for r in self._spool.pending() if r.request is not None
+            (r.request.kind.value, r.request.trainer)
+            for r in self._spool.pending()
+            if r.request is not None
         )
         if self._store is None:
             if not (self.state / DB_NAME).exists():
@@ -87,9 +95,19 @@ class Reader:
             nodes = {}
         held, pending = self._fragments()
         return Snapshot(
-            now_s, pilot, self._is_alive(pilot), self._trainers(registry), nodes, estimates, queue, held, pending, decisions,
-            self._notes(), requests,
-        )  # fmt: skip
+            now_s,
+            pilot,
+            self._is_alive(pilot),
+            self._trainers(registry),
+            nodes,
+            estimates,
+            queue,
+            held,
+            pending,
+            decisions,
+            self._notes(),
+            requests,
+        )
 
     def close(self) -> None:
         if self._store is not None:
@@ -97,7 +115,11 @@ class Reader:
             self._store = None
 
     def _is_alive(self, pilot: Holder | None) -> bool | None:
-        return is_alive(pilot.process) if pilot is not None and pilot.host == socket.gethostname() else None
+        return (
+            is_alive(pilot.process)
+            if pilot is not None and pilot.host == socket.gethostname()
+            else None
+        )
 
     def _trainers(self, registry: Registry) -> tuple[TrainerRecord, ...]:
         found = registry.trainers_from(self._first_open)
@@ -110,19 +132,26 @@ class Reader:
 
     def _fragments(self) -> tuple[int, int]:
         assert self._store is not None
-        query = "SELECT count(*) AS n, count(taken_s) AS taken FROM fragments WHERE released_s IS NULL"
+        query = (
+            "SELECT count(*) AS n, count(taken_s) AS taken FROM fragments WHERE released_s IS NULL"
+        )
         (row,) = self._store.read(query)
         return int(row["taken"]), int(row["n"] - row["taken"])
 
     def _notes(self) -> tuple[Note, ...]:
         assert self._store is not None
-        query = "SELECT * FROM (SELECT * FROM notes WHERE number > ? ORDER BY number DESC LIMIT ?) ORDER BY number"
+        query = (
+            "SELECT * FROM (SELECT * FROM notes WHERE number > ? ORDER BY number DESC "
+            "LIMIT ?) ORDER BY number"
+        )
         rows = self._store.read(query, self._note, NOTES)
         self._note = rows[-1]["number"] if rows else self._note
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
     def _decisions(self) -> tuple[DecisionLine, ...]:
-        """New rows of the journal. They lack the pool's size: it is counted back from the state after the last one."""
+        """New rows of the journal. They lack the pool's size: it is counted back from the state
+        after the last one.
+        """
         assert self._store is not None
         rows = self._store.read("SELECT journal FROM last_state")
         newest = int(rows[0]["journal"]) if rows else 0
@@ -146,7 +175,12 @@ def _with_pools(found: list[JournalEntry], pool: int) -> tuple[DecisionLine, ...
     for entry in reversed(found):
         used = sum(entry.plan.decision.counts)
         decided.append(
-            DecisionLine(entry.event.at_s, pool, used, describe_decision(entry.event, entry.plan, entry.took_s))
+            DecisionLine(
+                entry.event.at_s,
+                pool,
+                used,
+                describe_decision(entry.event, entry.plan, entry.took_s),
+            )
         )
         for change in entry.event.changes:
             if isinstance(change, PoolChanged):

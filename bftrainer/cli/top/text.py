@@ -1,4 +1,6 @@
-"""Rows and lines of ``bftrainer top`` as text of a given width, for the terminal screen and for ``--once``. Pure."""
+"""Rows and lines of ``bftrainer top`` as text of a given width, for the terminal screen and for
+``--once``. Pure.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ ASCII = Glyphs(" .:-=+*#@", "#", ".")
 
 
 def widths(total: int) -> dict[str, int]:
-    """The width of each column, including the blank after it; the remainder goes to name and remark."""
+    """The width of each column, including the blank after it; the remainder goes to name and
+    remark.
+    """
     rest = total - sum(_FIXED.values())
     name = max(NAME_WIDTHS[0], min(NAME_WIDTHS[1], rest // 2))
     return {"name": name, **_FIXED, "remark": max(rest - name, _LEAST_REMARK)}
@@ -41,7 +45,9 @@ def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, .
         "name": row.name,
         "status": row.status,
         "nodes": f"{row.nodes}/{row.max_nodes}".rjust(width["nodes"] - 2),
-        "samples/s": ("-" if row.per_s is None else number(row.per_s)).rjust(width["samples/s"] - 2),
+        "samples/s": ("-" if row.per_s is None else number(row.per_s)).rjust(
+            width["samples/s"] - 2
+        ),
         "progress": progress(row, width["progress"] - 2, marks),
         "left": ("-" if row.left_s is None else length(row.left_s)).rjust(width["left"] - 2),
         "remark": row.remark,
@@ -51,7 +57,9 @@ def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, .
 
 def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
     """Cells side by side."""
-    return "".join(text.ljust(width[name]) for text, name in zip(texts, COLUMNS, strict=True)).rstrip()
+    return "".join(
+        text.ljust(width[name]) for text, name in zip(texts, COLUMNS, strict=True)
+    ).rstrip()
 
 
 def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
@@ -67,7 +75,8 @@ def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
     texts = [f"{name}*" if sorted_by.get(sort) == name else name for name in COLUMNS]
     right = ("nodes", "samples/s", "left")
     return tuple(
-        text.rjust(width[name] - 2) if name in right else text for text, name in zip(texts, COLUMNS, strict=True)
+        text.rjust(width[name] - 2) if name in right else text
+        for text, name in zip(texts, COLUMNS, strict=True)
     )
 
 
@@ -102,7 +111,11 @@ def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
     """The caption of the chart and the rows."""
     pending = f", {board.last.pending:,} pending" if board.last.pending else ""
     shown = f"last {HISTORY_S / 60:.0f} min{pending}; by {sort.value}"
-    return shown + (f'; filter "{pattern}"' if pattern else "") + ("; including ended trainers" if ended else "")
+    return (
+        shown
+        + (f'; filter "{pattern}"' if pattern else "")
+        + ("; including ended trainers" if ended else "")
+    )
 
 
 def events(board: Board, lines: int, width: int) -> list[str]:
@@ -114,14 +127,26 @@ def events(board: Board, lines: int, width: int) -> list[str]:
 def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, ended: bool) -> str:
     """The whole screen as text: every row, and the last ten events."""
     column = widths(width)
-    rows = [heads(column, sort), *(cells(row, column, marks) for row in board.rows(sort, pattern, ended=ended))]
+    rows = [
+        heads(column, sort),
+        *(cells(row, column, marks) for row in board.rows(sort, pattern, ended=ended)),
+    ]
     body = [line(row, column) for row in rows]
-    parts = [board.headline(), *chart(board, width, marks), caption(board, sort, pattern, ended=ended), "", *body, ""]
+    parts = [
+        board.headline(),
+        *chart(board, width, marks),
+        caption(board, sort, pattern, ended=ended),
+        "",
+        *body,
+        "",
+    ]
     return "\n".join([*(line.rstrip() for line in parts), *events(board, 10, width)]) + "\n"
 
 
 def cut(text: str, width: int) -> str:
-    """At most ``width`` characters on one line, control characters as escapes; longer text ends in two dots."""
+    """At most ``width`` characters on one line, control characters as escapes; longer text ends in
+    two dots.
+    """
     text = printable(text)
     return text if len(text) <= width else f"{text[: max(width - 2, 0)]}.."
 

@@ -1,4 +1,6 @@
-"""Rewrites a training script for idle nodes: the syntax tree finds the places, edits of the text keep everything else."""
+"""Rewrites a training script for idle nodes: the syntax tree finds the places, edits of the text
+keep everything else.
+"""
 
 from bftrainer.client.adapt.script import Adapted, adapted
 

@@ -30,17 +30,23 @@ class Adapted:
     def diff(self, name: str) -> str:
         """The unified diff."""
         lines = difflib.unified_diff(_lines(self.before), _lines(self.after), name, name)
-        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        return "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in lines
+        )
 
     @property
     def changed_lines(self) -> int:
         """Lines that were added, removed or replaced (the larger side of each)."""
-        steps = difflib.SequenceMatcher(None, _lines(self.before), _lines(self.after), autojunk=False).get_opcodes()
+        steps = difflib.SequenceMatcher(
+            None, _lines(self.before), _lines(self.after), autojunk=False
+        ).get_opcodes()
         return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in steps if tag != "equal")
 
 
 def adapted(script: Path) -> Adapted:
-    """The script with the lines that it needs. Raises :class:`~bftrainer.errors.UserError` with what was not found.
+    """The script with the lines that it needs. Raises :class:`~bftrainer.errors.UserError` with
+    what was not found.
 
     The result compiles, and has the line ends, the indentation and the encoding of the script.
     """
@@ -61,7 +67,9 @@ def adapted(script: Path) -> Adapted:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their ends, as editors and ``patch`` count them: a form feed does not end one."""
+    """The lines with their ends, as editors and ``patch`` count them: a form feed does not end
+    one.
+    """
     return list(io.StringIO(text, newline="\n"))
 
 
@@ -72,7 +80,10 @@ def _check_encoding(script: Path, text: str) -> None:
     except (OSError, UnicodeEncodeError):
         is_whole = False
     if not is_whole:
-        raise UserError(f"{script}: expected a script in UTF-8 of at most 1 MiB; convert it, as with iconv -t UTF-8")
+        raise UserError(
+            f"{script}: expected a script in UTF-8 of at most 1 MiB; convert it, as with iconv "
+            "-t UTF-8"
+        )
 
 
 def _check_compiles(script: Path, text: str) -> None:
@@ -85,7 +96,8 @@ def _check_compiles(script: Path, text: str) -> None:
         what = error.msg if isinstance(error, SyntaxError) else str(error)
         where = f"line {error.lineno} of it: " if isinstance(error, SyntaxError) else ""
         raise UserError(
-            f"{script}: the adapted script would not compile ({where}{what}), so nothing is changed; copy the lines of "
+            f"{script}: the adapted script would not compile ({where}{what}), so nothing is "
+            "changed; copy the lines of "
             "docs/recipes.md#any-other-script"
         ) from error
 
@@ -103,7 +115,9 @@ def _edited(source: ScriptSource) -> str:
         raise source.missing(None, what, "examples/torchft_digits.py with `replicas`")
     if source.calls("fully_shard", "FSDP", "FullyShardedDataParallel"):
         raise source.missing(
-            None, "shards its weights, so that each worker has a part of the checkpoint", "torchrun.md"
+            None,
+            "shards its weights, so that each worker has a part of the checkpoint",
+            "torchrun.md",
         )
     if modules & {"lightning", "pytorch_lightning"}:
         return f"from bftrainer.progress.lightning import {adapt_lightning(source)}"
@@ -112,17 +126,21 @@ def _edited(source: ScriptSource) -> str:
     if "horovod" in modules:
         return f"from bftrainer.progress.horovod import {adapt_horovod(source)}"
     if not modules & {"torch", "accelerate"}:
-        page = "recipes.md#any-other-script, or of pools.md for tasks that do not talk to each other"
+        page = (
+            "recipes.md#any-other-script, or of pools.md for tasks that do not talk to each other"
+        )
         raise source.missing(None, "uses no framework that adapt knows", page)
     is_accelerate = "accelerate" in modules
     used = adapt_loop(source, accelerate=is_accelerate)
     if clue(source.before_edits) is None:
         source.notes.append(
-            "each worker runs the whole script: with several GPUs per node, the device is cuda:LOCAL_RANK"
+            "each worker runs the whole script: with several GPUs per node, the device is "
+            "cuda:LOCAL_RANK"
         )
         rank = f"{source.shown}.rank"
         source.notes += [
-            f"line {it.lineno}: {source.of(it.func)} runs in every worker; `if {rank} == 0:` lets one of them write the file"
+            f"line {it.lineno}: {source.of(it.func)} runs in every worker; `if {rank} == 0:` "
+            "lets one of them write the file"
             for it in source.calls("save", "savez", "save_pretrained", "to_csv")
         ]
     return f"from bftrainer.progress.{'accelerate' if is_accelerate else 'torch'} import {used}"

@@ -1,7 +1,7 @@
 """A script's text and syntax tree, and edits that leave the rest of the text as it is.
 
-Edits are made around statements, not around lines: a line may have several statements (``loss.backward(); optimizer.step()``),
-and the body of a loop may be on the line of its head.
+Edits are made around statements, not around lines: a line may have several statements
+(``loss.backward(); optimizer.step()``), and the body of a loop may be on the line of its head.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from bftrainer.errors import UserError
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPOUND = (
-    *Function, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match,
-)  # fmt: skip
+    *Function,
+    ast.ClassDef,
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.With,
+    ast.AsyncWith,
+    ast.Try,
+    ast.Match,
+)
 
 
 class ScriptSource:
@@ -37,7 +46,9 @@ class ScriptSource:
         for line in self._bytes.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._edits: list[tuple[int, int, int, str]] = []
-        self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        self.parents = {
+            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
+        }
 
     def of(self, node: Any) -> str:
         """The text of a node."""
@@ -71,11 +82,17 @@ class ScriptSource:
     def calls(self, *names: str, within: ast.AST | None = None) -> list[ast.Call]:
         """The calls of functions or methods of these names, in the order of the text."""
         found = (it for it in ast.walk(within or self.tree) if isinstance(it, ast.Call))
-        return sorted((it for it in found if name_of(it.func) in names), key=lambda it: (it.lineno, it.col_offset))
+        return sorted(
+            (it for it in found if name_of(it.func) in names),
+            key=lambda it: (it.lineno, it.col_offset),
+        )
 
     def arguments(self, call: ast.Call, but: Collection[str] = ()) -> list[str]:
         """The arguments of a call but for some keywords, as text."""
-        return [*map(self.of, call.args), *(self.of(it) for it in call.keywords if it.arg not in but)]
+        return [
+            *map(self.of, call.args),
+            *(self.of(it) for it in call.keywords if it.arg not in but),
+        ]
 
     def replace(self, node: ast.AST, text: str) -> None:
         """Other text for a node."""
@@ -84,12 +101,18 @@ class ScriptSource:
     def head(self, loop: ast.While, text: str, *parts: ast.expr) -> None:
         """Another first line for a loop, with the text of ``parts`` for {}."""
         self._edit(
-            self._span(loop)[0], self._bytes.index(b":", self._span(loop.test)[1]), text.format(*map(self.of, parts))
+            self._span(loop)[0],
+            self._bytes.index(b":", self._span(loop.test)[1]),
+            text.format(*map(self.of, parts)),
         )
 
     def set_arguments(self, call: ast.Call, arguments: list[str]) -> None:
         """Other arguments; they keep their own lines if they had one argument a line."""
-        begin, end, old = self._span(call.func)[1], self._span(call)[1], list[Any]([*call.args, *call.keywords])
+        begin, end, old = (
+            self._span(call.func)[1],
+            self._span(call)[1],
+            list[Any]([*call.args, *call.keywords]),
+        )
         if old and old[0].lineno != call.func.lineno:
             indent = self._newline + self._indentation(old[0])
             last = self._newline + self._indentation(self.statement(call))
@@ -98,7 +121,9 @@ class ScriptSource:
             self._edit(begin, end, f"({', '.join(arguments)})")
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
-        """Simple statements in front of a statement: on lines of their own, if it begins its line."""
+        """Simple statements in front of a statement: on lines of their own, if it begins its
+        line.
+        """
         begin, start = self._span(statement)[0], self._starts[statement.lineno - 1]
         if self._bytes[start:begin].strip(b" \t\f"):
             self._edit(begin, begin, "".join(f"{line}; " for line in lines))
@@ -106,7 +131,9 @@ class ScriptSource:
             self._insert_lines(start, statement, lines)
 
     def after(self, statement: ast.stmt, *lines: str) -> None:
-        """Simple statements behind a statement: on lines of their own, if no other statement follows on its line."""
+        """Simple statements behind a statement: on lines of their own, if no other statement
+        follows on its line.
+        """
         end, next_line = self._span(statement)[1], self._starts[statement.end_lineno or 0]
         rest = self._bytes[end:next_line].partition(b"#")[0].strip()
         is_compound = isinstance(statement, _COMPOUND)
@@ -128,7 +155,9 @@ class ScriptSource:
         return UserError(f"{line}{what}; copy the lines of docs/{page}")
 
     def _is_on_line_of_head(self, statement: ast.stmt) -> bool:
-        """Whether a statement is in a body that follows the colon on the same line: ``for x in data: step(x)``."""
+        """Whether a statement is in a body that follows the colon on the same line: ``for x in
+        data: step(x)``.
+        """
         parent = self.parents[statement]
         if isinstance(parent, ast.Module):
             return False
@@ -147,7 +176,10 @@ class ScriptSource:
     def _insert_lines(self, at: int, statement: ast.stmt, lines: tuple[str, ...]) -> None:
         indentation = self._indentation(statement)
         text = "".join(f"{indentation}{line}{self._newline}" for line in lines)
-        if at and self._bytes[at - 1 : at] not in (b"\n", b"\r"):  # the last line of the script has no end
+        if at and self._bytes[at - 1 : at] not in (
+            b"\n",
+            b"\r",
+        ):  # the last line of the script has no end
             text = self._newline + text.removesuffix(self._newline)
         self._edit(at, at, text)
 
@@ -155,12 +187,20 @@ class ScriptSource:
         self._edits.append((begin, end, -len(self._edits), text))
 
     def _span(self, node: Any) -> tuple[int, int]:
-        return self._starts[node.lineno - 1] + node.col_offset, self._starts[node.end_lineno - 1] + node.end_col_offset
+        return self._starts[node.lineno - 1] + node.col_offset, self._starts[
+            node.end_lineno - 1
+        ] + node.end_col_offset
 
 
 def name_of(node: ast.AST) -> str:
     """``c`` of ``a.b.c``; empty for what is no name."""
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return (
+        node.id
+        if isinstance(node, ast.Name)
+        else node.attr
+        if isinstance(node, ast.Attribute)
+        else ""
+    )
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:

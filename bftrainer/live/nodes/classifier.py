@@ -1,7 +1,9 @@
-"""Node classes of a site: the class of each node and fragment, and how many nodes of each class trainers could use.
+"""Node classes of a site: the class of each node and fragment, and how many nodes of each class
+trainers could use.
 
-A class is a table of the configuration, ``[classes.NAME]``. A node belongs to the first class that it matches. A node that
-matches none belongs to the class of all nodes with the same hardware, such as ``4 a100`` or ``32 cpus``.
+A class is a table of the configuration, ``[classes.NAME]``. A node belongs to the first class that
+it matches. A node that matches none belongs to the class of all nodes with the same hardware, such
+as ``4 a100`` or ``32 cpus``.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from bftrainer.live.reload import ConfigCell
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means any class.
+    """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means
+    any class.
 
-    ``moves``: what each trainer has, and the node-seconds that it loses if it leaves some of it and joins another fragment.
+    ``moves``: what each trainer has, and the node-seconds that it loses if it leaves some of it and
+    joins another fragment.
     """
 
     wants: tuple[tuple[int, str | None], ...] = ()
@@ -50,10 +54,14 @@ class _ClassedNode:
 
 
 class NodeClassifier:
-    """Classes of nodes and fragments. A fragment keeps the class that its node had at first, whatever is configured later."""
+    """Classes of nodes and fragments. A fragment keeps the class that its node had at first,
+    whatever is configured later.
+    """
 
     def __init__(self, config: ConfigCell, told: State) -> None:
-        """``told`` is the state that a previous pilot left: its fragments have the classes that the core knows."""
+        """``told`` is the state that a previous pilot left: its fragments have the classes that the
+        core knows.
+        """
         self._config = config
         self._configured = config.now.classes
         self._nodes: dict[str, _ClassedNode] = {}
@@ -62,16 +70,22 @@ class NodeClassifier:
         self._has_observed = False
 
     def observe(self, seen: Observation) -> None:
-        """Classify nodes that are new or have changed; all of them once the tables of the configuration have."""
+        """Classify nodes that are new or have changed; all of them once the tables of the
+        configuration have.
+        """
         if self._config.now.classes != self._configured:
             self._configured = self._config.now.classes
-            self._nodes = {name: _ClassedNode((), it.node_class, it.gpus) for name, it in self._nodes.items()}
+            self._nodes = {
+                name: _ClassedNode((), it.node_class, it.gpus) for name, it in self._nodes.items()
+            }
         for n in seen.nodes:
             traits = (n.partitions, n.devices, n.cpus)
             known = self._nodes.get(n.name)
             if known is None or known.traits != traits:
                 by_gpu = self._config.now.nodes.unit == "gpu"
-                self._nodes[n.name] = _ClassedNode(traits, class_of(n, self._configured, by_gpu), n.gpu_count)
+                self._nodes[n.name] = _ClassedNode(
+                    traits, class_of(n, self._configured, by_gpu), n.gpu_count
+                )
         self._has_observed = True
 
     def configured(self, node_class: str | None) -> NodeClassConfig | None:

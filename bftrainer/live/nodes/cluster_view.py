@@ -1,4 +1,6 @@
-"""The result of the polls so far: a frozen view of the cluster, and the view after one more poll. Pure."""
+"""The result of the polls so far: a frozen view of the cluster, and the view after one more poll.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from typing import Protocol
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
-from bftrainer.domain.cluster import UNKNOWN_PILOT, Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
+from bftrainer.domain.cluster import (
+    UNKNOWN_PILOT,
+    Availability,
+    Hidden,
+    NodeRequest,
+    NodeView,
+    Observation,
+    PeerPilot,
+)
 from bftrainer.domain.counted import counted
 from bftrainer.domain.fragment_names import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
@@ -52,13 +62,16 @@ class NodeLookup(Protocol):
 
 
 _NONE_USABLE = (
-    "none of the {} nodes may be held: check the partition of the holders, and [nodes] (bftrainer doctor --state DIR)"
+    "none of the {} nodes may be held: check the partition of the holders, and "
+    "[nodes] (bftrainer doctor --state DIR)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
-    """An observation, when it was complete, the peer pilots if they matter, and this one beside them."""
+    """An observation, when it was complete, the peer pilots if they matter, and this one beside
+    them.
+    """
 
     observation: Observation
     at_s: PilotS
@@ -68,7 +81,9 @@ class PollAnswer:
 
 @dataclass(frozen=True, slots=True)
 class EndedPoll:
-    """A poll with its answer or error. The pilot was awake for ``took_s`` of it. ``stretch``, by chance, is for the next."""
+    """A poll with its answer or error. The pilot was awake for ``took_s`` of it. ``stretch``, by
+    chance, is for the next.
+    """
 
     begun_s: ElapsedS
     ended_s: ElapsedS
@@ -82,13 +97,15 @@ class EndedPoll:
 class ClusterView:
     """What is known of the cluster, and how polls went.
 
-    ``held`` are all fragments since the last poll: their jobs end no window. ``first_s``: the first success. ``silent_s``:
-    seconds without an answer. ``error``: of the last failure, empty since a success. ``budget``: the limit of calls that first
-    postponed a poll for long. ``complaint``: what was last said of peer pilots, or of nodes; ``remark``: of a broker.
-    ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration allows; ``own``: this one.
-    ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, held nodes included.
-    ``clock_offset_s``: what this host's clock is ahead of the scheduler's. ``part_gpus``: GPUs of parts in the last look: where
-    there are more, a job may be about to take them.
+    ``held`` are all fragments since the last poll: their jobs end no window. ``first_s``: the first
+    success. ``silent_s``: seconds without an answer. ``error``: of the last failure, empty since a
+    success. ``budget``: the limit of calls that first postponed a poll for long. ``complaint``:
+    what was last said of peer pilots, or of nodes; ``remark``: of a broker. ``rivals``: other
+    pilots of the ``usable`` nodes, which are all that the configuration allows; ``own``: this one.
+    ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans,
+    held nodes included. ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
+    ``part_gpus``: GPUs of parts in the last look: where there are more, a job may be about to take
+    them.
     """
 
     schedule: PollSchedule
@@ -125,13 +142,16 @@ class ClusterView:
         return self.failures == 0
 
     def expects_more(self, now_s: ElapsedS) -> bool:
-        """Whether other nodes may be about to come: one awaits its second poll, or one that needs none came less than
-        ``nodes.confirm_s`` ago. A large job frees its nodes over a second or so.
+        """Whether other nodes may be about to come: one awaits its second poll, or one that needs
+        none came less than ``nodes.confirm_s`` ago. A large job frees its nodes over a second or
+        so.
         """
         return bool(self.idle.fresh) or now_s < self.more_until_s
 
     def waited(self, seconds: float) -> ClusterView:
-        """No poll was on its way. The scheduler is not silent where it was not asked, to spare it calls."""
+        """No poll was on its way. The scheduler is not silent where it was not asked, to spare it
+        calls.
+        """
         is_spared = self.answers and (self.is_postponed or self.schedule.is_calm)
         return self if is_spared else replace(self, silent_s=self.silent_s + seconds)
 
@@ -139,14 +159,25 @@ class ClusterView:
         """These nodes are not requested before the next poll."""
         gone = frozenset(nodes)
         return (
-            replace(self, candidates=tuple(c for c in self.candidates if c.request.node not in gone)) if gone else self
+            replace(
+                self, candidates=tuple(c for c in self.candidates if c.request.node not in gone)
+            )
+            if gone
+            else self
         )
 
 
 def after_poll(
-    view: ClusterView, poll: EndedPoll, config: PilotConfig, ours: PilotJobs, lookup: NodeLookup, held: frozenset[str]
+    view: ClusterView,
+    poll: EndedPoll,
+    config: PilotConfig,
+    ours: PilotJobs,
+    lookup: NodeLookup,
+    held: frozenset[str],
 ) -> ClusterView:
-    """The view after a poll; ``held`` are the fragments now. A failure changes nothing of what is known of the cluster."""
+    """The view after a poll; ``held`` are the fragments now. A failure changes nothing of what is
+    known of the cluster.
+    """
     rules = rules_of(config)
     try:
         if isinstance(poll.answer, BFTrainerError):
@@ -156,35 +187,61 @@ def after_poll(
         not_before_s = poll.ended_s + max(error.retry_s, config.times.poll_s / 10)
         budget = view.budget or (str(error) if error.retry_s > config.times.poll_s else "")
         return replace(
-            view, silent_s=view.silent_s + poll.took_s, schedule=view.schedule.postponed(not_before_s), is_postponed=True,
+            view,
+            silent_s=view.silent_s + poll.took_s,
+            schedule=view.schedule.postponed(not_before_s),
+            is_postponed=True,
             budget=budget,
-        )  # fmt: skip
+        )
     except BFTrainerError as error:
         outcome, next_s, cost = PollOutcome.FAILED, math.inf, 1.0
         silent_s = view.silent_s + poll.took_s
-        after = replace(view, silent_s=silent_s, failures=view.failures + 1, error=str(error), is_postponed=False)
+        after = replace(
+            view,
+            silent_s=silent_s,
+            failures=view.failures + 1,
+            error=str(error),
+            is_postponed=False,
+        )
     else:
         assert isinstance(poll.answer, PollAnswer)
         assert after.were_idle is not None
-        known = after.were_idle if view.were_idle is None else view.were_idle | {node_of(name) for name in view.held}
+        known = (
+            after.were_idle
+            if view.were_idle is None
+            else view.were_idle | {node_of(name) for name in view.held}
+        )
         outcome = view.schedule.outcome(found_new=not after.were_idle <= known)
         end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
         next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
-        is_published = poll.answer.observation.evidence_s is not None and config.nodes.unit == "node"
+        is_published = (
+            poll.answer.observation.evidence_s is not None and config.nodes.unit == "node"
+        )
         cost = _PUBLISHED if is_published else 1.0  # of single GPUs, no broker tells
         after = replace(after, held=held)
     slower = min(2.0 ** min(after.failures, 10), _SLOWEST_POLL)
-    schedule = view.schedule.polled(poll.begun_s, outcome, rules, slower * poll.stretch, cost).expecting(next_s)
+    schedule = view.schedule.polled(
+        poll.begun_s, outcome, rules, slower * poll.stretch, cost
+    ).expecting(next_s)
     if after.idle.fresh:
         at_s = min(after.idle.fresh.values()) + config.nodes.confirm_s
-        schedule = schedule.expecting(max(at_s, poll.ended_s + min(_AGAIN_S, config.nodes.confirm_s)))
+        schedule = schedule.expecting(
+            max(at_s, poll.ended_s + min(_AGAIN_S, config.nodes.confirm_s))
+        )
     return replace(after, schedule=schedule)
 
 
 def _observed(
-    view: ClusterView, poll: EndedPoll, answer: PollAnswer, config: PilotConfig, ours: PilotJobs, lookup: NodeLookup
+    view: ClusterView,
+    poll: EndedPoll,
+    answer: PollAnswer,
+    config: PilotConfig,
+    ours: PilotJobs,
+    lookup: NodeLookup,
 ) -> ClusterView:
-    """The view with an observation. Raises ``BFTrainerError`` where the site hides what has to be known."""
+    """The view with an observation. Raises ``BFTrainerError`` where the site hides what has to be
+    known.
+    """
     seen, at_s = answer.observation, answer.at_s
     ours = replace(ours, job_ids=ours.job_ids | {job_of(name) for name in view.held})
     holders = peer_holders(config.nodes, seen, answer.peers)
@@ -194,18 +251,29 @@ def _observed(
     if view.clock_offset_s is not None and abs(offset_s - view.clock_offset_s) <= _OFFSET_JITTER_S:
         offset_s = view.clock_offset_s
     by_gpu = config.nodes.unit == "gpu"
-    shared = (n for n in seen.nodes if by_gpu and n.name in free and n.availability is Availability.SHARED)
+    shared = (
+        n for n in seen.nodes if by_gpu and n.name in free and n.availability is Availability.SHARED
+    )
     parts = {n.name: part_of(n, ours) for n in shared}
     order = (
         OrderFacts(
-            idle_with_gpus(seen, ours), in_use(seen, ours), {n.name: ours.main_partitions(n) for n in seen.nodes}, at_s
+            idle_with_gpus(seen, ours),
+            in_use(seen, ours),
+            {n.name: ours.main_partitions(n) for n in seen.nodes},
+            at_s,
         )
         if by_gpu
         else OrderFacts()
     )
     confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, ours) else 0.0
-    grown = {node for node, part in parts.items() if confirm_s and part.gpus > view.part_gpus.get(node, 0)}
-    known = DebounceState(view.idle.offered - grown, {n: at for n, at in view.idle.fresh.items() if n not in grown})
+    grown = {
+        node
+        for node, part in parts.items()
+        if confirm_s and part.gpus > view.part_gpus.get(node, 0)
+    }
+    known = DebounceState(
+        view.idle.offered - grown, {n: at for n, at in view.idle.fresh.items() if n not in grown}
+    )
     evidence_s = poll.begun_s if seen.evidence_s is None else seen.evidence_s
     idle, _ = debounce(known, frozenset(free), evidence_s, confirm_s)
     came_at_once = not confirm_s and not idle.offered <= view.idle.offered
@@ -217,7 +285,9 @@ def _observed(
         if part := parts.get(node):
             request = replace(request, gpus=part.gpus, cpus=part.cpus, mib=part.mib)
         size = request.gpus if by_gpu else 1
-        candidates.append(Candidate(request, node_class, size=size, since_s=seen_first[node][NodeStage.SEEN]))
+        candidates.append(
+            Candidate(request, node_class, size=size, since_s=seen_first[node][NodeStage.SEEN])
+        )
     return replace(
         view,
         were_idle=idle_nodes(seen),
@@ -225,7 +295,9 @@ def _observed(
         failures=0,
         error="",
         is_postponed=False,
-        complaint=overlap(config.nodes.hosts, answer.peers or (), (node.name for node in seen.nodes))
+        complaint=overlap(
+            config.nodes.hosts, answer.peers or (), (node.name for node in seen.nodes)
+        )
         or (_NONE_USABLE.format(len(seen.nodes)) if seen.nodes and not usable else ""),
         remark=seen.remark,
         silent_s=0.0,
@@ -252,26 +324,45 @@ def _observed(
 
 
 def first_seen(
-    before: FirstSeen, offered: Iterable[str], nodes: Iterable[NodeView], at_s: PilotS, offset_s: float
+    before: FirstSeen,
+    offered: Iterable[str],
+    nodes: Iterable[NodeView],
+    at_s: PilotS,
+    offset_s: float,
 ) -> FirstSeen:
-    """Since when nodes have been idle, by the scheduler's word and in polls. A poll that does not offer a node forgets it."""
+    """Since when nodes have been idle, by the scheduler's word and in polls. A poll that does not
+    offer a node forgets it.
+    """
     fresh = set(offered)
     kept = {node: known for node, known in before.items() if node in fresh}
     for node in nodes:
         if node.name in fresh and node.name not in kept:
-            idle_s = None if node.last_busy_s is None else PilotS(min(node.last_busy_s + offset_s, at_s))
-            kept[node.name] = {NodeStage.SEEN: at_s} | ({} if idle_s is None else {NodeStage.IDLE: idle_s})
+            idle_s = (
+                None if node.last_busy_s is None else PilotS(min(node.last_busy_s + offset_s, at_s))
+            )
+            kept[node.name] = {NodeStage.SEEN: at_s} | (
+                {} if idle_s is None else {NodeStage.IDLE: idle_s}
+            )
     return MappingProxyType(kept)
 
 
 def notes(before: ClusterView, after: ClusterView) -> Iterator[tuple[str, str]]:
-    """(kind, text) for the event log: what has changed in how polls go, once and not at every poll of a long outage."""
+    """(kind, text) for the event log: what has changed in how polls go, once and not at every poll
+    of a long outage.
+    """
     if before.failures and not after.failures:
-        yield "poll", f"the scheduler responds again after {counted(before.failures, 'failed poll')}"
+        yield (
+            "poll",
+            f"the scheduler responds again after {counted(before.failures, 'failed poll')}",
+        )
     if after.complaint and after.complaint != before.complaint:
         yield "hosts", after.complaint
     if after.is_blind and not before.is_blind:
-        yield "share", "the site hides other users' jobs (PrivateData): idle nodes are not split with their pilots"
+        yield (
+            "share",
+            "the site hides other users' jobs (PrivateData): idle nodes are not split with "
+            "their pilots",
+        )
     if after.remark and not before.remark:
         yield "poll", f"the pilot polls the scheduler itself: {after.remark}"
     if after.budget and not before.budget:

@@ -1,8 +1,10 @@
-"""The fragments that this pilot holds or waits for, their audit in the registry, and when they have to be released.
+"""The fragments that this pilot holds or waits for, their audit in the registry, and when they have
+to be released.
 
-A fragment is released before the scheduler's plans need its node, and before its holder's time limit. That is in whole
-minutes, so it ends up to a minute before the window; and a site or a QOS may limit it to less than any window. What the
-scheduler ends at the limit costs a trainer its work since the last commit, as a preemption does.
+A fragment is released before the scheduler's plans need its node, and before its holder's time
+limit. That is in whole minutes, so it ends up to a minute before the window; and a site or a QOS
+may limit it to less than any window. What the scheduler ends at the limit costs a trainer its work
+since the last commit, as a preemption does.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ from bftrainer.live.reload import ConfigCell
 
 @dataclass(frozen=True, slots=True)
 class HeldFragment:
-    """One fragment. ``given_back_s``: when it left the pool, since the pilot releases it as soon as its trainer has left it.
+    """One fragment. ``given_back_s``: when it left the pool, since the pilot releases it as soon as
+    its trainer has left it.
 
-    ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been told to end. ``slots``: what
-    trainers get of it, if that is not itself.
+    ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been
+    told to end. ``slots``: what trainers get of it, if that is not itself.
     """
 
     fragment: Fragment
@@ -59,7 +62,9 @@ class HeldFragment:
 class FragmentBook:
     """All fragments. Whatever happens to one is written to the registry first."""
 
-    def __init__(self, config: ConfigCell, recorder: Recorder, classes: NodeClassifier, backoff: NodeBackoff) -> None:
+    def __init__(
+        self, config: ConfigCell, recorder: Recorder, classes: NodeClassifier, backoff: NodeBackoff
+    ) -> None:
         self._config = config
         self._recorder = recorder
         self._classes = classes
@@ -86,11 +91,14 @@ class FragmentBook:
         return self._leaving(self._held.snapshot())
 
     def joining(self) -> bool:
-        """Whether a fragment may still join the pool: its holder starts, or its class is not known yet."""
+        """Whether a fragment may still join the pool: its holder starts, or its class is not known
+        yet.
+        """
         phases = (FragmentPhase.PENDING, FragmentPhase.READY)
         pool = self.pool()
         return any(
-            h.fragment.phase in phases and h.given_back_s is None and h.name not in pool for h in self._held.snapshot()
+            h.fragment.phase in phases and h.given_back_s is None and h.name not in pool
+            for h in self._held.snapshot()
         )
 
     def get(self, name: str) -> HeldFragment | None:
@@ -118,16 +126,25 @@ class FragmentBook:
             self._recorder.fragment(fragment.name, FragmentEvent.ASKED, now_s)
             held = HeldFragment(fragment, fragment.node, now_s, self._classes.of(fragment.name))
         if fragment.reached != known:
-            self._recorder.fragment_reached(fragment.name, [(stage, HostS(at_s)) for stage, at_s in fragment.reached])
+            self._recorder.fragment_reached(
+                fragment.name, [(stage, HostS(at_s)) for stage, at_s in fragment.reached]
+            )
         was, held = held.fragment.phase, replace(held, fragment=fragment)
         if self._by_gpu:
-            held = replace(held, slots=tuple(slot_name(fragment.node, fragment.id, gpu) for gpu in fragment.gpus))
+            held = replace(
+                held,
+                slots=tuple(slot_name(fragment.node, fragment.id, gpu) for gpu in fragment.gpus),
+            )
         match fragment.phase:
             case FragmentPhase.READY if held.ready_s is None:
                 held = replace(held, ready_s=now_s)
                 self._recorder.fragment(fragment.name, FragmentEvent.TAKEN, now_s)
-            case FragmentPhase.LEAVING if was is not FragmentPhase.LEAVING and held.given_back_s is None:
-                self._recorder.fragment(fragment.name, FragmentEvent.ASKED_BACK, now_s, fragment.why or "preempted")
+            case FragmentPhase.LEAVING if (
+                was is not FragmentPhase.LEAVING and held.given_back_s is None
+            ):
+                self._recorder.fragment(
+                    fragment.name, FragmentEvent.ASKED_BACK, now_s, fragment.why or "preempted"
+                )
             case FragmentPhase.GONE:
                 self._gone(held, now_s)
                 return
@@ -135,7 +152,9 @@ class FragmentBook:
 
     def without_gpus(self) -> list[str]:
         """Those that are ready and of no use to trainers, who get single GPUs."""
-        return [h.name for h in self._held.snapshot() if self._by_gpu and h.is_ready and not h.slots]
+        return [
+            h.name for h in self._held.snapshot() if self._by_gpu and h.is_ready and not h.slots
+        ]
 
     def give_back(self, names: Iterable[str], reason: str, now_s: PilotS) -> None:
         """Take fragments out of the pool."""
@@ -160,7 +179,9 @@ class FragmentBook:
         if held.given_back_s is None:
             since_s = held.asked_s if held.ready_s is None else held.ready_s
             base_s = self._config.now.nodes.flap_back_off_s
-            if held.fragment.is_part:  # main jobs take some of its GPUs, and the rest may be held again
+            if (
+                held.fragment.is_part
+            ):  # main jobs take some of its GPUs, and the rest may be held again
                 base_s = min(base_s, PART_BACK_OFF_S)
             is_missed = held.ready_s is None and not held.fragment.is_part
             if is_missed:
@@ -194,23 +215,37 @@ Ends = tuple[tuple[str, float], ...]
 PART_BACK_OFF_S = 2.0
 """The same as ``nodes.flap_back_off_s``, for parts of nodes."""
 _NEAR_S = 3600.0
-"""Ends of time limits that are further off matter to no decision; each event and its record would carry all of them."""
+"""Ends of time limits that are further off matter to no decision; each event and its record would
+carry all of them.
+"""
 
 
-def planned_ends(pool: Nodes, held: tuple[HeldFragment, ...], ends: Ends, leave_before_s: float) -> Ends:
-    """By (node, when its window ends). By then the node is idle again: the time that this takes (an Epilog) comes off."""
+def planned_ends(
+    pool: Nodes, held: tuple[HeldFragment, ...], ends: Ends, leave_before_s: float
+) -> Ends:
+    """By (node, when its window ends). By then the node is idle again: the time that this takes (an
+    Epilog) comes off.
+    """
     if not ends:
         return ()
     of_node = dict(ends)
-    found = ((h.name, of_node.get(h.node), leave_before_s + h.fragment.release_s) for h in held if h.name in pool)
-    return tuple(sorted((name, end_s - before_s) for name, end_s, before_s in found if end_s is not None))
+    found = (
+        (h.name, of_node.get(h.node), leave_before_s + h.fragment.release_s)
+        for h in held
+        if h.name in pool
+    )
+    return tuple(
+        sorted((name, end_s - before_s) for name, end_s, before_s in found if end_s is not None)
+    )
 
 
 def limit_ends(pool: Nodes, held: tuple[HeldFragment, ...], before_s: float, now_s: float) -> Ends:
     """``before_s`` the time limits of holders, which are by the scheduler's clock."""
     found = ((h.name, h.fragment.ends_s) for h in held if h.name in pool)
     return tuple(
-        (name, end_s - before_s) for name, end_s in found if end_s is not None and end_s - before_s < now_s + _NEAR_S
+        (name, end_s - before_s)
+        for name, end_s in found
+        if end_s is not None and end_s - before_s < now_s + _NEAR_S
     )
 
 

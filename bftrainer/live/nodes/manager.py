@@ -1,4 +1,6 @@
-"""The pilot's nodes: read what scheduler and holders show, decide (:mod:`.decisions`), carry the steps out."""
+"""The pilot's nodes: read what scheduler and holders show, decide (:mod:`.decisions`), carry the
+steps out.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from bftrainer.live.hints import Hints
 from bftrainer.live.memo import Memoized
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_steps
-from bftrainer.live.nodes.held_fragments import Ends, FragmentBook, earliest, limit_ends, planned_ends
+from bftrainer.live.nodes.held_fragments import (
+    Ends,
+    FragmentBook,
+    earliest,
+    limit_ends,
+    planned_ends,
+)
 from bftrainer.live.nodes.holding_permission import REFUSED, HoldingPermission
 from bftrainer.live.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
 from bftrainer.live.nodes.node_requests import MAX_BACK_OFF_S, NodeBackoff, RequestProgress
@@ -35,7 +43,9 @@ _RELEASE_S = 3.0  # from the release of a node until the scheduler shows it idle
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """Fragments that the previous pilot left open in the audit, and when this pilot began to look for them."""
+    """Fragments that the previous pilot left open in the audit, and when this pilot began to look
+    for them.
+    """
 
     fragments: Nodes
     since_s: ElapsedS
@@ -43,7 +53,9 @@ class Predecessor:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The last decision: its facts, its memory, and when (by the clock that never goes back) the next is due at the latest."""
+    """The last decision: its facts, its memory, and when (by the clock that never goes back) the
+    next is due at the latest.
+    """
 
     facts: NodeFacts | None = None
     memory: NodeMemory = field(default_factory=NodeMemory)
@@ -55,7 +67,9 @@ def _holders_of(slots: Nodes) -> Nodes:
 
 
 class NodeManager:
-    """All fragments of this pilot. Its caller calls, in each tick: look, poll_if_due, take_and_give, release."""
+    """All fragments of this pilot. Its caller calls, in each tick: look, poll_if_due,
+    take_and_give, release.
+    """
 
     def __init__(
         self,
@@ -76,7 +90,15 @@ class NodeManager:
         self._holder = holder
         self._clock = clock
         self._polls = SchedulerPolls(
-            config, recorder, scheduler, clock, pilot_jobs, peers, classes, background or AtOnce(), hints
+            config,
+            recorder,
+            scheduler,
+            clock,
+            pilot_jobs,
+            peers,
+            classes,
+            background or AtOnce(),
+            hints,
         )
         self._permission = HoldingPermission(permit)
         self._backoff = NodeBackoff()
@@ -104,17 +126,25 @@ class NodeManager:
         return self._fragments.slots()
 
     def _holders(self, slots: Nodes) -> Nodes:
-        """The fragments of what trainers use: under ``nodes.unit = "gpu"``, all GPUs of a holder join and leave together."""
+        """The fragments of what trainers use: under ``nodes.unit = "gpu"``, all GPUs of a holder
+        join and leave together.
+        """
         return self._holders_of(slots) if self._config.now.nodes.unit == "gpu" else slots
 
     @property
     def all_joined(self) -> bool:
-        """Whether no node is about to join the pool: none is requested, and none has just become idle."""
-        return not (self._polls.view.expects_more(self._clock.elapsed_s()) or self._fragments.joining())
+        """Whether no node is about to join the pool: none is requested, and none has just become
+        idle.
+        """
+        return not (
+            self._polls.view.expects_more(self._clock.elapsed_s()) or self._fragments.joining()
+        )
 
     @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
-        """(fragment or slot, when it has to be released) of the pool: by the scheduler's plan, or by a holder's time limit."""
+        """(fragment or slot, when it has to be released) of the pool: by the scheduler's plan, or
+        by a holder's time limit.
+        """
         ends = self._earliest(self._planned_ends(), self._near_limit_ends())
         if not ends or self._config.now.nodes.unit == "node":
             return ends
@@ -123,14 +153,18 @@ class NodeManager:
 
     def _planned_ends(self) -> Ends:
         before_s = self._config.now.nodes.leave_before_s
-        return self._window_ends(self._fragments.pool(), self._fragments.all(), self._polls.view.window_ends, before_s)
+        return self._window_ends(
+            self._fragments.pool(), self._fragments.all(), self._polls.view.window_ends, before_s
+        )
 
     def _near_limit_ends(self) -> Ends:
         view = self._polls.view
         if view.clock_offset_s is None:
             return ()
         before_s = self._config.now.nodes.leave_before_s - view.clock_offset_s
-        return self._limit_ends(self._fragments.pool(), self._fragments.all(), before_s, view.seen_s)
+        return self._limit_ends(
+            self._fragments.pool(), self._fragments.all(), before_s, view.seen_s
+        )
 
     @property
     def ready(self) -> Nodes:
@@ -155,27 +189,40 @@ class NodeManager:
             self._recorder.note(kind, "", text)
         if polled != self._polled:
             parts = [h.name for h in self._fragments.all() if h.fragment.is_part]
-            waiting = [h.name for h in self._fragments.all() if h.ready_s is None and h.given_back_s is None]
+            waiting = [
+                h.name
+                for h in self._fragments.all()
+                if h.ready_s is None and h.given_back_s is None
+            ]
             self._fragments.update(polled, now_s)
             self._polled = polled
             if any(self._fragments.get(name) is None for name in waiting):
                 self._polls.look_again()
             if gone := [name for name in parts if self._fragments.get(name) is None]:
-                self._polls.look_soon(map(node_of, gone))  # a main job has taken some of its GPUs; the others are idle
+                self._polls.look_soon(
+                    map(node_of, gone)
+                )  # a main job has taken some of its GPUs; the others are idle
             for name in self._fragments.without_gpus():
-                self.give_back([name], "its payload names no GPUs: see slurm.holder_script, and File= in gres.conf")
+                self.give_back(
+                    [name],
+                    "its payload names no GPUs: see slurm.holder_script, and File= in gres.conf",
+                )
                 self._backoff.until(node_of(name), PilotS(now_s + MAX_BACK_OFF_S))
         if self._predecessor is not None:
             missing = self._predecessor.fragments.difference(h.name for h in self._fragments.all())
             if self._is_settled(self._predecessor, missing):
                 self._predecessor = None
                 for name in sorted(missing):
-                    self._recorder.fragment(name, FragmentEvent.RELEASED, now_s, "gone while no pilot was there")
+                    self._recorder.fragment(
+                        name, FragmentEvent.RELEASED, now_s, "gone while no pilot was there"
+                    )
 
     def _is_settled(self, before: Predecessor, missing: Nodes) -> bool:
-        """Fragments that are missing may have been lost, or be unknown: a silent scheduler has not lost them.
+        """Fragments that are missing may have been lost, or be unknown: a silent scheduler has not
+        lost them.
 
-        After its first answer the holder's list follows within two polls, even if that came just before ``stale_after_s``.
+        After its first answer the holder's list follows within two polls, even if that came just
+        before ``stale_after_s``.
         """
         if not before.fragments or missing != before.fragments:
             return True
@@ -198,7 +245,9 @@ class NodeManager:
             self._backoff.observed(self._polls.view.were_idle or ())
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
-        """Request nodes that trainers can use; release nodes that they do not use or that the scheduler needs."""
+        """Request nodes that trainers can use; release nodes that they do not use or that the
+        scheduler needs.
+        """
         view = self._polls.view
         facts = NodeFacts(
             self._config.now,
@@ -248,22 +297,30 @@ class NodeManager:
         """How many were submitted."""
         view = self._polls.view
         age_s = max(now_s - view.seen_s, 0.0)  # a poll may be minutes old where calls are limited
-        acquired = self._holder.acquire(tuple(replace(r, window_s=r.window_s - age_s) for r in requests))
+        acquired = self._holder.acquire(
+            tuple(replace(r, window_s=r.window_s - age_s) for r in requests)
+        )
         self._polls.view = view.without_candidates(fragment.node for fragment in acquired.fragments)
         self._fragments.update(acquired.fragments, now_s)
         for fragment in acquired.fragments:
             self._recorder.fragment_seen(fragment.name, view.first_seen.get(fragment.node, {}))
         for refusal in acquired.refusals:
             self._recorder.note(REFUSED, refusal.node, refusal.reason)
-            self._backoff.until(refusal.node, PilotS(now_s + max(refusal.retry_s, self._config.now.times.poll_s)))
+            self._backoff.until(
+                refusal.node, PilotS(now_s + max(refusal.retry_s, self._config.now.times.poll_s))
+            )
         return len(acquired.fragments)
 
     def give_back(self, names: Iterable[str], reason: str) -> None:
-        """Take fragments out of the pool; their holders are released when their trainers have left them."""
+        """Take fragments out of the pool; their holders are released when their trainers have left
+        them.
+        """
         self._fragments.give_back(names, reason, self._clock.now_s())
 
     def release(self, in_use: Nodes, *, at_once: bool = False) -> None:
-        """Release the holders of fragments that are to be released and are no longer in use, or have been for too long."""
+        """Release the holders of fragments that are to be released and are no longer in use, or
+        have been for too long.
+        """
         if given_back := self._fragments.given_back():
             in_use = self._holders(in_use)
             patience_s = 0.0 if at_once else self._config.now.times.move_s
@@ -273,18 +330,29 @@ class NodeManager:
                 self._fragments.released(step.names)
 
     def clear(self, in_use: Nodes) -> None:
-        """End the processes in fragments that no driver uses: orphans of a pilot whose job died with its drivers."""
+        """End the processes in fragments that no driver uses: orphans of a pilot whose job died
+        with its drivers.
+        """
         if orphaned := self.ready - self._holders(in_use):
             try:
                 self._holder.clear(orphaned)
-            except (CommandError, SchedulerError) as error:  # their payloads end it, without the scheduler's help
-                self.give_back(orphaned, f"leftover processes of a predecessor cannot be ended: {error}")
+            except (
+                CommandError,
+                SchedulerError,
+            ) as error:  # their payloads end it, without the scheduler's help
+                self.give_back(
+                    orphaned, f"leftover processes of a predecessor cannot be ended: {error}"
+                )
 
     def renew(self) -> None:
         self._holder.renew()
 
     def apply_config(self) -> None:
-        """The configuration has changed: candidates were selected by the old one, and fragments may not be allowed any more."""
+        """The configuration has changed: candidates were selected by the old one, and fragments may
+        not be allowed any more.
+        """
         self._polls.view = replace(self._polls.view, candidates=())
-        refused = [h.name for h in self._fragments.all() if not may_be_held(h.node, self._config.now.nodes)]
+        refused = [
+            h.name for h in self._fragments.all() if not may_be_held(h.node, self._config.now.nodes)
+        ]
         self.give_back(refused, "not among nodes.hosts, or excluded")

@@ -20,8 +20,8 @@ from bftrainer.sharing.fair_share import ShareMemory, Sharer
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off, ``size`` its nodes or GPUs,
-    ``since_s`` when it was first seen idle.
+    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off,
+    ``size`` its nodes or GPUs, ``since_s`` when it was first seen idle.
 
     Of a shared node, it is a part.
     """
@@ -39,7 +39,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LimitWaits:
-    """Main-queue jobs that wait for a limit for which holders count, and when that was observed (0: there are none)."""
+    """Main-queue jobs that wait for a limit for which holders count, and when that was observed (0:
+    there are none).
+    """
 
     at_s: PilotS = PilotS(0.0)
     jobs: tuple[LimitWait, ...] = ()
@@ -47,10 +49,11 @@ class LimitWaits:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
-    nodes that were left idle to save power, how many fragments were released for a limit and when one was leaving last, how the
-    split among users went, idle nodes that are not held (:mod:`.holding_order`), and since when as many
-    GPUs are idle beside a part: ((part, GPUs), time).
+    """What a decision remembers for the next: (fragment, since when it is unused) of the pool,
+    demand caps by class, nodes that were left idle to save power, how many fragments were released
+    for a limit and when one was leaving last, how the split among users went, idle nodes that are
+    not held (:mod:`.holding_order`), and since when as many GPUs are idle beside a part: ((part,
+    GPUs), time).
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
@@ -67,12 +70,13 @@ class NodeMemory:
 class NodeFacts:
     """All that a decision depends on but the time.
 
-    ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
-    has to be released), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
-    ``peer_holders`` are the holder jobs of peer pilots, ``rivals`` the pilots that may use some of
-    the ``usable`` nodes, all that the configuration allows; ``own`` is this one. ``order`` is empty by node.
-    ``answers``: the last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or not.
-    ``permit``: whether the site allows nodes to be held.
+    ``used`` are fragments that the core gave to trainers or that trainers still occupy.
+    ``window_ends`` is (fragment, when it has to be released), where the scheduler's plans are
+    known; ``limit_ends`` is the same for the time limits of holders. ``peer_holders`` are the
+    holder jobs of peer pilots, ``rivals`` the pilots that may use some of the ``usable`` nodes, all
+    that the configuration allows; ``own`` is this one. ``order`` is empty by node. ``answers``: the
+    last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or
+    not. ``permit``: whether the site allows nodes to be held.
     """
 
     config: PilotConfig
@@ -96,7 +100,9 @@ class NodeFacts:
     permit: HoldingPermit = field(default_factory=HoldingPermit)
 
     def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
-        """Nodes of a class that trainers would use, as far as they have shown it with as many as there are at ``now_s``."""
+        """Nodes of a class that trainers would use, as far as they have shown it with as many as
+        there are at ``now_s``.
+        """
         demand = self.demand.of(node_class)
         for cap in self.memory.caps:
             if cap.node_class == node_class and self.there(node_class, now_s) <= cap.tried:
@@ -106,8 +112,14 @@ class NodeFacts:
     def there(self, node_class: str, now_s: float = math.inf) -> int:
         """Nodes of a class that are held, or idle and not backed off."""
         held = {h.node for h in self.fragments}
-        idle = [c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s]
-        mine = [h.size for h in self.fragments if (h.node_class or "") == node_class and h.given_back_s is None]
+        idle = [
+            c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s
+        ]
+        mine = [
+            h.size
+            for h in self.fragments
+            if (h.node_class or "") == node_class and h.given_back_s is None
+        ]
         return sum(mine) + sum(c.size for c in idle if c.request.node not in held)
 
     @property
@@ -118,7 +130,9 @@ class NodeFacts:
     @property
     def total_demand(self) -> int:
         """The same of all nodes."""
-        classes = {c.node_class for c in self.candidates} | {h.node_class or "" for h in self.fragments}
+        classes = {c.node_class for c in self.candidates} | {
+            h.node_class or "" for h in self.fragments
+        }
         capped = {cap.node_class for cap in self.memory.caps}
         if not classes or not classes <= capped:
             return self.demand.total
@@ -135,7 +149,12 @@ class Moment:
     silent_s: float = 0.0
 
 
-def with_back_off(candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]) -> tuple[Candidate, ...]:
+def with_back_off(
+    candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]
+) -> tuple[Candidate, ...]:
     """The candidates with the ends of their back-offs."""
     until = {it.node: it.until_s for it in back_offs}
-    return tuple(replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c for c in candidates)
+    return tuple(
+        replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c
+        for c in candidates
+    )

@@ -1,4 +1,6 @@
-"""Requests for nodes: back-off from nodes that were preempted early or refused, and the progress of many requests."""
+"""Requests for nodes: back-off from nodes that were preempted early or refused, and the progress of
+many requests.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +34,33 @@ class NodeBackoff:
     def __init__(self) -> None:
         self._nodes: Table[BackOff] = Table()
 
-    def preempted(self, node: str, held_s: float, base_s: float, now_s: PilotS, is_missed: bool = False) -> None:
-        """The scheduler took a node back after ``held_s``: each early preemption in a row doubles the back-off.
+    def preempted(
+        self, node: str, held_s: float, base_s: float, now_s: PilotS, is_missed: bool = False
+    ) -> None:
+        """The scheduler took a node back after ``held_s``: each early preemption in a row doubles
+        the back-off.
 
-        ``base_s`` is the length of the first one, and how long a node must be held to be in order again.
+        ``base_s`` is the length of the first one, and how long a node must be held to be in order
+        again.
         """
         if held_s >= base_s:
             if node in self._nodes:
                 del self._nodes[node]
             return
         times = self._times(node)
-        self._nodes[node] = BackOff(node, PilotS(now_s + min(base_s * 2**times, MAX_BACK_OFF_S)), times + 1, is_missed)
+        self._nodes[node] = BackOff(
+            node, PilotS(now_s + min(base_s * 2**times, MAX_BACK_OFF_S)), times + 1, is_missed
+        )
 
     def observed(self, idle: Collection[str]) -> None:
-        """A node that was missed and is not idle went to a faster job: that is no reason to be late the next time."""
+        """A node that was missed and is not idle went to a faster job: that is no reason to be late
+        the next time.
+        """
         for it in self._nodes.snapshot():
             if it.is_missed and it.node not in idle:
-                self._nodes[it.node] = replace(it, until_s=PilotS(-math.inf), times=it.times - 1, is_missed=False)
+                self._nodes[it.node] = replace(
+                    it, until_s=PilotS(-math.inf), times=it.times - 1, is_missed=False
+                )
 
     def until(self, node: str, until_s: PilotS) -> None:
         """No request for the node before ``until_s``."""
@@ -75,8 +87,12 @@ class RequestProgress:
     requested: int = 0
     told_s: float = 0.0
 
-    def after(self, wanted: int, requested: int, ready: int, now_s: float) -> tuple[RequestProgress, str]:
-        """After a round in which ``wanted`` nodes could have been requested and ``requested`` were; and what to tell."""
+    def after(
+        self, wanted: int, requested: int, ready: int, now_s: float
+    ) -> tuple[RequestProgress, str]:
+        """After a round in which ``wanted`` nodes could have been requested and ``requested`` were;
+        and what to tell.
+        """
         rest = max(wanted - requested, 0)
         if self.began_s is None:
             if rest == 0 or wanted <= MANY:
@@ -85,10 +101,16 @@ class RequestProgress:
             return begun, begun._words(rest, ready)
         total = replace(self, requested=self.requested + requested)
         if rest == 0:
-            return RequestProgress(), f"{total._words(0, ready)}; it took {now_s - self.began_s:.0f} s"
+            return (
+                RequestProgress(),
+                f"{total._words(0, ready)}; it took {now_s - self.began_s:.0f} s",
+            )
         if now_s - self.told_s < TELL_EVERY_S:
             return total, ""
         return replace(total, told_s=now_s), total._words(rest, ready)
 
     def _words(self, rest: int, ready: int) -> str:
-        return f"holding {counted(self.requested + rest, 'node')}: {self.requested} requested, {ready} held"
+        return (
+            f"holding {counted(self.requested + rest, 'node')}: {self.requested} requested, "
+            f"{ready} held"
+        )

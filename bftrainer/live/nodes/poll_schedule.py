@@ -1,11 +1,13 @@
 """When the pilot polls the scheduler next. Pure.
 
-Without hints, polls are ``poll_s`` apart. A hint says that something may have changed and no more: it brings the next poll
-forward. An Epilog sends its hint before the scheduler knows that the node is idle, so a poll that finds nothing is repeated
-(:data:`REPEATS_S`). Polls that only a hint asks for come out of an allowance, so a flood of hints costs no more than that.
+Without hints, polls are ``poll_s`` apart. A hint says that something may have changed and no more:
+it brings the next poll forward. An Epilog sends its hint before the scheduler knows that the node
+is idle, so a poll that finds nothing is repeated (:data:`REPEATS_S`). Polls that only a hint asks
+for come out of an allowance, so a flood of hints costs no more than that.
 
-Where hints announce what changes, the other polls become rarer: after :data:`TRUSTED_AFTER` polls in a row whose newly idle
-nodes a hint had announced, they are ``calm_s`` apart. The first poll that finds one without a hint ends that.
+Where hints announce what changes, the other polls become rarer: after :data:`TRUSTED_AFTER` polls
+in a row whose newly idle nodes a hint had announced, they are ``calm_s`` apart. The first poll that
+finds one without a hint ends that.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from enum import Enum
 from bftrainer.config.pilot import PilotConfig
 
 REPEATS_S = (0.15, 1.5)
-"""Polls after a hint, until one finds a newly idle node: the scheduler hears of an Epilog's end a moment after its hint."""
+"""Polls after a hint, until one finds a newly idle node: the scheduler hears of an Epilog's end a
+moment after its hint.
+"""
 BURST = 6.0
 """Hinted polls that may follow one another: the size of the allowance."""
 TRUSTED_AFTER = 3
@@ -37,8 +41,8 @@ class PollOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PollRules:
-    """``poll_s`` between two polls that no hint asks for, ``calm_s`` while hints announce the changes, and the number of hinted
-    polls per minute.
+    """``poll_s`` between two polls that no hint asks for, ``calm_s`` while hints announce the
+    changes, and the number of hinted polls per minute.
     """
 
     poll_s: float
@@ -58,10 +62,12 @@ def rules_of(config: PilotConfig) -> PollRules:
 
 @dataclass(frozen=True, slots=True)
 class PollSchedule:
-    """What the time of the next poll depends on. All times are seconds of one clock that never goes back.
+    """What the time of the next poll depends on. All times are seconds of one clock that never goes
+    back.
 
-    ``unhinted_s``: the next poll without a hint. ``hinted_s``: the next one that a hint asks for, ``hint_s``: the latest hint.
-    ``allowance``: hinted polls that were allowed at ``counted_s``. ``announced``: polls in a row with announced changes.
+    ``unhinted_s``: the next poll without a hint. ``hinted_s``: the next one that a hint asks for,
+    ``hint_s``: the latest hint. ``allowance``: hinted polls that were allowed at ``counted_s``.
+    ``announced``: polls in a row with announced changes.
     """
 
     unhinted_s: float
@@ -87,7 +93,9 @@ class PollSchedule:
         return replace(self, hint_s=now_s, hinted_s=min(self.hinted_s, now_s + REPEATS_S[0]))
 
     def expecting(self, at_s: float) -> PollSchedule:
-        """Something known is due at this time: poll then. It is no hint: nothing has announced itself."""
+        """Something known is due at this time: poll then. It is no hint: nothing has announced
+        itself.
+        """
         return self if at_s >= self.hinted_s else replace(self, hinted_s=at_s)
 
     def postponed(self, until_s: float) -> PollSchedule:
@@ -97,23 +105,43 @@ class PollSchedule:
     def due_s(self, rules: PollRules) -> float:
         """When to poll next."""
         missing = 1.0 - self._allowed(self.hinted_s, rules) if self.hinted_s < math.inf else 0.0
-        hinted_s = self.hinted_s + (max(missing, 0.0) * 60.0 / rules.per_minute if rules.per_minute else math.inf)
+        hinted_s = self.hinted_s + (
+            max(missing, 0.0) * 60.0 / rules.per_minute if rules.per_minute else math.inf
+        )
         return max(self.not_before_s, min(self.unhinted_s, hinted_s))
 
     def _allowed(self, now_s: float, rules: PollRules) -> float:
-        return min(self.allowance + max(now_s - self.counted_s, 0.0) * rules.per_minute / 60.0, BURST)
+        return min(
+            self.allowance + max(now_s - self.counted_s, 0.0) * rules.per_minute / 60.0, BURST
+        )
 
     def outcome(self, found_new: bool) -> PollOutcome:
-        """What a poll means that begins after this state: a hint counts from the poll before on, less the last repeat."""
+        """What a poll means that begins after this state: a hint counts from the poll before on,
+        less the last repeat.
+        """
         if not found_new:
             return PollOutcome.NOTHING
-        return PollOutcome.ANNOUNCED if self.hint_s >= self.begun_s - REPEATS_S[-1] else PollOutcome.UNANNOUNCED
+        return (
+            PollOutcome.ANNOUNCED
+            if self.hint_s >= self.begun_s - REPEATS_S[-1]
+            else PollOutcome.UNANNOUNCED
+        )
 
     def polled(
-        self, begun_s: float, outcome: PollOutcome, rules: PollRules, stretch: float = 1.0, cost: float = 1.0
+        self,
+        begun_s: float,
+        outcome: PollOutcome,
+        rules: PollRules,
+        stretch: float = 1.0,
+        cost: float = 1.0,
     ) -> PollSchedule:
-        """A poll that began at ``begun_s`` has ended. ``stretch``: by chance, or after failures. ``cost``: of the allowance."""
-        announced = {PollOutcome.NOTHING: self.announced, PollOutcome.ANNOUNCED: self.announced + 1}.get(outcome, 0)
+        """A poll that began at ``begun_s`` has ended. ``stretch``: by chance, or after failures.
+        ``cost``: of the allowance.
+        """
+        announced = {
+            PollOutcome.NOTHING: self.announced,
+            PollOutcome.ANNOUNCED: self.announced + 1,
+        }.get(outcome, 0)
         allowance = self._allowed(begun_s, rules) - (cost if begun_s < self.unhinted_s else 0.0)
         unhinted_s = begun_s + stretch * rules.interval_s(announced)
         is_answered = outcome is PollOutcome.ANNOUNCED and begun_s >= self.hint_s + REPEATS_S[0]

@@ -1,4 +1,6 @@
-"""Polls of the scheduler: asked for in the background when one is due; their answers make the :mod:`.cluster_view`."""
+"""Polls of the scheduler: asked for in the background when one is due; their answers make the
+:mod:`.cluster_view`.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ from bftrainer.sharing.peers import ask_peers
 from bftrainer.system.background import Background
 
 _SHORT_S = 20.0
-"""Pilots that lack nodes for less, as after every main job, show nothing: it is a call each time."""
+"""Pilots that lack nodes for less, as after every main job, show nothing: it is a call each
+time.
+"""
 
 
 @dataclass(slots=True)
 class _Poll:
-    """A poll on its way since ``begun_s``. Time in which this process was stopped is no part of ``took_s``."""
+    """A poll on its way since ``begun_s``. Time in which this process was stopped is no part of
+    ``took_s``.
+    """
 
     begun_s: ElapsedS
     answer: Future[PollAnswer]
@@ -39,7 +45,9 @@ class _Poll:
 
 @dataclass(eq=False)
 class SchedulerPolls:
-    """Asks the scheduler when it is time. A poll is half a dozen commands of up to ten seconds each; the loop goes on."""
+    """Asks the scheduler when it is time. A poll is half a dozen commands of up to ten seconds
+    each; the loop goes on.
+    """
 
     _config: ConfigCell
     _recorder: Recorder
@@ -67,9 +75,11 @@ class SchedulerPolls:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last answer. Time in which this process was stopped, and did not poll, is no silence.
+        """Seconds since the last answer. Time in which this process was stopped, and did not poll,
+        is no silence.
 
-        Nor is a poll that is on its way and not yet as old as a silence: many slow commands follow one another in it.
+        Nor is a poll that is on its way and not yet as old as a silence: many slow commands follow
+        one another in it.
         """
         return max(self.view.silent_s, 0.0 if self._poll is None else self._poll.took_s)
 
@@ -82,12 +92,18 @@ class SchedulerPolls:
     def next_s(self) -> float:
         """Seconds until the next poll is due; infinite while one is on its way."""
         rules = rules_of(self._config.now)
-        return math.inf if self._poll is not None else self.view.schedule.wait_s(rules, self._clock.elapsed_s())
+        return (
+            math.inf
+            if self._poll is not None
+            else self.view.schedule.wait_s(rules, self._clock.elapsed_s())
+        )
 
     def attend(self, fragments: frozenset[str], end_s: float = math.inf) -> bool:
-        """Begin a poll if one is due, and take its answer once it is there. Returns whether one has succeeded.
+        """Begin a poll if one is due, and take its answer once it is there. Returns whether one has
+        succeeded.
 
-        ``end_s`` is when the next of these fragments ends, by the pilot's clock. After failures, ask less often.
+        ``end_s`` is when the next of these fragments ends, by the pilot's clock. After failures,
+        ask less often.
         """
         config, elapsed, now_s = self._config.now, self._clock.elapsed_s(), self._clock.now_s()
         passed_s, self._attended_s = min(elapsed - self._attended_s, config.times.poll_s), elapsed
@@ -98,8 +114,15 @@ class SchedulerPolls:
             view = replace(view, schedule=view.schedule.expecting(elapsed))
         if self._poll is None:
             view = view.waited(passed_s)
-            if self.demand is not None and self.demand.is_short:  # others may be giving nodes up for this pilot
-                view = replace(view, schedule=view.schedule.expecting(view.schedule.begun_s + config.times.poll_s / 2))
+            if (
+                self.demand is not None and self.demand.is_short
+            ):  # others may be giving nodes up for this pilot
+                view = replace(
+                    view,
+                    schedule=view.schedule.expecting(
+                        view.schedule.begun_s + config.times.poll_s / 2
+                    ),
+                )
             if now_s < end_s:
                 view = replace(view, schedule=view.schedule.expecting(elapsed + end_s - now_s))
             if elapsed >= view.schedule.due_s(rules_of(config)):
@@ -116,7 +139,9 @@ class SchedulerPolls:
             self._classes.observe(answer.observation)
         except BFTrainerError as error:
             answer = error
-        ended = EndedPoll(poll.begun_s, elapsed, now_s, poll.took_s, answer, self._random.uniform(0.9, 1.1))
+        ended = EndedPoll(
+            poll.begun_s, elapsed, now_s, poll.took_s, answer, self._random.uniform(0.9, 1.1)
+        )
         self.view = after_poll(view, ended, config, self._pilot_jobs, self._classes, fragments)
         if changed := self._changed:
             self._changed = frozenset()
@@ -131,7 +156,9 @@ class SchedulerPolls:
         if self._poll is not None:
             self._changed |= gone  # its answer may be older
         self.view = self.view.without_candidates(gone)
-        self.view = replace(self.view, schedule=self.view.schedule.expecting(self._clock.elapsed_s()))
+        self.view = replace(
+            self.view, schedule=self.view.schedule.expecting(self._clock.elapsed_s())
+        )
 
     def look_again(self) -> None:
         """A node went to a faster job, and so may others have that the last poll showed."""
@@ -139,7 +166,9 @@ class SchedulerPolls:
         self.look_soon()
 
     def show_demand(self) -> None:
-        """Show peer pilots what has changed, one call at a time: with a slow scheduler they would pile up."""
+        """Show peer pilots what has changed, one call at a time: with a slow scheduler they would
+        pile up.
+        """
         if self._showing is not None and not self._showing.done():
             return
         nodes, demand, elapsed = self._config.now.nodes, self.demand, self._clock.elapsed_s()
@@ -147,7 +176,12 @@ class SchedulerPolls:
             self._enough_s = elapsed
         elif elapsed - self._enough_s < _SHORT_S:
             demand = replace(demand, is_short=False)
-        if self._peers is None or not nodes.share or demand in (None, self._shown) or elapsed < self._next_show_s:
+        if (
+            self._peers is None
+            or not nodes.share
+            or demand in (None, self._shown)
+            or elapsed < self._next_show_s
+        ):
             return
         self._next_show_s = elapsed + self._config.now.times.poll_s
         self._showing = self._background.start(lambda: self._show(nodes.hosts, demand))
@@ -160,7 +194,9 @@ class SchedulerPolls:
                 self._shown = demand
 
     def _ask(self) -> PollAnswer:
-        """In the background: nothing here is changed. A node that a peer pilot takes meanwhile is not counted twice."""
+        """In the background: nothing here is changed. A node that a peer pilot takes meanwhile is
+        not counted twice.
+        """
         peers = ask_peers(self._peers, self._config.now.nodes)
         answer = PollAnswer(self._scheduler.observe(), self._clock.now_s(), peers)
         return answer if self._peers is None else replace(answer, own=self._peers.own)

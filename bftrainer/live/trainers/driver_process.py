@@ -1,4 +1,6 @@
-"""The process of one trainer's driver: started in its own session so that it survives the pilot, and found again by its pid."""
+"""The process of one trainer's driver: started in its own session so that it survives the pilot,
+and found again by its pid.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,15 @@ _children: list[subprocess.Popen[bytes]] = []
 class DriverProcess:
     """The driver of one trainer directory, if there is one.
 
-    ``foreign`` says why a driver cannot be adopted: it speaks another version of the trainer directory.
+    ``foreign`` says why a driver cannot be adopted: it speaks another version of the trainer
+    directory.
     """
 
     def __init__(self, directory: TrainerDirectory) -> None:
         self._directory = directory
-        self._lock = directory.driver_lock  # of the driver from before its first instruction to its end
+        self._lock = (
+            directory.driver_lock
+        )  # of the driver from before its first instruction to its end
         self._child: subprocess.Popen[bytes] | None = None
         self.foreign = ""
         self._log_from = 0
@@ -47,7 +52,9 @@ class DriverProcess:
             return driver_of_any_version(self._directory.driver_pid)
 
     def lock(self) -> int | None:
-        """A descriptor that holds the lock, for ``start``; None where a driver has it, which is adopted."""
+        """A descriptor that holds the lock, for ``start``; None where a driver has it, which is
+        adopted.
+        """
         lock = open_regular(self._lock, os.O_RDWR | os.O_CREAT)
         if not try_lock(lock, self._lock):
             os.close(lock)
@@ -63,9 +70,14 @@ class DriverProcess:
                 self._log_from = log.tell()
                 child = subprocess.Popen(  # noqa: S603  # our own program
                     module_command(module, str(path)),
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=path, start_new_session=True,
-                    pass_fds=(lock,), umask=users_umask(),
-                )  # fmt: skip
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=path,
+                    start_new_session=True,
+                    pass_fds=(lock,),
+                    umask=users_umask(),
+                )
         finally:
             os.close(lock)
         _children.append(child)
@@ -87,7 +99,9 @@ class DriverProcess:
         return ""
 
     def kill(self) -> None:
-        """SIGKILL. The driver's reaper ends its workers. Whatever its file says, this process is not the driver."""
+        """SIGKILL. The driver's reaper ends its workers. Whatever its file says, this process is
+        not the driver.
+        """
         if self._process is not None and self._process.pid != os.getpid():
             send_signal(self._process, signal.SIGKILL)
 
@@ -104,7 +118,11 @@ class DriverProcess:
         if self._process is None and self._is_locked():
             self._process = self._named()
             return True
-        if self._child is not None and self._process is not None and self._child.pid == self._process.pid:
+        if (
+            self._child is not None
+            and self._process is not None
+            and self._child.pid == self._process.pid
+        ):
             return True  # it would have been reaped above
         if self._process is not None and is_alive(self._process):
             return True

@@ -1,4 +1,6 @@
-"""The port ``Launcher`` over trainer directories: all that a driver is told is in files (docs/trainer-directory.md)."""
+"""The port ``Launcher`` over trainer directories: all that a driver is told is in files
+(docs/trainer-directory.md).
+"""
 
 from __future__ import annotations
 
@@ -36,17 +38,32 @@ from bftrainer.system.json_tail import PIECE_BYTES, BadLine, JsonTail
 from bftrainer.system.regular import open_regular
 
 TRAINERS_FAULT = frozenset(
-    {errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.ENOTEMPTY}
+    {
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.ENXIO,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOTEMPTY,
+    }
 )
-"""Errors that come from what lies in a trainer directory. Others come from its file system, and concern all trainers."""
+"""Errors that come from what lies in a trainer directory. Others come from its file system, and
+concern all trainers.
+"""
 _PROGRESS_TAIL_BYTES = 1 << 16
 _BACKLOG_BYTES = 4 << 20
-"""More lines of progress than a trainer can write between two looks; then the last ones are enough."""
+"""More lines of progress than a trainer can write between two looks; then the last ones are
+enough.
+"""
 _EVENTS_BYTES = 64 << 20
 """Most that is read of the events of a driver that is adopted."""
 _PROGRESS_EVERY = 5
 _READ_AT_ONCE = 100
-"""Trainers whose progress is read at every ``_PROGRESS_EVERY`` looks; with more of them it is read less often."""
+"""Trainers whose progress is read at every ``_PROGRESS_EVERY`` looks; with more of them it is read
+less often.
+"""
 _MOST_RARELY = 5
 
 
@@ -71,8 +88,12 @@ class _Driver:
 class Launcher(Protocol):
     """Starts, rescales and stops trainers, and reports what their drivers say."""
 
-    def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
-        """Start a driver on these hosts. ``interface``: of their node class, where it has its own."""
+    def start(
+        self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None
+    ) -> None:
+        """Start a driver on these hosts. ``interface``: of their node class, where it has its
+        own.
+        """
 
     def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
         """Tell a running driver its new hosts."""
@@ -90,27 +111,39 @@ class Launcher(Protocol):
 class DirectoryLauncher:
     """Starts, rescales and stops trainers by the files of their directories below ``root``.
 
-    ``settings`` are the keys of ``driver.json`` that the site sets, as they are when a driver starts.
+    ``settings`` are the keys of ``driver.json`` that the site sets, as they are when a driver
+    starts.
     """
 
-    def __init__(self, root: Path, settings: Mapping[str, object], now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, root: Path, settings: Mapping[str, object], now_s: Callable[[], float] = time.time
+    ) -> None:
         self._root = root
         self._settings = settings
         self._now_s = now_s
         self._drivers: dict[str, _Driver] = {}
         self._alive = 0
 
-    def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
-        """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where it has its own.
+    def start(
+        self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None
+    ) -> None:
+        """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where
+        it has its own.
 
         Raises :class:`~bftrainer.errors.UnknownNameError` if the launcher is not installed.
         """
         module = driver_module(spec.launcher)
         directory = TrainerDirectory(self._root / spec.name)
         directory.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        settings = from_fields(DriverSettings, {**self._settings, "driver": spec.launcher}, "driver settings")
+        settings = from_fields(
+            DriverSettings, {**self._settings, "driver": spec.launcher}, "driver settings"
+        )
         write_json(directory.trainer, trainer_message(spec))
-        own = replace(settings, interface=interface or settings.interface, hang_s=spec.hang_s or settings.hang_s)
+        own = replace(
+            settings,
+            interface=interface or settings.interface,
+            hang_s=spec.hang_s or settings.hang_s,
+        )
         write_json(directory.driver, own)
         driver = self._driver(spec.name)
         lock = driver.process.lock()
@@ -145,10 +178,12 @@ class DirectoryLauncher:
         self._driver(name).process.kill()
 
     def look(self, name: str) -> DriverView:
-        """The driver as of now. The driver of an earlier pilot is found by its files: that is how it is adopted.
+        """The driver as of now. The driver of an earlier pilot is found by its files: that is how
+        it is adopted.
 
-        A driver whose files cannot be read, or that speaks another version, is killed and counts as failed once it has
-        ended. Raises ``OSError`` where the file system fails, which is no fault of the trainer.
+        A driver whose files cannot be read, or that speaks another version, is killed and counts as
+        failed once it has ended. Raises ``OSError`` where the file system fails, which is no fault
+        of the trainer.
         """
         driver = self._driver(name)
         is_alive = driver.process.is_alive()
@@ -162,10 +197,14 @@ class DirectoryLauncher:
                 if error.errno not in TRAINERS_FAULT:
                     raise
                 driver.unusable = str(error)
-            except Exception as error:  # whatever a line of this trainer brings about ends this trainer only
+            except (
+                Exception
+            ) as error:  # whatever a line of this trainer brings about ends this trainer only
                 driver.unusable = f"its lines cannot be read: {type(error).__name__}: {error}"
         view = driver.view
-        if driver.unusable and (is_alive or view.alive):  # it may have ended for the same reason, without a word
+        if driver.unusable and (
+            is_alive or view.alive
+        ):  # it may have ended for the same reason, without a word
             driver.process.kill()
             view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
         if driver.process.is_known and not is_alive:
@@ -179,7 +218,8 @@ class DirectoryLauncher:
     def _read(self, driver: _Driver, is_alive: bool) -> DriverView:
         view, said = driver.view, False
         driver.looks += 1
-        # Lines of progress carry their own times: while all goes well they can wait for a second, and among many for some.
+        # Lines of progress carry their own times: while all goes well they can wait for a second,
+        # and among many for some.
         rarely = min(1 + self._alive // _READ_AT_ONCE, _MOST_RARELY)
         is_due = not (is_alive and view.trains) or driver.looks % (_PROGRESS_EVERY * rarely) == 0
         if not is_due and driver.events.is_read():  # its driver is a process of this host
@@ -192,7 +232,9 @@ class DirectoryLauncher:
             if (skipped := driver.progress.backlog_bytes()) > _BACKLOG_BYTES:
                 driver.progress.skip(_PROGRESS_TAIL_BYTES)
                 view = after_refused(
-                    view, "progress", f"{counted(skipped, 'byte')} came at once; only the last are read"
+                    view,
+                    "progress",
+                    f"{counted(skipped, 'byte')} came at once; only the last are read",
                 )
             for lines in _pieces(driver.progress, _BACKLOG_BYTES):
                 view = after_progress(view, lines, now_s)
@@ -206,12 +248,16 @@ class DirectoryLauncher:
                 events.skip(_EVENTS_BYTES)
             progress.skip(_PROGRESS_TAIL_BYTES)
             requests = _requests(directory.control)
-            self._drivers[name] = _Driver(directory, DriverProcess(directory), events, progress, requests)
+            self._drivers[name] = _Driver(
+                directory, DriverProcess(directory), events, progress, requests
+            )
         return self._drivers[name]
 
 
 def _pieces(tail: JsonTail, most_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
-    """The unread lines piece by piece, up to about ``most_bytes``: a trainer may write faster than they are read."""
+    """The unread lines piece by piece, up to about ``most_bytes``: a trainer may write faster than
+    they are read.
+    """
     for _ in range(most_bytes // PIECE_BYTES + 1):
         before = tail.offset
         if lines := tail.read_lines():
@@ -221,7 +267,8 @@ def _pieces(tail: JsonTail, most_bytes: int) -> Iterator[list[dict[str, Any] | B
 
 
 def _requests(control: Path) -> int:
-    """How many requests the pilot before this one has made; 0 where its file is missing, damaged or of another version.
+    """How many requests the pilot before this one has made; 0 where its file is missing, damaged or
+    of another version.
 
     Readers look at the request only: the next one replaces the file.
     """

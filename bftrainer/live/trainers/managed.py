@@ -1,4 +1,6 @@
-"""One trainer of the pilot: its row of the registry, its driver, its meter and usage; and which fragments trainers occupy."""
+"""One trainer of the pilot: its row of the registry, its driver, its meter and usage; and which
+fragments trainers occupy.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ LENGTH_TOLERANCE = 0.01
 
 @dataclass(slots=True)
 class ManagedTrainer:
-    """``fault`` is why its driver was killed by this pilot. ``held_node_s`` and what follows is not in the registry yet."""
+    """``fault`` is why its driver was killed by this pilot. ``held_node_s`` and what follows is not
+    in the registry yet.
+    """
 
     record: TrainerRecord
     state: TrainerState
@@ -47,14 +51,18 @@ class ManagedTrainer:
         return samples_of(self.record, self.state.view)
 
     def new_length(self) -> float | None:
-        """The length of the training that the core has not been told; None if there is none. The user's has priority."""
+        """The length of the training that the core has not been told; None if there is none. The
+        user's has priority.
+        """
         total, told = self.state.view.samples_total, self.told_total
         if total is None or self.record.spec.samples_total is not None:
             return None
         return total if told is None or abs(total - told) > LENGTH_TOLERANCE * told else None
 
     def account(self, passed_s: float) -> None:
-        """Count the node-seconds of the last ``passed_s``; trained: rank 0 has reported since the last change of size."""
+        """Count the node-seconds of the last ``passed_s``; trained: rank 0 has reported since the
+        last change of size.
+        """
         view, node_s = self.state.view, len(self.state.ordered) * passed_s
         if view.alive:
             self.held_node_s += node_s
@@ -102,7 +110,9 @@ class Occupancy:
     def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
         """The fragments on which each trainer has processes."""
         every = (it.state for it in self._trainers.values())
-        return tuple([it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every])
+        return tuple(
+            [it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every]
+        )
 
     def held(self, now_s: PilotS) -> Union:
         """Fragments on which trainers have processes."""

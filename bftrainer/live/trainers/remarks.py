@@ -13,16 +13,27 @@ from bftrainer.protocol.reports import DriverView, Ending
 
 REPORTS_WITHIN_S = 60.0
 COMPLETE = 0.99
-"""A trainer that is done has processed this share of ``samples_total``: the last batches may have been dropped."""
-NEVER_REPORTED = "has run for a minute without reporting progress: it hangs, or does not report (docs/recipes.md)"
+"""A trainer that is done has processed this share of ``samples_total``: the last batches may have
+been dropped.
+"""
+NEVER_REPORTED = (
+    "has run for a minute without reporting progress: it hangs, or does not "
+    "report (docs/recipes.md)"
+)
 _NOTICE = "srun: cluster configuration lacks support for cpu binding"
 """Of every step, where slurmd binds no tasks."""
 _TRAILER = re.compile(r"(srun|slurmstepd): .*")
 """Follows the script's own last line."""
-_ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
+_ERROR = re.compile(
+    r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*"
+)
 _CAUSES = {
-    "the working directory is {cwd}": re.compile(r"FileNotFoundError: .*'[^/'][^']*'$|Parent directory [^/]"),
-    "the disk or the quota is full": re.compile(r"inline_container\.cc:\d+\] \. unexpected pos"),  # torch.save, 2.13
+    "the working directory is {cwd}": re.compile(
+        r"FileNotFoundError: .*'[^/'][^']*'$|Parent directory [^/]"
+    ),
+    "the disk or the quota is full": re.compile(
+        r"inline_container\.cc:\d+\] \. unexpected pos"
+    ),  # torch.save, 2.13
     "workers have no standard input": re.compile(r"EOFError: EOF when reading a line"),
 }
 """What the line of an error does not say."""
@@ -49,7 +60,10 @@ def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bo
         return ""
     of_total = f" of {samples_total:,.0f}" if samples_total else ""
     if not is_pool and samples and view.stepped_in < view.incarnation:
-        return f"ended with status 0 after a resume, without one step, at {samples:,.0f}{of_total} samples (docs/recipes.md)"
+        return (
+            "ended with status 0 after a resume, without one step, at "
+            f"{samples:,.0f}{of_total} samples (docs/recipes.md)"
+        )
     return f"ended with status 0 after {samples:,.0f}{of_total} samples" if samples_total else ""
 
 
@@ -70,19 +84,29 @@ def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
     cause = f"lost {counted(lost_nodes, 'node')}" if lost_nodes else "restarted"
     if not loaded:
         return (
-            f"{cause}: all {counted(samples, 'sample is', 'samples are')} repeated; it has loaded no "
+            f"{cause}: all {counted(samples, 'sample is', 'samples are')} repeated; it has "
+            "loaded no "
             f"checkpoint (docs/recipes.md)"
         )
-    return f"{cause}: {counted(samples, 'sample is', 'samples are')} repeated, since the last checkpoint"
+    return (
+        f"{cause}: {counted(samples, 'sample is', 'samples are')} repeated, since the last "
+        "checkpoint"
+    )
 
 
 def last_words(tail: Sequence[str]) -> str:
-    """The line of a log's end that says most: the last one that names an error, else the last one; empty without any."""
+    """The line of a log's end that says most: the last one that names an error, else the last one;
+    empty without any.
+    """
     lines = [line.strip() for line in tail if re.search(r"\w", line) and line.strip() != _NOTICE]
     lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
-    return next((line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else "")
+    return next(
+        (line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else ""
+    )
 
 
 def cause(text: str, cwd: object) -> str:
     """The text of an error, with its likely cause where the error does not name it."""
-    return next((f"{text}; {what.format(cwd=cwd)}" for what, it in _CAUSES.items() if it.search(text)), text)
+    return next(
+        (f"{text}; {what.format(cwd=cwd)}" for what, it in _CAUSES.items() if it.search(text)), text
+    )

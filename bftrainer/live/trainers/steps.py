@@ -1,8 +1,9 @@
 """What to tell a trainer's driver next: (what is wanted, what the driver said) -> step. Pure.
 
-A node changes from one trainer to another in this order: it leaves the hosts file of the first, that trainer reports that it
-runs without the node, then it enters the hosts file of the second. So a growing trainer is told of its new nodes when they
-are free. It waits for all of them for ``GATHER_S``, since two rescales cost more than one; then it uses those that are free.
+A node changes from one trainer to another in this order: it leaves the hosts file of the first,
+that trainer reports that it runs without the node, then it enters the hosts file of the second. So
+a growing trainer is told of its new nodes when they are free. It waits for all of them for
+``GATHER_S``, since two rescales cost more than one; then it uses those that are free.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from bftrainer.protocol.reports import DriverView
 _NOTHING: Nodes = frozenset()
 GATHER_S = 3.0
 SETTLE_S = 2.0
-"""A driver may have read the hosts file just before it changed; its worker shows within this time."""
+"""A driver may have read the hosts file just before it changed; its worker shows within this
+time.
+"""
 KILL_AFTER_S = 10.0
 """A driver that still runs this long after its trainer's ``stop_s`` is killed."""
 
 
 class TargetState(Enum):
-    """What is wanted of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to checkpoint and exit."""
+    """What is wanted of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to
+    checkpoint and exit.
+    """
 
     RUN = "run"
     STOP = "stop"
@@ -40,9 +45,10 @@ def _still_occupied(leaving: Nodes, on: Nodes, with_workers: frozenset[tuple[str
 class TrainerState:
     """One trainer between core and driver.
 
-    ``desired`` is what the core gave it, of class ``desired_class``, since ``desired_s``; ``ordered`` is its hosts file since
-    ``ordered_s`` (``told_s`` by the host's clock, as in the driver's lines). ``started_class`` is the class of the nodes that
-    its driver was started on. ``leaving`` are nodes that the last change of the hosts file took away; the trainer may still
+    ``desired`` is what the core gave it, of class ``desired_class``, since ``desired_s``;
+    ``ordered`` is its hosts file since ``ordered_s`` (``told_s`` by the host's clock, as in the
+    driver's lines). ``started_class`` is the class of the nodes that its driver was started on.
+    ``leaving`` are nodes that the last change of the hosts file took away; the trainer may still
     have processes there. ``lost`` are nodes that left the pool since it trained last.
     """
 
@@ -67,8 +73,13 @@ class TrainerState:
 
     @property
     def changes_class(self) -> bool:
-        """Whether its nodes are of another class than those of its driver, so that this driver has to end first."""
-        return None not in (self.desired_class, self.started_class) and self.desired_class != self.started_class
+        """Whether its nodes are of another class than those of its driver, so that this driver has
+        to end first.
+        """
+        return (
+            None not in (self.desired_class, self.started_class)
+            and self.desired_class != self.started_class
+        )
 
     @property
     def still_occupied(self) -> Nodes:
@@ -109,12 +120,16 @@ Step = StartDriver | ChangeHosts | AskToStop | Kill
 
 
 def next_step(it: TrainerState, taken: Nodes, now_s: PilotS) -> Step | None:
-    """The next step for one trainer. ``taken`` are fragments on which other trainers still have processes."""
+    """The next step for one trainer. ``taken`` are fragments on which other trainers still have
+    processes.
+    """
     desired = _NOTHING if it.view.alive and it.changes_class else it.desired
     free = desired - taken
     complete = free == desired or now_s - it.desired_s >= GATHER_S
     if not it.view.alive:
-        wanted = it.target is TargetState.RUN and len(free) >= it.min_nodes and now_s >= it.not_before_s
+        wanted = (
+            it.target is TargetState.RUN and len(free) >= it.min_nodes and now_s >= it.not_before_s
+        )
         return StartDriver(free) if wanted and complete else None
     patience_s = it.stop_s + KILL_AFTER_S
     if it.stop_asked_s is not None:
@@ -142,7 +157,9 @@ def runs_as_desired(it: TrainerState) -> bool:
 
 
 def holds(it: TrainerState, now_s: PilotS) -> Nodes:
-    """Fragments on which this trainer has, or may yet have, processes. The rest of the pool is free."""
+    """Fragments on which this trainer has, or may yet have, processes. The rest of the pool is
+    free.
+    """
     if not it.view.alive:
         return _NOTHING
     if not it.leaving:

@@ -1,4 +1,6 @@
-"""Ends trainers by the rules of their ``stop_when``. What a trainer had at each rung is in the database."""
+"""Ends trainers by the rules of their ``stop_when``. What a trainer had at each rung is in the
+database.
+"""
 
 from __future__ import annotations
 
@@ -34,5 +36,8 @@ class EarlyStops:
                 there[record.name] = value
                 self._recorder.rung(Rung(group, text, rung, record.name, value))
                 if ends:
-                    return f"stopped early by {text}: {rule.metric} {value:.6g} at {counted(samples, 'sample')}"
+                    return (
+                        f"stopped early by {text}: {rule.metric} {value:.6g} at "
+                        f"{counted(samples, 'sample')}"
+                    )
         return ""

@@ -20,8 +20,14 @@ _OF_DRIVERS = {
 
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:
-    """What the driver and the training script are told of a trainer: keys of one name in both have one value."""
-    same = {key: getattr(spec, key) for key in TrainerMessage.__dataclass_fields__ if key in TrainerSpec.model_fields}
+    """What the driver and the training script are told of a trainer: keys of one name in both have
+    one value.
+    """
+    same = {
+        key: getattr(spec, key)
+        for key in TrainerMessage.__dataclass_fields__
+        if key in TrainerSpec.model_fields
+    }
     setup = (*_staging(spec.stage_in), *spec.setup)
     own = {"id": spec.name, "environment": spec.env, "setup": setup, "group": spec.group or ""}
     return TrainerMessage(**same | own)
@@ -33,7 +39,9 @@ def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
 
 
 def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """``stage_in`` as one line of ``setup``: the first worker of a fragment (or part) runs it, the others wait for the lock."""
+    """``stage_in`` as one line of ``setup``: the first worker of a fragment (or part) runs it, the
+    others wait for the lock.
+    """
     if not lines:
         return ()
     mark = f'"${TRAINER_DIR}/staged-${{{PART}:-${FRAGMENT}}}"'

@@ -22,7 +22,9 @@ data = TensorDataset(patterns[labels] + 0.8 * torch.randn(1024, 64), labels)
 model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
 model, optimizer = accelerator.prepare(model, optimizer)
-training = AcceleratedTraining(accelerator, model, optimizer, data, batch=32, checkpoint="digits.pt")
+training = AcceleratedTraining(
+    accelerator, model, optimizer, data, batch=32, checkpoint="digits.pt"
+)
 
 for epoch in training.epochs(EPOCHS):
     for inputs, targets in training.loader:

@@ -1,4 +1,6 @@
-"""The Trainer of Transformers on generated text, on whatever nodes are idle: a tiny model, made here."""
+"""The Trainer of Transformers on generated text, on whatever nodes are idle: a tiny model, made
+here.
+"""
 
 import os
 

@@ -1,4 +1,6 @@
-"""The Trainer of Transformers on generated text, as a script is usually written: a tiny model, made here."""
+"""The Trainer of Transformers on generated text, as a script is usually written: a tiny model, made
+here.
+"""
 
 import os
 

@@ -1,8 +1,10 @@
-"""One trial of a search: a small network learns generated digits, with NumPy alone, in about a second.
+"""One trial of a search: a small network learns generated digits, with NumPy alone, in about a
+second.
 
     bftrainer submit docs/examples/search/trial.toml --grid lr=0.03,0.1,0.3,1 --grid hidden=8,32
 
-It reports its loss at every step and its accuracy on unseen digits at every epoch; `bftrainer results` shows both.
+It reports its loss at every step and its accuracy on unseen digits at every epoch; `bftrainer
+results` shows both.
 """
 
 import argparse
@@ -21,7 +23,9 @@ options.add_argument("--lr", type=float, default=0.1)
 options.add_argument("--hidden", type=int, default=16)
 options.add_argument("--epochs", type=int, default=8)
 options.add_argument("--checkpoint", type=Path, default=Path("trial.npz"))
-options.add_argument("--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model")
+options.add_argument(
+    "--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model"
+)
 options = options.parse_args()
 rng = np.random.default_rng(7)
 patterns = rng.standard_normal((10, 64))

@@ -1,8 +1,10 @@
-"""Eqn 10 with the big M that the authors' code uses, |N| + 1: the decisions that it excludes, and the effect.
+"""Eqn 10 with the big M that the authors' code uses, |N| + 1: the decisions that it excludes, and
+the effect.
 
-Let a trainer grow by d nodes, so that u sums to d. The row that z_j = 0 switches off still requires d <= -d + M; if the
-trainer shrinks, the other row requires the same. No trainer can therefore change by more than (|N| + 1) / 2 nodes at one event.
-In terms of counts, this is a list of allowed sizes.
+Let a trainer grow by d nodes, so that u sums to d. The row that z_j = 0 switches off still requires
+d <= -d + M; if the trainer shrinks, the other row requires the same. No trainer can therefore
+change by more than (|N| + 1) / 2 nodes at one event. In terms of counts, this is a list of allowed
+sizes.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def as_printed(problem: Problem) -> Problem:
     most = (problem.pool_size + 1) // 2
 
     def near(each: TrainerDemand) -> TrainerDemand:
-        sizes = (0, *range(each.min_nodes, each.max_nodes + 1)) if each.sizes is None else each.sizes
+        sizes = (
+            (0, *range(each.min_nodes, each.max_nodes + 1)) if each.sizes is None else each.sizes
+        )
         left = tuple(n for n in sizes if abs(n - each.standing) <= most)
         return replace(each, sizes=left)
 
@@ -60,19 +64,26 @@ class AsPrintedPolicy:
 
 
 def largest_loss(problems: int = PROBLEMS) -> float:
-    """The largest loss of the optimum in percent, over random problems of 10 trainers on 20 nodes."""
+    """The largest loss of the optimum in percent, over random problems of 10 trainers on 20
+    nodes.
+    """
     rng = random.Random(SEED)
     worst = 0.0
     for _ in range(problems):
         problem = _problem(rng)
-        best, printed = Exact().solve(problem).objective_value, Exact().solve(as_printed(problem)).objective_value
+        best, printed = (
+            Exact().solve(problem).objective_value,
+            Exact().solve(as_printed(problem)).objective_value,
+        )
         if best > 0:
             worst = max(worst, 100 * (1 - printed / best))
     return worst
 
 
 def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
-    """The percentage of decisions that Eqn 10 as printed excludes, and the samples that are trained with it."""
+    """The percentage of decisions that Eqn 10 as printed excludes, and the samples that are trained
+    with it.
+    """
     printed = AsPrintedPolicy(policy)
     outcome = play(scenario, printed, keep_entries=False)
     return 100 * printed.bound / max(printed.decisions, 1), outcome.totals.samples
@@ -86,5 +97,7 @@ def _problem(rng: random.Random) -> Problem:
         current = min(rng.choice((0, 0, 1, 2, 4)), free)
         free -= current
         curve = Curve(nodes, tuple(unit * n**power for n in nodes))
-        demands.append(TrainerDemand(f"t{j}", curve, 1, 64, rng.uniform(5, 60), rng.uniform(5, 30), current))
+        demands.append(
+            TrainerDemand(f"t{j}", curve, 1, 64, rng.uniform(5, 60), rng.uniform(5, 30), current)
+        )
     return Problem(20, 120.0, tuple(demands))

@@ -35,7 +35,8 @@ class Bins:
 def bin_edges(window: LogWindow) -> Array:
     """Edges of the bins in seconds; the last bin is cut at the window's end.
 
-    Six hours a bin as in the paper's Figs. 10 and 11; shorter in short windows, longer in long ones.
+    Six hours a bin as in the paper's Figs. 10 and 11; shorter in short windows, longer in long
+    ones.
     """
     span_h = window.span_s / 3600
     hours = next((h for h in _HOURS if span_h <= h * _MOST_BINS), _HOURS[-1])

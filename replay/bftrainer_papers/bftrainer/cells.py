@@ -1,7 +1,7 @@
 """The tasks of the paper's cells: replays with the data of its figures, and its yardsticks.
 
-``STATIC`` is A_s, ``STATIC_BINS`` is A_s of each bin, ``BOUND`` the no-cost bound. Cells share what does not depend on their
-policy.
+``STATIC`` is A_s, ``STATIC_BINS`` is A_s of each bin, ``BOUND`` the no-cost bound. Cells share what
+does not depend on their policy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from bftrainer_papers.bftrainer.per_event import RescaleReturns, returns, taken_
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.bounds import no_cost_bound
-from bftrainer_replay.simulation.play import MOST, ReplayOutcome, Scenario, on_constant_nodes, static_outcome
+from bftrainer_replay.simulation.play import (
+    MOST,
+    ReplayOutcome,
+    Scenario,
+    on_constant_nodes,
+    static_outcome,
+)
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, task
 from bftrainer_replay.sweep.compute import replayed, scenario_of
 from bftrainer_replay.sweep.result_files import Result, ResultStore
@@ -56,7 +62,9 @@ def compute(task: Task, inputs: Inputs) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class CellResults:
-    """The results of a cell's tasks: ``static`` is A_s in samples, ``bound`` the no-cost bound (None: not computed)."""
+    """The results of a cell's tasks: ``static`` is A_s in samples, ``bound`` the no-cost bound
+    (None: not computed).
+    """
 
     result: Result
     static: float
@@ -86,7 +94,9 @@ class CellResults:
 
 def results_of(cell: Cell, inputs: Inputs, store: ResultStore) -> CellResults:
     """All tasks of the cell have run."""
-    result, static, bound = (store.get(paper_task(kind, cell, inputs)) for kind in (REPLAY, STATIC, BOUND))
+    result, static, bound = (
+        store.get(paper_task(kind, cell, inputs)) for kind in (REPLAY, STATIC, BOUND)
+    )
     assert result is not None, "all tasks have run"
     assert static is not None, "all tasks have run"
     return CellResults(result, static["samples"], None if bound is None else bound["samples"])
@@ -112,13 +122,17 @@ def _detail(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
 
 def read_detail(told: dict[str, Any]) -> CellDetail:
     """The detail of a cell's result."""
-    bins = Bins(**{name: np.array(values, dtype=np.float64) for name, values in told["bins"].items()})
+    bins = Bins(
+        **{name: np.array(values, dtype=np.float64) for name, values in told["bins"].items()}
+    )
     within = tuple((span, share) for span, share in told["taken_within"])
     return CellDetail(bins, within, RescaleReturns(**told["returns"]))
 
 
 def _runtimes(outcome: ReplayOutcome) -> dict[str, object]:
-    """Mean hours from admission to end of the trainers that ended, overall and by model: the runtime of Tables 3 and 4."""
+    """Mean hours from admission to end of the trainers that ended, overall and by model: the
+    runtime of Tables 3 and 4.
+    """
     hours: dict[str, list[float]] = {}
     for run in outcome.runs:
         if run.finished_s is not None and run.started_s is not None and run.admitted_s is not None:
@@ -131,10 +145,11 @@ def _runtimes(outcome: ReplayOutcome) -> dict[str, object]:
 
 
 def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float, ...]:
-    """A_s of every span between two edges: the queue, from its beginning, on that span's own N_eq constant nodes.
+    """A_s of every span between two edges: the queue, from its beginning, on that span's own N_eq
+    constant nodes.
 
-    Of the trainers submitted before a span, only enough for many rounds of P_jmax take part; if they do not last, the rule
-    of :func:`static_outcome` applies.
+    Of the trainers submitted before a span, only enough for many rounds of P_jmax take part; if
+    they do not last, the rule of :func:`static_outcome` applies.
     """
     found = []
     sizes = pool_sizes_of(scenario.window)
@@ -146,7 +161,9 @@ def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float
             : _SPARE * (scenario.max_parallel or MOST)
         ]
         later = [a for a in ordered if start_s < a.at_s < end_s]
-        span = LogWindow(start_s, end_s, frozenset(), (), scenario.window.machine_nodes, scenario.window.source)
+        span = LogWindow(
+            start_s, end_s, frozenset(), (), scenario.window.machine_nodes, scenario.window.source
+        )
         part = replace(scenario, window=span, arrivals=(*early, *later))
         found.append(on_constant_nodes(part, held_s / (end_s - start_s)))
     return tuple(found)

@@ -1,7 +1,7 @@
 """The paper's values, and the tolerances for ours, which were fixed here before any run.
 
-The key is the claim's name in code; ``what`` is the label of its row. Claims without a number in the paper's text have only a
-direction (``sign``).
+The key is the claim's name in code; ``what`` is the label of its row. Claims without a number in
+the paper's text have only a direction (``sign``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from dataclasses import replace
 
 from bftrainer_papers.reproduction import PaperResult, ResultVerdict
 
-SOURCE = "Liu et al., BFTrainer: Low-Cost Training of Neural Networks on Unfillable Supercomputer Nodes, 2021"
+SOURCE = (
+    "Liu et al., BFTrainer: Low-Cost Training of Neural Networks on Unfillable "
+    "Supercomputer Nodes, 2021"
+)
 
 TABLE_1_COLUMNS = ("INC/h", "DEC/h", "ratio", "eq-nodes")  # the ratio in %
 TABLE_1 = {
@@ -21,7 +24,8 @@ TABLE_1 = {
     "Mira": (2.8, 2.4, 10.3, 5071.0),
 }
 PARALLEL = (5, 10, 15, 20, 25, 30, 35)
-# Tables 3 and 4: mean runtime in hours at these P_jmax, by model; objective throughput, then scaling efficiency.
+# Tables 3 and 4: mean runtime in hours at these P_jmax, by model; objective throughput, then
+# scaling efficiency.
 TABLE_3 = {
     "alexnet": (0.5, 0.6, 0.5, 0.6, 0.5, 0.5, 0.6),
     "resnet18": (0.4, 0.4, 0.4, 0.4, 0.5, 0.5, 0.5),
@@ -92,11 +96,17 @@ CLAIMS: Mapping[str, PaperResult] = {
     "hpo-hours": _claim("5.1: hours until 1,000 ShuffleNet trials complete", 200, 20, "h"),
     "preempted-170": _claim("Fig. 7a: preempted within 170 s", 90, 5),
     "preempted-90": _claim("Fig. 7a: T_fwd at which 90 % are preempted", 170, 60, "s"),
-    "preempted-since": _claim("Fig. 7a, other reading: preemptions within 170 s of the previous event", 90),
+    "preempted-since": _claim(
+        "Fig. 7a, other reading: preemptions within 170 s of the previous event", 90
+    ),
     "preempted-machine": _claim("Fig. 7a: preempted within 170 s, all nodes of the machine"),
     "cost-rises": _claim("Fig. 7b: rescale cost, longest T_fwd against 10 s", sign=1),
-    "cost-equal-share": _claim("Fig. 7b: rescale cost of equal share, million samples per event", 1.03, 0.31, ""),
-    "cost-ratio": _claim("Fig. 7b: rescale cost of equal share over the MILP's at 10 s", 76, 38, "x"),
+    "cost-equal-share": _claim(
+        "Fig. 7b: rescale cost of equal share, million samples per event", 1.03, 0.31, ""
+    ),
+    "cost-ratio": _claim(
+        "Fig. 7b: rescale cost of equal share over the MILP's at 10 s", 76, 38, "x"
+    ),
     "roi-falls": _claim("Fig. 8: return on rescaling, longest T_fwd against 10 s", sign=-1),
     "outcome-flat": _claim("Fig. 8: outcome, longest T_fwd against 120 s", 0, 3),
     "u-equal-share": _claim("Fig. 9: U of equal share", 75, 2),
@@ -115,16 +125,26 @@ CLAIMS: Mapping[str, PaperResult] = {
     "better-5-trained": _claim("5.1.2, events in which equal share trained: 5 x better", 3),
     "better-mean": _claim("5.1.2: mean of the ratio", 2.9, 1.5, "x"),
     # --- 5.2: Figs. 12 and 13, diverse trainers
-    "densenet-mean": _claim("Fig. 12: DenseNet over AlexNet, throughput, mean over P_jmax", 42, 15, "x"),
+    "densenet-mean": _claim(
+        "Fig. 12: DenseNet over AlexNet, throughput, mean over P_jmax", 42, 15, "x"
+    ),
     "densenet-most": _claim("Fig. 12: DenseNet over AlexNet, throughput, maximum", 73, 25, "x"),
     "densenet-mean-10": _claim("Fig. 12 at T_fwd 10 s: DenseNet over AlexNet, mean", 42, unit="x"),
-    "densenet-most-10": _claim("Fig. 12 at T_fwd 10 s: DenseNet over AlexNet, maximum", 73, unit="x"),
-    "fair-spread": _claim("Fig. 12: slowest over fastest model, efficiency, P_jmax 10", 3.1, 1.5, "x"),
-    "u-fair": _claim("Fig. 13: U under efficiency minus U under throughput, minimum", sign=1, unit="points"),
+    "densenet-most-10": _claim(
+        "Fig. 12 at T_fwd 10 s: DenseNet over AlexNet, maximum", 73, unit="x"
+    ),
+    "fair-spread": _claim(
+        "Fig. 12: slowest over fastest model, efficiency, P_jmax 10", 3.1, 1.5, "x"
+    ),
+    "u-fair": _claim(
+        "Fig. 13: U under efficiency minus U under throughput, minimum", sign=1, unit="points"
+    ),
     # --- 5.3: Fig. 14, Tables 3 and 4
     "integral": _claim("Fig. 14a: integral, P_jmax 35 against 5, efficiency", -28, 7, signed=True),
     "integral-throughput": _claim("Fig. 14a: integral, P_jmax 35 against 5, throughput", -28),
-    "runtime": _claim("Fig. 14b: mean runtime, P_jmax 35 against 5, efficiency", 442, 100, signed=True),
+    "runtime": _claim(
+        "Fig. 14b: mean runtime, P_jmax 35 against 5, efficiency", 442, 100, signed=True
+    ),
     "runtime-throughput": _claim("Fig. 14b: mean runtime, P_jmax 35 against 5, throughput", 442),
     "integral-10": _claim("Fig. 14a at T_fwd 10 s: integral, efficiency", -28),
     "integral-throughput-10": _claim("Fig. 14a at T_fwd 10 s: integral, throughput", -28),
@@ -144,81 +164,135 @@ CLAIMS: Mapping[str, PaperResult] = {
     "table-3-order-10": _claim("Table 3 at T_fwd 10 s: rank correlation", 1, unit=""),
     "table-4-10": _claim("Table 4 at T_fwd 10 s: cells within 25 % (or 0.2 h)", 100),
     "table-4-order-10": _claim("Table 4 at T_fwd 10 s: rank correlation", 1, unit=""),
-    "alexnet-grows-10": _claim("Table 4 at T_fwd 10 s: AlexNet's runtime, P_jmax 35 over 5", 9.4, unit="x"),
-    "vgg16-grows-10": _claim("Table 4 at T_fwd 10 s: VGG-16's runtime, P_jmax 35 over 5", 2.6, unit="x"),
+    "alexnet-grows-10": _claim(
+        "Table 4 at T_fwd 10 s: AlexNet's runtime, P_jmax 35 over 5", 9.4, unit="x"
+    ),
+    "vgg16-grows-10": _claim(
+        "Table 4 at T_fwd 10 s: VGG-16's runtime, P_jmax 35 over 5", 2.6, unit="x"
+    ),
     # --- 5.4: Figs. 15 and 16
     "alexnet-hours": _claim("5.4.1: hours until 1,000 AlexNet trials complete", 70, 10, "h"),
-    "alexnet-dedicated": _claim("5.4.1: hours for these trials on as many dedicated nodes", unit="h"),
+    "alexnet-dedicated": _claim(
+        "5.4.1: hours for these trials on as many dedicated nodes", unit="h"
+    ),
     "u-alexnet": _claim("Fig. 15: U of AlexNet, 60 h", 75, 5),
     "u-densenet": _claim("Fig. 15: U of DenseNet, 60 h", 83, 5),
     "u-least": _claim("Fig. 15: U of the worst model, 60 h", 75, 5),
     "u-alexnet-all": _claim("Fig. 15: U of AlexNet, decisions at completions too"),
     "u-densenet-all": _claim("Fig. 15: U of DenseNet, decisions at completions too"),
-    "u-dear": _claim("Fig. 16: U at the highest rescale cost minus U at 1 x", sign=-1, unit="points"),
+    "u-dear": _claim(
+        "Fig. 16: U at the highest rescale cost minus U at 1 x", sign=-1, unit="points"
+    ),
     "u-dear-up": _claim("Fig. 16: U at the highest R_up alone minus U at 1 x", unit="points"),
-    "sublinear": _claim("Fig. 16: losses at the highest cost, against linear growth from 1 x", sign=-1),
+    "sublinear": _claim(
+        "Fig. 16: losses at the highest cost, against linear growth from 1 x", sign=-1
+    ),
     # --- the authors' replayer: what it does differently, and the effect
-    "poisson": _claim("5.2: standard deviation of the gaps between submissions over their mean", 1, 0.2, ""),
+    "poisson": _claim(
+        "5.2: standard deviation of the gaps between submissions over their mean", 1, 0.2, ""
+    ),
     "gap": _claim("5.2: mean gap between submissions", unit="s"),
     "all-events": _claim("U gained by decisions at completions too", unit="points"),
-    "stall": _claim("U lost if rescaling costs time, not samples (decisions at all events)", unit="points"),
+    "stall": _claim(
+        "U lost if rescaling costs time, not samples (decisions at all events)", unit="points"
+    ),
     "random-map": _claim("Cost of a random initial map, upper bound, share of the outcome"),
     "big-m-loss": _claim("Eqn 10 as printed: largest loss of the optimum, 10 trainers on 20 nodes"),
     "big-m-binds": _claim("Eqn 10 as printed: events at which it excludes our decision"),
     "big-m-u": _claim("Eqn 10 as printed: change of U over the week", unit="points"),
 }
 
-# Printed if a row is not within its tolerance. Written after the runs, when the differences were known.
+# Printed if a row is not within its tolerance. Written after the runs, when the differences were
+# known.
 _TWO_WEEKS = "the table covers two months, the authors' public log two weeks"
-_OTHER_YEAR = "the paper's values cover all of 2019, the given log another time: for information, not a test"
+_OTHER_YEAR = (
+    "the paper's values cover all of 2019, the given log another time: for information, not a test"
+)
 _AFTER = "not fixed before the first run; shown because it may explain the row above"
-_DEFAULT_FORWARD = "5.3 does not state its T_fwd; 10 s, the replayer's default, was tried after the first run"
+_DEFAULT_FORWARD = (
+    "5.3 does not state its T_fwd; 10 s, the replayer's default, was tried after the first run"
+)
 WHY: Mapping[str, str] = {
     "share-4608": "8.6 % refers to the 4,734 nodes in the log, not to the 4,608 of section 2.1",
     "short-all": "58 % holds for the first week only",
     "table-1-Summit-ratio": _TWO_WEEKS,
     "table-1-Summit-eq-nodes": _TWO_WEEKS,
     **{f"table-1-{system}-ratio": _OTHER_YEAR for system in ("Theta", "Mira")},
-    "preempted-170": "read as the share of events that are followed by a departure within T_fwd; see the other reading",
+    "preempted-170": (
+        "read as the share of events that are followed by a departure within "
+        "T_fwd; see the other reading"
+    ),
     "preempted-90": "as above",
     "preempted-since": f"the share of the departures within 170 s of the previous event; {_AFTER}",
-    "cost-equal-share": "1.5 times the paper's, as is the MILP's at 10 s, so the ratio is right; the paper does not say "
+    "cost-equal-share": "1.5 times the paper's, as is the MILP's at 10 s, so the ratio is "
+    "right; the paper does not say "
     "which events its mean covers",
-    "u-bins": "U of six hours is relative to N_eq of these hours, U of the week to one N_eq; the paper does not "
+    "u-bins": "U of six hours is relative to N_eq of these hours, U of the week to one N_eq; "
+    "the paper does not "
     "define its mean",
-    "preemption-cost": "the paper reports a small difference without a figure; 20 % was our interpretation of small",
-    "better-2": "includes events in which equal share loses samples and the MILP trains some; see the next rows",
+    "preemption-cost": (
+        "the paper reports a small difference without a figure; 20 % was our "
+        "interpretation of small"
+    ),
+    "better-2": (
+        "includes events in which equal share loses samples and the MILP trains some; "
+        "see the next rows"
+    ),
     "better-5": "as above: one event in ten is of this kind",
     "better-2-trained": _AFTER,
     "better-5-trained": _AFTER,
     "densenet-most": f"AlexNet's half hour is from a table with one digit; {_DEFAULT_FORWARD}",
     **dict.fromkeys(
-        ("densenet-mean-10", "integral-10", "table-3-10", "table-4-10", "alexnet-grows-10"), _DEFAULT_FORWARD
+        ("densenet-mean-10", "integral-10", "table-3-10", "table-4-10", "alexnet-grows-10"),
+        _DEFAULT_FORWARD,
     ),
-    "integral-throughput": "the paper does not say which objective its -28 % and +442 % refer to; its Tables 3 and 4 "
+    "integral-throughput": "the paper does not say which objective its -28 % and +442 % refer "
+    "to; its Tables 3 and 4 "
     "give +468 % and +439 %",
     "alexnet-grows": f"ours is 1.8 h at P_jmax 5 where the paper has 0.94 h; {_DEFAULT_FORWARD}",
-    "alexnet-hours": "see the next row: even dedicated nodes would need more than 70 h, so the paper must have used "
+    "alexnet-hours": "see the next row: even dedicated nodes would need more than 70 h, so the "
+    "paper must have used "
     "other nodes",
-    "alexnet-dedicated": "by Table 2, on a constant number of nodes equal to the mean number of idle nodes",
-    "u-densenet": "ours is higher. More scalable models do better here as well, in part because longer trials end less often, "
-    "and the nodes of a completed trial stay idle until the pool changes: see the rows with decisions at completions",
-    "u-dear": "the paper says slightly, without a figure; ours loses mostly to preemptions, which cost R_dw",
-    "u-dear-up": "the paper does not say whether preemptions cost more in Fig. 16 as well; " + _AFTER,
-    "sublinear": "the paper says much sublinearly; ours is below linear growth by this much only: see the row above",
+    "alexnet-dedicated": (
+        "by Table 2, on a constant number of nodes equal to the mean number of idle nodes"
+    ),
+    "u-densenet": "ours is higher. More scalable models do better here as well, in part "
+    "because longer trials end less often, "
+    "and the nodes of a completed trial stay idle until the pool changes: see the rows with "
+    "decisions at completions",
+    "u-dear": (
+        "the paper says slightly, without a figure; ours loses mostly to preemptions, "
+        "which cost R_dw"
+    ),
+    "u-dear-up": "the paper does not say whether preemptions cost more in Fig. 16 as well; "
+    + _AFTER,
+    "sublinear": (
+        "the paper says much sublinearly; ours is below linear growth by this much "
+        "only: see the row above"
+    ),
     "poisson": "the authors' table has one trainer exactly every 36 s, from the log's start on",
-    "all-events": "the authors' replayer leaves the nodes of a completed trainer idle until the pool changes",
-    "random-map": "the authors' replayer assigns the first nodes at random to the trainers present at the first row "
-    "(one trainer of the HPO table) and charges R_up; ours starts with no nodes assigned, without cost",
-    "big-m-loss": "M = |N| + 1 does not allow a trainer to change by more than half of the pool at one event "
+    "all-events": (
+        "the authors' replayer leaves the nodes of a completed trainer idle until the pool changes"
+    ),
+    "random-map": "the authors' replayer assigns the first nodes at random to the trainers "
+    "present at the first row "
+    "(one trainer of the HPO table) and charges R_up; ours starts with no nodes assigned, "
+    "without cost",
+    "big-m-loss": "M = |N| + 1 does not allow a trainer to change by more than half of the "
+    "pool at one event "
     "(docs/concepts.md)",
 }
 
 
 def rows_of(values: Mapping[str, float]) -> tuple[PaperResult, ...]:
-    """A row for each claim with a value of ours, in the order of the paper; an unknown key is a bug."""
+    """A row for each claim with a value of ours, in the order of the paper; an unknown key is a
+    bug.
+    """
     assert values.keys() <= CLAIMS.keys(), sorted(values.keys() - CLAIMS.keys())
-    rows = ((key, replace(claim, ours=values[key])) for key, claim in CLAIMS.items() if key in values)
+    rows = (
+        (key, replace(claim, ours=values[key])) for key, claim in CLAIMS.items() if key in values
+    )
     return tuple(
-        row if row.verdict is ResultVerdict.WITHIN else replace(row, why=WHY.get(key, "")) for key, row in rows
+        row if row.verdict is ResultVerdict.WITHIN else replace(row, why=WHY.get(key, ""))
+        for key, row in rows
     )

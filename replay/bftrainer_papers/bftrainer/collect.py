@@ -1,4 +1,6 @@
-"""All results that rows and figures need, from the cells' results and from computations of their own."""
+"""All results that rows and figures need, from the cells' results and from computations of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,12 @@ class Memo:
 
     folder: Path
 
-    def get(self, name: str, depends_on: object, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The stored result for this name and these inputs, or the result of ``compute``, which is then stored."""
+    def get(
+        self, name: str, depends_on: object, compute: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """The stored result for this name and these inputs, or the result of ``compute``, which is
+        then stored.
+        """
         content = json.dumps([__version__, depends_on], sort_keys=True)
         path = self.folder / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
         try:
@@ -65,7 +71,9 @@ def collect(
     *,
     trainers_from_table: bool = True,
 ) -> ExperimentResults:
-    """All results. The cells' results are in ``folder`` already; slow computations are stored there as well."""
+    """All results. The cells' results are in ``folder`` already; slow computations are stored there
+    as well.
+    """
     memo, store = Memo(folder), ResultStore(folder)
     rows = {cell: results_of(cell, inputs, store) for cell in plan.cells}
     bins = store.get(paper_task(STATIC_BINS, plan.base, inputs))
@@ -79,7 +87,10 @@ def collect(
     big_m = _big_m(memo, inputs, plan)
     on_step("computing A_s until all trainers complete (Fig. 14c)")
     static = {}
-    for cell in (*plan.until_done.values(), *(c for cells in plan.parallel.values() for c in cells)):
+    for cell in (
+        *plan.until_done.values(),
+        *(c for cells in plan.parallel.values() for c in cells),
+    ):
         done_s = rows[cell].result["all_done_s"]
         if done_s is not None:
             static[cell] = _static(memo, inputs, cell, float(done_s))
@@ -125,7 +136,8 @@ def _depends(inputs: Inputs, *cells: Cell) -> list[object]:
 def _speedups(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
     def compute() -> dict[str, object]:
         milp, equal = (
-            outcomes_per_event(play(scenario_of(cell, inputs), policy_of(cell))) for cell in (plan.base, plan.equal)
+            outcomes_per_event(play(scenario_of(cell, inputs), policy_of(cell)))
+            for cell in (plan.base, plan.equal)
         )
         return asdict(compare(milp, equal))
 
@@ -144,12 +156,18 @@ def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
 
 
 def _static(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
-    """A_s of the nodes until the cell's last trainer completed; it depends on neither the objective nor T_fwd."""
+    """A_s of the nodes until the cell's last trainer completed; it depends on neither the objective
+    nor T_fwd.
+    """
 
     def compute() -> dict[str, object]:
         scenario = scenario_of(cell, inputs)
-        return {"samples": static_outcome(replace(scenario, window=cut_short(scenario.window, done_s)))}
+        return {
+            "samples": static_outcome(replace(scenario, window=cut_short(scenario.window, done_s)))
+        }
 
     plain = replace(cell, objective="throughput", forward_s=0.0)
-    samples = float(memo.get("static-until-done", [done_s, *_depends(inputs, plain)], compute)["samples"])
+    samples = float(
+        memo.get("static-until-done", [done_s, *_depends(inputs, plain)], compute)["samples"]
+    )
     return samples if samples else math.nan

@@ -44,13 +44,19 @@ def _log(results: ExperimentResults) -> ClaimValues:
         values["short-time"] = 100 * week.fragment_lengths.short_node_time_share
         values["short-all"] = 100 * all_.fragment_lengths.short_share
     for system, numbers in {"Summit": all_, **results.others}.items():
-        values |= {f"table-1-{system}-{column}": value for column, value in table_1(numbers).items()}
+        values |= {
+            f"table-1-{system}-{column}": value for column, value in table_1(numbers).items()
+        }
     return {key: float(value) for key, value in values.items()}
 
 
 def _curves(results: ExperimentResults) -> ClaimValues:
-    curves = {a.trainer.model: a.trainer.curve for (_, name, _), many in results.inputs.arrivals.items() if name != DIVERSE
-              for a in many[:1]}  # fmt: skip
+    curves = {
+        a.trainer.model: a.trainer.curve
+        for (_, name, _), many in results.inputs.arrivals.items()
+        if name != DIVERSE
+        for a in many[:1]
+    }
     differences = [
         abs(curves[model].at(n) - curve.at(n)) / 1000
         for model, curve in TABLE_2.items()
@@ -79,7 +85,9 @@ def cost_per_event(results: ExperimentResults, cell: Cell) -> float:
 
 
 def preempted_since(window: LogWindow, span_s: float) -> float:
-    """The percentage of preemptions within the span after the previous event: the other reading of Fig. 7a."""
+    """The percentage of preemptions within the span after the previous event: the other reading of
+    Fig. 7a.
+    """
     at_s = np.array([window.start_s, *(event.at_s for event in window.events)])
     left = np.array([bool(event.change.left) for event in window.events], dtype=bool)
     since_s = np.diff(at_s)[left]
@@ -87,7 +95,9 @@ def preempted_since(window: LogWindow, span_s: float) -> float:
 
 
 def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
-    """The share of the pool's changes that are followed by a leave within the span (cf. Fig. 7a)."""
+    """The share of the pool's changes that are followed by a leave within the span (cf. Fig.
+    7a).
+    """
     at_s = np.array([event.at_s for event in window.events])
     leaves = np.array([event.at_s for event in window.events if event.change.left])
     if not len(at_s) or not len(leaves):
@@ -118,28 +128,38 @@ def _forward(results: ExperimentResults) -> ClaimValues:
         "cost-equal-share": equal,
         "cost-ratio": equal / (cost_per_event(results, first) or NAN),
         "roi-falls": change(
-            results.rows[last].return_on_rescaling or NAN, results.rows[first].return_on_rescaling or NAN
+            results.rows[last].return_on_rescaling or NAN,
+            results.rows[first].return_on_rescaling or NAN,
         ),
         "outcome-flat": change(results.rows[last].samples, results.rows[plan.base].samples),
         "u-equal-share": results.u(plan.equal),
         "u-120": results.u(plan.base),
         "u-rises": results.u(plan.base) - results.u(first),
-        "u-saturates": next((c.forward_s for c in plan.forward if results.u(c) >= 0.99 * best), NAN),
+        "u-saturates": next(
+            (c.forward_s for c in plan.forward if results.u(c) >= 0.99 * best), NAN
+        ),
     }
 
 
 def _over_time(results: ExperimentResults) -> ClaimValues:
-    milp, equal = (100 * results.u_by_bin[cell.policy] for cell in (results.plan.base, results.plan.equal))
+    milp, equal = (
+        100 * results.u_by_bin[cell.policy] for cell in (results.plan.base, results.plan.equal)
+    )
     mine, other = (results.rows[cell].result for cell in (results.plan.base, results.plan.equal))
     speedups = results.speedups
     return {
         "u-bins": float(milp.mean()),
         "u-bins-best": float(np.sort(milp)[-3:][0]),
         "u-bins-gain": max(
-            (change(m, e) for m, e in zip(milp.tolist(), equal.tolist(), strict=True) if e > 0), default=NAN
+            (change(m, e) for m, e in zip(milp.tolist(), equal.tolist(), strict=True) if e > 0),
+            default=NAN,
         ),
-        "preemption-cost": change(float(mine["preemption_cost_samples"]), float(other["preemption_cost_samples"])),
-        "rescale-cost": change(float(mine["rescale_cost_samples"]), float(other["rescale_cost_samples"])),
+        "preemption-cost": change(
+            float(mine["preemption_cost_samples"]), float(other["preemption_cost_samples"])
+        ),
+        "rescale-cost": change(
+            float(mine["rescale_cost_samples"]), float(other["rescale_cost_samples"])
+        ),
         "worse": speedups.worse,
         "better-2": speedups.better_2,
         "better-5": speedups.better_5,
@@ -160,9 +180,13 @@ def _diverse(results: ExperimentResults) -> ClaimValues:
     }
     for group, tail in ((plan.parallel, ""), (plan.parallel_short, "-10")):
         ratios = [
-            results.runtime_h(cell, "densenet") / results.runtime_h(cell, "alexnet") for cell in group["throughput"]
+            results.runtime_h(cell, "densenet") / results.runtime_h(cell, "alexnet")
+            for cell in group["throughput"]
         ]
-        values |= {f"densenet-mean{tail}": float(np.mean(ratios)), f"densenet-most{tail}": float(np.max(ratios))}
+        values |= {
+            f"densenet-mean{tail}": float(np.mean(ratios)),
+            f"densenet-most{tail}": float(np.max(ratios)),
+        }
     return values
 
 
@@ -179,12 +203,16 @@ def _parallel(results: ExperimentResults) -> ClaimValues:
     }
 
 
-def _over_parallel(results: ExperimentResults, group: Mapping[str, Sequence[Cell]], tail: str) -> ClaimValues:
+def _over_parallel(
+    results: ExperimentResults, group: Mapping[str, Sequence[Cell]], tail: str
+) -> ClaimValues:
     """Fig. 14 and Tables 3 and 4 at one T_fwd."""
     values = {}
     for objective, name in (("scaling-efficiency", ""), ("throughput", "-throughput")):
         first, *_, last = group[objective]
-        values[f"integral{name}{tail}"] = change(results.integral_h(last), results.integral_h(first))
+        values[f"integral{name}{tail}"] = change(
+            results.integral_h(last), results.integral_h(first)
+        )
         values[f"runtime{name}{tail}"] = change(results.runtime_h(last), results.runtime_h(first))
     for number, objective in ((3, "throughput"), (4, "scaling-efficiency")):
         cells = runtime_cells(results, objective, group)
@@ -194,7 +222,9 @@ def _over_parallel(results: ExperimentResults, group: Mapping[str, Sequence[Cell
         values[f"table-{number}-order{tail}"] = rank_correlation(paper, ours)
     first, *_, last = group["scaling-efficiency"]
     for model in ("alexnet", "vgg16"):
-        values[f"{model}-grows{tail}"] = results.runtime_h(last, model) / results.runtime_h(first, model)
+        values[f"{model}-grows{tail}"] = results.runtime_h(last, model) / results.runtime_h(
+            first, model
+        )
     return values
 
 
@@ -247,5 +277,13 @@ def _replayer(results: ExperimentResults) -> ClaimValues:
 
 
 _PARTS: tuple[Callable[[ExperimentResults], ClaimValues], ...] = (
-    _log, _curves, _solving, _forward, _over_time, _diverse, _parallel, _models, _replayer,
-)  # fmt: skip
+    _log,
+    _curves,
+    _solving,
+    _forward,
+    _over_time,
+    _diverse,
+    _parallel,
+    _models,
+    _replayer,
+)

@@ -1,8 +1,8 @@
 """The paper's experiments as cells of a sweep: the part of the log, the trainers, the settings.
 
-As in the authors' replayer, decisions are made only when the pool changes, and rescaling costs lumps of samples.
-There are three windows of the same nodes: the week of 5.1, its first 60 h (5.4.1), and the whole log, for experiments that run
-until all trainers complete.
+As in the authors' replayer, decisions are made only when the pool changes, and rescaling costs
+lumps of samples. There are three windows of the same nodes: the week of 5.1, its first 60 h
+(5.4.1), and the whole log, for experiments that run until all trainers complete.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ REPLAYER_FORWARD_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSources:
-    """The log, the nodes in order of preference, the curves, and the authors' diverse trainers if they are available."""
+    """The log, the nodes in order of preference, the curves, and the authors' diverse trainers if
+    they are available.
+    """
 
     log: EventLog
     nodes: Sequence[str]
@@ -60,7 +62,9 @@ class ExperimentGrid:
     trials: int = TRIALS
 
 
-QUICK = ExperimentGrid((10.0, 60.0, 120.0, 300.0), (5, 10, 35), (1.0, 2.0, 10.0), (5, 10, 35), (100, 400, 800), 3)
+QUICK = ExperimentGrid(
+    (10.0, 60.0, 120.0, 300.0), (5, 10, 35), (1.0, 2.0, 10.0), (5, 10, 35), (100, 400, 800), 3
+)
 FULL = ExperimentGrid(
     (10.0, 20.0, 30.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 480.0, 600.0),
     PARALLEL,
@@ -69,14 +73,18 @@ FULL = ExperimentGrid(
 
 
 def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
-    """``machine``: all nodes from the paper's start on; ``week``, ``60 h`` and ``whole``: the first 1,024 of the nodes.
+    """``machine``: all nodes from the paper's start on; ``week``, ``60 h`` and ``whole``: the first
+    1,024 of the nodes.
 
-    A log that does not contain the paper's start is used from its own start. A log with fewer nodes is used whole.
+    A log that does not contain the paper's start is used from its own start. A log with fewer nodes
+    is used whole.
     """
     first_s, last_s = sources.log.events[0].at_s, sources.log.events[-1].at_s
     start_s = START_S if first_s <= START_S < last_s else first_s
     if start_s >= last_s:
-        raise UserError(f"the log has only one row ({format_time(first_s)}), expected at least two rows")
+        raise UserError(
+            f"the log has only one row ({format_time(first_s)}), expected at least two rows"
+        )
     chosen = sources.nodes[:NODES]
 
     def part(hours: float | None) -> LogWindow:
@@ -85,26 +93,32 @@ def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
 
     if not pool_sizes_of(part(SHORT_H)).node_s():
         raise UserError(
-            f"none of the {len(chosen):,} nodes is idle in the first {SHORT_H:g} h from {format_time(start_s)}"
+            f"none of the {len(chosen):,} nodes is idle in the first {SHORT_H:g} h from "
+            f"{format_time(start_s)}"
         )
     machine = cut(sources.log, start_s=start_s, nodes=sources.nodes)
     return {"machine": machine, "week": part(WEEK_H), "60 h": part(SHORT_H), "whole": part(None)}
 
 
 def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
-    """The nodes in the order of the authors' columns; without that list, in the order of the hashes of their names."""
+    """The nodes in the order of the authors' columns; without that list, in the order of the hashes
+    of their names.
+    """
     seen = log.nodes()
     if listed is None:
         return spread(seen, len(seen))
     if set(seen).isdisjoint(listed[:NODES]):
         raise UserError(
-            f"none of the first {NODES} nodes of --node-list is in the log, which has names such as {seen[0]}"
+            f"none of the first {NODES} nodes of --node-list is in the log, which has names "
+            f"such as {seen[0]}"
         )
     return tuple(listed)
 
 
 def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
-    """Windows and trainers by name: ``hpo-MODEL`` for each model, the diverse trainers, the base with only R_up increased."""
+    """Windows and trainers by name: ``hpo-MODEL`` for each model, the diverse trainers, the base
+    with only R_up increased.
+    """
     windows = windows_of(sources)
     start_s = windows["week"].start_s
     times = submissions(start_s, grid.trials, SPACING_S)
@@ -124,10 +138,11 @@ def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPlan:
-    """Cells by figure. ``base`` is the MILP at T_fwd 120, ``equal`` is equal share; both and ``forward`` store their detail.
+    """Cells by figure. ``base`` is the MILP at T_fwd 120, ``equal`` is equal share; both and
+    ``forward`` store their detail.
 
-    ``parallel_short`` is ``parallel`` at the default T_fwd of the authors' replayer; ``models_all`` decides at every event;
-    ``high_up`` is the last of ``costs`` with only R_up increased.
+    ``parallel_short`` is ``parallel`` at the default T_fwd of the authors' replayer; ``models_all``
+    decides at every event; ``high_up`` is the last of ``costs`` with only R_up increased.
     """
 
     base: Cell
@@ -148,7 +163,14 @@ class ExperimentPlan:
     def cells(self) -> tuple[Cell, ...]:
         """All cells, each once, the base first."""
         groups = (*self.objectives.values(), *self.parallel.values(), *self.parallel_short.values())
-        every = [self.base, self.equal, *self.forward, *self.costs, *self.models.values(), *self.models_all.values()]
+        every = [
+            self.base,
+            self.equal,
+            *self.forward,
+            *self.costs,
+            *self.models.values(),
+            *self.models_all.values(),
+        ]
         every += [
             *self.until_done.values(),
             self.high_up,
@@ -180,20 +202,35 @@ def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
     mixed = replace(bare, workload=DIVERSE)
     whole = replace(mixed, log="whole")
 
-    parallel = {o: tuple(replace(whole, objective=o, max_parallel=p) for p in grid.parallel) for o in OBJECTIVES}
+    parallel = {
+        o: tuple(replace(whole, objective=o, max_parallel=p) for p in grid.parallel)
+        for o in OBJECTIVES
+    }
     by_model = {m: replace(bare, log="60 h", workload=f"hpo-{m}") for m in models}
     return ExperimentPlan(
         base=base,
         equal=replace(base, policy="equal-share"),
         forward=tuple(replace(base, forward_s=s) for s in grid.forward_s),
-        until_done={m: replace(bare, log="whole", workload=f"hpo-{m}") for m in ("alexnet", BASE_MODEL) if m in models},
-        objectives={o: tuple(replace(mixed, objective=o, forward_s=s) for s in grid.forward_s) for o in OBJECTIVES},
+        until_done={
+            m: replace(bare, log="whole", workload=f"hpo-{m}")
+            for m in ("alexnet", BASE_MODEL)
+            if m in models
+        },
+        objectives={
+            o: tuple(replace(mixed, objective=o, forward_s=s) for s in grid.forward_s)
+            for o in OBJECTIVES
+        },
         parallel=parallel,
         parallel_short={
-            o: tuple(replace(cell, forward_s=REPLAYER_FORWARD_S) for cell in cells) for o, cells in parallel.items()
+            o: tuple(replace(cell, forward_s=REPLAYER_FORWARD_S) for cell in cells)
+            for o, cells in parallel.items()
         },
         models=by_model,
-        models_all={m: replace(by_model[m], decide_on=DecideOn.ALL) for m in ("alexnet", "densenet") if m in by_model},
+        models_all={
+            m: replace(by_model[m], decide_on=DecideOn.ALL)
+            for m in ("alexnet", "densenet")
+            if m in by_model
+        },
         costs=tuple(base if f == 1.0 else replace(bare, cost_factor=f) for f in grid.cost_factors),
         high_up=replace(bare, workload=HIGH_UP),
         all_events=replace(bare, decide_on=DecideOn.ALL),

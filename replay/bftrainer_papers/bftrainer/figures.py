@@ -48,12 +48,24 @@ def _log(results: ExperimentResults) -> tuple[Picture, ...]:
     machine, week = results.inputs.windows["machine"], results.week
     first = cut_short(machine, machine.start_s + WEEK_H * 3600)
     short = results.first_week.fragment_lengths
-    lengths = () if short is None else (("under 10 min", short.short_share, short.short_node_time_share),)
+    lengths = (
+        () if short is None else (("under 10 min", short.short_share, short.short_node_time_share),)
+    )
     sizes = pool_sizes_of(week)
     edges_s, shares = mean_shares(sizes, week, 6)
     return (
-        Picture("fig-01-fragments", fragments_figure(first), ("fragments", "share", "share_of_node_time"), lengths),
-        Picture("fig-06-idle-nodes", idle_nodes_figure(week), ("time", "idle_share"), _timed(edges_s, shares)),
+        Picture(
+            "fig-01-fragments",
+            fragments_figure(first),
+            ("fragments", "share", "share_of_node_time"),
+            lengths,
+        ),
+        Picture(
+            "fig-06-idle-nodes",
+            idle_nodes_figure(week),
+            ("time", "idle_share"),
+            _timed(edges_s, shares),
+        ),
     )
 
 
@@ -66,11 +78,23 @@ def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]
 
 def _solving(results: ExperimentResults) -> tuple[Picture, ...]:
     times = {
-        solver: {_sizes(cell): took for cell, took in cells.items()} for solver, cells in results.times.items() if cells
+        solver: {_sizes(cell): took for cell, took in cells.items()}
+        for solver, cells in results.times.items()
+        if cells
     }
-    rows = [(s, j, n, i, t) for s, cells in times.items() for (j, n), took in cells.items() for i, t in enumerate(took)]
+    rows = [
+        (s, j, n, i, t)
+        for s, cells in times.items()
+        for (j, n), took in cells.items()
+        for i, t in enumerate(took)
+    ]
     return (
-        Picture("fig-05-solver-times", solver_times_figure(times), ("solver", "trainers", "nodes", "map", "s"), rows),
+        Picture(
+            "fig-05-solver-times",
+            solver_times_figure(times),
+            ("solver", "trainers", "nodes", "map", "s"),
+            rows,
+        ),
     )
 
 
@@ -97,7 +121,9 @@ def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
         Line("paper", ((170.0, 0.9),)),
     ]
     cost = [(cell.forward_s, cost_per_event(results, cell)) for cell in plan.forward]
-    back = [(cell.forward_s, results.rows[cell].return_on_rescaling or 0.0) for cell in plan.forward]
+    back = [
+        (cell.forward_s, results.rows[cell].return_on_rescaling or 0.0) for cell in plan.forward
+    ]
     outcome = [(cell.forward_s, results.rows[cell].samples / 1e6) for cell in plan.forward]
     returns = {cell.forward_s: results.detail(cell).returns.quantiles for cell in plan.forward}
     spread = {at: quantiles for at, quantiles in returns.items() if quantiles is not None}
@@ -109,45 +135,76 @@ def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
         levels.append(Level(f"no-cost bound {bound:.1%}", bound))
     return (
         Picture(
-            "fig-07a-preempted", preempted_figure(lines), ("line", "forward_s", "share"),
+            "fig-07a-preempted",
+            preempted_figure(lines),
+            ("line", "forward_s", "share"),
             _points(lines),
         ),
         Picture(
-            "fig-07b-rescale-cost", rescale_cost_figure(cost, " per event"), ("policy", "forward_s", "million_samples"),
-            [*(("bftrainer", *point) for point in cost), ("equal-share", "", cost_per_event(results, plan.equal))],
+            "fig-07b-rescale-cost",
+            rescale_cost_figure(cost, " per event"),
+            ("policy", "forward_s", "million_samples"),
+            [
+                *(("bftrainer", *point) for point in cost),
+                ("equal-share", "", cost_per_event(results, plan.equal)),
+            ],
         ),
         Picture(
-            "fig-08-return", return_figure(back, outcome, spread if len(spread) == len(back) else None),
-            ("forward_s", "samples_per_sample", "million_samples", "p10", "p25", "p50", "p75", "p90"),
-            [(*point, done, *(returns[point[0]] or ("",) * 5)) for point, (_, done) in zip(back, outcome, strict=True)],
+            "fig-08-return",
+            return_figure(back, outcome, spread if len(spread) == len(back) else None),
+            (
+                "forward_s",
+                "samples_per_sample",
+                "million_samples",
+                "p10",
+                "p25",
+                "p50",
+                "p75",
+                "p90",
+            ),
+            [
+                (*point, done, *(returns[point[0]] or ("",) * 5))
+                for point, (_, done) in zip(back, outcome, strict=True)
+            ],
         ),
         Picture(
-            "fig-09-efficiency-over-forward-s", efficiency_over_forward_figure([milp], levels), ("line", "forward_s", "u"),
+            "fig-09-efficiency-over-forward-s",
+            efficiency_over_forward_figure([milp], levels),
+            ("line", "forward_s", "u"),
             [*_points([milp]), *((level.name, "", level.y) for level in levels)],
         ),
-    )  # fmt: skip
+    )
 
 
 def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
     edges_s = results.details[results.plan.base.policy].bins.edges_s
     u = results.u_by_bin
-    figure = efficiency_over_time_figure(edges_s.tolist(), {name: values.tolist() for name, values in u.items()})
+    figure = efficiency_over_time_figure(
+        edges_s.tolist(), {name: values.tolist() for name, values in u.items()}
+    )
     lost = [
         (name, *row)
         for name, d in ((name, detail.bins) for name, detail in results.details.items())
         for row in _timed(d.edges_s, d.samples, d.lost_to_preemption, d.lost_to_rescale)
     ]
     return (
-        Picture("fig-10-efficiency-over-a-week", figure, ("time", *u), _timed(edges_s, *u.values())),
         Picture(
-            "fig-11-costs-over-a-week", lost_figure({name: d.bins for name, d in results.details.items()}),
-            ("policy", "time", "samples", "lost_to_preemption", "lost_to_rescale"), lost,
+            "fig-10-efficiency-over-a-week", figure, ("time", *u), _timed(edges_s, *u.values())
         ),
-    )  # fmt: skip
+        Picture(
+            "fig-11-costs-over-a-week",
+            lost_figure({name: d.bins for name, d in results.details.items()}),
+            ("policy", "time", "samples", "lost_to_preemption", "lost_to_rescale"),
+            lost,
+        ),
+    )
 
 
 def _diverse(results: ExperimentResults) -> tuple[Picture, ...]:
-    lines = [_u_line(objective, results, results.plan.objectives[objective]) for objective in reversed(OBJECTIVES)]
+    lines = [
+        _u_line(objective, results, results.plan.objectives[objective])
+        for objective in reversed(OBJECTIVES)
+    ]
     return (
         _runtimes("fig-12-runtimes", results, results.plan.parallel),
         _runtimes("fig-12-runtimes-forward-10", results, results.plan.parallel_short),
@@ -160,7 +217,9 @@ def _diverse(results: ExperimentResults) -> tuple[Picture, ...]:
     )
 
 
-def _runtimes(name: str, results: ExperimentResults, group: Mapping[str, Sequence[Cell]]) -> Picture:
+def _runtimes(
+    name: str, results: ExperimentResults, group: Mapping[str, Sequence[Cell]]
+) -> Picture:
     """Fig. 12 at P_jmax 10."""
     at = 10
     hours: dict[str, dict[str, float]] = {}
@@ -169,10 +228,17 @@ def _runtimes(name: str, results: ExperimentResults, group: Mapping[str, Sequenc
         cell = next(c for c in group[objective] if c.max_parallel == at)
         there = {model: results.runtime_h(cell, model) for model in RUNTIMES[objective]}
         hours[objective] = {model: h for model, h in there.items() if h == h}
-        paper[objective] = {model: row[PARALLEL.index(at)] for model, row in RUNTIMES[objective].items()}
+        paper[objective] = {
+            model: row[PARALLEL.index(at)] for model, row in RUNTIMES[objective].items()
+        }
     rows = [(o, m, h, paper[o][m]) for o, each in hours.items() for m, h in each.items()]
     setting = f"P_jmax {at}, T_fwd {cell.forward_s:g} s"
-    return Picture(name, runtimes_figure(hours, paper, setting), ("objective", "model", "hours", "paper_hours"), rows)
+    return Picture(
+        name,
+        runtimes_figure(hours, paper, setting),
+        ("objective", "model", "hours", "paper_hours"),
+        rows,
+    )
 
 
 def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
@@ -190,13 +256,21 @@ def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
         return efficiency_over_parallel_figure(shown, unused)
 
     every: dict[str, tuple[list[Line], str, Callable[[Sequence[Line]], Figure]]] = {
-        "fig-14a-integral": (lines(results.integral_h, groups | short), "node_hours", integral_figure),
+        "fig-14a-integral": (
+            lines(results.integral_h, groups | short),
+            "node_hours",
+            integral_figure,
+        ),
         "fig-14b-runtime": (
             lines(results.runtime_h, groups | short),
             "hours",
             lambda shown: runtime_figure(shown, "admission"),
         ),
-        "fig-14c-efficiency": (lines(lambda c: results.u_until_done(c) / 100, groups), "u", efficiency),
+        "fig-14c-efficiency": (
+            lines(lambda c: results.u_until_done(c) / 100, groups),
+            "u",
+            efficiency,
+        ),
     }
     return tuple(
         Picture(name, draw(drawn), ("objective", "max_parallel", unit), _points(drawn))
@@ -210,7 +284,10 @@ def _models(results: ExperimentResults) -> tuple[Picture, ...]:
         curve = results.inputs.arrivals_of(results.plan.models[model])[0].trainer.curve
         return curve.per_s[-1] / curve.per_s[0]
 
-    u = {model: results.u(results.plan.models[model]) / 100 for model in sorted(results.plan.models, key=scaling)}
+    u = {
+        model: results.u(results.plan.models[model]) / 100
+        for model in sorted(results.plan.models, key=scaling)
+    }
     paper = {m: (CLAIMS[f"u-{m}"].paper or 0.0) / 100 for m in ("alexnet", "densenet")}
     cost = Line("U", tuple((c.cost_factor, results.u(c) / 100) for c in results.plan.costs))
     return (
@@ -220,7 +297,12 @@ def _models(results: ExperimentResults) -> tuple[Picture, ...]:
             ("model", "u"),
             list(u.items()),
         ),
-        Picture("fig-16-efficiency-over-cost", efficiency_over_cost_figure([cost]), ("cost_factor", "u"), cost.points),
+        Picture(
+            "fig-16-efficiency-over-cost",
+            efficiency_over_cost_figure([cost]),
+            ("cost_factor", "u"),
+            cost.points,
+        ),
     )
 
 
@@ -233,5 +315,11 @@ def _points(lines: Sequence[Line]) -> list[tuple[object, ...]]:
 
 
 _PARTS: tuple[Callable[[ExperimentResults], tuple[Picture, ...]], ...] = (
-    _log, _solving, _forward, _over_time, _diverse, _parallel, _models,
-)  # fmt: skip
+    _log,
+    _solving,
+    _forward,
+    _over_time,
+    _diverse,
+    _parallel,
+    _models,
+)

@@ -1,4 +1,6 @@
-"""The paper's Fig. 6: idle nodes over time, and their share of the machine in steps of six hours."""
+"""The paper's Fig. 6: idle nodes over time, and their share of the machine in steps of six
+hours.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from numpy.typing import NDArray
 
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.window_fragments import PoolSizes, pool_sizes_of
-from bftrainer_replay.figures.style import BLUE, DAY_S, INK, SKY, date_axis, shade, sheet, whole_numbers
+from bftrainer_replay.figures.style import (
+    BLUE,
+    DAY_S,
+    INK,
+    SKY,
+    date_axis,
+    shade,
+    sheet,
+    whole_numbers,
+)
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 
@@ -18,7 +29,9 @@ _MOST_BARS = 32  # with more bars, the labels would touch
 
 
 def idle_nodes_figure(window: LogWindow) -> Figure:
-    """|N| over time as a step area; below, the mean idle share of each six hours (longer bars in longer windows)."""
+    """|N| over time as a step area; below, the mean idle share of each six hours (longer bars in
+    longer windows).
+    """
     found = characterize(window)
     sizes = pool_sizes_of(window)
     hours = next((h for h in _BAR_HOURS if found.span_h <= h * _MOST_BARS), _BAR_HOURS[-1])
@@ -26,14 +39,18 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     peak_s = float(sizes.start_s[np.argmax(np.where(sizes.duration_s > 0, sizes.nodes, -1))])
     span = f"{found.span_h:.3g} h" if found.span_h < 48 else f"{found.span_h / 24:.3g} days"
     figure, (area, bars) = sheet(
-        f"Idle nodes of {found.machine_nodes:,}, {span} from {format_time(window.start_s, window.zone)}",
-        f"Read: on average, {_mean(found.eq_nodes)} nodes ({found.idle_share:.1%}) are idle; half of the time no more than "
+        f"Idle nodes of {found.machine_nodes:,}, {span} from "
+        f"{format_time(window.start_s, window.zone)}",
+        f"Read: on average, {_mean(found.eq_nodes)} nodes ({found.idle_share:.1%}) are idle; "
+        "half of the time no more than "
         f"{found.idle_nodes_median:,} are. The peak is {found.idle_nodes_max:,} on "
         f"{format_time(peak_s, window.zone)[:16].replace('T', ' at ')}.{_shaded(window)}",
         height_ratios=(2, 1),
     )
     at = np.append(sizes.start_s / DAY_S, window.end_s / DAY_S)
-    area.fill_between(at, np.append(sizes.nodes, sizes.nodes[-1]), step="post", color=SKY, linewidth=0)
+    area.fill_between(
+        at, np.append(sizes.nodes, sizes.nodes[-1]), step="post", color=SKY, linewidth=0
+    )
     area.step(at, np.append(sizes.nodes, sizes.nodes[-1]), where="post", color=BLUE, linewidth=0.6)
     area.axhline(found.eq_nodes, color=INK, linewidth=1, linestyle=(0, (4, 2)))
     area.annotate(
@@ -78,7 +95,11 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
 
 def _shaded(window: LogWindow) -> str:
     """What the shaded spans are; empty without any."""
-    kinds = [name for name, spans in (("outages", window.outages), ("gaps in the record", window.gaps)) if spans]
+    kinds = [
+        name
+        for name, spans in (("outages", window.outages), ("gaps in the record", window.gaps))
+        if spans
+    ]
     return f" Shaded: {' and '.join(kinds)}." if kinds else ""
 
 
@@ -87,8 +108,12 @@ def _mean(nodes: float) -> str:
     return f"{nodes:,.0f}" if nodes >= 20 else f"{nodes:.1f}"
 
 
-def mean_shares(sizes: PoolSizes, window: LogWindow, hours: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges (s) of consecutive bars of ``hours`` from the window's start, the last cut at its end, and their idle shares."""
+def mean_shares(
+    sizes: PoolSizes, window: LogWindow, hours: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Edges (s) of consecutive bars of ``hours`` from the window's start, the last cut at its end,
+    and their idle shares.
+    """
     edges_s = np.append(np.arange(window.start_s, window.end_s, hours * 3600), window.end_s)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
     at_edges = np.interp(edges_s, np.append(sizes.start_s, window.end_s), node_s)

@@ -1,4 +1,6 @@
-"""One measure over one setting, a line per policy or objective: the paper's Figs. 7b, 8, 9, 13, 14 and 16 for any log."""
+"""One measure over one setting, a line per policy or objective: the paper's Figs. 7b, 8, 9, 13, 14
+and 16 for any log.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator, PercentFormatter, StrMethodFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    NullFormatter,
+    NullLocator,
+    PercentFormatter,
+    StrMethodFormatter,
+)
 
-from bftrainer_replay.figures.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, YELLOW, sheet
+from bftrainer_replay.figures.style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    YELLOW,
+    sheet,
+)
 
 _LOOKS = (
     (BLUE, "o", "-"),
@@ -53,7 +71,9 @@ def lines_figure(
 ) -> Figure:
     """Lines with markers at the replayed values, without smoothing."""
     figure, (axes,) = sheet(title, caption)
-    for line, (color, marker, dashes) in zip(lines, _LOOKS * (1 + len(lines) // len(_LOOKS)), strict=False):
+    for line, (color, marker, dashes) in zip(
+        lines, _LOOKS * (1 + len(lines) // len(_LOOKS)), strict=False
+    ):
         axes.plot(
             [at for at, _ in line.points],
             [value for _, value in line.points],
@@ -94,7 +114,9 @@ def lines_figure(
 
 
 def _apart(lines: Sequence[Line], levels: Sequence[Level]) -> list[tuple[str, float]]:
-    """Names and heights of the levels; those whose names would lie on each other have one line at the upper one."""
+    """Names and heights of the levels; those whose names would lie on each other have one line at
+    the upper one.
+    """
     heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
     near = _NEAR * (max(heights, default=0.0) - min(heights, default=0.0))
     found: list[tuple[str, float]] = []

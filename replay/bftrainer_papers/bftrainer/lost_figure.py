@@ -14,17 +14,21 @@ from bftrainer_replay.figures.style import BLUE, DAY_S, ORANGE, date_axis, sheet
 
 
 def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Figure:
-    """Share of the possible samples lost in each bin to preemption and to planned rescales, a panel per policy (Fig. 11)."""
+    """Share of the possible samples lost in each bin to preemption and to planned rescales, a panel
+    per policy (Fig. 11).
+    """
     parts = []
     for name, d in by_policy.items():
         whole = float((d.samples + d.lost_to_preemption + d.lost_to_rescale).sum()) or 1.0
         parts.append(
-            f"under {name}, {d.lost_to_preemption.sum() / whole:.1%} of the possible samples are lost to preemption and "
+            f"under {name}, {d.lost_to_preemption.sum() / whole:.1%} of the possible samples "
+            "are lost to preemption and "
             f"{d.lost_to_rescale.sum() / whole:.1%} to planned rescales"
         )
     figure, panels = sheet(
         "Training lost to preemption and to rescaling",
-        f"Read: {'; '.join(parts)}. The main queue causes the preemptions; the policy chooses the rescales.",
+        f"Read: {'; '.join(parts)}. The main queue causes the preemptions; the policy chooses "
+        "the rescales.",
         height_ratios=(1,) * len(by_policy),
     )
     most = 0.01
@@ -33,11 +37,20 @@ def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Fi
         possible[possible <= 0] = np.inf
         preempted, rescaled = d.lost_to_preemption / possible, d.lost_to_rescale / possible
         left, width = d.edges_s[:-1] / DAY_S, np.diff(d.edges_s) / DAY_S
-        axes.bar(left, preempted, width, align="edge", color=BLUE, edgecolor="white", label="preemption")
         axes.bar(
-            left, rescaled, width, align="edge", bottom=preempted, color=ORANGE, hatch="///", edgecolor="white",
+            left, preempted, width, align="edge", color=BLUE, edgecolor="white", label="preemption"
+        )
+        axes.bar(
+            left,
+            rescaled,
+            width,
+            align="edge",
+            bottom=preempted,
+            color=ORANGE,
+            hatch="///",
+            edgecolor="white",
             label="planned rescales",
-        )  # fmt: skip
+        )
         most = max(most, float((preempted + rescaled).max(initial=0.0)))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.set_ylabel(name if len(by_policy) > 1 else "share of possible samples lost")

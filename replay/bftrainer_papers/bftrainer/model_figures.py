@@ -1,4 +1,6 @@
-"""Models side by side: runtimes of their trainers by objective (the paper's Fig. 12), and U (Fig. 15)."""
+"""Models side by side: runtimes of their trainers by objective (the paper's Fig. 12), and U (Fig.
+15).
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,12 @@ _LOOKS = ((BLUE, ""), (ORANGE, "///"), (GREEN, "..."))
 
 
 _INSIDE: dict[str, Any] = {
-    "ha": "center", "va": "bottom", "fontsize": 8, "color": INK,
+    "ha": "center",
+    "va": "bottom",
+    "fontsize": 8,
+    "color": INK,
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85},
-}  # fmt: skip
+}
 _FAVORS = {
     "relative-speed": "weighs models by their speed on an equal share of the nodes",
     "throughput": "gives nodes to models with cheap samples",
@@ -27,9 +32,12 @@ _LOG_FROM = 20.0  # times as long: lower bars could not be distinguished
 
 
 def runtimes_figure(
-    hours: Mapping[str, Mapping[str, float]], paper: Mapping[str, Mapping[str, float]] | None = None, setting: str = ""
+    hours: Mapping[str, Mapping[str, float]],
+    paper: Mapping[str, Mapping[str, float]] | None = None,
+    setting: str = "",
 ) -> Figure:
-    """``hours[objective][model]``: mean hours of the completed trainers; a model without completed trainers has no bar.
+    """``hours[objective][model]``: mean hours of the completed trainers; a model without completed
+    trainers has no bar.
 
     ``paper`` has the same shape and is shown as diamonds; ``setting`` ends the title.
     """
@@ -42,12 +50,15 @@ def runtimes_figure(
             reading.append(f"under {objective}, {slow} takes {ratio:.1f} times as long as {quick}")
     figure, (axes,) = sheet(
         f"Mean runtime of each model's trainers{setting and f', {setting}'}",
-        f"Read: {'; '.join(reading) or 'no trainer completed'}. {_purposes(hours)}Only trainers that completed before the end "
+        f"Read: {'; '.join(reading) or 'no trainer completed'}. {_purposes(hours)}Only "
+        "trainers that completed before the end "
         "of the log count."
         f"{' Diamonds: the paper.' if paper else ''}",
     )
     spots, width = np.arange(len(models)), 0.8 / max(len(hours), 1)
-    for i, ((objective, each), (color, hatch)) in enumerate(zip(hours.items(), _LOOKS, strict=False)):
+    for i, ((objective, each), (color, hatch)) in enumerate(
+        zip(hours.items(), _LOOKS, strict=False)
+    ):
         values = [each.get(model, 0.0) for model in models]
         left = spots + (i - (len(hours) - 1) / 2) * width
         axes.bar(left, values, width, color=color, hatch=hatch, edgecolor="white", label=objective)
@@ -58,7 +69,15 @@ def runtimes_figure(
                 axes.text(x, 0.02, f"{value:.1f}", transform=axes.get_xaxis_transform(), **_INSIDE)
         if paper is not None:
             said = [paper[objective].get(model, np.nan) for model in models]
-            axes.plot(left, said, "D", color=INK, markersize=6, markeredgecolor="white", label=None if i else "paper")
+            axes.plot(
+                left,
+                said,
+                "D",
+                color=INK,
+                markersize=6,
+                markeredgecolor="white",
+                label=None if i else "paper",
+            )
     there = [value for each in hours.values() for value in each.values() if value > 0]
     if there and max(there) > _LOG_FROM * min(there):
         axes.set_yscale("log")
@@ -76,20 +95,39 @@ def _purposes(objectives: Iterable[str]) -> str:
     return f"The objective {'; '.join(known)}. " if known else ""
 
 
-def efficiency_by_model_figure(shares: Mapping[str, float], setting: str, paper: Mapping[str, float]) -> Figure:
+def efficiency_by_model_figure(
+    shares: Mapping[str, float], setting: str, paper: Mapping[str, float]
+) -> Figure:
     """U by model, in the given order (the least scalable first)."""
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     figure, (axes,) = sheet(
         f"Efficiency by model, {setting}",
-        f"Read: from {shares[low]:.1%} for {low} to {shares[high]:.1%} for {high}; the models are ordered by their speedup "
+        f"Read: from {shares[low]:.1%} for {low} to {shares[high]:.1%} for {high}; the models "
+        "are ordered by their speedup "
         f"on 64 nodes{'; diamonds: the paper' if paper else ''}.",
     )
     names = list(shares)
     axes.bar(range(len(names)), list(shares.values()), 0.6, color=BLUE)
     for x, share in enumerate(shares.values()):
-        axes.text(x, 0.02, f"{share:.1%}", ha="center", va="bottom", fontsize=9, fontweight="bold", color="white")
+        axes.text(
+            x,
+            0.02,
+            f"{share:.1%}",
+            ha="center",
+            va="bottom",
+            fontsize=9,
+            fontweight="bold",
+            color="white",
+        )
     known = [(x, paper[name]) for x, name in enumerate(names) if name in paper]
-    axes.plot([x for x, _ in known], [y for _, y in known], "D", color=INK, markersize=7, markeredgecolor="white")
+    axes.plot(
+        [x for x, _ in known],
+        [y for _, y in known],
+        "D",
+        color=INK,
+        markersize=7,
+        markeredgecolor="white",
+    )
     axes.set_ylim(0, 1.12)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_ylabel("efficiency U")

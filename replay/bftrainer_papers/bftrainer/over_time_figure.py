@@ -1,4 +1,6 @@
-"""Interval efficiency (the paper's Fig. 10): the outcome of each bin over that of as many dedicated nodes in the bin."""
+"""Interval efficiency (the paper's Fig. 10): the outcome of each bin over that of as many dedicated
+nodes in the bin.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,35 @@ _LOOKS = ((BLUE, "-"), (ORANGE, (0, (5, 2))), (GREEN, "-"), (PURPLE, (0, (2, 1))
 def efficiency_over_time_figure(
     edges_s: Sequence[float], efficiency: Mapping[str, Sequence[float]], zone: tzinfo | None = None
 ) -> Figure:
-    """Steps between ``edges_s`` (seconds since 1970), a line for the first four policies each; the caption reads the first."""
+    """Steps between ``edges_s`` (seconds since 1970), a line for the first four policies each; the
+    caption reads the first.
+    """
     name, mine = next(iter(efficiency.items()))
-    reading = f"Read: under {name}, the interval efficiency is between {min(mine):.0%} and {max(mine):.0%}"
+    reading = (
+        f"Read: under {name}, the interval efficiency is between {min(mine):.0%} and "
+        f"{max(mine):.0%}"
+    )
     for other, values in list(efficiency.items())[1:2]:
         gains = np.array(mine) - np.array(values)
         above = int((gains > 0).sum())
-        reading += f"; it is above {other} in {above} of {len(mine)} intervals, by up to {100 * gains.max():.0f} points"
+        reading += (
+            f"; it is above {other} in {above} of {len(mine)} intervals, by up to "
+            f"{100 * gains.max():.0f} points"
+        )
     hours = (edges_s[1] - edges_s[0]) / 3600
     figure, (axes,) = sheet(
         f"Interval efficiency: training in each {hours:g} h",
-        f"{reading}. It compares the training of an interval with that of as many dedicated nodes as were idle in it, with the "
+        f"{reading}. It compares the training of an interval with that of as many dedicated "
+        "nodes as were idle in it, with the "
         "same limit of concurrent trainers: it says nothing of nodes that these cannot use. "
-        "Efficiency U compares with one constant number of nodes over the whole time and is therefore not its mean.",
+        "Efficiency U compares with one constant number of nodes over the whole time and is "
+        "therefore not its mean.",
     )
     edges = np.array(edges_s) / DAY_S
     for (label, values), (color, dashes) in zip(efficiency.items(), _LOOKS, strict=False):
-        axes.stairs(values, edges, color=color, linestyle=dashes, linewidth=1.8, label=label, baseline=None)
+        axes.stairs(
+            values, edges, color=color, linestyle=dashes, linewidth=1.8, label=label, baseline=None
+        )
     axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
     axes.set_ylim(0, max(1.05, 1.15 * max(max(values) for values in efficiency.values())))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

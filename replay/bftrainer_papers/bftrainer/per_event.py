@@ -1,4 +1,6 @@
-"""Effects of each decision of a replay: preemptions, and the return on its rescales until the next decision."""
+"""Effects of each decision of a replay: preemptions, and the return on its rescales until the next
+decision.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,11 @@ _QUANTILES = (10, 25, 50, 75, 90)
 
 @dataclass(frozen=True, slots=True)
 class RescaleReturns:
-    """Samples trained until the next event per sample invested, over the decisions that invested (the paper's Fig. 8).
+    """Samples trained until the next event per sample invested, over the decisions that invested
+    (the paper's Fig. 8).
 
-    ``quantiles`` are the 10th, 25th, 50th, 75th and 90th percentiles, ``mean`` is the mean ratio; None if no decision
-    invested.
+    ``quantiles`` are the 10th, 25th, 50th, 75th and 90th percentiles, ``mean`` is the mean ratio;
+    None if no decision invested.
     """
 
     decisions: int
@@ -27,16 +30,24 @@ class RescaleReturns:
     quantiles: tuple[float, float, float, float, float] | None
 
 
-def taken_within(entries: Sequence[LedgerRow], spans_s: Sequence[float] = SPANS_S) -> tuple[tuple[float, float], ...]:
-    """(span, share of the decisions after which a trainer loses a node within the span): the paper's Fig. 7a."""
+def taken_within(
+    entries: Sequence[LedgerRow], spans_s: Sequence[float] = SPANS_S
+) -> tuple[tuple[float, float], ...]:
+    """(span, share of the decisions after which a trainer loses a node within the span): the
+    paper's Fig. 7a.
+    """
     at_s = np.array([entry.at_s for entry in entries])
     taken_s = np.array([*(entry.at_s for entry in entries if entry.taken_nodes), np.inf])
     wait_s = taken_s[np.searchsorted(taken_s[:-1], at_s, side="right")] - at_s
-    return tuple((float(span), float(np.mean(wait_s <= span)) if len(at_s) else 0.0) for span in spans_s)
+    return tuple(
+        (float(span), float(np.mean(wait_s <= span)) if len(at_s) else 0.0) for span in spans_s
+    )
 
 
 def returns(entries: Sequence[LedgerRow], final: ReplayTotals) -> RescaleReturns:
-    """The paper's Fig. 8: the rescale cost at an event is the investment, the outcome until the next event the return."""
+    """The paper's Fig. 8: the rescale cost at an event is the investment, the outcome until the
+    next event the return.
+    """
     samples = np.diff([*(entry.totals.samples for entry in entries), final.samples])
     invested = np.array([entry.invested_samples for entry in entries])
     paid = invested > 0

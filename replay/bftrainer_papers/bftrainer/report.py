@@ -20,23 +20,33 @@ def reproduction_of(results: ExperimentResults) -> Reproduction:
     week, grid = results.week, results.grid
     mixed = len(results.inputs.arrivals["whole", DIVERSE, 0])
     origin = (
-        "from the given table" if results.trainers_from_table else "generated, R_up uniform in 17-19 s, R_dw in 11-13 s"
+        "from the given table"
+        if results.trainers_from_table
+        else "generated, R_up uniform in 17-19 s, R_dw in 11-13 s"
     )
     model = (
-        f"{week.machine_nodes:,} nodes, {week.span_s / 3600:.4g} h from {format_time(week.start_s)}, the whole log if a "
-        f"queue has to become empty; {grid.trials:,} equal trainers and {mixed:,} diverse trainers ({origin}), one every "
+        f"{week.machine_nodes:,} nodes, {week.span_s / 3600:.4g} h from "
+        f"{format_time(week.start_s)}, the whole log if a "
+        f"queue has to become empty; {grid.trials:,} equal trainers and {mixed:,} diverse "
+        f"trainers ({origin}), one every "
         f"{SPACING_S:g} s, 1 to 64 nodes, 130 million samples each",
-        f"as in the authors' replayer: decisions only when the pool changes, rescaling costs lumps of samples; T_fwd "
-        f"{BASE_FORWARD_S:g} s and 10 concurrent trainers unless stated otherwise; the exact solver (the MILP's optimum)",
-        f"T_fwd {_values(grid.forward_s)} s; P_jmax {_values(grid.parallel)}; rescale cost x {_values(grid.cost_factors)}",
-        "tolerances (bftrainer_papers/bftrainer/claims.py) were fixed before the first run; runtimes are from admission to "
+        "as in the authors' replayer: decisions only when the pool changes, rescaling costs "
+        "lumps of samples; T_fwd "
+        f"{BASE_FORWARD_S:g} s and 10 concurrent trainers unless stated otherwise; the exact "
+        "solver (the MILP's optimum)",
+        f"T_fwd {_values(grid.forward_s)} s; P_jmax {_values(grid.parallel)}; rescale cost x "
+        f"{_values(grid.cost_factors)}",
+        "tolerances (bftrainer_papers/bftrainer/claims.py) were fixed before the first run; "
+        "runtimes are from admission to "
         "completion",
     )
     return Reproduction("bftrainer", SOURCE, model, rows_of(evaluate(results)))
 
 
 def write(out: Path, results: ExperimentResults, report: Reproduction) -> int:
-    """Write figures as PNG and CSV, tables as CSV, and rows.csv last; returns the number of files."""
+    """Write figures as PNG and CSV, tables as CSV, and rows.csv last; returns the number of
+    files.
+    """
     tables = files(results, report.rows)
     rows = {"rows.csv": tables.pop("rows.csv")}
     drawn = {

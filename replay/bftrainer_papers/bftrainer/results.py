@@ -25,7 +25,9 @@ MOST_NODES = 64
 
 @dataclass(frozen=True, slots=True)
 class BigM:
-    """Eqn 10 as printed: largest loss of the optimum (%), events at which it excludes our decision (%), samples of the week."""
+    """Eqn 10 as printed: largest loss of the optimum (%), events at which it excludes our decision
+    (%), samples of the week.
+    """
 
     loss: float
     binds: float
@@ -34,7 +36,8 @@ class BigM:
 
 @dataclass(frozen=True)
 class ExperimentResults:
-    """``machine`` and ``first_week`` describe all nodes, ``others`` the logs of the other machines of Table 1.
+    """``machine`` and ``first_week`` describe all nodes, ``others`` the logs of the other machines
+    of Table 1.
 
     With ``trainers_from_table`` the diverse trainers are from a table and not generated.
     """
@@ -65,7 +68,9 @@ class ExperimentResults:
         return float("nan") if efficiency is None else 100 * efficiency
 
     def done_s(self, cell: Cell) -> float:
-        """The completion of the cell's last trainer, seconds since 1970; NaN if the log ends before."""
+        """The completion of the cell's last trainer, seconds since 1970; NaN if the log ends
+        before.
+        """
         at_s = self.rows[cell].result["all_done_s"]
         return float("nan") if at_s is None else float(at_s)
 
@@ -74,13 +79,21 @@ class ExperimentResults:
         return (self.done_s(cell) - self.inputs.windows[cell.log].start_s) / 3600
 
     def integral_h(self, cell: Cell) -> float:
-        """Idle node-hours until the completion of the last trainer (Eqn 17); NaN if the log ends before."""
+        """Idle node-hours until the completion of the last trainer (Eqn 17); NaN if the log ends
+        before.
+        """
         return idle_node_s(self.inputs.windows[cell.log], self.done_s(cell)) / 3600
 
     def unoccupied(self, cell: Cell) -> float:
-        """The percentage of these node-hours beyond P_jmax trainers of 64 nodes, which no trainer could use."""
+        """The percentage of these node-hours beyond P_jmax trainers of 64 nodes, which no trainer
+        could use.
+        """
         window, until_s = self.inputs.windows[cell.log], self.done_s(cell)
-        return 100 * idle_node_s(window, until_s, cell.max_parallel * MOST_NODES) / idle_node_s(window, until_s)
+        return (
+            100
+            * idle_node_s(window, until_s, cell.max_parallel * MOST_NODES)
+            / idle_node_s(window, until_s)
+        )
 
     def u_until_done(self, cell: Cell) -> float:
         """U until the completion of the last trainer, in percent (Fig. 14c)."""
@@ -88,11 +101,15 @@ class ExperimentResults:
         return 100 * self.rows[cell].samples / static if static else float("nan")
 
     def runtime_h(self, cell: Cell, model: str | None = None) -> float:
-        """Mean hours from admission to completion, over the completed trainers of one model or of all."""
+        """Mean hours from admission to completion, over the completed trainers of one model or of
+        all.
+        """
         result = self.rows[cell].result
         hours = result["mean_served_h"]
         if model is not None:  # the authors' table has DenseNet, the paper's curve densenet
-            hours = {plain_name(name): each for name, each in result["served_h_by_model"].items()}.get(model)
+            hours = {
+                plain_name(name): each for name, each in result["served_h_by_model"].items()
+            }.get(model)
         return float("nan") if hours is None else float(hours)
 
     @cached_property
@@ -106,18 +123,26 @@ class ExperimentResults:
 
     @property
     def u_by_bin(self) -> dict[str, Array]:
-        """U of each six hours as fractions: the training over that of N_eq of these six hours (Fig. 10)."""
+        """U of each six hours as fractions: the training over that of N_eq of these six hours (Fig.
+        10).
+        """
         static = np.array(self.static_bins)
         return {
-            name: np.divide(detail.bins.samples, static, out=np.zeros_like(static), where=static > 0)
+            name: np.divide(
+                detail.bins.samples, static, out=np.zeros_like(static), where=static > 0
+            )
             for name, detail in self.details.items()
         }
 
 
 def idle_node_s(window: LogWindow, until_s: float, beyond: int = 0) -> float:
-    """Integral of the idle nodes above ``beyond``, from the window's start to ``until_s``; NaN if ``until_s`` is NaN."""
+    """Integral of the idle nodes above ``beyond``, from the window's start to ``until_s``; NaN if
+    ``until_s`` is NaN.
+    """
     if until_s != until_s:
         return float("nan")
     sizes = pool_sizes_of(window)
-    lengths = np.clip(np.minimum(sizes.start_s + sizes.duration_s, until_s) - sizes.start_s, 0, None)
+    lengths = np.clip(
+        np.minimum(sizes.start_s + sizes.duration_s, until_s) - sizes.start_s, 0, None
+    )
     return float(np.dot(np.maximum(sizes.nodes - beyond, 0), lengths))

@@ -1,4 +1,5 @@
-"""One figure per setting, over replays: T_fwd (the paper's Figs. 7-9, 13), P_jmax (Fig. 14), rescale cost (Fig. 16).
+"""One figure per setting, over replays: T_fwd (the paper's Figs. 7-9, 13), P_jmax (Fig. 14),
+rescale cost (Fig. 16).
 
 ``levels`` are constants for comparison, such as the paper's own.
 """
@@ -22,11 +23,15 @@ FLAT = 0.005
 def preempted_figure(
     lines: Sequence[Line], levels: Sequence[Level] = (), what: str = "the departure of a node"
 ) -> Figure:
-    """Share of the events that ``what`` follows within T_fwd (Fig. 7a); the caption reads the first line."""
+    """Share of the events that ``what`` follows within T_fwd (Fig. 7a); the caption reads the first
+    line.
+    """
     points = lines[0].points
     near, share = min(points, key=lambda point: abs(point[0] - 120.0))
     most = next((at for at, value in points if value >= 0.9), None)
-    reading = "in no span shown are 90 %" if most is None else f"within {most:,g} s, at least 90 % are"
+    reading = (
+        "in no span shown are 90 %" if most is None else f"within {most:,g} s, at least 90 % are"
+    )
     return lines_figure(
         "Preemption before the forecast is over",
         f"Read: {share:.0%} of the events are followed by {what} within {near:g} s; {reading}.",
@@ -40,12 +45,15 @@ def preempted_figure(
 
 
 def rescale_cost_figure(points: Points, per: str = "", levels: Sequence[Level] = ()) -> Figure:
-    """Million samples lost to planned rescales over T_fwd (Fig. 7b), in total or ``per`` something."""
+    """Million samples lost to planned rescales over T_fwd (Fig. 7b), in total or ``per``
+    something.
+    """
     (first, low), (last, high) = points[0], points[-1]
     digits = ",.0f" if max(low, high) >= 20 else ",.3g"
     return lines_figure(
         "Rescale cost over forward-looking time",
-        f"Read: planned rescales cost {low:{digits}} million samples{per} at {first:g} s and {high:{digits}} at "
+        f"Read: planned rescales cost {low:{digits}} million samples{per} at {first:g} s and "
+        f"{high:{digits}} at "
         f"{last:g} s, {high / low if low else 0:.1f} times as many.",
         [Line("cost", tuple(points))],
         x="T_fwd, s",
@@ -55,8 +63,11 @@ def rescale_cost_figure(points: Points, per: str = "", levels: Sequence[Level] =
     )
 
 
-def return_figure(back: Points, outcome: Points, spread: Mapping[float, Sequence[float]] | None = None) -> Figure:
-    """Samples trained per sample spent on planned rescales over T_fwd, and the outcome in million samples (Fig. 8).
+def return_figure(
+    back: Points, outcome: Points, spread: Mapping[float, Sequence[float]] | None = None
+) -> Figure:
+    """Samples trained per sample spent on planned rescales over T_fwd, and the outcome in million
+    samples (Fig. 8).
 
     ``spread`` has, per T_fwd, the 10th, 25th, 50th, 75th and 90th percentile over single events.
     """
@@ -65,13 +76,16 @@ def return_figure(back: Points, outcome: Points, spread: Mapping[float, Sequence
     if spread:
         at, (low, _, half, _, high) = next(iter(spread.items()))
         each = (
-            f" At {at:g} s, half of the single events return more than {half:,.0f}, one in ten {low:,.1f} or less, one in ten "
+            f" At {at:g} s, half of the single events return more than {half:,.0f}, one in ten "
+            f"{low:,.1f} or less, one in ten "
             f"{high:,.0f} or more."
         )
     figure, (above, below) = sheet(
         "Return on rescaling",
-        f"Read: for each sample lost to a planned rescale, {most:,.0f} are trained at {first:g} s and {least:,.0f} at "
-        f"{last:g} s, while the outcome goes from {outcome[0][1]:,.0f} to {outcome[-1][1]:,.0f} million: a longer T_fwd "
+        f"Read: for each sample lost to a planned rescale, {most:,.0f} are trained at "
+        f"{first:g} s and {least:,.0f} at "
+        f"{last:g} s, while the outcome goes from {outcome[0][1]:,.0f} to "
+        f"{outcome[-1][1]:,.0f} million: a longer T_fwd "
         f"invests more for a small change of the outcome.{each}",
         height_ratios=(3, 2),
     )
@@ -79,7 +93,14 @@ def return_figure(back: Points, outcome: Points, spread: Mapping[float, Sequence
         (above, back, ORANGE, "trained / lost"),
         (below, outcome, GREEN, "million samples"),
     ):
-        axes.plot([at for at, _ in points], [y for _, y in points], "o-", color=color, linewidth=1.8, markersize=6)
+        axes.plot(
+            [at for at, _ in points],
+            [y for _, y in points],
+            "o-",
+            color=color,
+            linewidth=1.8,
+            markersize=6,
+        )
         axes.set_ylabel(label)
         axes.set_ylim(0, 1.15 * max(y for _, y in points) or 1)
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -93,7 +114,9 @@ def return_figure(back: Points, outcome: Points, spread: Mapping[float, Sequence
 
 
 def _draw_spread(axes: Axes, spread: Mapping[float, Sequence[float]]) -> None:
-    """Of single events: a thin line from the 10th to the 90th percentile, a thick one between the quartiles, the median."""
+    """Of single events: a thin line from the 10th to the 90th percentile, a thick one between the
+    quartiles, the median.
+    """
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.lines[0].set_label("of all events")
@@ -128,12 +151,16 @@ def efficiency_over_forward_figure(lines: Sequence[Line], levels: Sequence[Level
 
 
 def efficiency_over_parallel_figure(lines: Sequence[Line], unused: Points) -> Figure:
-    """U over P_jmax (Fig. 14c), a line per objective, and the share of the idle node-hours that is left over."""
+    """U over P_jmax (Fig. 14c), a line per objective, and the share of the idle node-hours that is
+    left over.
+    """
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
         "Efficiency U and idle node-hours left over, by P_jmax",
-        f"Read: with {first[0]:g} concurrent trainers, {unused[0][1]:.1%} of the idle node-hours are left over, with "
-        f"{last[0]:g} {unused[-1][1]:.1%}. Efficiency U is {first[1]:.1%} and {last[1]:.1%}: it compares with constant nodes "
+        f"Read: with {first[0]:g} concurrent trainers, {unused[0][1]:.1%} of the idle "
+        "node-hours are left over, with "
+        f"{last[0]:g} {unused[-1][1]:.1%}. Efficiency U is {first[1]:.1%} and {last[1]:.1%}: "
+        "it compares with constant nodes "
         "under the same number of trainers, so it says nothing about what is left over.",
         [*lines, Line("idle node-hours left over", tuple(unused))],
         x="P_jmax",
@@ -147,7 +174,8 @@ def runtime_figure(lines: Sequence[Line], since: str = "start") -> Figure:
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
         "Mean runtime of a trainer over P_jmax",
-        f"Read: a completed trainer took {first[1]:.1f} h on average with {first[0]:g} concurrent trainers and {last[1]:.1f} h "
+        f"Read: a completed trainer took {first[1]:.1f} h on average with {first[0]:g} "
+        f"concurrent trainers and {last[1]:.1f} h "
         f"with {last[0]:g}: more of them train more in total, and each takes longer.",
         lines,
         x="P_jmax",
@@ -160,8 +188,10 @@ def integral_figure(lines: Sequence[Line]) -> Figure:
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
         "Resource integral over P_jmax",
-        f"Read: completing all trainers takes {first[1]:,.0f} node-hours of idle nodes with {first[0]:g} concurrent trainers "
-        f"and {last[1]:,.0f} with {last[0]:g}, {last[1] / first[1] - 1 if first[1] else 0:+.0%}: a trainer on n "
+        f"Read: completing all trainers takes {first[1]:,.0f} node-hours of idle nodes with "
+        f"{first[0]:g} concurrent trainers "
+        f"and {last[1]:,.0f} with {last[0]:g}, "
+        f"{last[1] / first[1] - 1 if first[1] else 0:+.0%}: a trainer on n "
         "nodes is less than n times as fast as on one.",
         lines,
         x="P_jmax",

@@ -8,7 +8,17 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from bftrainer_replay.figures.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, YELLOW, sheet
+from bftrainer_replay.figures.style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    INK,
+    ORANGE,
+    PURPLE,
+    SKY,
+    YELLOW,
+    sheet,
+)
 
 _LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"), (YELLOW, "v"), (SKY, "P"))
 
@@ -17,14 +27,18 @@ Times = Mapping[tuple[int, int], Sequence[float]]
 
 
 def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
-    """A panel per solver: median seconds with the range of the middle 80 %, a line per number of trainers."""
+    """A panel per solver: median seconds with the range of the middle 80 %, a line per number of
+    trainers.
+    """
     reading = "; ".join(
-        f"{name} takes {np.median(times[max(times)]):.2g} s for {max(times)[0]} trainers on {max(times)[1]:,} nodes"
+        f"{name} takes {np.median(times[max(times)]):.2g} s for {max(times)[0]} trainers on "
+        f"{max(times)[1]:,} nodes"
         for name, times in by_solver.items()
     )
     figure, panels = sheet(
         "Time to solve one allocation",
-        f"Read: in the median, {reading}. Bars: the middle 80 % of the random maps. Dashed line: one second, which the paper's "
+        f"Read: in the median, {reading}. Bars: the middle 80 % of the random maps. Dashed "
+        "line: one second, which the paper's "
         "Gurobi model (a variable per trainer and node) typically stays below.",
         height_ratios=(1,) * len(by_solver),
     )
@@ -33,12 +47,21 @@ def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
         counts = sorted({j for j, _ in times})
         for i, (j, (color, marker)) in enumerate(zip(counts, _LOOKS * len(counts), strict=False)):
             here = [n for n in nodes if (j, n) in times]
-            low, middle, high = (np.percentile([times[j, n] for n in here], q, axis=1) for q in (10, 50, 90))
+            low, middle, high = (
+                np.percentile([times[j, n] for n in here], q, axis=1) for q in (10, 50, 90)
+            )
             aside = np.array(here) * (1 + 0.025 * (i - (len(counts) - 1) / 2))
             axes.errorbar(
-                aside, middle, (middle - low, high - middle), color=color, marker=marker, markersize=5, linewidth=1.4,
-                capsize=2.5, label=f"{j} trainers",
-            )  # fmt: skip
+                aside,
+                middle,
+                (middle - low, high - middle),
+                color=color,
+                marker=marker,
+                markersize=5,
+                linewidth=1.4,
+                capsize=2.5,
+                label=f"{j} trainers",
+            )
         axes.axhline(1.0, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))
         axes.set_yscale("log")
         axes.set_xscale("log")
@@ -47,6 +70,13 @@ def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_ylabel(f"{name}, s")
         axes.margins(y=0.12)
-    panels[0].legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), frameon=False, fontsize=8, ncols=6, labelcolor=INK)
+    panels[0].legend(
+        loc="lower right",
+        bbox_to_anchor=(1.0, 0.98),
+        frameon=False,
+        fontsize=8,
+        ncols=6,
+        labelcolor=INK,
+    )
     panels[-1].set_xlabel("nodes")
     return figure

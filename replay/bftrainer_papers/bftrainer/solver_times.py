@@ -1,4 +1,6 @@
-"""Fig. 5: the time to solve one allocation from random maps, over numbers of trainers and nodes (paper 3.6)."""
+"""Fig. 5: the time to solve one allocation from random maps, over numbers of trainers and nodes
+(paper 3.6).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ Times = dict[str, dict[str, list[float]]]
 
 
 def solvers() -> tuple[Allocator, ...]:
-    """The solvers without a license: the paper's model in counts under HiGHS, and the exact solver."""
+    """The solvers without a license: the paper's model in counts under HiGHS, and the exact
+    solver.
+    """
     return Highs(LIMIT_S), Exact()
 
 
@@ -41,12 +45,16 @@ def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> 
                 for solver in ready:
                     began = time.perf_counter()
                     solver.solve(problem)
-                    found[solver.name].setdefault(cell_name(j, n), []).append(time.perf_counter() - began)
+                    found[solver.name].setdefault(cell_name(j, n), []).append(
+                        time.perf_counter() - began
+                    )
     return found
 
 
 def _is_there(solver: Allocator, problem: Problem) -> bool:
-    """Whether the solver's package is installed. Loads the package, so that no measured solve does."""
+    """Whether the solver's package is installed. Loads the package, so that no measured solve
+    does.
+    """
     try:
         solver.solve(problem)
     except SolverError as error:
@@ -57,7 +65,9 @@ def _is_there(solver: Allocator, problem: Problem) -> bool:
 
 
 def random_map(rng: random.Random, trainers: int, nodes: int) -> Problem:
-    """Table 2's models in turn, all nodes assigned at random within the bounds: "c to meet all constraints"."""
+    """Table 2's models in turn, all nodes assigned at random within the bounds: "c to meet all
+    constraints".
+    """
     models = sorted(TABLE_2)
     held = [0] * trainers
     for _ in range(nodes):
@@ -66,7 +76,13 @@ def random_map(rng: random.Random, trainers: int, nodes: int) -> Problem:
             held[j] += 1
     demands = tuple(
         TrainerDemand(
-            f"t{j}", TABLE_2[models[j % len(models)]], 1, 64, rng.uniform(17, 19), rng.uniform(11, 13), held[j]
+            f"t{j}",
+            TABLE_2[models[j % len(models)]],
+            1,
+            64,
+            rng.uniform(17, 19),
+            rng.uniform(11, 13),
+            held[j],
         )
         for j in range(trainers)
     )

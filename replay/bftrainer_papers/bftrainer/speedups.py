@@ -1,7 +1,7 @@
 """Event by event: the MILP's outcome until the next event over that of equal share (paper 5.1.2).
 
-As in the authors' replayer: samples trained from one event to the next, minus the lump of the rescaling at the first event and
-the lump of the preemption at the second.
+As in the authors' replayer: samples trained from one event to the next, minus the lump of the
+rescaling at the first event and the lump of the preemption at the second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Speedups:
-    """Shares of the events in percent; ``of_trained_N``, ``mean`` and ``ratios`` cover events in which equal share trained."""
+    """Shares of the events in percent; ``of_trained_N``, ``mean`` and ``ratios`` cover events in
+    which equal share trained.
+    """
 
     worse: float
     better_2: float
@@ -30,13 +32,17 @@ class Speedups:
 
 
 def outcomes_per_event(outcome: ReplayOutcome) -> Array:
-    """Samples from each decision to the next, minus the lumps; the last span ends with the window."""
+    """Samples from each decision to the next, minus the lumps; the last span ends with the
+    window.
+    """
     samples = [entry.totals.samples for entry in outcome.entries]
     return np.diff(np.array([*samples, outcome.totals.samples]))
 
 
 def compare(milp: Array, equal: Array) -> Speedups:
-    """Compare span by span; if equal share loses samples and the MILP trains some, it counts as more than 5 times better."""
+    """Compare span by span; if equal share loses samples and the MILP trains some, it counts as
+    more than 5 times better.
+    """
     assert len(milp) == len(equal), "both decide at the same events"
     some = (milp != 0) | (equal != 0)
     milp, equal = milp[some], equal[some]
@@ -56,5 +62,7 @@ def compare(milp: Array, equal: Array) -> Speedups:
         of_trained_2=100 * float(np.mean(ratios >= 2.0)) if len(ratios) else float("nan"),
         of_trained_5=100 * float(np.mean(ratios >= 5.0)) if len(ratios) else float("nan"),
         mean=float(ratios.mean()) if len(ratios) else float("nan"),
-        ratios=tuple(float(x) for x in np.quantile(ratios, np.linspace(0, 1, 201))) if len(ratios) else (),
+        ratios=tuple(float(x) for x in np.quantile(ratios, np.linspace(0, 1, 201)))
+        if len(ratios)
+        else (),
     )

@@ -6,21 +6,38 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bftrainer_papers.bftrainer.claims import PARALLEL, RUNTIMES, TABLE_1, TABLE_1_COLUMNS, runtime_tolerance_h
+from bftrainer_papers.bftrainer.claims import (
+    PARALLEL,
+    RUNTIMES,
+    TABLE_1,
+    TABLE_1_COLUMNS,
+    runtime_tolerance_h,
+)
 from bftrainer_papers.bftrainer.results import ExperimentResults
 from bftrainer_papers.reproduction import PaperResult
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.sweep.cell import Cell
 
-_RUNTIME_HEADER = ("model", "max_parallel", "paper_h", "ours_h", "tolerance_h", "verdict", "ours_forward_10_h")
+_RUNTIME_HEADER = (
+    "model",
+    "max_parallel",
+    "paper_h",
+    "ours_h",
+    "tolerance_h",
+    "verdict",
+    "ours_forward_10_h",
+)
 
 
 def table_1(system: Characteristics) -> dict[str, float]:
     """The columns of Table 1."""
     values = (
-        system.per_hour(system.increases), system.per_hour(system.decreases), 100 * system.idle_share, system.eq_nodes,
-    )  # fmt: skip
+        system.per_hour(system.increases),
+        system.per_hour(system.decreases),
+        100 * system.idle_share,
+        system.eq_nodes,
+    )
     return dict(zip(TABLE_1_COLUMNS, values, strict=True))
 
 
@@ -50,8 +67,12 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.corrcoef(ranks(first), ranks(second))[0, 1])
 
 
-def runtime_table(results: ExperimentResults, objective: str) -> list[tuple[str, int, float, float, float, str, float]]:
-    """Table 3 (throughput) or 4 (scaling efficiency), a row per cell with its own verdict; last our hours at T_fwd 10 s."""
+def runtime_table(
+    results: ExperimentResults, objective: str
+) -> list[tuple[str, int, float, float, float, str, float]]:
+    """Table 3 (throughput) or 4 (scaling efficiency), a row per cell with its own verdict; last our
+    hours at T_fwd 10 s.
+    """
     table = []
     short = runtime_cells(results, objective, results.plan.parallel_short)
     for (model, p, paper, ours), (*_, at_10) in zip(
@@ -72,18 +93,29 @@ def files(results: ExperimentResults, rows: Sequence[PaperResult]) -> dict[str, 
         for column, paper in zip(TABLE_1_COLUMNS, values, strict=True)
     ]
     runtimes = {
-        f"table-{number}.csv": csv_bytes(_RUNTIME_HEADER, rounded(runtime_table(results, objective)))
+        f"table-{number}.csv": csv_bytes(
+            _RUNTIME_HEADER, rounded(runtime_table(results, objective))
+        )
         for number, objective in ((3, "throughput"), (4, "scaling-efficiency"))
     }
     judged = [
-        (r.what, "" if r.paper is None else r.paper, r.ours, "" if r.tolerance is None else r.tolerance, r.unit,
-         r.verdict.value, r.why)
+        (
+            r.what,
+            "" if r.paper is None else r.paper,
+            r.ours,
+            "" if r.tolerance is None else r.tolerance,
+            r.unit,
+            r.verdict.value,
+            r.why,
+        )
         for r in rows
-    ]  # fmt: skip
+    ]
     return {
         "table-1.csv": csv_bytes(("system", "column", "paper", "ours"), rounded(first)),
         **runtimes,
-        "rows.csv": csv_bytes(("what", "paper", "ours", "tolerance", "unit", "verdict", "why"), rounded(judged)),
+        "rows.csv": csv_bytes(
+            ("what", "paper", "ours", "tolerance", "unit", "verdict", "why"), rounded(judged)
+        ),
     }
 
 

@@ -27,29 +27,44 @@ NAMES = ("bftrainer", "modelarts", "afs", "loss-phase", "flowcon", "specon")
 @click.option(
     "--full",
     is_flag=True,
-    help="Run every setting of the paper (modelarts: 20 minutes per seed; bftrainer: a quarter of an hour).",
+    help=(
+        "Run every setting of the paper (modelarts: 20 minutes per seed; bftrainer: a quarter "
+        "of an hour)."
+    ),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-@click.option("--log", type=FILE, metavar="LOG", help="bftrainer: the authors' log of idle nodes on Summit.")
+@click.option(
+    "--log", type=FILE, metavar="LOG", help="bftrainer: the authors' log of idle nodes on Summit."
+)
 @click.option("--node-list", type=FILE, help="bftrainer: nodes in the order of the log's columns.")
-@click.option("--trainers", type=FILE, help="bftrainer: the diverse trainers.  [default: generated]")
+@click.option(
+    "--trainers", type=FILE, help="bftrainer: the diverse trainers.  [default: generated]"
+)
 @click.option("--curves", type=FILE, help="bftrainer: throughput curves.  [default: Table 2]")
-@click.option("--theta", type=FILE, metavar="LOG", help="bftrainer: a job log of Theta, for Table 1.")
+@click.option(
+    "--theta", type=FILE, metavar="LOG", help="bftrainer: a job log of Theta, for Table 1."
+)
 @click.option("--mira", type=FILE, metavar="LOG", help="bftrainer: a job log of Mira, for Table 1.")
 @click.option(
-    "--jobs", type=int, metavar="N", help="bftrainer: number of processes, one core each.  [default: all cores]"
+    "--jobs",
+    type=int,
+    metavar="N",
+    help="bftrainer: number of processes, one core each.  [default: all cores]",
 )
 @click.option(
-    "--out", type=DIR, help="bftrainer: output directory for figures, tables and results.  [default: reproduction]"
+    "--out",
+    type=DIR,
+    help="bftrainer: output directory for figures, tables and results.  [default: reproduction]",
 )
 @ended_by_signals()
 def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: Any) -> None:
     """Run a paper's experiment and print the published values next to bftrainer's.
 
-    The log of BFTrainer's own paper is public: every table and figure is reproduced from it and written to --out, and an
-    interrupted run picks up where it left off. The data of the other papers are not public: workloads are generated from
-    their published statistics. The lines above the table list what was generated and assumed. docs/reproduction.md explains
-    the differences and lists the tolerances that were set after results were known.
+    The log of BFTrainer's own paper is public: every table and figure is reproduced from it and
+    written to --out, and an interrupted run picks up where it left off. The data of the other
+    papers are not public: workloads are generated from their published statistics. The lines above
+    the table list what was generated and assumed. docs/reproduction.md explains the differences and
+    lists the tolerances that were set after results were known.
 
     \b
     Example:
@@ -67,7 +82,9 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
         raise UserError(f"--seeds {seeds}: expected 1 or more")
     options = BFTrainerOptions(**of_bftrainer)
     if name != "bftrainer" and options.given():
-        raise UserError(f"{options.given()[0]} is an option of: bftrainer replay reproduce bftrainer")
+        raise UserError(
+            f"{options.given()[0]} is an option of: bftrainer replay reproduce bftrainer"
+        )
     if name == "bftrainer":
         report, results = reproduce_bftrainer(options, full, note)
         show(report, as_json=as_json)
@@ -80,7 +97,9 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
     module = import_module(f"bftrainer_papers.{name.replace('-', '_')}")
     with stderr.status("") as status:
         extent = ReproductionOptions(
-            tuple(range(1, seeds + 1)), full, lambda text: status.update(text) if stderr.is_terminal else None
+            tuple(range(1, seeds + 1)),
+            full,
+            lambda text: status.update(text) if stderr.is_terminal else None,
         )
         report = module.reproduce(extent)
     show(report, as_json=as_json)
@@ -93,7 +112,11 @@ def show(report: Reproduction, *, as_json: bool) -> None:
         return
     # NaN (not measured) becomes null.
     rows = [
-        {**asdict(row), "ours": row.ours if math.isfinite(row.ours) else None, "verdict": row.verdict.value}
+        {
+            **asdict(row),
+            "ours": row.ours if math.isfinite(row.ours) else None,
+            "verdict": row.verdict.value,
+        }
         for row in report.rows
     ]
     click.echo(json.dumps({**asdict(report), "rows": rows}, allow_nan=False))
@@ -103,7 +126,11 @@ def _print(report: Reproduction) -> None:
     say(report.source)
     for line in report.model:
         say(hanging("- ", line))
-    columns = (text_column(""), *map(number_column, ("paper", "ours", "tolerance")), name_column(""))
+    columns = (
+        text_column(""),
+        *map(number_column, ("paper", "ours", "tolerance")),
+        name_column(""),
+    )
     show_table(columns, [(row.what, *cells(row), row.verdict.value) for row in report.rows])
     for row in report.rows:
         if row.why:

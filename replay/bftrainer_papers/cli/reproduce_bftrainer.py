@@ -1,4 +1,6 @@
-"""``bftrainer replay reproduce bftrainer``: the experiments of BFTrainer's paper, from the authors' log."""
+"""``bftrainer replay reproduce bftrainer``: the experiments of BFTrainer's paper, from the authors'
+log.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,16 @@ class BFTrainerOptions:
 
     def given(self) -> tuple[str, ...]:
         """The names of the options in use."""
-        return tuple(f"--{name.replace('_', '-')}" for name in self.__slots__ if getattr(self, name) is not None)
+        return tuple(
+            f"--{name.replace('_', '-')}"
+            for name in self.__slots__
+            if getattr(self, name) is not None
+        )
 
 
-def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[Reproduction, ExperimentResults]:
+def reproduce(
+    options: BFTrainerOptions, full: bool, on_step: OnStep
+) -> tuple[Reproduction, ExperimentResults]:
     """Run the missing replays, then evaluate, draw and write."""
     from bftrainer_papers.bftrainer.collect import collect
     from bftrainer_papers.bftrainer.experiments import FULL, QUICK, inputs_of, plan_of
@@ -82,10 +90,15 @@ def _sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
 
     curves = TABLE_2 if options.curves is None else read_curves(options.curves)
     if lacking := sorted(TABLE_2.keys() - curves.keys()):
-        raise UserError(f"--curves {options.curves}: no curve for {lacking[0]}, expected all seven models of Table 2")
+        raise UserError(
+            f"--curves {options.curves}: no curve for {lacking[0]}, expected all seven models "
+            "of Table 2"
+        )
     log = _open(path)
     order = order_of(log, None if options.node_list is None else read_node_list(options.node_list))
-    trainers = None if options.trainers is None else read_workload(options.trainers, curves).arrivals
+    trainers = (
+        None if options.trainers is None else read_workload(options.trainers, curves).arrivals
+    )
     return ExperimentSources(log, order, curves, trainers)
 
 
@@ -93,9 +106,13 @@ def _open(path: Path, machine_nodes: int | None = None) -> EventLog:
     from bftrainer_replay.logs.open import open_log
     from bftrainer_replay.logs.source import ImportOptions
 
-    # In a job log, all idle time counts, as in the paper's Table 1, except the first day, in which older jobs are missing.
+    # In a job log, all idle time counts, as in the paper's Table 1, except the first day, in which
+    # older jobs are missing.
     return open_log(
-        path, ImportOptions(machine_nodes=machine_nodes, debounce_s=0.0, outages=("none",), warm_up_h=24.0)
+        path,
+        ImportOptions(
+            machine_nodes=machine_nodes, debounce_s=0.0, outages=("none",), warm_up_h=24.0
+        ),
     ).log
 
 
@@ -104,7 +121,9 @@ def _others(options: BFTrainerOptions) -> dict[str, LogWindow]:
     from bftrainer_replay.logs.model import cut
 
     given = {"Theta": (options.theta, 4392), "Mira": (options.mira, None)}
-    return {name: cut(_open(path, nodes)) for name, (path, nodes) in given.items() if path is not None}
+    return {
+        name: cut(_open(path, nodes)) for name, (path, nodes) in given.items() if path is not None
+    }
 
 
 def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int) -> None:
@@ -121,13 +140,17 @@ def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int)
         assert result is not None
         took_s = float(result["wall_s"])
         click.echo(
-            f"{len(tasks)} computations, {len(left)} to do: about {span(took_s * len(left) / jobs)} on {jobs} "
-            f"core{'s' * (jobs > 1)}, estimated from the first replay ({span(took_s)}). To resume after an "
+            f"{len(tasks)} computations, {len(left)} to do: about "
+            f"{span(took_s * len(left) / jobs)} on {jobs} "
+            f"core{'s' * (jobs > 1)}, estimated from the first replay ({span(took_s)}). To "
+            "resume after an "
             "interruption, run the same command",
             err=True,
         )
     with progress_of_tasks("replays") as show:
-        complain_of(do_all(tasks, inputs, store, compute=compute, jobs=jobs, on_done=show), len(tasks))
+        complain_of(
+            do_all(tasks, inputs, store, compute=compute, jobs=jobs, on_done=show), len(tasks)
+        )
 
 
 def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:
@@ -142,10 +165,18 @@ def print_runtimes(results: ExperimentResults) -> None:
         cells = runtime_table(results, objective)
         columns = sorted({p for _, p, *_ in cells})
         say(
-            f"Table {number}: mean runtime in hours by P_jmax, objective {objective}: paper / ours / ours at T_fwd 10 s"
+            f"Table {number}: mean runtime in hours by P_jmax, objective {objective}: paper / "
+            "ours / ours at T_fwd 10 s"
         )
         rows: list[list[str]] = []
         for model in dict.fromkeys(model for model, *_ in cells):
-            mine = {p: f"{paper:g}/{ours:.1f}/{at_10:.1f}" for m, p, paper, ours, _, _, at_10 in cells if m == model}
+            mine = {
+                p: f"{paper:g}/{ours:.1f}/{at_10:.1f}"
+                for m, p, paper, ours, _, _, at_10 in cells
+                if m == model
+            }
             rows.append([model, *(mine[p] for p in columns)])
-        show_table((name_column(""), *(number_column(str(p), rank) for rank, p in enumerate(columns))), rows)
+        show_table(
+            (name_column(""), *(number_column(str(p), rank) for rank, p in enumerate(columns))),
+            rows,
+        )

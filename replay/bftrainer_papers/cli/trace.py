@@ -1,4 +1,6 @@
-"""``bftrainer replay trace``: the jobs of a real deep-learning cluster on measured throughput curves."""
+"""``bftrainer replay trace``: the jobs of a real deep-learning cluster on measured throughput
+curves.
+"""
 
 from __future__ import annotations
 
@@ -30,26 +32,52 @@ SHAPE = click.Choice(["measured", "monotone", "concave"])
 
 
 @click.command()
-@click.option("--arrivals", required=True, type=FILE, help="Job submissions (a Philly or Pollux trace).")
+@click.option(
+    "--arrivals", required=True, type=FILE, help="Job submissions (a Philly or Pollux trace)."
+)
 @click.option("--curves", required=True, type=FILE, help="Measured throughput (Gavel's or Sia's).")
 @click.option("--curves-out", type=FILE, help="Curves to write.  [default: OUT + .curves.csv]")
 @click.option("--member", metavar="NAME", help="The file to read if --arrivals is an archive.")
-@click.option("--hardware", metavar="NAME", help="The hardware on which the curves were measured, like aws or v100.")
+@click.option(
+    "--hardware",
+    metavar="NAME",
+    help="The hardware on which the curves were measured, like aws or v100.",
+)
 @click.option("--models", metavar="A,B", help="Use these models only.  [default: all with a curve]")
-@click.option("--gpus-per-node", type=int, metavar="G", help="GPUs per node of your cluster.  [default: 1]")
-@click.option("--shape", type=SHAPE, help="Curves as measured, made monotone or made concave.  [default: measured]")
+@click.option(
+    "--gpus-per-node", type=int, metavar="G", help="GPUs per node of your cluster.  [default: 1]"
+)
+@click.option(
+    "--shape",
+    type=SHAPE,
+    help="Curves as measured, made monotone or made concave.  [default: measured]",
+)
 @click.option(
     "--extrapolate-to",
     type=int,
     metavar="N",
     help="Extrapolate curves to N nodes; adds -extrapolated to their names.",
 )
-@click.option("--max-nodes", type=int, metavar="N", help="Maximum nodes per trainer.  [default: end of its curve]")
+@click.option(
+    "--max-nodes",
+    type=int,
+    metavar="N",
+    help="Maximum nodes per trainer.  [default: end of its curve]",
+)
 @click.option("--count", type=int, metavar="N", help="Number of trainers.  [default: all jobs]")
 @click.option("--start", metavar="ISO", help="First submission.  [default: the trace's first job]")
-@click.option("--from", "from_", metavar="ISO", help="Use jobs from this time on.  [default: the first job]")
-@click.option("--hours", type=float, metavar="H", help="Use only the first H hours of jobs.  [default: all]")
-@click.option("--least-s", type=float, metavar="S", help="Use jobs that ran for at least S seconds.  [default: any]")
+@click.option(
+    "--from", "from_", metavar="ISO", help="Use jobs from this time on.  [default: the first job]"
+)
+@click.option(
+    "--hours", type=float, metavar="H", help="Use only the first H hours of jobs.  [default: all]"
+)
+@click.option(
+    "--least-s",
+    type=float,
+    metavar="S",
+    help="Use jobs that ran for at least S seconds.  [default: any]",
+)
 @click.option(
     "--gpu-hours",
     metavar="LOW-HIGH",
@@ -62,7 +90,8 @@ SHAPE = click.Choice(["measured", "monotone", "concave"])
 def trace(count: int | None, start: str | None, seed: int, out: Path | None, **traced: Any) -> None:
     """Write a trainer table with the jobs of a real deep-learning cluster.
 
-    The jobs have their own submission times and measured throughput curves, which are written to a second file.
+    The jobs have their own submission times and measured throughput curves, which are written to a
+    second file.
 
     \b
     Example:
@@ -70,7 +99,9 @@ def trace(count: int | None, start: str | None, seed: int, out: Path | None, **t
     """
     out = new_file(out, TRAINERS)
     check_numbers(count, seed)
-    arrivals = from_trace(TraceOptions(**traced), count, None if start is None else start_time(start), seed, out)
+    arrivals = from_trace(
+        TraceOptions(**traced), count, None if start is None else start_time(start), seed, out
+    )
     write_table(out, arrivals, "trace")
 
 
@@ -98,7 +129,9 @@ class TraceOptions:
 def from_trace(
     options: TraceOptions, count: int | None, start_s: float | None, seed: int, out: Path
 ) -> tuple[Arrival, ...]:
-    """The trainers. Writes their curves, and prints how many jobs and models were read, used and ignored."""
+    """The trainers. Writes their curves, and prints how many jobs and models were read, used and
+    ignored.
+    """
     from bftrainer_papers.traces.arrivals import read_trace
     from bftrainer_papers.traces.profiles import read_profiles
     from bftrainer_papers.traces.trainers import TraceSelection, trainers_of, write_curves
@@ -106,9 +139,12 @@ def from_trace(
     for name in ("gpus_per_node", "extrapolate_to", "max_nodes", "hours", "least_s"):
         value = getattr(options, name)
         least = 0 if name in ("hours", "least_s") else 1
-        if value is not None and (not least <= value < math.inf or (name == "hours" and value == 0)):
+        if value is not None and (
+            not least <= value < math.inf or (name == "hours" and value == 0)
+        ):
             raise UserError(
-                f"--{name.replace('_', '-')} {value:g}: expected {'a number above 0' if not least else '1 or more'}"
+                f"--{name.replace('_', '-')} {value:g}: expected "
+                f"{'a number above 0' if not least else '1 or more'}"
             )
     profiles = read_profiles(options.curves)
     scalings = _scalings(options, profiles, profiles.of(options.hardware))
@@ -116,9 +152,15 @@ def from_trace(
     if start_s is None and not trace.has_dates:
         start_s = _START_S
     choice = TraceSelection(
-        _from_s(options.from_, trace), options.hours, options.least_s or 0.0, count, start_s,
-        _gpu_hours(options.gpu_hours), options.max_nodes, seed,
-    )  # fmt: skip
+        _from_s(options.from_, trace),
+        options.hours,
+        options.least_s or 0.0,
+        count,
+        start_s,
+        _gpu_hours(options.gpu_hours),
+        options.max_nodes,
+        seed,
+    )
     arrivals = trainers_of(trace, scalings, choice)
     for remark in trace.tally.remarks(trace.title):
         note(remark)
@@ -126,18 +168,26 @@ def from_trace(
     path = options.curves_out or out.with_name(f"{out.name.removesuffix('.csv')}.curves.csv")
     used = {arrival.trainer.model for arrival in arrivals}
     with written(path, "--curves-out"):
-        write_curves(path, {scaling.name: scaling.curve for scaling in scalings if scaling.name in used})
-    click.echo(f"{path}: {len(used)} curves; use this file as --curves together with --trainers {out}")
+        write_curves(
+            path, {scaling.name: scaling.curve for scaling in scalings if scaling.name in used}
+        )
+    click.echo(
+        f"{path}: {len(used)} curves; use this file as --curves together with --trainers {out}"
+    )
     return arrivals
 
 
-def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, ...]) -> list[MeasuredScaling]:
+def _scalings(
+    options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, ...]
+) -> list[MeasuredScaling]:
     """The curves per node count. Prints how many models were read, used and ignored."""
     from bftrainer_papers.traces.scaling import CurveShape, scaling_of
     from bftrainer_replay.workload.curves import plain_name
 
     names = {plain_name(profile.model): profile.model for profile in chosen}
-    wanted = [plain_name(name) for name in options.models.split(",")] if options.models else list(names)
+    wanted = (
+        [plain_name(name) for name in options.models.split(",")] if options.models else list(names)
+    )
     for name in wanted:
         if name not in names:
             raise UnknownNameError("model", name, names.values())
@@ -156,7 +206,8 @@ def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, 
     ignored = f"{total - len(scalings)} ignored" + (f" ({reasons})" if reasons else "")
     failed = f", {profiles.failed:,} of them 0" if profiles.failed else ""
     note(
-        f"{profiles.where} is {profiles.title}: {profiles.read:,} measurements read{failed}; {total} combinations of "
+        f"{profiles.where} is {profiles.title}: {profiles.read:,} measurements read{failed}; "
+        f"{total} combinations of "
         f"model and hardware, {len(scalings)} used, {ignored}"
     )
     if not scalings:
@@ -180,11 +231,14 @@ def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...])
         if scaling.interpolated:
             odd.append(f"{scaling.interpolated} of its points interpolated")
         if scaling.curve.nodes[-1] > scaling.measured_nodes:
-            odd.append(f"extrapolated from {scaling.measured_nodes} to {scaling.curve.nodes[-1]} nodes")
+            odd.append(
+                f"extrapolated from {scaling.measured_nodes} to {scaling.curve.nodes[-1]} nodes"
+            )
         jobs = sum(arrival.trainer.model == scaling.name for arrival in arrivals)
         said = f"; {', '.join(odd)}" if odd else ""
         note(
-            f"{scaling.name}: {jobs:,} trainers, 1 to {scaling.curve.nodes[-1]} nodes, batch size {scaling.batch}{said}"
+            f"{scaling.name}: {jobs:,} trainers, 1 to {scaling.curve.nodes[-1]} nodes, batch "
+            f"size {scaling.batch}{said}"
         )
 
 
@@ -197,7 +251,9 @@ def _from_s(text: str | None, trace: JobTrace) -> float | None:
     try:
         return parse_time(text)
     except ValueError as error:
-        raise UserError(f"--from {text!r:.40} is not ISO 8601; the trace covers {first} .. {last}") from error
+        raise UserError(
+            f"--from {text!r:.40} is not ISO 8601; the trace covers {first} .. {last}"
+        ) from error
 
 
 def _gpu_hours(text: str | None) -> tuple[float, float] | None:
@@ -206,5 +262,7 @@ def _gpu_hours(text: str | None) -> tuple[float, float] | None:
     found = _GPU_HOURS.fullmatch(text.strip())
     low, high = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
     if not 0 < low <= high:
-        raise UserError(f"--gpu-hours {text!r:.40}: expected LOW-HIGH with 0 < LOW <= HIGH, like 1-100")
+        raise UserError(
+            f"--gpu-hours {text!r:.40}: expected LOW-HIGH with 0 < LOW <= HIGH, like 1-100"
+        )
     return low, high

@@ -1,11 +1,13 @@
-"""A simulation of workers: containers share a processor under soft limits, slow each other down, and may be moved.
+"""A simulation of workers: containers share a processor under soft limits, slow each other down,
+and may be moved.
 
-Every container gets its fair share up to its limit. Capacity that the limits leave unused goes to the containers that can use
-it (Docker's soft limits [FlowCon 5.1.1]), so a worker with enough work is always fully used. ``contention`` is the cost of a
-co-runner: containers together progress at 1 / (1 + contention * (k - 1)) of the worker's speed, where k is
-(sum of shares)^2 / sum of shares^2: the number of containers if their shares are equal, and near 1 if one container has nearly
-everything. A move stops a container for ``migration_s`` (save and resume: under 5 s [SpeCon 3.3]), which it spends on the new
-worker without a share.
+Every container gets its fair share up to its limit. Capacity that the limits leave unused goes to
+the containers that can use it (Docker's soft limits [FlowCon 5.1.1]), so a worker with enough work
+is always fully used. ``contention`` is the cost of a co-runner: containers together progress at 1 /
+(1 + contention * (k - 1)) of the worker's speed, where k is (sum of shares)^2 / sum of shares^2:
+the number of containers if their shares are equal, and near 1 if one container has nearly
+everything. A move stops a container for ``migration_s`` (save and resume: under 5 s [SpeCon 3.3]),
+which it spends on the new worker without a share.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _DONE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ContainerJob:
-    """``work_s`` seconds of a whole worker; uses at most ``demand`` of a worker's processor, and ``memory`` of its memory."""
+    """``work_s`` seconds of a whole worker; uses at most ``demand`` of a worker's processor, and
+    ``memory`` of its memory.
+    """
 
     id: str
     at_s: float
@@ -57,7 +61,9 @@ def least_used(job: ContainerJob, workers: Sequence[ContainerHost]) -> int:
 
 
 def soft_shares(demands: Sequence[float], limits: Sequence[float]) -> list[float]:
-    """Fair shares of 1 up to min(demand, limit), then of the rest up to the demand. They sum to 1 or to the sum of demands."""
+    """Fair shares of 1 up to min(demand, limit), then of the rest up to the demand. They sum to 1
+    or to the sum of demands.
+    """
     shares = _fair(1.0, [min(d, limit) for d, limit in zip(demands, limits, strict=True)])
     more = _fair(max(1.0 - sum(shares), 0.0), [d - s for d, s in zip(demands, shares, strict=True)])
     return [s + m for s, m in zip(shares, more, strict=True)]
@@ -74,7 +80,9 @@ def _fair(capacity: float, caps: Sequence[float]) -> list[float]:
 
 @dataclass(slots=True)
 class WorkerWorld:
-    """Plays ``jobs`` on ``workers`` under a policy; without one, containers share freely and stay where they were placed."""
+    """Plays ``jobs`` on ``workers`` under a policy; without one, containers share freely and stay
+    where they were placed.
+    """
 
     workers: int
     jobs: Sequence[ContainerJob]
@@ -102,8 +110,12 @@ class WorkerWorld:
                 self._share()
             if self.policy is not None:
                 decision, memory = self.policy.decide(self.now_s, self.observed(), memory)
-                wake_s = math.inf if decision.wake_at_s is None else max(decision.wake_at_s, self.now_s)
-                assert wake_s > self.now_s, "a policy must not wake up at the time of the decision itself"
+                wake_s = (
+                    math.inf if decision.wake_at_s is None else max(decision.wake_at_s, self.now_s)
+                )
+                assert wake_s > self.now_s, (
+                    "a policy must not wake up at the time of the decision itself"
+                )
                 limits = dict(decision.limits)
                 moves = dict(decision.moves)
                 for run in self.running:
@@ -123,7 +135,11 @@ class WorkerWorld:
             here = [run for run in self.running if run.worker == w]
             containers = tuple(Container(r.job.id, _loss(r), r.used_s) for r in here)
             processor = min(sum(r.job.demand for r in here), 1.0)
-            seen.append(ContainerHost(containers, (processor + min(sum(r.job.memory for r in here), 1.0)) / 2))
+            seen.append(
+                ContainerHost(
+                    containers, (processor + min(sum(r.job.memory for r in here), 1.0)) / 2
+                )
+            )
         return tuple(seen)
 
     def _share(self) -> None:

@@ -1,7 +1,8 @@
 """Workers that several trainers share, as seen by FlowCon and SpeCon: containers, limits and moves.
 
-A pool policy gives whole nodes to trainers. Here, a trainer runs in one container on one worker, and the containers of a worker
-share its processor. As in the pool, decisions are functions of the observed state.
+A pool policy gives whole nodes to trainers. Here, a trainer runs in one container on one worker,
+and the containers of a worker share its processor. As in the pool, decisions are functions of the
+observed state.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """``loss`` is its evaluation function, 1 at the start and 0 when trained (None: nothing reported yet).
+    """``loss`` is its evaluation function, 1 at the start and 0 when trained (None: nothing
+    reported yet).
 
     ``used_s`` is the processor time that it has used, in seconds of a whole worker.
     """
@@ -33,7 +35,9 @@ class ContainerHost:
 
 @dataclass(frozen=True, slots=True)
 class WorkerDecision:
-    """Soft upper limits of processor shares by container (1 where not named), and moves to other workers (by index)."""
+    """Soft upper limits of processor shares by container (1 where not named), and moves to other
+    workers (by index).
+    """
 
     limits: tuple[tuple[str, float], ...] = ()
     moves: tuple[tuple[str, int], ...] = ()
@@ -47,5 +51,7 @@ class WorkerPolicy(Protocol):
     def name(self) -> str:
         """The name in a reproduction."""
 
-    def decide(self, at_s: float, workers: Sequence[ContainerHost], memory: object) -> tuple[WorkerDecision, object]:
+    def decide(
+        self, at_s: float, workers: Sequence[ContainerHost], memory: object
+    ) -> tuple[WorkerDecision, object]:
         """Called at every arrival, completion and wake-up."""

@@ -1,12 +1,16 @@
-"""SpeCon [SpeCon 4.2, 5.2, Algorithms 3 to 5]: containers that have converged move away from containers that still progress.
+"""SpeCon [SpeCon 4.2, 5.2, Algorithms 3 to 5]: containers that have converged move away from
+containers that still progress.
 
-Algorithms, lines and sections are those of the thesis. Corrected misprints: lines 11-12 of Algorithm 3 are read as WC.remove,
-CC.insert; its three cases exclude each other (as the text says; as printed, a container would pass through all three at once);
-line 27 of Algorithm 5 is read as |w_j|. Our choices: E is normalized to [0, 1]; before the second interval there is no previous
-G, and a small G counts as slower; the converged duration counts from the entry into CC; Algorithm 5 starts when all containers
-are in CC, moves each container once, and moves no container that is alone on its worker.
+Algorithms, lines and sections are those of the thesis. Corrected misprints: lines 11-12 of
+Algorithm 3 are read as WC.remove, CC.insert; its three cases exclude each other (as the text says;
+as printed, a container would pass through all three at once); line 27 of Algorithm 5 is read as
+|w_j|. Our choices: E is normalized to [0, 1]; before the second interval there is no previous G,
+and a small G counts as slower; the converged duration counts from the entry into CC; Algorithm 5
+starts when all containers are in CC, moves each container once, and moves no container that is
+alone on its worker.
 
-Several trainers share a worker here, so this policy runs in the simulation of workers and not on a pool of whole nodes.
+Several trainers share a worker here, so this policy runs in the simulation of workers and not on a
+pool of whole nodes.
 """
 
 from __future__ import annotations
@@ -45,7 +49,9 @@ class TrackedContainer:
 
 @dataclass(frozen=True, slots=True)
 class MonitorState:
-    """The policy's memory: the containers in order of arrival, and the time of the next categorization."""
+    """The policy's memory: the containers in order of arrival, and the time of the next
+    categorization.
+    """
 
     tracked: tuple[TrackedContainer, ...] = ()
     next_s: float = 0.0
@@ -59,12 +65,24 @@ class SpeCon:
     interval_s: float = 30.0
     name: str = "specon"
 
-    def decide(self, at_s: float, workers: Sequence[ContainerHost], memory: object) -> tuple[WorkerDecision, object]:
-        """Categorize if due. At any time, add new containers and, once all have converged, rebalance the cluster."""
-        watch = memory if isinstance(memory, MonitorState) else MonitorState(next_s=at_s + self.interval_s)
+    def decide(
+        self, at_s: float, workers: Sequence[ContainerHost], memory: object
+    ) -> tuple[WorkerDecision, object]:
+        """Categorize if due. At any time, add new containers and, once all have converged,
+        rebalance the cluster.
+        """
+        watch = (
+            memory
+            if isinstance(memory, MonitorState)
+            else MonitorState(next_s=at_s + self.interval_s)
+        )
         here = {c.id: (w, c) for w, worker in enumerate(workers) for c in worker.containers}
         known = {t.id for t in watch.tracked}
-        new = tuple(TrackedContainer(name, loss=c.loss) for name, (_, c) in here.items() if name not in known)
+        new = tuple(
+            TrackedContainer(name, loss=c.loss)
+            for name, (_, c) in here.items()
+            if name not in known
+        )
         tracked = {t.id: t for t in (*watch.tracked, *new) if t.id in here}
         at = {name: w for name, (w, _) in here.items()}
         home = dict(at)
@@ -85,8 +103,12 @@ class SpeCon:
             tuple(tracked.values()), next_s
         )
 
-    def monitored(self, t: TrackedContainer, loss: float | None, at_s: float) -> tuple[TrackedContainer, bool]:
-        """[SpeCon Algorithm 3] for one container: its new state, and whether it requests a move (line 16)."""
+    def monitored(
+        self, t: TrackedContainer, loss: float | None, at_s: float
+    ) -> tuple[TrackedContainer, bool]:
+        """[SpeCon Algorithm 3] for one container: its new state, and whether it requests a move
+        (line 16).
+        """
         if t.migrated or loss is None:
             return t, False
         if t.loss is None:
@@ -94,7 +116,9 @@ class SpeCon:
         growth = abs(loss - t.loss)
         now = replace(t, loss=loss, growth=growth)
         if growth > self.alpha:  # lines 19-22
-            return replace(now, category=ConvergenceCategory.PROGRESSING, converged_s=math.inf), False
+            return replace(
+                now, category=ConvergenceCategory.PROGRESSING, converged_s=math.inf
+            ), False
         if not (growth < t.growth and growth < self.alpha):  # lines 17-18
             return now, False
         if t.category is ConvergenceCategory.PROGRESSING:  # lines 7-9
@@ -104,7 +128,9 @@ class SpeCon:
         return now, True  # lines 13-16
 
 
-def scores(at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int) -> list[float]:
+def scores(
+    at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int
+) -> list[float]:
     """[SpeCon Algorithm 4, lines 2-3]: 2 |PC| + 1.5 |WC| + 1 |CC| of every worker."""
     found = [0.0] * workers
     for name, w in at.items():
@@ -113,9 +139,14 @@ def scores(at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], worke
 
 
 def target(
-    home: int, at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: Sequence[ContainerHost]
+    home: int,
+    at: Mapping[str, int],
+    tracked: Mapping[str, TrackedContainer],
+    workers: Sequence[ContainerHost],
 ) -> int:
-    """[SpeCon Algorithm 4]: the worker with the lowest score; of several, ``home`` or else the lowest consumption."""
+    """[SpeCon Algorithm 4]: the worker with the lowest score; of several, ``home`` or else the
+    lowest consumption.
+    """
     score = scores(at, tracked, len(workers))
     least = [w for w, value in enumerate(score) if value == min(score)]
     if home in least:
@@ -123,8 +154,12 @@ def target(
     return min(least, key=lambda w: (workers[w].consumption, w))
 
 
-def rebalance(at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int) -> list[tuple[str, int]]:
-    """[SpeCon Algorithm 5]: moves to idle workers or, if there are none, to workers with less than bf - 1 containers."""
+def rebalance(
+    at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int
+) -> list[tuple[str, int]]:
+    """[SpeCon Algorithm 5]: moves to idle workers or, if there are none, to workers with less than
+    bf - 1 containers.
+    """
     count = [0] * workers
     for w in at.values():
         count[w] += 1
@@ -133,7 +168,10 @@ def rebalance(at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], wo
     enough = factor if idle else factor - 1  # lines 12 and 21
     room = idle or [w for w in range(workers) if count[w] < enough]
     # Line 5: d = t - t_c, the shortest first: the container that converged last; ties by name.
-    free = sorted((name for name in at if not tracked[name].rebalanced), key=lambda n: (-tracked[n].converged_s, n))
+    free = sorted(
+        (name for name in at if not tracked[name].rebalanced),
+        key=lambda n: (-tracked[n].converged_s, n),
+    )
     moves: list[tuple[str, int]] = []
     for w in room:
         while count[w] < enough:
@@ -150,13 +188,18 @@ def rebalance(at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], wo
 def _growing_on(worker: int, at: Mapping[str, int], tracked: Mapping[str, TrackedContainer]) -> int:
     """|PC| + |WC| of a worker."""
     return sum(
-        1 for name, w in at.items() if w == worker and tracked[name].category is not ConvergenceCategory.CONVERGED
+        1
+        for name, w in at.items()
+        if w == worker and tracked[name].category is not ConvergenceCategory.CONVERGED
     )
 
 
 def build(settings: PolicySettings) -> Policy:
-    """Entry point ``bftrainer.policies``; always raises :class:`UserError`, as the policy cannot run on a pool."""
+    """Entry point ``bftrainer.policies``; always raises :class:`UserError`, as the policy cannot
+    run on a pool.
+    """
     raise UserError(
-        "policy specon moves trainers between workers that several trainers share, but a pool allocates whole nodes; "
+        "policy specon moves trainers between workers that several trainers share, but a pool "
+        "allocates whole nodes; "
         "to run it, use: bftrainer replay reproduce specon"
     )

@@ -1,16 +1,18 @@
-"""AFS-L and AFS-P (Hwang et al., NSDI 2021), which assume that every trainer keeps its current share forever.
+"""AFS-L and AFS-P (Hwang et al., NSDI 2021), which assume that every trainer keeps its current
+share forever.
 
-Of two trainers, let a be the one with less remaining time at its current share. Let p be the throughput now, p' that with
-one more node, and p_b2 = p_b' (b keeps its larger share after a has ended). The sum of the two completion times is smaller
-with the node at b if and only if
+Of two trainers, let a be the one with less remaining time at its current share. Let p be the
+throughput now, p' that with one more node, and p_b2 = p_b' (b keeps its larger share after a has
+ended). The sum of the two completion times is smaller with the node at b if and only if
 
     (p_b' - p_b) / p_b'  >  (p_a' - p_a) / p_a        [AFS, two jobs]
 
-This follows from the t1 and t2 of [AFS]; our notes on the paper print p_a' in the last denominator. AFS-P does not know
-lengths: the larger (p' - p) / p' wins, ties are broken at random.
+This follows from the t1 and t2 of [AFS]; our notes on the paper print p_a' in the last denominator.
+AFS-P does not know lengths: the larger (p' - p) / p' wins, ties are broken at random.
 
-Departures from the paper: smallest sizes instead of single GPUs; where sizes are listed, "one more node" is the next size
-and gains are per node of that step; a node that speeds up no trainer stays idle.
+Departures from the paper: smallest sizes instead of single GPUs; where sizes are listed, "one more
+node" is the next size and gains are per node of that step; a node that speeds up no trainer stays
+idle.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from bftrainer_papers.policies.lengths import remaining
 
 @dataclass(slots=True)
 class _Side:
-    """One trainer in the tournament: its sizes, its current position among them, and what the next size gains."""
+    """One trainer in the tournament: its sizes, its current position among them, and what the next
+    size gains.
+    """
 
     sizes: tuple[int, ...]
     rates: tuple[float, ...]
@@ -71,7 +75,8 @@ def prefers(challenger: _Side, holder: _Side) -> bool:
 def share_out(
     sides: Sequence[_Side], nodes: int, first: Sequence[int], beats: Callable[[_Side, _Side], bool]
 ) -> tuple[int, ...]:
-    """Smallest sizes in the order ``first`` while they fit; each further node to the winner of a tournament.
+    """Smallest sizes in the order ``first`` while they fit; each further node to the winner of a
+    tournament.
 
     Cost: O(J * nodes).
     """
@@ -92,14 +97,19 @@ def share_out(
 
 @dataclass(frozen=True, slots=True)
 class AfsL:
-    """For known lengths. With more trainers than nodes, the shortest run, each at its smallest size (one node in [AFS])."""
+    """For known lengths. With more trainers than nodes, the shortest run, each at its smallest size
+    (one node in [AFS]).
+    """
 
     name: str = "afs-l"
     needs: frozenset[Need] = frozenset({Need.LENGTH})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """No memory: shares depend only on remaining samples and curves."""
-        sides = [_Side(sizes_of(a.trainer), rates(a.trainer), remaining(a, self.name)) for a in state.active]
+        sides = [
+            _Side(sizes_of(a.trainer), rates(a.trainer), remaining(a, self.name))
+            for a in state.active
+        ]
         alone = [_time_at_smallest(a, side) for a, side in zip(state.active, sides, strict=True)]
         first = sorted(range(len(sides)), key=lambda j: (alone[j], j))
         return Decision(share_out(sides, len(state.pool), first, prefers)), None
@@ -107,7 +117,9 @@ class AfsL:
 
 @dataclass(frozen=True, slots=True)
 class AfsP:
-    """For unknown lengths. With more trainers than nodes, those with the least node-time so far run."""
+    """For unknown lengths. With more trainers than nodes, those with the least node-time so far
+    run.
+    """
 
     seed: int = 0
     name: str = "afs-p"

@@ -1,7 +1,8 @@
 """First come first served with fixed sizes, a control: Summit's killable queue (paper 2.2).
 
-Each trainer runs at its requested size or not at all. One that loses a node is killed, requeues at the end of the queue
-and resumes from its last checkpoint. A trainer that does not fit is skipped until it does.
+Each trainer runs at its requested size or not at all. One that loses a node is killed, requeues at
+the end of the queue and resumes from its last checkpoint. A trainer that does not fit is skipped
+until it does.
 """
 
 from __future__ import annotations

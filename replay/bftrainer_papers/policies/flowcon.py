@@ -1,13 +1,16 @@
-"""FlowCon ([FlowCon 4.1, 5.1; Algorithms 1 and 2]): resources for trainers whose evaluation function still falls.
+"""FlowCon ([FlowCon 4.1, 5.1; Algorithms 1 and 2]): resources for trainers whose evaluation
+function still falls.
 
-Progress P = |E(t_i) - E(t_i-1)| / dt [FlowCon Eqn 4.1], growth efficiency G = P / resource used [FlowCon Eqn 4.2]. There are
-three lists with threshold alpha: NL grows, WL is watched, CL converges. Two forms share the algorithms: limits on the
-processor of one worker (``bftrainer_papers.containers``), and shares of the nodes of a pool (:class:`FlowCon`).
+Progress P = |E(t_i) - E(t_i-1)| / dt [FlowCon Eqn 4.1], growth efficiency G = P / resource used
+[FlowCon Eqn 4.2]. There are three lists with threshold alpha: NL grows, WL is watched, CL
+converges. Two forms share the algorithms: limits on the processor of one worker
+(``bftrainer_papers.containers``), and shares of the nodes of a pool (:class:`FlowCon`).
 
-Our reading where the thesis is silent: E is normalized to [0, 1]. Time is in units of the initial interval, so that G is the
-share of the whole reduction per interval on the whole resource; per second, no published alpha would separate anything. A
-trainer that has not been measured has limit 1 and counts as G = 1 in the sum. Without time or resource use since the last
-measurement, G stays as it was. Line 17 doubles the interval once per run (the print has it inside the loop).
+Our reading where the thesis is silent: E is normalized to [0, 1]. Time is in units of the initial
+interval, so that G is the share of the whole reduction per interval on the whole resource; per
+second, no published alpha would separate anything. A trainer that has not been measured has limit 1
+and counts as G = 1 in the sum. Without time or resource use since the last measurement, G stays as
+it was. Line 17 doubles the interval once per run (the print has it inside the loop).
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FlowConMember:
-    """A trainer on a list: its limit L, its last G (None: not measured), and E and resource use at that time."""
+    """A trainer on a list: its limit L, its last G (None: not measured), and E and resource use at
+    that time.
+    """
 
     id: str
     stage: Stage = Stage.NEW
@@ -47,7 +52,9 @@ class FlowConMember:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """The memory: members in order of arrival, the current interval, the time of the next run of Algorithm 1."""
+    """The memory: members in order of arrival, the current interval, the time of the next run of
+    Algorithm 1.
+    """
 
     members: tuple[FlowConMember, ...] = ()
     interval_s: float = 0.0
@@ -64,7 +71,9 @@ WIRE = {
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGrowth:
-    """What is observed of a trainer: E (None: not reported) and resource-seconds used, where the whole resource is 1."""
+    """What is observed of a trainer: E (None: not reported) and resource-seconds used, where the
+    whole resource is 1.
+    """
 
     loss: float | None
     used_s: float
@@ -72,14 +81,18 @@ class MeasuredGrowth:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """alpha, the initial interval, and beta of the floor 1 / (beta n) ([FlowCon 6.1.3]: limit 0.25 with two containers)."""
+    """alpha, the initial interval, and beta of the floor 1 / (beta n) ([FlowCon 6.1.3]: limit 0.25
+    with two containers).
+    """
 
     alpha: float = 0.05
     interval_s: float = 20.0
     beta: float = 2.0
 
     def listen(self, lists: Lists, seen: Mapping[str, MeasuredGrowth], at_s: float) -> Lists:
-        """[FlowCon Algorithm 2]; runs Algorithm 1 after an arrival or departure, or when the interval has passed."""
+        """[FlowCon Algorithm 2]; runs Algorithm 1 after an arrival or departure, or when the
+        interval has passed.
+        """
         members = tuple(m for m in lists.members if m.id in seen)  # lines 10-15
         known = {m.id for m in members}
         new = tuple(
@@ -96,10 +109,16 @@ class Rules:
         return Lists(members, interval_s, at_s + interval_s)
 
     def run(
-        self, members: tuple[FlowConMember, ...], seen: Mapping[str, MeasuredGrowth], at_s: float, interval_s: float
+        self,
+        members: tuple[FlowConMember, ...],
+        seen: Mapping[str, MeasuredGrowth],
+        at_s: float,
+        interval_s: float,
     ) -> tuple[tuple[FlowConMember, ...], float]:
         """[FlowCon Algorithm 1]: move members between the lists, then set the limits."""
-        members = tuple(self.classified(self.measured(m, seen[m.id], at_s)) for m in members)  # lines 2-13
+        members = tuple(
+            self.classified(self.measured(m, seen[m.id], at_s)) for m in members
+        )  # lines 2-13
         if members and all(m.stage is Stage.COMPLETING for m in members):  # lines 14-17
             return tuple(_limited(m, 1.0) for m in members), 2 * interval_s
         total = sum(1.0 if m.growth is None else m.growth for m in members)
@@ -131,23 +150,27 @@ class Rules:
         if m.stage is Stage.WATCHING:
             return m
         share = m.growth / total if total > 0 else 1.0 / number
-        return _limited(m, max(share, 1 / (self.beta * number)) if m.stage is Stage.COMPLETING else share)
+        return _limited(
+            m, max(share, 1 / (self.beta * number)) if m.stage is Stage.COMPLETING else share
+        )
 
 
 def _limited(m: FlowConMember, limit: float) -> FlowConMember:
     return FlowConMember(m.id, m.stage, limit, m.growth, m.loss, m.used_s, m.at_s)
 
 
-# Rescaling a trainer takes tens of seconds, changing a container's limit takes none: with the 20 to 60 s of the thesis,
-# rescaling would cost more than it gains.
+# Rescaling a trainer takes tens of seconds, changing a container's limit takes none: with the 20 to
+# 60 s of the thesis, rescaling would cost more than it gains.
 POOL_RULES = Rules(interval_s=600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class FlowCon:
-    """Shares of the nodes of a pool in proportion to the limits, by largest remainder, within legal sizes.
+    """Shares of the nodes of a pool in proportion to the limits, by largest remainder, within legal
+    sizes.
 
-    The resource is the pool: a trainer on all nodes for a second has used one second. E is the loss over the first loss.
+    The resource is the pool: a trainer on all nodes for a second has used one second. E is the loss
+    over the first loss.
     """
 
     rules: Rules = POOL_RULES

@@ -1,11 +1,14 @@
-"""The rolling-horizon model of ModelArts (Hu et al. 2021, [ModelArts 4.4]) over any curves, as a :class:`Milp`.
+"""The rolling-horizon model of ModelArts (Hu et al. 2021, [ModelArts 4.4]) over any curves, as a
+:class:`Milp`.
 
-Maximize sum_i sum_t s_i^t / d_i [ModelArts Eqn 1] with s cumulative and bounded by the remaining demand d_i. Every job has
-one legal count in every step, within the pool. Only the counts of the first step are carried out.
+Maximize sum_i sum_t s_i^t / d_i [ModelArts Eqn 1] with s cumulative and bounded by the remaining
+demand d_i. Every job has one legal count in every step, within the pool. Only the counts of the
+first step are carried out.
 
-The pair delta-, delta+ of [ModelArts Eqns 16-18] only selects one k per (i, t). One binary per (i, t, k), with sum 1, gives
-the same set of n and s with fewer rows (``test_horizon.py`` compares it with the literal form). Here s is in units of d_i,
-and a step serves at most d_i, so coefficients and bounds are at most 1.
+The pair delta-, delta+ of [ModelArts Eqns 16-18] only selects one k per (i, t). One binary per (i,
+t, k), with sum 1, gives the same set of n and s with fewer rows (``test_horizon.py`` compares it
+with the literal form). Here s is in units of d_i, and a step serves at most d_i, so coefficients
+and bounds are at most 1.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from bftrainer.errors import Reason, SolverError
 
 @dataclass(frozen=True, slots=True)
 class HorizonJob:
-    """``served[k]`` is the share of the remaining demand that one step on ``sizes[k]`` nodes serves; sizes are above 0."""
+    """``served[k]`` is the share of the remaining demand that one step on ``sizes[k]`` nodes
+    serves; sizes are above 0.
+    """
 
     sizes: tuple[int, ...]
     served: tuple[float, ...]
@@ -53,17 +58,23 @@ def build(jobs: Sequence[HorizonJob], nodes: int, steps: int) -> Milp:
 
 @dataclass(frozen=True, slots=True)
 class HorizonSolution:
-    """Counts of the first step and the objective of the whole horizon; ``proven``: optimal within the gap."""
+    """Counts of the first step and the objective of the whole horizon; ``proven``: optimal within
+    the gap.
+    """
 
     counts: tuple[int, ...]
     objective: float
     proven: bool
 
 
-def solve(jobs: Sequence[HorizonJob], nodes: int, steps: int, *, gap: float, max_search: int) -> HorizonSolution:
-    """Solve with HiGHS. ``max_search`` bounds the branch-and-bound nodes: unlike a time limit, the result is reproducible.
+def solve(
+    jobs: Sequence[HorizonJob], nodes: int, steps: int, *, gap: float, max_search: int
+) -> HorizonSolution:
+    """Solve with HiGHS. ``max_search`` bounds the branch-and-bound nodes: unlike a time limit, the
+    result is reproducible.
 
-    Raises ``SolverError``: NO_PACKAGE, or NUMERICAL without a solution (every job at its smallest size is one).
+    Raises ``SolverError``: NO_PACKAGE, or NUMERICAL without a solution (every job at its smallest
+    size is one).
     """
     if not jobs:
         return HorizonSolution((), 0.0, True)
@@ -77,8 +88,9 @@ def solve(jobs: Sequence[HorizonJob], nodes: int, steps: int, *, gap: float, max
     return found if found is not None else _thorough(highspy, milp, bounds)
 
 
-# The root relaxation is nearly integral, so HiGHS 1.15 spends a third of its time on heuristics and symmetries that do not
-# change the answer (15 problems of 35 jobs on 800 nodes: 0.35 s without, 0.24 s with these, equal objectives).
+# The root relaxation is nearly integral, so HiGHS 1.15 spends a third of its time on heuristics and
+# symmetries that do not change the answer (15 problems of 35 jobs on 800 nodes: 0.35 s without,
+# 0.24 s with these, equal objectives).
 _QUICK: Mapping[str, object] = {"mip_heuristic_effort": 0.0, "mip_detect_symmetry": False}
 
 

@@ -7,8 +7,12 @@ from bftrainer.errors import InvalidValueError
 
 
 def remaining(active: Active, policy: str) -> float:
-    """Remaining samples, for policies with ``Need.LENGTH``. Raises :class:`InvalidValueError` where they are unknown."""
+    """Remaining samples, for policies with ``Need.LENGTH``. Raises :class:`InvalidValueError` where
+    they are unknown.
+    """
     left = active.remaining_samples
     if left is None:
-        raise InvalidValueError(f"trainer {active.trainer.id}: policy {policy} requires samples_total")
+        raise InvalidValueError(
+            f"trainer {active.trainer.id}: policy {policy} requires samples_total"
+        )
     return left

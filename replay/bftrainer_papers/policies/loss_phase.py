@@ -1,11 +1,12 @@
 """Allocation by learning phase (Wei and Shudo): more nodes for tasks that have made more progress.
 
-When a task arrives, each trains 100 iterations on an equal share. Then the task whose loss changed less is the older one
-and gets more: 3 of 4 devices, the younger 1 ([Wei and Shudo, section 5]). That is decided once; when a task ends, the others
-share its nodes.
+When a task arrives, each trains 100 iterations on an equal share. Then the task whose loss changed
+less is the older one and gets more: 3 of 4 devices, the younger 1 ([Wei and Shudo, section 5]).
+That is decided once; when a task ends, the others share its nodes.
 
-Our reading where the paper is silent: with more than two tasks, weights follow the rank of age, 2r - 1 for rank r (3:1 for
-two); changes are per 100 iterations where a task did more; a task without a reported loss counts as youngest.
+Our reading where the paper is silent: with more than two tasks, weights follow the rank of age, 2r
+- 1 for rank r (3:1 for two); changes are per 100 iterations where a task did more; a task without a
+reported loss counts as youngest.
 """
 
 from __future__ import annotations
@@ -37,13 +38,18 @@ class LossMark:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPhase:
-    """Memory of the policy: the marks of an observation in progress, or the ids that it found, oldest first (``ages``)."""
+    """Memory of the policy: the marks of an observation in progress, or the ids that it found,
+    oldest first (``ages``).
+    """
 
     marks: tuple[LossMark, ...] = ()
     ages: tuple[str, ...] = ()
 
 
-WIRE = {"bftrainer.policies.loss_phase:Mark": LossMark, "bftrainer.policies.loss_phase:Phase": TrainingPhase}
+WIRE = {
+    "bftrainer.policies.loss_phase:Mark": LossMark,
+    "bftrainer.policies.loss_phase:Phase": TrainingPhase,
+}
 """Their names in journals."""
 
 
@@ -64,7 +70,8 @@ class LossPhase:
         if not tasks.keys() <= known:
             phase = TrainingPhase(marks=tuple(_mark(a) for a in state.active))
         phase = TrainingPhase(
-            tuple(mark for mark in phase.marks if mark.id in tasks), tuple(name for name in phase.ages if name in tasks)
+            tuple(mark for mark in phase.marks if mark.id in tasks),
+            tuple(name for name in phase.ages if name in tasks),
         )
         trainers, nodes = [a.trainer for a in state.active], len(state.pool)
         if phase.marks:
@@ -77,12 +84,16 @@ class LossPhase:
         weights = [2.0 * rank[t.id] - 1.0 for t in trainers]
         return Decision(by_weight(trainers, weights, nodes)), phase
 
-    def _wait_s(self, phase: TrainingPhase, active: tuple[Active, ...], counts: tuple[int, ...]) -> float:
+    def _wait_s(
+        self, phase: TrainingPhase, active: tuple[Active, ...], counts: tuple[int, ...]
+    ) -> float:
         """Seconds until every task with nodes has done its iterations; 0 if all have."""
         marks = {mark.id: mark for mark in phase.marks}
         wait_s = 0.0
         for task, n in zip(active, counts, strict=True):
-            missing = self.iterations * self.batch_samples - (task.samples_done - marks[task.trainer.id].samples)
+            missing = self.iterations * self.batch_samples - (
+                task.samples_done - marks[task.trainer.id].samples
+            )
             rate = rates(task.trainer)[n]
             # Whole samples: a wake-up at the predicted instant must not be short by rounding.
             if rate > 0 and missing > 1e-6 * self.batch_samples:
@@ -102,10 +113,16 @@ class LossPhase:
 
 
 def _mark(active: Active) -> LossMark:
-    return LossMark(active.trainer.id, active.samples_done, None if active.losses is None else active.losses.latest)
+    return LossMark(
+        active.trainer.id,
+        active.samples_done,
+        None if active.losses is None else active.losses.latest,
+    )
 
 
 def build(settings: PolicySettings) -> Policy:
     """Entry point ``bftrainer.policies``."""
     options = settings.option_values("loss-phase", iterations=100, batch_samples=512.0)
-    return replace(LossPhase(), iterations=int(options["iterations"]), batch_samples=options["batch_samples"])
+    return replace(
+        LossPhase(), iterations=int(options["iterations"]), batch_samples=options["batch_samples"]
+    )

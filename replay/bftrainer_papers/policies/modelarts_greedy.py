@@ -1,16 +1,21 @@
-"""The greedy allocator of ModelArts (Hu et al. 2021, [ModelArts section 3, Fig. 4]): leave no node idle.
+"""The greedy allocator of ModelArts (Hu et al. 2021, [ModelArts section 3, Fig. 4]): leave no node
+idle.
 
-Waiting trainers, in order of admission, are its job queue; training time is time with at least one node. Every f = 5 min:
+Waiting trainers, in order of admission, are its job queue; training time is time with at least one
+node. Every f = 5 min:
 
 1. idle nodes and a queue: the head of the queue gets as many nodes as are legal; repeat;
-2. idle nodes, no queue: the trainer with the shortest training time gets as many more as are legal; repeat;
-3. no idle nodes and a queue: the trainer with the longest training time is halved, its nodes go to the head of the queue;
+2. idle nodes, no queue: the trainer with the shortest training time gets as many more as are legal;
+   repeat;
+3. no idle nodes and a queue: the trainer with the longest training time is halved, its nodes go to
+   the head of the queue;
 4. neither: no change.
 
-Between these moments only case 1 applies: "simulation allocates maximum resources to queueing jobs" [ModelArts 5.1]. Sizes
-are capped at 16 nodes. The paper states powers of two for the optimal allocator only; here they are an option. Our reading:
-if one half is not enough for the head (its minimum is above 1), further trainers are halved, or nothing changes; a node that
-the head cannot use does not count as idle.
+Between these moments only case 1 applies: "simulation allocates maximum resources to queueing jobs"
+[ModelArts 5.1]. Sizes are capped at 16 nodes. The paper states powers of two for the optimal
+allocator only; here they are an option. Our reading: if one half is not enough for the head (its
+minimum is above 1), further trainers are halved, or nothing changes; a node that the head cannot
+use does not count as idle.
 """
 
 from __future__ import annotations
@@ -26,7 +31,9 @@ from bftrainer.policies.settings import PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class ModelArtsGreedy:
-    """``interval_s`` is the elastic training frequency f, ``cap`` the largest size of any trainer."""
+    """``interval_s`` is the elastic training frequency f, ``cap`` the largest size of any
+    trainer.
+    """
 
     cap: int = 16
     interval_s: float = 300.0
@@ -54,13 +61,16 @@ def next_moment(at_s: float, interval_s: float) -> float:
 
 
 class Shares:
-    """Counts of the trainers, on which the cases act. A trainer starts at its largest legal size within what it holds."""
+    """Counts of the trainers, on which the cases act. A trainer starts at its largest legal size
+    within what it holds.
+    """
 
     def __init__(self, state: State, *, powers_of_two: bool, cap: int) -> None:
         self.state = state
         self.sizes = [sizes_of(a.trainer, powers_of_two, cap) for a in state.active]
         self.counts = [
-            largest_of(s, largest_legal(a.trainer, len(a.nodes))) for s, a in zip(self.sizes, state.active, strict=True)
+            largest_of(s, largest_legal(a.trainer, len(a.nodes)))
+            for s, a in zip(self.sizes, state.active, strict=True)
         ]
         self.idle = len(state.pool) - sum(self.counts)
 
@@ -68,7 +78,11 @@ class Shares:
     def queue(self) -> list[int]:
         """Waiting trainers that fit this pool, as indices in order of admission."""
         within = len(self.state.pool)
-        return [j for j, n in enumerate(self.counts) if n == 0 and self.sizes[j] and self.sizes[j][0] <= within]
+        return [
+            j
+            for j, n in enumerate(self.counts)
+            if n == 0 and self.sizes[j] and self.sizes[j][0] <= within
+        ]
 
     def give(self, j: int) -> None:
         """Give trainer ``j`` as many idle nodes as are legal."""
@@ -107,4 +121,6 @@ class Shares:
 def build(settings: PolicySettings) -> Policy:
     """Entry point ``bftrainer.policies``."""
     options = settings.option_values("modelarts-greedy", cap=16, interval_s=300.0, powers_of_two=0)
-    return ModelArtsGreedy(int(options["cap"]), options["interval_s"], bool(options["powers_of_two"]))
+    return ModelArtsGreedy(
+        int(options["cap"]), options["interval_s"], bool(options["powers_of_two"])
+    )

@@ -1,13 +1,16 @@
-"""The optimal allocator of ModelArts (Hu et al. 2021, [ModelArts section 4]): most progress over a rolling horizon.
+"""The optimal allocator of ModelArts (Hu et al. 2021, [ModelArts section 4]): most progress over a
+rolling horizon.
 
-Every f = 5 min the model of [ModelArts 4.4] looks T = 5 steps of f ahead (:mod:`bftrainer.allocation.horizon`); its first
-step is carried out. Sizes are the legal powers of two up to a cap. Demand d_i and speed come from the remaining samples and
-the curve of the trainer; the paper's law n * 0.8^log2(n) [ModelArts Eqns 3, 4] is such a curve.
+Every f = 5 min the model of [ModelArts 4.4] looks T = 5 steps of f ahead
+(:mod:`bftrainer.allocation.horizon`); its first step is carried out. Sizes are the legal powers of
+two up to a cap. Demand d_i and speed come from the remaining samples and the curve of the trainer;
+the paper's law n * 0.8^log2(n) [ModelArts Eqns 3, 4] is such a curve.
 
-When jobs outnumber nodes, "only the head of the queue" is in the model: running trainers first, then waiting ones in order
-of admission, while their smallest sizes fit, so that the model is feasible. Between scaling moments a freed node goes to the
-queue at once [ModelArts 5.1], as under the greedy allocator. Our reading: a trainer that has passed its announced length
-counts as nearly done.
+When jobs outnumber nodes, "only the head of the queue" is in the model: running trainers first,
+then waiting ones in order of admission, while their smallest sizes fit, so that the model is
+feasible. Between scaling moments a freed node goes to the queue at once [ModelArts 5.1], as under
+the greedy allocator. Our reading: a trainer that has passed its announced length counts as nearly
+done.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ from bftrainer_papers.policies.modelarts_greedy import Shares, next_moment
 
 @dataclass(frozen=True, slots=True)
 class ModelArtsOptimal:
-    """``interval_s`` is f, ``steps`` T, ``cap`` the largest size; ``gap`` and ``max_search`` bound the search."""
+    """``interval_s`` is f, ``steps`` T, ``cap`` the largest size; ``gap`` and ``max_search`` bound
+    the search.
+    """
 
     cap: int = 16
     interval_s: float = 300.0
@@ -67,14 +72,21 @@ class ModelArtsOptimal:
 
     def _job(self, active: Active, sizes: tuple[int, ...]) -> HorizonJob:
         per_s = rates(active.trainer)
-        # d_i is at least one second at full speed, so that a trainer past its announced length does not outweigh all others.
+        # d_i is at least one second at full speed, so that a trainer past its announced length does
+        # not outweigh all others.
         demand = max(remaining(active, self.name), max(per_s[n] for n in sizes), 1e-9)
         return HorizonJob(sizes, tuple(per_s[n] * self.interval_s / demand for n in sizes))
 
 
 def build(settings: PolicySettings) -> Policy:
     """Entry point ``bftrainer.policies``."""
-    o = settings.option_values("modelarts-optimal", cap=16, interval_s=300.0, steps=5, gap=1e-3, max_search=200)
+    o = settings.option_values(
+        "modelarts-optimal", cap=16, interval_s=300.0, steps=5, gap=1e-3, max_search=200
+    )
     return ModelArtsOptimal(
-        int(o["cap"]), o["interval_s"], int(o["steps"]), gap=o["gap"], max_search=int(o["max_search"])
+        int(o["cap"]),
+        o["interval_s"],
+        int(o["steps"]),
+        gap=o["gap"],
+        max_search=int(o["max_search"]),
     )

@@ -15,7 +15,9 @@ def requested(trainer: Trainer) -> int:
 
 
 def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
-    """Requested sizes in the given order; a trainer that does not fit the nodes still free gets none."""
+    """Requested sizes in the given order; a trainer that does not fit the nodes still free gets
+    none.
+    """
     free, counts = len(state.pool), [0] * len(state.active)
     for j in order:
         size = requested(state.active[j].trainer)
@@ -27,9 +29,10 @@ def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
 def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> tuple[int, ...]:
     """Counts near ``weights`` / sum * ``nodes``, each legal, by the largest-remainder method.
 
-    A trainer whose share exceeds its largest size gets that size, and the others share the rest. Nodes left by rounding go
-    one by one to the largest remainder; ties go to the larger weight, then to the earlier trainer. Nodes left by illegal
-    sizes go first to trainers whose smallest size exceeds their share, then to all others, the largest weight first.
+    A trainer whose share exceeds its largest size gets that size, and the others share the rest.
+    Nodes left by rounding go one by one to the largest remainder; ties go to the larger weight,
+    then to the earlier trainer. Nodes left by illegal sizes go first to trainers whose smallest
+    size exceeds their share, then to all others, the largest weight first.
     """
     shares = _within_largest(trainers, weights, nodes)
     order = sorted(range(len(trainers)), key=lambda j: (-(shares[j] % 1.0), -weights[j], j))
@@ -44,14 +47,18 @@ def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int)
             if not waiting or counts[j] == 0:
                 limit = counts[j] + rest
                 if waiting:
-                    limit = min(limit, trainers[j].min_nodes if trainers[j].sizes is None else limit)
+                    limit = min(
+                        limit, trainers[j].min_nodes if trainers[j].sizes is None else limit
+                    )
                 more = largest_legal(trainers[j], limit)
                 rest -= more - counts[j]
                 counts[j] = more
     return tuple(counts)
 
 
-def _within_largest(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> list[float]:
+def _within_largest(
+    trainers: Sequence[Trainer], weights: Sequence[float], nodes: int
+) -> list[float]:
     """Real shares of ``nodes``, none above a trainer's largest size."""
     shares = [0.0] * len(trainers)
     open_to = [j for j in range(len(trainers)) if weights[j] > 0]

@@ -1,6 +1,7 @@
 """Random numbers without a generator object: SplitMix64 (Steele, Lea, Flood 2014).
 
-Its whole state is one integer, so a policy can keep it in its memory, which is frozen and journaled.
+Its whole state is one integer, so a policy can keep it in its memory, which is frozen and
+journaled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Shortest remaining time first, a control ([AFS]): trainers run at their requested sizes, the shortest first."""
+"""Shortest remaining time first, a control ([AFS]): trainers run at their requested sizes, the
+shortest first.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from bftrainer_papers.policies.shares import first_fit, requested
 
 @dataclass(frozen=True, slots=True)
 class Srtf:
-    """Preemptive, without rescaling. A trainer that does not fit is skipped. A planned stop keeps all progress."""
+    """Preemptive, without rescaling. A trainer that does not fit is skipped. A planned stop keeps
+    all progress.
+    """
 
     name: str = "srtf"
     needs: frozenset[Need] = frozenset({Need.LENGTH})
@@ -25,7 +29,9 @@ class Srtf:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Ties go to the trainer admitted first. No memory."""
-        order = sorted(range(len(state.active)), key=lambda j: (self._remaining_s(state.active[j]), j))
+        order = sorted(
+            range(len(state.active)), key=lambda j: (self._remaining_s(state.active[j]), j)
+        )
         return Decision(first_fit(state, order)), None
 
     def _remaining_s(self, active: Active) -> float:

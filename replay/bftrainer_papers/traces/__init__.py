@@ -1,1 +1,3 @@
-"""Trainers from what others measured: when deep-learning jobs came, and how fast their models ran on how many GPUs."""
+"""Trainers from what others measured: when deep-learning jobs came, and how fast their models ran
+on how many GPUs.
+"""

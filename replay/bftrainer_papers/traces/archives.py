@@ -1,7 +1,7 @@
 """The members of a tar archive, without unpacking it, and with a limit on what its headers take.
 
-A header may announce names and attributes of any length, which :mod:`tarfile` reads into memory: a gigabyte of them is a
-megabyte of gzip. Here all headers of an archive together have a limit.
+A header may announce names and attributes of any length, which :mod:`tarfile` reads into memory: a
+gigabyte of them is a megabyte of gzip. Here all headers of an archive together have a limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ MOST_HEADER_BYTES = 16 * 1024 * 1024
 """10,000 members with names of 1,000 characters."""
 MOST_MEMBERS = 10_000
 TAR_DAMAGE = (tarfile.TarError, *DAMAGE, OSError, ValueError, OverflowError)
-"""What reading a damaged archive raises; tarfile lets ValueError and OverflowError of malformed numbers through."""
+"""What reading a damaged archive raises; tarfile lets ValueError and OverflowError of malformed
+numbers through.
+"""
 
 
 def is_archive(head: bytes) -> bool:
@@ -27,7 +29,9 @@ def is_archive(head: bytes) -> bool:
 
 
 class _Headers:
-    """The file as tarfile sees it: forward only. What is read as a header counts against the limit before it is read."""
+    """The file as tarfile sees it: forward only. What is read as a header counts against the limit
+    before it is read.
+    """
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self._path, self._file = path, file
@@ -41,7 +45,9 @@ class _Headers:
     def seek(self, place: int, whence: int = 0) -> int:
         if whence or place < self._at:
             raise tarfile.ReadError("a member begins before the end of the one before it")
-        while self._at < place and (skipped := len(self._file.read(min(place - self._at, 1024 * 1024)))):
+        while self._at < place and (
+            skipped := len(self._file.read(min(place - self._at, 1024 * 1024)))
+        ):
             self._at += skipped
         return self._at
 
@@ -51,7 +57,8 @@ class _Headers:
             if size < 0 or self._left < 0:
                 raise InputFileError(
                     str(self._path),
-                    f"has headers of more than {MOST_HEADER_BYTES:,} bytes, expected an archive of logs",
+                    f"has headers of more than {MOST_HEADER_BYTES:,} bytes, expected an "
+                    "archive of logs",
                 )
         data = self._file.read(size)
         self._at += len(data)
@@ -75,11 +82,20 @@ class ArchiveMember:
 
 
 def members(path: Path, file: IO[bytes]) -> Iterator[ArchiveMember]:
-    """The regular files of the archive in ``file``, in order. Raises :class:`InputFileError`, or one of ``TAR_DAMAGE``."""
+    """The regular files of the archive in ``file``, in order. Raises :class:`InputFileError`, or
+    one of ``TAR_DAMAGE``.
+    """
     headers = _Headers(path, file)
     with tarfile.open(fileobj=headers, mode="r:") as archive:  # type: ignore[call-overload]  # it needs no more of a file
         for count, info in enumerate(archive):
             if count >= MOST_MEMBERS:
-                raise InputFileError(str(path), f"has more than {MOST_MEMBERS:,} members, expected an archive of logs")
-            if info.isreg() and not info.issparse() and (content := archive.extractfile(info)) is not None:
+                raise InputFileError(
+                    str(path),
+                    f"has more than {MOST_MEMBERS:,} members, expected an archive of logs",
+                )
+            if (
+                info.isreg()
+                and not info.issparse()
+                and (content := archive.extractfile(info)) is not None
+            ):
                 yield ArchiveMember(info.name, info.size, content, headers)

@@ -1,9 +1,12 @@
-"""When deep-learning jobs were submitted, and what they asked for: Philly (as cut by Sia's authors) and Pollux's workloads.
+"""When deep-learning jobs were submitted, and what they asked for: Philly (as cut by Sia's authors)
+and Pollux's workloads.
 
 The format is recognized by its columns:
 
-- ``timestamp,duration,num_gpus``: Microsoft's Philly cluster, 2017. Times are the cluster's own, without a zone.
-- ``name,time,application,num_replicas``: Pollux (OSDI '21); seconds since the workload's start, no durations.
+- ``timestamp,duration,num_gpus``: Microsoft's Philly cluster, 2017. Times are the cluster's own,
+  without a zone.
+- ``name,time,application,num_replicas``: Pollux (OSDI '21); seconds since the workload's start, no
+  durations.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ MOST_GPUS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TracedJob:
-    """A job. ``run_s`` is how long it ran on its ``gpus`` (None: not in the trace), ``model`` what it trained."""
+    """A job. ``run_s`` is how long it ran on its ``gpus`` (None: not in the trace), ``model`` what
+    it trained.
+    """
 
     id: str
     at_s: float
@@ -35,7 +40,9 @@ class TracedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobTrace:
-    """Jobs in order of time; ``tally`` counts what becomes of each. ``has_dates``: times are dates."""
+    """Jobs in order of time; ``tally`` counts what becomes of each. ``has_dates``: times are
+    dates.
+    """
 
     jobs: tuple[TracedJob, ...]
     title: str
@@ -54,7 +61,8 @@ class _Format:
 def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) -> JobTrace:
     """Read a trace; from an archive with several, the one whose name ends in ``member``.
 
-    Raises :class:`InputFileError` with file and line for the first bad line, unless ``skip_bad`` is set.
+    Raises :class:`InputFileError` with file and line for the first bad line, unless ``skip_bad`` is
+    set.
     """
     text = _one(path, member)
     header = header_of(text)
@@ -62,7 +70,8 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
     if found is None:
         known = "; ".join(",".join(form.columns) for form in _FORMATS)
         raise InputFileError(
-            f"{text.where}:1", f"columns are {','.join(header)!r:.80}, expected the columns of a trace: {known}"
+            f"{text.where}:1",
+            f"columns are {','.join(header)!r:.80}, expected the columns of a trace: {known}",
         )
     tally = Tally(lambda: text.where, skip_bad)
     jobs: dict[str, TracedJob] = {}
@@ -80,7 +89,9 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
         jobs[job.id] = job
     if not jobs:
         raise InputFileError(text.where, "has no jobs")
-    return JobTrace(tuple(sorted(jobs.values(), key=lambda job: job.at_s)), found.title, tally, found.has_dates)
+    return JobTrace(
+        tuple(sorted(jobs.values(), key=lambda job: job.at_s)), found.title, tally, found.has_dates
+    )
 
 
 def _one(path: Path, member: str | None) -> TextFile:
@@ -89,7 +100,11 @@ def _one(path: Path, member: str | None) -> TextFile:
     if len(chosen) == 1:
         return chosen[0]
     names = ", ".join(text.name for text in texts[:10])
-    asked = "specify one with --member" if member is None else f"{len(chosen)} of them end in {member!r}"
+    asked = (
+        "specify one with --member"
+        if member is None
+        else f"{len(chosen)} of them end in {member!r}"
+    )
     raise InputFileError(str(path), f"holds {len(texts)} files, {asked}: {names}")
 
 
@@ -100,14 +115,20 @@ def _philly(line: int, cells: Cells) -> TracedJob:
         raise InvalidValueError(
             f"timestamp is {cells['timestamp']!r:.40}, expected a time like 2017-10-09 07:01:55"
         ) from error
-    return TracedJob(f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration", most=MOST))
+    return TracedJob(
+        f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration", most=MOST)
+    )
 
 
 def _pollux(_: int, cells: Cells) -> TracedJob:
     name, model = cells["name"].strip(), cells["application"].strip()
     if not name or not model or any(letter.isspace() for letter in name):
-        raise InvalidValueError(f"name is {name!r:.40} and application {model!r:.40}, expected one word for each")
-    return TracedJob(name, number(cells, "time", most=MOST), _gpus(cells, "num_replicas"), None, model)
+        raise InvalidValueError(
+            f"name is {name!r:.40} and application {model!r:.40}, expected one word for each"
+        )
+    return TracedJob(
+        name, number(cells, "time", most=MOST), _gpus(cells, "num_replicas"), None, model
+    )
 
 
 def _gpus(cells: Cells, column: str) -> int:
@@ -119,5 +140,10 @@ def _gpus(cells: Cells, column: str) -> int:
 
 _FORMATS = (
     _Format("a Philly trace", ("timestamp", "duration", "num_gpus"), _philly, has_dates=True),
-    _Format("a Pollux workload", ("name", "time", "application", "num_replicas"), _pollux, has_dates=False),
+    _Format(
+        "a Pollux workload",
+        ("name", "time", "application", "num_replicas"),
+        _pollux,
+        has_dates=False,
+    ),
 )

@@ -2,11 +2,13 @@
 
 The format is recognized by the content:
 
-- Gavel (OSDI '20): JSON, ``{gpu: {"('model (batch size b)', gpus)": {"null": steps per second, ...}}}``. A step is a batch of
-  b samples, so samples/s = b · steps/s; for a model without a batch size, a sample is a step. 0: the model did not run.
-- Sia (SOSP '23) and Pollux: ``<model>/{scalability,placements}-<hardware>.csv`` in an archive, columns ``num_nodes,
-  num_replicas,local_bsz,step_time`` or ``placement,local_bsz,step_time``; samples/s = GPUs · local_bsz / step_time. A
-  placement is a digit per node: 44 is four GPUs on each of two.
+- Gavel (OSDI '20): JSON, ``{gpu: {"('model (batch size b)', gpus)": {"null": steps per second,
+  ...}}}``. A step is a batch of b samples, so samples/s = b · steps/s; for a model without a batch
+  size, a sample is a step. 0: the model did not run.
+- Sia (SOSP '23) and Pollux: ``<model>/{scalability,placements}-<hardware>.csv`` in an archive,
+  columns ``num_nodes, num_replicas,local_bsz,step_time`` or ``placement,local_bsz,step_time``;
+  samples/s = GPUs · local_bsz / step_time. A placement is a digit per node: 44 is four GPUs on each
+  of two.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _MOST_RATE = 1e12
 
 @dataclass(frozen=True, slots=True)
 class ProfilePoint:
-    """A measurement on ``gpus`` GPUs of ``nodes`` nodes (0: unknown) with ``batch`` samples per GPU."""
+    """A measurement on ``gpus`` GPUs of ``nodes`` nodes (0: unknown) with ``batch`` samples per
+    GPU.
+    """
 
     gpus: int
     nodes: int
@@ -49,7 +53,9 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """The content of a file with ``read`` measurements, ``failed`` of them 0 (the model did not run)."""
+    """The content of a file with ``read`` measurements, ``failed`` of them 0 (the model did not
+    run).
+    """
 
     found: tuple[Profile, ...]
     title: str
@@ -63,7 +69,8 @@ class Profiles:
         if hardware is None and len(kinds) > 1:
             raise InputFileError(
                 self.where,
-                f"has profiles for several types of hardware; specify one with --hardware ({', '.join(kinds)})",
+                "has profiles for several types of hardware; specify one with --hardware "
+                f"({', '.join(kinds)})",
             )
         if hardware is not None and hardware not in kinds:
             raise UnknownNameError("hardware", hardware, kinds)
@@ -81,7 +88,8 @@ def read_profiles(path: Path) -> Profiles:
     if not tables:
         raise InputFileError(
             str(path),
-            "is neither Gavel's JSON nor an archive of MODEL/scalability-HARDWARE.csv and placements-HARDWARE.csv",
+            "is neither Gavel's JSON nor an archive of MODEL/scalability-HARDWARE.csv and "
+            "placements-HARDWARE.csv",
         )
     return _sia(path, tables)
 
@@ -91,10 +99,16 @@ def _sia(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profil
     read = 0
     for text, name in tables:
         profile = found.setdefault((name[1], name[3]), Profile(name[1], name[3]))
-        needed = {"scalability": ("num_nodes", "num_replicas"), "placements": ("placement",)}[name[2]]
+        needed = {"scalability": ("num_nodes", "num_replicas"), "placements": ("placement",)}[
+            name[2]
+        ]
         header = header_of(text)
-        if missing := [column for column in (*needed, "local_bsz", "step_time") if column not in header]:
-            raise InputFileError(f"{text.where}:1", f"column {missing[0]} is missing in {','.join(header)!r:.80}")
+        if missing := [
+            column for column in (*needed, "local_bsz", "step_time") if column not in header
+        ]:
+            raise InputFileError(
+                f"{text.where}:1", f"column {missing[0]} is missing in {','.join(header)!r:.80}"
+            )
         for line, cells in rows_of(text):
             read += 1
             try:
@@ -110,7 +124,9 @@ def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
     if "placement" in needed:
         placement = cells["placement"].strip()
         if not re.fullmatch("[1-9]{1,100}", placement):
-            raise InvalidValueError(f"placement is {placement!r:.40}, expected a digit per node, like 44")
+            raise InvalidValueError(
+                f"placement is {placement!r:.40}, expected a digit per node, like 44"
+            )
         gpus, nodes = sum(int(digit) for digit in placement), len(placement)
     else:
         gpus, nodes = count(cells, "num_replicas", 1, MOST), count(cells, "num_nodes", 1, MOST)
@@ -126,21 +142,34 @@ def _gavel(text: TextFile) -> Profiles:
     except json.JSONDecodeError as error:
         raise InputFileError(f"{text.where}:{error.lineno}", f"is not JSON: {error.msg}") from error
     except (InvalidValueError, RecursionError, ValueError) as error:
-        raise InputFileError(text.where, f"is not Gavel's table: {error or 'nested too deeply'}") from error
+        raise InputFileError(
+            text.where, f"is not Gavel's table: {error or 'nested too deeply'}"
+        ) from error
     found: dict[tuple[str, str], Profile] = {}
     read = failed = 0
     for hardware, entries in table.items():
         if not isinstance(entries, dict):
-            raise InputFileError(f"{text.where}: {hardware:.40}", "is not a table of models, expected Gavel's table")
+            raise InputFileError(
+                f"{text.where}: {hardware:.40}", "is not a table of models, expected Gavel's table"
+            )
         for key, rates in entries.items():
             read += 1
             where = f"{text.where}: {hardware:.40}: {key:.80}"
             match = _GAVEL_KEY.fullmatch(key)
             if match is None or not isinstance(rates, dict):
-                raise InputFileError(where, "is not an entry of Gavel's table, expected ('MODEL (batch size B)', GPUS)")
+                raise InputFileError(
+                    where,
+                    "is not an entry of Gavel's table, expected ('MODEL (batch size B)', GPUS)",
+                )
             rate = rates.get("null")
-            if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < _MOST_RATE:
-                raise InputFileError(where, f"null is {rate!r:.40}, expected steps per second of the job alone")
+            if (
+                isinstance(rate, bool)
+                or not isinstance(rate, (int, float))
+                or not 0 <= rate < _MOST_RATE
+            ):
+                raise InputFileError(
+                    where, f"null is {rate!r:.40}, expected steps per second of the job alone"
+                )
             batch = _BATCH.search(match[1])
             model = _BATCH.sub("", match[1]) + (f"-bs{batch[1]}" if batch else "")
             size = int(batch[1]) if batch else 1
@@ -149,7 +178,9 @@ def _gavel(text: TextFile) -> Profiles:
                 failed += 1
             else:
                 profile.points.append(ProfilePoint(int(match[2]), 0, size, float(rate) * size))
-    return Profiles(_checked(Path(text.where), found.values()), "Gavel's table", text.where, read, failed)
+    return Profiles(
+        _checked(Path(text.where), found.values()), "Gavel's table", text.where, read, failed
+    )
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -161,7 +192,9 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _rate(samples_per_s: float) -> float:
     if not 0 < samples_per_s < _MOST_RATE:
-        raise InvalidValueError(f"{samples_per_s:g} samples/s, expected above 0 and below {_MOST_RATE:g}")
+        raise InvalidValueError(
+            f"{samples_per_s:g} samples/s, expected above 0 and below {_MOST_RATE:g}"
+        )
     return samples_per_s
 
 

@@ -19,7 +19,8 @@ def header_of(text: TextFile) -> list[str]:
 def rows_of(text: TextFile) -> Iterator[tuple[int, Cells | str]]:
     """(line, cells by column), or (line, what is wrong with the line); blank lines are skipped.
 
-    None of these files needs quotes, so a line is a record: a stray quote cannot swallow the lines after it.
+    None of these files needs quotes, so a line is a record: a stray quote cannot swallow the lines
+    after it.
     """
     header = header_of(text)
     for line, content in enumerate(text.text.split("\n")[1:], start=2):
@@ -27,6 +28,9 @@ def rows_of(text: TextFile) -> Iterator[tuple[int, Cells | str]]:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(header):
-            yield line, f"has {len(cells)} fields, expected {len(header)} ({','.join(header)!r:.80})"
+            yield (
+                line,
+                f"has {len(cells)} fields, expected {len(header)} ({','.join(header)!r:.80})",
+            )
         else:
             yield line, dict(zip(header, cells, strict=True))

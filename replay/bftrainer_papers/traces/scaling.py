@@ -1,9 +1,10 @@
 """From measurements per GPU count to a trainer's curve per node count.
 
-One batch size per GPU is used for a model, as in the paper (32 per GPU): the one measured on the most GPU counts, and the
-largest of those. Where a GPU count was measured in several placements, the placement counts whose number of nodes is nearest
-to the number of whole nodes of the site; if there are several such placements, their median. Breakpoints are the node counts
-whose GPUs were measured; between them a curve is linear. Curves are smoothed only on request.
+One batch size per GPU is used for a model, as in the paper (32 per GPU): the one measured on the
+most GPU counts, and the largest of those. Where a GPU count was measured in several placements, the
+placement counts whose number of nodes is nearest to the number of whole nodes of the site; if there
+are several such placements, their median. Breakpoints are the node counts whose GPUs were measured;
+between them a curve is linear. Curves are smoothed only on request.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class CurveShape(Enum):
 class MeasuredScaling:
     """A model's curve per node count. Beyond ``measured_nodes`` it is extrapolated.
 
-    ``by_gpu`` are the measured (GPUs, samples/s) with ``batch`` samples per GPU. ``interpolated`` counts the breakpoints that
-    were not measured themselves.
+    ``by_gpu`` are the measured (GPUs, samples/s) with ``batch`` samples per GPU. ``interpolated``
+    counts the breakpoints that were not measured themselves.
     """
 
     name: str
@@ -53,12 +54,17 @@ class MeasuredScaling:
 
 
 def scaling_of(
-    profile: Profile, gpus_per_node: int, shape: CurveShape = CurveShape.MEASURED, extrapolate_to: int | None = None
+    profile: Profile,
+    gpus_per_node: int,
+    shape: CurveShape = CurveShape.MEASURED,
+    extrapolate_to: int | None = None,
 ) -> MeasuredScaling | None:
-    """The model's curve on nodes with ``gpus_per_node`` GPUs; None if fewer GPUs than those of one node were measured.
+    """The model's curve on nodes with ``gpus_per_node`` GPUs; None if fewer GPUs than those of one
+    node were measured.
 
-    With ``extrapolate_to``, the curve continues to that node count as n^a. The exponent a is that of the last two measured
-    points, limited to 0 .. 1; a curve with one point is not extrapolated. The name of the curve ends in "-extrapolated".
+    With ``extrapolate_to``, the curve continues to that node count as n^a. The exponent a is that
+    of the last two measured points, limited to 0 .. 1; a curve with one point is not extrapolated.
+    The name of the curve ends in "-extrapolated".
     """
     batch, points = _one_batch(profile.points)
     by_gpu = tuple(sorted(_by_gpus(points, gpus_per_node).items()))
@@ -66,7 +72,9 @@ def scaling_of(
     if most < 1:
         return None
     measured = {gpus for gpus, _ in by_gpu}
-    nodes = sorted({1, most, *(gpus // gpus_per_node for gpus in measured if gpus % gpus_per_node == 0)})
+    nodes = sorted(
+        {1, most, *(gpus // gpus_per_node for gpus in measured if gpus % gpus_per_node == 0)}
+    )
     values = _shaped([(n, _between(by_gpu, n * gpus_per_node)) for n in nodes], shape)
     between = sum(n * gpus_per_node not in measured for n in nodes)
     name = f"{profile.model}-{profile.hardware}".replace(" ", "-")
@@ -93,7 +101,9 @@ def _by_gpus(points: list[ProfilePoint], gpus_per_node: int) -> dict[int, float]
     for gpus, alike in groups.items():
         whole = math.ceil(gpus / gpus_per_node)
         nearest = min(abs(point.nodes - whole) for point in alike)
-        rates[gpus] = median(point.samples_per_s for point in alike if abs(point.nodes - whole) == nearest)
+        rates[gpus] = median(
+            point.samples_per_s for point in alike if abs(point.nodes - whole) == nearest
+        )
     return rates
 
 

@@ -1,4 +1,6 @@
-"""The text files of a path: one file, plain or compressed, or the members of a tar archive. Nothing is unpacked to disk."""
+"""The text files of a path: one file, plain or compressed, or the members of a tar archive. Nothing
+is unpacked to disk.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,16 @@ class TextFile:
 
 
 def texts_of(path: Path) -> list[TextFile]:
-    """The texts, sorted by name. Raises :class:`InputFileError` for a damaged file, a file that is too large, or no text.
+    """The texts, sorted by name. Raises :class:`InputFileError` for a damaged file, a file that is
+    too large, or no text.
 
     The limit holds for one text, and for all texts of an archive together.
     """
     data = read_bytes(path, TABLE_BYTES + 1)
     if len(data) > TABLE_BYTES:
-        raise InputFileError(str(path), f"has more than {TABLE_BYTES:,} bytes, expected a trace or profile")
+        raise InputFileError(
+            str(path), f"has more than {TABLE_BYTES:,} bytes, expected a trace or profile"
+        )
     if not data:
         raise InputFileError(str(path), "is empty, expected a trace or profile")
     if is_archive(data):
@@ -48,7 +53,8 @@ def _members(path: Path) -> Iterator[TextFile]:
                     left -= len(piece)
                 if left < 0:
                     raise InputFileError(
-                        str(path), f"holds more than {TABLE_BYTES:,} bytes, expected a trace or profile"
+                        str(path),
+                        f"holds more than {TABLE_BYTES:,} bytes, expected a trace or profile",
                     )
                 yield TextFile(where, member.name, as_text(where, b"".join(pieces)))
     except InputFileError:

@@ -1,4 +1,6 @@
-"""Trainers from a trace and measured curves: when each is submitted, with how much work, on which curve."""
+"""Trainers from a trace and measured curves: when each is submitted, with how much work, on which
+curve.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,10 @@ _H = 3600.0
 class TraceSelection:
     """Which jobs of a trace become trainers, and the values that the trace lacks.
 
-    Selected are jobs from ``from_s`` on (None: the first), for ``hours``, that ran for at least ``least_s`` seconds, and of
-    those the first ``count``. ``start_s`` is when the first of them is submitted (None: its time in the trace).
-    ``gpu_hours`` (low, high) is the work of jobs without durations, log-uniform. ``max_nodes`` limits every trainer.
+    Selected are jobs from ``from_s`` on (None: the first), for ``hours``, that ran for at least
+    ``least_s`` seconds, and of those the first ``count``. ``start_s`` is when the first of them is
+    submitted (None: its time in the trace). ``gpu_hours`` (low, high) is the work of jobs without
+    durations, log-uniform. ``max_nodes`` limits every trainer.
     """
 
     from_s: float | None = None
@@ -39,12 +42,15 @@ class TraceSelection:
     seed: int = 0
 
 
-def trainers_of(trace: JobTrace, scalings: Sequence[MeasuredScaling], choice: TraceSelection) -> tuple[Arrival, ...]:
+def trainers_of(
+    trace: JobTrace, scalings: Sequence[MeasuredScaling], choice: TraceSelection
+) -> tuple[Arrival, ...]:
     """The trainers, in order of submission; the trace's tally counts what became of every job.
 
-    A trainer runs on 1 node up to the end of its curve. A job trains the model that the trace names, or one drawn at random.
-    Its work is its run time at the curve's rate on the GPUs that it had. R_up is uniform in 17-19 s and R_dw in 11-13 s, as
-    in the paper's workload. Raises :class:`~bftrainer.errors.UserError` if no job is selected.
+    A trainer runs on 1 node up to the end of its curve. A job trains the model that the trace
+    names, or one drawn at random. Its work is its run time at the curve's rate on the GPUs that it
+    had. R_up is uniform in 17-19 s and R_dw in 11-13 s, as in the paper's workload. Raises
+    :class:`~bftrainer.errors.UserError` if no job is selected.
     """
     rng = np.random.default_rng(np.random.PCG64(choice.seed))
     by_model = {plain_name(scaling.model): scaling for scaling in scalings}
@@ -54,18 +60,28 @@ def trainers_of(trace: JobTrace, scalings: Sequence[MeasuredScaling], choice: Tr
     shift_s = 0.0 if choice.start_s is None else choice.start_s - jobs[0].at_s
     arrivals = []
     for job in jobs:
-        # Every job draws all four numbers, needed or not, so that one job does not change the others' draws.
+        # Every job draws all four numbers, needed or not, so that one job does not change the
+        # others' draws.
         drawn, work, up, down = rng.uniform(size=4).tolist()
-        scaling = scalings[int(drawn * len(scalings))] if job.model is None else by_model[plain_name(job.model)]
+        scaling = (
+            scalings[int(drawn * len(scalings))]
+            if job.model is None
+            else by_model[plain_name(job.model)]
+        )
         samples = scaling.rate(job.gpus) * _run_s(job, choice, work)
         arrivals.append(
-            Arrival(round(job.at_s + shift_s, 3), _trainer(job, scaling, samples, up, down, choice.max_nodes))
+            Arrival(
+                round(job.at_s + shift_s, 3),
+                _trainer(job, scaling, samples, up, down, choice.max_nodes),
+            )
         )
         trace.tally.used += 1
     return tuple(arrivals)
 
 
-def _chosen(trace: JobTrace, choice: TraceSelection, by_model: dict[str, MeasuredScaling]) -> list[TracedJob]:
+def _chosen(
+    trace: JobTrace, choice: TraceSelection, by_model: dict[str, MeasuredScaling]
+) -> list[TracedJob]:
     begin_s = trace.jobs[0].at_s if choice.from_s is None else choice.from_s
     end_s = np.inf if choice.hours is None else begin_s + choice.hours * _H
     chosen: list[TracedJob] = []
@@ -88,14 +104,20 @@ def _run_s(job: TracedJob, choice: TraceSelection, drawn: float) -> float:
         return job.run_s
     if choice.gpu_hours is None:
         raise UserError(
-            "this trace has no durations: specify the work of its jobs with --gpu-hours LOW-HIGH, like 1-100"
+            "this trace has no durations: specify the work of its jobs with --gpu-hours "
+            "LOW-HIGH, like 1-100"
         )
     low, high = choice.gpu_hours
     return float(low * (high / low) ** drawn) * _H / job.gpus
 
 
 def _trainer(
-    job: TracedJob, scaling: MeasuredScaling, samples: float, up: float, down: float, cap: int | None
+    job: TracedJob,
+    scaling: MeasuredScaling,
+    samples: float,
+    up: float,
+    down: float,
+    cap: int | None,
 ) -> Trainer:
     most = scaling.curve.nodes[-1]
     try:
@@ -114,8 +136,13 @@ def _trainer(
 
 
 def write_curves(path: Path, curves: dict[str, Curve]) -> None:
-    """Write a curve file for :func:`bftrainer_replay.workload.curves.read_curves`; cells between breakpoints are empty."""
+    """Write a curve file for :func:`bftrainer_replay.workload.curves.read_curves`; cells between
+    breakpoints are empty.
+    """
     counts = sorted({n for curve in curves.values() for n in curve.nodes})
-    points = {name: dict(zip(curve.nodes, curve.per_s, strict=True)) for name, curve in sorted(curves.items())}
+    points = {
+        name: dict(zip(curve.nodes, curve.per_s, strict=True))
+        for name, curve in sorted(curves.items())
+    }
     rows = ([name, *(values.get(n, "") for n in counts)] for name, values in points.items())
     write_atomically(path, csv_bytes(["model", *(f"nodes_{n}" for n in counts)], rows))

@@ -1,4 +1,6 @@
-"""Jobs by account or QOS: who uses the cluster, whose jobs wait, and whose could have used the idle nodes."""
+"""Jobs by account or QOS: who uses the cluster, whose jobs wait, and whose could have used the idle
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from bftrainer_replay.logs.model import LogWindow
 
 Payer: TypeAlias = Literal["account", "qos"]
 READ = (
-    "Jobs that ran; a node that jobs share counts for each of them. The last column is of all idle node-hours. Up to 20 rows, "
+    "Jobs that ran; a node that jobs share counts for each of them. The last column is of all "
+    "idle node-hours. Up to 20 rows, "
     "those of most node-hours."
 )
 HEADINGS = ("jobs", "node-hours", "share", "mean wait", "jobs waiting", "a waiting job fits")
@@ -22,10 +25,11 @@ _MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class AccountFigures:
-    """Jobs of one account or QOS that ran in the window, their node-hours in it and the part of those of all jobs.
+    """Jobs of one account or QOS that ran in the window, their node-hours in it and the part of
+    those of all jobs.
 
-    ``wait_h`` is their mean wait, ``waiting`` the mean number of waiting jobs, ``fillable_share`` the part of all
-    idle node-time that these could have used.
+    ``wait_h`` is their mean wait, ``waiting`` the mean number of waiting jobs, ``fillable_share``
+    the part of all idle node-time that these could have used.
     """
 
     name: str
@@ -39,9 +43,14 @@ class AccountFigures:
     @property
     def cells(self) -> tuple[str, ...]:
         return (
-            self.name, f"{self.jobs:,}", f"{self.node_h:,.0f}", f"{self.share:.1%}", f"{self.wait_h:,.1f} h",
-            f"{self.waiting:,.1f}", f"{self.fillable_share:.1%}",
-        )  # fmt: skip
+            self.name,
+            f"{self.jobs:,}",
+            f"{self.node_h:,.0f}",
+            f"{self.share:.1%}",
+            f"{self.wait_h:,.1f} h",
+            f"{self.waiting:,.1f}",
+            f"{self.fillable_share:.1%}",
+        )
 
 
 def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
@@ -53,10 +62,17 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
         return ()
     of_needs, sums = np.array([number[name] for name in names]), np.zeros((4, len(number)))
     for part in queue.parts():
-        start, end = (times[part].clip(window.start_s, window.end_s) for times in (queue.start_s, queue.end_s))
-        run_s, waiting_s = np.nan_to_num(end - start), queue.waited_s(part, window.start_s, window.end_s)
+        start, end = (
+            times[part].clip(window.start_s, window.end_s) for times in (queue.start_s, queue.end_s)
+        )
+        run_s, waiting_s = (
+            np.nan_to_num(end - start),
+            queue.waited_s(part, window.start_s, window.end_s),
+        )
         wait_s = np.nan_to_num(queue.start_s[part] - queue.eligible_s[part]) * (run_s > 0)
-        for total, each in zip(sums, (run_s > 0, run_s * queue.nodes[part], wait_s, waiting_s), strict=True):
+        for total, each in zip(
+            sums, (run_s > 0, run_s * queue.nodes[part], wait_s, waiting_s), strict=True
+        ):
             total += np.bincount(of_needs[queue.needs[part]], each, len(number))
     found = []
     largest = np.argsort(-sums[1], kind="stable")[:_MOST].tolist()
@@ -67,8 +83,13 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
         jobs, node_s, wait_s, waiting_s = sums[:, place].tolist()
         found.append(
             AccountFigures(
-                name or "(none)", int(jobs), node_s / 3600, node_s / sums[1].sum(), wait_s / jobs / 3600,
-                waiting_s / window.span_s, 0.0 if causes is None else causes.fillable_share,
+                name or "(none)",
+                int(jobs),
+                node_s / 3600,
+                node_s / sums[1].sum(),
+                wait_s / jobs / 3600,
+                waiting_s / window.span_s,
+                0.0 if causes is None else causes.fillable_share,
             )
-        )  # fmt: skip
+        )
     return tuple(found) if len(found) > 1 else ()

@@ -1,4 +1,6 @@
-"""The idle nodes of a log in numbers: those of the paper's section 2.1 and Table 1, for one window."""
+"""The idle nodes of a log in numbers: those of the paper's section 2.1 and Table 1, for one
+window.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,10 @@ START_S = 20.0
 class FragmentLengths:
     """Lengths of fragments; "short" means less than 10 minutes.
 
-    All fragments count; of those that the window cuts, the part inside (see :mod:`bftrainer_replay.analysis.window_fragments`).
-    On the first 168 h of the paper's Summit log, 58.4 % are short, with 12.1 % of the node-time; the paper says 58 % and
-    "about 10 %". Without the cut fragments, neither value changes by 0.1 points there.
+    All fragments count; of those that the window cuts, the part inside (see
+    :mod:`bftrainer_replay.analysis.window_fragments`). On the first 168 h of the paper's Summit
+    log, 58.4 % are short, with 12.1 % of the node-time; the paper says 58 % and "about 10 %".
+    Without the cut fragments, neither value changes by 0.1 points there.
     """
 
     short_share: float
@@ -40,15 +43,17 @@ class FragmentLengths:
 class Characteristics:
     """The idle nodes of one window in numbers.
 
-    The initial state counts as one of ``events``, but not as a join or a leave. ``joins`` and ``leaves`` count the
-    events in which at least one node joins or leaves (an event may be both). ``increases`` and ``decreases`` count the
-    events after which more or fewer nodes are idle than before, as INC/h and DEC/h of Table 1. ``idle_nodes_median`` is
-    weighted by time. ``fragment_lengths`` is None if no node is ever idle, ``idle_while`` if the log has no queue.
-    ``span_h`` excludes the gaps of the record (``unknown_h``) and the outages of the cluster (``outage_h``): both count neither
-    as idle nor as not idle. Changes at the edges of a gap are not events, and fragments that a gap cuts count with their
-    known part. ``down_node_h``: nodes without a job that were out of service or reserved; they leave both sides of
-    ``idle_share`` alike: idle node-hours over those in service. ``pool_share``: of the idle node-hours, the
-    work of a pool on all idle nodes, whose workers start in :data:`START_S`.
+    The initial state counts as one of ``events``, but not as a join or a leave. ``joins`` and
+    ``leaves`` count the events in which at least one node joins or leaves (an event may be both).
+    ``increases`` and ``decreases`` count the events after which more or fewer nodes are idle than
+    before, as INC/h and DEC/h of Table 1. ``idle_nodes_median`` is weighted by time.
+    ``fragment_lengths`` is None if no node is ever idle, ``idle_while`` if the log has no queue.
+    ``span_h`` excludes the gaps of the record (``unknown_h``) and the outages of the cluster
+    (``outage_h``): both count neither as idle nor as not idle. Changes at the edges of a gap are
+    not events, and fragments that a gap cuts count with their known part. ``down_node_h``: nodes
+    without a job that were out of service or reserved; they leave both sides of ``idle_share``
+    alike: idle node-hours over those in service. ``pool_share``: of the idle node-hours, the work
+    of a pool on all idle nodes, whose workers start in :data:`START_S`.
     """
 
     span_h: float
@@ -78,7 +83,9 @@ class Characteristics:
         told = [
             f"{self.outage_h:,.1f} hours of outages" if self.outage_h else "",
             f"{self.unknown_h:,.1f} hours that were not recorded" if self.unknown_h else "",
-            f"{self.down_node_h:,.0f} node-hours of nodes out of service or reserved" if self.down_node_h else "",
+            f"{self.down_node_h:,.0f} node-hours of nodes out of service or reserved"
+            if self.down_node_h
+            else "",
         ]
         return " and ".join(text for text in told if text)
 
@@ -90,17 +97,22 @@ class Characteristics:
 def characterize(window: LogWindow) -> Characteristics:
     """Measure a window: resource integral (Eqn 17), eq-nodes (Eqn 18), events, fragments.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` if the window has no known length or the machine has no nodes.
+    Raises :class:`~bftrainer.errors.InvalidValueError` if the window has no known length or the
+    machine has no nodes.
     """
     if not window.span_s > 0:
-        raise InvalidValueError(f"{window.source}: nothing to characterize: the window has no length")
+        raise InvalidValueError(
+            f"{window.source}: nothing to characterize: the window has no length"
+        )
     if not window.service_s > 0:
         raise InvalidValueError(
-            f"{window.source}: nothing to characterize: the window lies in a gap or an outage of the log"
+            f"{window.source}: nothing to characterize: the window lies in a gap or an outage "
+            "of the log"
         )
     if window.machine_nodes < 1:
         raise InvalidValueError(
-            f"{window.source}: nothing to characterize: the cluster has {counted(window.machine_nodes, 'node')}"
+            f"{window.source}: nothing to characterize: the cluster has "
+            f"{counted(window.machine_nodes, 'node')}"
         )
     sizes = pool_sizes_of(window)
     edges = {at_s for gap in window.gaps for at_s in gap}
@@ -151,7 +163,9 @@ def _known(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
 
 def _lengths(length_s: NDArray[np.float64]) -> FragmentLengths:
     short = length_s < SHORT_FRAGMENT_S
-    first, median, third, p90 = (float(value) for value in np.percentile(length_s, [25, 50, 75, 90]))
+    first, median, third, p90 = (
+        float(value) for value in np.percentile(length_s, [25, 50, 75, 90])
+    )
     return FragmentLengths(
         short_share=float(short.mean()),
         short_node_time_share=float(length_s[short].sum() / length_s.sum()),

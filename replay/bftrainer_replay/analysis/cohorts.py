@@ -1,7 +1,8 @@
-"""Cohorts of a window, the nodes that join together: how long until the next hit, by age, and the constants of policy `cohort`.
+"""Cohorts of a window, the nodes that join together: how long until the next hit, by age, and the
+constants of policy `cohort`.
 
-A hit is an instant at which nodes of a cohort leave. Cohorts that were in the pool at the window's start are left out, because
-their age is unknown. All times are in seconds.
+A hit is an instant at which nodes of a cohort leave. Cohorts that were in the pool at the window's
+start are left out, because their age is unknown. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from bftrainer_replay.logs.model import LogWindow
 LEAST_HITS = 100
 """Fewer than that fit nothing."""
 _TOO_YOUNG = 0.02
-"""Below the age of the first hits, few are possible: a log has no idle periods shorter than its own debounce."""
+"""Below the age of the first hits, few are possible: a log has no idle periods shorter than its own
+debounce.
+"""
 _EDGES_S = np.concatenate([[0.0], np.geomspace(15.0, 30 * 86400.0, 80)])
 _FIRST_S = np.geomspace(10.0, 10_000.0, 31)
 _KNEE_S = np.geomspace(300.0, 30_000.0, 21)
@@ -30,9 +33,11 @@ _AT_ONCE = np.geomspace(0.05, 10.0, 60)
 
 @dataclass(frozen=True, slots=True)
 class CohortHits:
-    """Seconds at risk and hits by age, of cohorts and of their nodes; the ages are between ``edges_s``.
+    """Seconds at risk and hits by age, of cohorts and of their nodes; the ages are between
+    ``edges_s``.
 
-    ``whole`` and ``partial`` count the hits that took all that was left of a cohort of k >= 2 nodes, or less: (k, hits).
+    ``whole`` and ``partial`` count the hits that took all that was left of a cohort of k >= 2
+    nodes, or less: (k, hits).
     """
 
     edges_s: NDArray[np.float64]
@@ -45,7 +50,9 @@ class CohortHits:
 
 
 def cohort_hits(window: LogWindow) -> CohortHits:
-    """Follow every cohort from its join to its last node. Cost: linear in the nodes that join and leave, and the ages."""
+    """Follow every cohort from its join to its last node. Cost: linear in the nodes that join and
+    leave, and the ages.
+    """
     together_s, bins = CohortModel().together_s, len(_EDGES_S) - 1
     at_risk, nodes_at_risk = np.zeros(bins), np.zeros(bins)
     hits, node_hits = np.zeros(bins, dtype=np.int64), np.zeros(bins, dtype=np.int64)
@@ -69,7 +76,13 @@ def cohort_hits(window: LogWindow) -> CohortHits:
         taken = Counter(of.pop(node) for node in event.change.left if node in of)
         for cohort, count in sorted(taken.items()):
             pass_time(cohort, event.at_s)
-            age_bin = min(int(np.searchsorted(_EDGES_S, event.at_s - joined_s[cohort], side="right")), bins) - 1
+            age_bin = (
+                min(
+                    int(np.searchsorted(_EDGES_S, event.at_s - joined_s[cohort], side="right")),
+                    bins,
+                )
+                - 1
+            )
             hits[age_bin] += 1
             node_hits[age_bin] += count
             if left[cohort] > 1:
@@ -92,9 +105,11 @@ def cohort_hits(window: LogWindow) -> CohortHits:
 
 
 def fitted(found: CohortHits) -> CohortModel | None:
-    """The constants of largest likelihood; those that no log shows are the defaults. None below ``LEAST_HITS`` hits.
+    """The constants of largest likelihood; those that no log shows are the defaults. None below
+    ``LEAST_HITS`` hits.
 
-    Hits on a cohort of age a come at the rate 1 / mean_to_hit_s(a), losses of a node at that rate over ``outlast``.
+    Hits on a cohort of age a come at the rate 1 / mean_to_hit_s(a), losses of a node at that rate
+    over ``outlast``.
     """
     if found.hits.sum() < LEAST_HITS:
         return None
@@ -113,13 +128,19 @@ def fitted(found: CohortHits) -> CohortModel | None:
     first_s, knee_s, late = (float(f"{constant:.2g}") for constant in constants)
     mean_s = np.array([CohortModel(first_s, knee_s, late).mean_to_hit_s(a) for a in age_s])
     outlast = float((found.nodes_at_risk_s[old] / mean_s).sum() / found.node_hits[old].sum())
-    return CohortModel(first_s, knee_s, late, outlast=float(f"{outlast:.2g}"), at_once=_at_once(found))
+    return CohortModel(
+        first_s, knee_s, late, outlast=float(f"{outlast:.2g}"), at_once=_at_once(found)
+    )
 
 
 def policy_name(model: CohortModel) -> str:
     """The policy with its parameters, as ``--policy`` and ``decisions.policy`` take it."""
     default = CohortModel()
-    names = (field.name for field in fields(model) if getattr(model, field.name) != getattr(default, field.name))
+    names = (
+        field.name
+        for field in fields(model)
+        if getattr(model, field.name) != getattr(default, field.name)
+    )
     options = "&".join(f"{name}={getattr(model, name):g}" for name in names)
     return f"cohort?{options}" if options else "cohort"
 
@@ -129,7 +150,8 @@ def _at_once(found: CohortHits) -> float:
     if not found.whole or not found.partial:
         return CohortModel().at_once
     share = {
-        each: np.log([[k] for k, _ in rows]) for each, rows in (("whole", found.whole), ("partial", found.partial))
+        each: np.log([[k] for k, _ in rows])
+        for each, rows in (("whole", found.whole), ("partial", found.partial))
     }
     all_taken = -np.log1p(_AT_ONCE * share["whole"]) * np.array([[n] for _, n in found.whole])
     partly = _AT_ONCE * share["partial"]

@@ -1,4 +1,6 @@
-"""What may be wrong with the idle share of a log: other readings of it, and signs that jobs are missing."""
+"""What may be wrong with the idle share of a log: other readings of it, and signs that jobs are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from bftrainer_replay.logs.silent import LEAST_H
 SEEMS_TO_LACK_JOBS = 0.45
 """Share of the idle node-time in which a waiting job fits.
 
-Schedulers leave up to 0.38 in the nine logs of docs/site-logs.md. With the jobs of one account or of one state only, logs have
-0.51 to 0.64, as nodes with a job that is missing look idle.
+Schedulers leave up to 0.38 in the nine logs of docs/site-logs.md. With the jobs of one account or
+of one state only, logs have 0.51 to 0.64, as nodes with a job that is missing look idle.
 """
 _LEAST_IDLE = 0.05
 """Idle share below which a few moments decide what fits."""
@@ -21,7 +23,9 @@ _LEAST_IDLE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class IdleDoubts:
-    """The least and the largest idle share over all readings of the log, the readings, and what the log seems to lack."""
+    """The least and the largest idle share over all readings of the log, the readings, and what the
+    log seems to lack.
+    """
 
     least: float
     most: float
@@ -31,7 +35,9 @@ class IdleDoubts:
     def sentences(self) -> Iterator[str]:
         """For the reader of the idle share."""
         if self.bounds:
-            readings = "; ".join(f"{bound.idle_share:.1%} {bound.condition}" for bound in self.bounds)
+            readings = "; ".join(
+                f"{bound.idle_share:.1%} {bound.condition}" for bound in self.bounds
+            )
             yield f"The idle share is between {self.least:.1%} and {self.most:.1%}: {readings}."
         if self.lacks_jobs:
             yield self.lacks_jobs
@@ -51,7 +57,8 @@ def _bounds(window: LogWindow) -> Iterator[IdleBound]:
         nodes = f"{silent.nodes:,} node{'s' if silent.nodes > 1 else ''}"
         what = "renamed" if silent.renamed else "down"
         yield IdleBound(
-            silent.idle_share_without, f"if the {nodes} that ran no job for {LEAST_H:g} hours or more were {what}"
+            silent.idle_share_without,
+            f"if the {nodes} that ran no job for {LEAST_H:g} hours or more were {what}",
         )
 
 
@@ -62,7 +69,9 @@ def _lacks_jobs(window: LogWindow, found: Characteristics) -> str:
     if found.idle_share < _LEAST_IDLE or causes.fillable_share < SEEMS_TO_LACK_JOBS:
         return ""
     return (
-        f"This log seems to lack jobs: in {causes.fillable_share:.0%} of the idle node-time, a waiting job fits, which a "
-        "scheduler would have started. Nodes with jobs that are missing count as idle: export the jobs of all users, "
+        f"This log seems to lack jobs: in {causes.fillable_share:.0%} of the idle node-time, a "
+        "waiting job fits, which a "
+        "scheduler would have started. Nodes with jobs that are missing count as idle: export "
+        "the jobs of all users, "
         "accounts, partitions and states."
     )

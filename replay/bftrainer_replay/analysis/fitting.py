@@ -1,4 +1,6 @@
-"""Which waiting jobs fit on the idle nodes of a moment, condition by condition. The moments must be asked for in order."""
+"""Which waiting jobs fit on the idle nodes of a moment, condition by condition. The moments must be
+asked for in order.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _MOST_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Class:
-    """Needs that the same nodes satisfy. Both arrays are over the nodes of the fragments: suited, in a partition."""
+    """Needs that the same nodes satisfy. Both arrays are over the nodes of the fragments: suited,
+    in a partition.
+    """
 
     suited: NDArray[np.bool_]
     in_partition: NDArray[np.bool_]
@@ -34,20 +38,28 @@ class _Class:
 class Fitting:
     """The waiting jobs and idle nodes of a window, moved forward from moment to moment.
 
-    A node that is idle at the window's end counts as idle for ever after: how long it stays so is not known.
+    A node that is idle at the window's end counts as idle for ever after: how long it stays so is
+    not known.
     """
 
     def __init__(self, window: LogWindow, fragments: Fragments, queue: Queue) -> None:
         eligible = queue.eligible_s.kept
         if (eligible[1:] < eligible[:-1]).any():
             queue = queue.only(np.argsort(eligible, kind="stable"))
-        # The queue's own columns, of which there may be 44 million rows; a job that does not count has never waited.
+        # The queue's own columns, of which there may be 44 million rows; a job that does not count
+        # has never waited.
         least_s, real = max(window.debounce_s, 1e-3), np.zeros(len(queue.nodes), dtype=np.bool_)
         for part in queue.parts():
             until_s, eligible_s = queue.waits_until(part), queue.eligible_s[part]
-            real[part] = (until_s >= eligible_s + least_s) & np.isfinite(eligible_s) & (until_s > window.start_s)
+            real[part] = (
+                (until_s >= eligible_s + least_s)
+                & np.isfinite(eligible_s)
+                & (until_s > window.start_s)
+            )
             real[part] &= eligible_s < window.end_s
-        until = Times.gathered(np.where(real[part], queue.waits_until(part), 0.0) for part in queue.parts())
+        until = Times.gathered(
+            np.where(real[part], queue.waits_until(part), 0.0) for part in queue.parts()
+        )
         self._queue, self._begins, self._ends = queue, queue.eligible_s, until
         self._block_of = np.array([int(each.block) for each in queue.all_needs], dtype=np.int8)
         names = sorted(set(fragments.nodes))
@@ -55,7 +67,9 @@ class Fitting:
         common = np.zeros(len(queue.all_needs), dtype=np.int64)
         for part in queue.parts():
             common += np.bincount(queue.needs[part][real[part]], minlength=len(common))
-        self._classes, self._class_of, self.left_out = _classes(queue.all_needs, common, window.site.nodes, names)
+        self._classes, self._class_of, self.left_out = _classes(
+            queue.all_needs, common, window.site.nodes, names
+        )
         starts = np.argsort(fragments.start_s, kind="stable")
         nodes = np.array([number[name] for name in fragments.nodes], dtype=np.int64)
         self._idle_from, self._idle_node = fragments.start_s[starts], nodes[starts]
@@ -76,7 +90,9 @@ class Fitting:
         self.changes_s: NDArray[np.float64] | None = None
         if late_s is not None:
             ends_s = until[real]
-            self.changes_s = np.unique(np.concatenate((self._begins[real], ends_s[np.isfinite(ends_s)], late_s)))
+            self.changes_s = np.unique(
+                np.concatenate((self._begins[real], ends_s[np.isfinite(ends_s)], late_s))
+            )
 
     def _too_late(self, limits: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """None if these are too many to look at each."""
@@ -88,7 +104,9 @@ class Fitting:
         return found
 
     def at(self, at_s: float) -> tuple[int, NDArray[np.int64] | None]:
-        """The number of idle nodes, and how many of them waiting jobs could take at each level; None: no job waits."""
+        """The number of idle nodes, and how many of them waiting jobs could take at each level;
+        None: no job waits.
+        """
         begun = int(np.searchsorted(self._idle_from, at_s, side="right"))
         self._idle = _moved(self._idle, self._idle_until, self._next_fragment, begun, at_s)
         self._next_fragment, begun = begun, self._begins.until(at_s)
@@ -126,9 +144,15 @@ class Fitting:
             if best <= _NO_DEVICES:
                 usable[_NO_DEVICES] |= in_partition
         level = np.where((blocks > 0) & (level < _TOO_LARGE), _NO_PARTITION + blocks, level)
-        asked = np.bincount(level, weights=sizes if not self._no_cap else np.full(len(sizes), idle), minlength=LEVELS)
+        asked = np.bincount(
+            level,
+            weights=sizes if not self._no_cap else np.full(len(sizes), idle),
+            minlength=LEVELS,
+        )
         usable = np.logical_or.accumulate(usable, axis=0)
-        most = np.concatenate((np.count_nonzero(usable, axis=1), np.full(LEVELS - _NO_PARTITION, idle)))
+        most = np.concatenate(
+            (np.count_nonzero(usable, axis=1), np.full(LEVELS - _NO_PARTITION, idle))
+        )
         found: NDArray[np.int64] = np.minimum(most, np.cumsum(asked)).astype(np.int64)
         return found
 
@@ -143,9 +167,14 @@ def _moved(
 
 
 def _classes(
-    all_needs: tuple[JobNeeds, ...], common: NDArray[np.int64], facts: LoggedNodes | None, names: list[str]
+    all_needs: tuple[JobNeeds, ...],
+    common: NDArray[np.int64],
+    facts: LoggedNodes | None,
+    names: list[str],
 ) -> tuple[list[_Class], NDArray[np.int64], int]:
-    """The classes, the class of each needs, and how many needs are beyond the limit: every node suits those."""
+    """The classes, the class of each needs, and how many needs are beyond the limit: every node
+    suits those.
+    """
     everyone = np.ones(len(names), dtype=np.bool_)
     classes = [_Class(everyone, everyone)]
     of_needs = np.zeros(len(all_needs), dtype=np.int64)
@@ -157,7 +186,9 @@ def _classes(
     same: dict[tuple[object, ...], list[int]] = {}
     for place in np.argsort(-common, kind="stable")[: np.count_nonzero(common)].tolist():
         each = all_needs[place]
-        same.setdefault((each.partition, each.constraint, each.cores, each.devices), []).append(place)
+        same.setdefault((each.partition, each.constraint, each.cores, each.devices), []).append(
+            place
+        )
     for places in list(same.values())[:most]:
         each = all_needs[places[0]]
         of_needs[places] = len(classes)

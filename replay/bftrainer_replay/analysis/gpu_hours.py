@@ -1,4 +1,6 @@
-"""Where the idle GPU-hours of a log are: on idle nodes, on partly used nodes, and on these without cores beside them."""
+"""Where the idle GPU-hours of a log are: on idle nodes, on partly used nodes, and on these without
+cores beside them.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ SHORT_S = 600.0
 class GpuHours:
     """GPU-hours; ``stranded_h`` is None where the log does not tell the cores of its jobs.
 
-    ``parts_h`` are those on partly used nodes by the size of the part, ``short_share`` is the share of all idle GPU-hours in
-    spells under 10 minutes.
+    ``parts_h`` are those on partly used nodes by the size of the part, ``short_share`` is the share
+    of all idle GPU-hours in spells under 10 minutes.
     """
 
     gpus: int
@@ -41,18 +43,33 @@ class GpuHours:
     def rows(self) -> list[tuple[str, float]]:
         """Place and GPU-hours: the two places, the second by size, and what cannot be held."""
         sizes = [(f"  {size} idle on the node", hours) for size, hours in self.parts_h.items()]
-        stranded = [] if self.stranded_h is None else [("on partly used nodes, without cores", self.stranded_h)]
-        return [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h), *sizes, *stranded]
+        stranded = (
+            []
+            if self.stranded_h is None
+            else [("on partly used nodes, without cores", self.stranded_h)]
+        )
+        return [
+            ("on idle nodes", self.whole_h),
+            ("on partly used nodes", self.part_h),
+            *sizes,
+            *stranded,
+        ]
 
     def sentence(self) -> str:
         """The shares in words."""
         if not self.idle_h:
             return "No GPU is ever idle."
-        places = [f"{hours / self.idle_h:.1%} {place}" for place, hours in self.rows() if not place.startswith(" ")]
+        places = [
+            f"{hours / self.idle_h:.1%} {place}"
+            for place, hours in self.rows()
+            if not place.startswith(" ")
+        ]
         large = sum(h for size, h in self.parts_h.items() if size >= 4) / (self.part_h or 1.0)
         return (
-            f"{self.idle_h / (self.gpus * self.span_h):.1%} of the GPU-hours are idle; of these, {', '.join(places)}. "
-            f"{large:.0%} of the GPU-hours on partly used nodes are in parts of 4 GPUs or more. {self.short_share:.1%} of the "
+            f"{self.idle_h / (self.gpus * self.span_h):.1%} of the GPU-hours are idle; of "
+            f"these, {', '.join(places)}. "
+            f"{large:.0%} of the GPU-hours on partly used nodes are in parts of 4 GPUs or "
+            f"more. {self.short_share:.1%} of the "
             "idle GPU-hours are in spells under 10 minutes."
         )
 
@@ -67,14 +84,30 @@ def gpu_hours(window: LogWindow) -> GpuHours:
     per_node = window.gpus.per_node
     nodes = fragments_of(by_node)
     whole_h = (
-        sum(per_node.get(node, 0) * s for node, s in zip(nodes.nodes, nodes.length_s.tolist(), strict=True)) / 3600
+        sum(
+            per_node.get(node, 0) * s
+            for node, s in zip(nodes.nodes, nodes.length_s.tolist(), strict=True)
+        )
+        / 3600
     )
     # Nobody can leave cores to a node without jobs: what has none is on partly used nodes.
-    stranded_h = None if every is None else pool_sizes_of(every).node_hours() - pool_sizes_of(idle).node_hours()
+    stranded_h = (
+        None
+        if every is None
+        else pool_sizes_of(every).node_hours() - pool_sizes_of(idle).node_hours()
+    )
     lengths_s = fragments_of(idle).length_s
     short = float(lengths_s[lengths_s < SHORT_S].sum()) / (float(lengths_s.sum()) or 1.0)
     parts = _parts_h(idle, by_node)
-    return GpuHours(sum(per_node.values()), len(per_node), window.service_s / 3600, whole_h, parts, stranded_h, short)
+    return GpuHours(
+        sum(per_node.values()),
+        len(per_node),
+        window.service_s / 3600,
+        whole_h,
+        parts,
+        stranded_h,
+        short,
+    )
 
 
 def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
@@ -88,9 +121,15 @@ def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
             hours[count[node]] += count[node] * (at_s - since_s[node]) / 3600  # type: ignore[assignment]
         since_s[node] = at_s
 
-    changes = [(e.at_s, False, e.change) for e in idle.events] + [(e.at_s, True, e.change) for e in by_node.events]
+    changes = [(e.at_s, False, e.change) for e in idle.events] + [
+        (e.at_s, True, e.change) for e in by_node.events
+    ]
     for at_s, of_nodes, change in sorted(changes, key=lambda each: each[:2]):
-        came, went = (change.joined, change.left) if of_nodes else (counted(change.joined), counted(change.left))
+        came, went = (
+            (change.joined, change.left)
+            if of_nodes
+            else (counted(change.joined), counted(change.left))
+        )
         for node in {*came, *went}:
             until(node, at_s)
         if of_nodes:

@@ -1,10 +1,12 @@
 """Causes of idle node-time: what the waiting jobs needed, and what of it the idle nodes had.
 
-The paper calls its idle nodes "resources that cannot be backfilled" (Table 1). A log with a queue allows a check. At any moment
-a waiting job fits if enough nodes are idle that are in one of its partitions, have its devices and features, and stay idle, as
-it turned out, for its time limit; and if nothing else keeps it from starting. The idle nodes that fitting jobs could take,
-but no more than these jobs ask for, are fillable. For the others, conditions are dropped one after the other, in the order of
-:class:`IdleCause`: the first one without which more nodes could be taken is their cause.
+The paper calls its idle nodes "resources that cannot be backfilled" (Table 1). A log with a queue
+allows a check. At any moment a waiting job fits if enough nodes are idle that are in one of its
+partitions, have its devices and features, and stay idle, as it turned out, for its time limit; and
+if nothing else keeps it from starting. The idle nodes that fitting jobs could take, but no more
+than these jobs ask for, are fillable. For the others, conditions are dropped one after the other,
+in the order of :class:`IdleCause`: the first one without which more nodes could be taken is their
+cause.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.model import LogWindow
 
 MOST_WORK = 100_000_000
-"""Idle nodes and waiting jobs looked at, over all moments, where a moment itself counts as ``_MOMENT`` of them: 1 to 5 s.
+"""Idle nodes and waiting jobs looked at, over all moments, where a moment itself counts as
+``_MOMENT`` of them: 1 to 5 s.
 
 On Mira, Theta and wagap the shares are within 0.2 points of those of fifteen times as many moments.
 """
@@ -35,7 +38,9 @@ _LEAST_MOMENTS = 500
 
 
 class IdleCause(enum.Enum):
-    """Why idle nodes were idle; the value completes "idle while ...". The first is no cause: a job could have used them."""
+    """Why idle nodes were idle; the value completes "idle while ...". The first is no cause: a job
+    could have used them.
+    """
 
     FITS = "a waiting job fits"
     TOO_LONG = "the jobs that would fit have time limits longer than the nodes stayed idle"
@@ -57,11 +62,13 @@ assert len(_CAUSES) == LEVELS + 2, "a cause for each condition, and two for no d
 
 @dataclass(frozen=True, slots=True)
 class IdleCauses:
-    """Idle node-hours by cause, in the order of :class:`IdleCause`; their sum is the window's resource integral.
+    """Idle node-hours by cause, in the order of :class:`IdleCause`; their sum is the window's
+    resource integral.
 
-    A job waits from the time it is eligible. Waits shorter than the log's debounce time do not count. ``not_judged`` names
-    what the log does not record: every job fits by it. ``moments`` is the number of moments looked at if these are a
-    sample, evenly spread; 0: every change of the pool and of the queue. ``unknown`` are the facts that were not judged.
+    A job waits from the time it is eligible. Waits shorter than the log's debounce time do not
+    count. ``not_judged`` names what the log does not record: every job fits by it. ``moments`` is
+    the number of moments looked at if these are a sample, evenly spread; 0: every change of the
+    pool and of the queue. ``unknown`` are the facts that were not judged.
     """
 
     node_h: tuple[float, ...]
@@ -92,7 +99,9 @@ class IdleCauses:
         return {cause: hours / whole for cause, hours in zip(_CAUSES, self.node_h, strict=True)}
 
     def rows(self) -> tuple[tuple[str, str, str], ...]:
-        """Cause, node-hours and share as text; causes without any are left out, but for jobs that fit and no job."""
+        """Cause, node-hours and share as text; causes without any are left out, but for jobs that
+        fit and no job.
+        """
         return tuple(
             (self.text(cause), f"{self.of(cause):,.0f}", f"{share:.1%}")
             for cause, share in self.shares().items()
@@ -103,8 +112,10 @@ class IdleCauses:
 def explained(found: IdleCauses, debounce_s: float) -> tuple[str, ...]:
     """Sentences on how the causes were found, for the reader of a table of them."""
     judged = found.dialect.translated(
-        "A job fits if enough nodes are idle in one of its partitions that have its devices and features and, as it turned "
-        "out, stay idle for its time limit. Every other row counts the nodes that waiting jobs could use but for that "
+        "A job fits if enough nodes are idle in one of its partitions that have its devices "
+        "and features and, as it turned "
+        "out, stay idle for its time limit. Every other row counts the nodes that waiting jobs "
+        "could use but for that "
         "condition, the one that comes first."
     )
     missing = (
@@ -148,13 +159,29 @@ def idle_causes(window: LogWindow, most_work: int = MOST_WORK) -> IdleCauses | N
     node_h = found / 3600
     if sampled and node_h.sum():  # the sum is known exactly
         node_h *= pool.node_hours() / node_h.sum()
-    rare = (f"{fitting.left_out:,} rare combinations of partition and devices",) if fitting.left_out else ()
+    rare = (
+        (f"{fitting.left_out:,} rare combinations of partition and devices",)
+        if fitting.left_out
+        else ()
+    )
     unknown = [fact for fact in _ASKED if fact not in _judged(window)]
     named = (*_not_judged(window, unknown), *rare)
-    return IdleCauses(tuple(node_h.tolist()), named, len(begins) if sampled else 0, frozenset(unknown), queue.dialect)
+    return IdleCauses(
+        tuple(node_h.tolist()),
+        named,
+        len(begins) if sampled else 0,
+        frozenset(unknown),
+        queue.dialect,
+    )
 
 
-_ASKED = (JobFact.TIME_LIMIT, JobFact.PARTITION, JobFact.REASON, JobFact.RESOURCES, JobFact.CONSTRAINT)
+_ASKED = (
+    JobFact.TIME_LIMIT,
+    JobFact.PARTITION,
+    JobFact.REASON,
+    JobFact.RESOURCES,
+    JobFact.CONSTRAINT,
+)
 _OF_NODES = frozenset({JobFact.PARTITION, JobFact.RESOURCES, JobFact.CONSTRAINT})
 """What a job asks for can be judged only where it is known which nodes have it."""
 
@@ -172,8 +199,11 @@ def _not_judged(window: LogWindow, unknown: Sequence[JobFact]) -> tuple[str, ...
     missing = [dialect.name(fact) for fact in unknown if fact not in nameless]
     if nameless:
         missing.append(
-            f"{dialect.partition}s, devices and features of nodes (the log does not say which nodes have them)"
+            f"{dialect.partition}s, devices and features of nodes (the log does not say which "
+            "nodes have them)"
         )
-    if JobFact.TIME_LIMIT not in unknown and any(name.startswith(PREFIX) for name in sorted(window.initial)[:1]):
+    if JobFact.TIME_LIMIT not in unknown and any(
+        name.startswith(PREFIX) for name in sorted(window.initial)[:1]
+    ):
         missing.append("how long each node stays idle (nodes are simulated)")
     return tuple(missing)

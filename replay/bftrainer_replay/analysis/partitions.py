@@ -1,4 +1,6 @@
-"""Idle nodes by partition and device type: how much lies idle in each, and what its own waiting jobs could have used."""
+"""Idle nodes by partition and device type: how much lies idle in each, and what its own waiting
+jobs could have used.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ def words_of(window: LogWindow) -> tuple[str, str]:
 
 def headings(partition: str) -> tuple[str, ...]:
     """Of :meth:`PartitionFigures.cells`; ``partition`` is the log's word for one."""
-    rest = ("nodes", "idle node-hours", "idle", "a waiting job fits", "median idle period", "jobs waiting")
+    rest = (
+        "nodes",
+        "idle node-hours",
+        "idle",
+        "a waiting job fits",
+        "median idle period",
+        "jobs waiting",
+    )
     return (partition, "device type", *rest)
 
 
@@ -33,8 +42,8 @@ def headings(partition: str) -> tuple[str, ...]:
 class PartitionFigures:
     """Nodes of one device type in one partition, and the jobs that wait for this partition.
 
-    ``waiting`` is the mean number of waiting jobs, None without a queue, and ``fillable_share`` the part of the partition's
-    idle node-time that they could have used, on nodes of any type.
+    ``waiting`` is the mean number of waiting jobs, None without a queue, and ``fillable_share`` the
+    part of the partition's idle node-time that they could have used, on nodes of any type.
     """
 
     partition: str
@@ -49,10 +58,15 @@ class PartitionFigures:
     def cells(self) -> tuple[str, ...]:
         """In the order of :func:`headings`."""
         return (
-            self.partition, self.devices, f"{self.nodes:,}", f"{self.idle_node_h:,.0f}", f"{self.idle_share:.1%}",
-            "" if self.fillable_share is None else f"{self.fillable_share:.1%}", f"{self.median_idle_s / 60:,.0f} min",
+            self.partition,
+            self.devices,
+            f"{self.nodes:,}",
+            f"{self.idle_node_h:,.0f}",
+            f"{self.idle_share:.1%}",
+            "" if self.fillable_share is None else f"{self.fillable_share:.1%}",
+            f"{self.median_idle_s / 60:,.0f} min",
             "" if self.waiting is None else f"{self.waiting:,.1f}",
-        )  # fmt: skip
+        )
 
 
 def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
@@ -68,7 +82,10 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
         causes = idle_causes(part, MOST_WORK // len(facts.partitions))
         fillable = None if causes is None else causes.fillable_share
         waiting = None if part.queue is None else _mean_waiting(part)
-        type_of = {facts.names[node]: types[node] for node in np.flatnonzero(facts.partitions[name]).tolist()}
+        type_of = {
+            facts.names[node]: types[node]
+            for node in np.flatnonzero(facts.partitions[name]).tolist()
+        }
         names = () if part.site.nodes is None else part.site.nodes.names
         down = [type_of[names[node]] for node in part.site.down.tolist()]
         down_h = part.site.down_h(part.start_s, part.end_s)
@@ -78,9 +95,13 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
             idle_h = float(length_s.sum()) / 3600
             out_h = float(down_h[[each == kind for each in down]].sum()) if down else 0.0
             whole_h = nodes * window.service_s / 3600 - out_h
-            share = idle_h / whole_h if whole_h > 0 else 0.0  # none of these nodes was ever in service
+            share = (
+                idle_h / whole_h if whole_h > 0 else 0.0
+            )  # none of these nodes was ever in service
             median_s = float(np.median(length_s)) if len(length_s) else 0.0
-            found.append(PartitionFigures(name, kind, nodes, idle_h, share, median_s, waiting, fillable))
+            found.append(
+                PartitionFigures(name, kind, nodes, idle_h, share, median_s, waiting, fillable)
+            )
         del part  # a copy of its jobs, before the next one
     return tuple(sorted(found, key=lambda row: (-row.idle_node_h, row.partition, row.devices)))
 
@@ -88,5 +109,7 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
 def _mean_waiting(part: LogWindow) -> float:
     assert part.queue is not None
     queue = part.queue
-    waited_s = sum(float(queue.waited_s(some, part.start_s, part.end_s).sum()) for some in queue.parts())
+    waited_s = sum(
+        float(queue.waited_s(some, part.start_s, part.end_s).sum()) for some in queue.parts()
+    )
     return waited_s / part.span_s

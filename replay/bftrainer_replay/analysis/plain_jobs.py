@@ -1,8 +1,10 @@
-"""Plain preemptible one-node jobs on the idle nodes of a log: the alternative to elastic training, calculated.
+"""Plain preemptible one-node jobs on the idle nodes of a log: the alternative to elastic training,
+calculated.
 
-K jobs wait at all times; of n idle nodes, min(K, n) run one. A job saves its work when its node leaves and continues on
-any other idle node; every start costs R seconds. Which of the idle nodes run a job is left to chance, so with l of
-n nodes leaving, l min(K, n) / n of the jobs are expected to lose theirs. From K = max n on, nothing is left to chance.
+K jobs wait at all times; of n idle nodes, min(K, n) run one. A job saves its work when its node
+leaves and continues on any other idle node; every start costs R seconds. Which of the idle nodes
+run a job is left to chance, so with l of n nodes leaving, l min(K, n) / n of the jobs are expected
+to lose theirs. From K = max n on, nothing is left to chance.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ class PlainJobs:
 
 
 def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tuple[PlainJobs, ...]:
-    """For each number of jobs; each start takes ``start_s``, or as long as the node stays if that is shorter."""
+    """For each number of jobs; each start takes ``start_s``, or as long as the node stays if that
+    is shorter.
+    """
     sizes = pool_sizes_of(window)
     idle_node_s = sizes.node_hours() * 3600
     lengths_s = fragments_of(window).length_s
@@ -45,9 +49,13 @@ def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tup
 
 
 def plain_curve(window: LogWindow, also: int, start_s: float) -> tuple[PlainJobs, ...]:
-    """For 1, 2, 5, 10 ... jobs and ``also``, up to the first number that does nearly all that plain jobs can do."""
+    """For 1, 2, 5, 10 ... jobs and ``also``, up to the first number that does nearly all that plain
+    jobs can do.
+    """
     most = max(int(pool_sizes_of(window).nodes.max(initial=1)), also)
-    numbers = sorted({also, most, *(n for k in range(8) for n in (10**k, 2 * 10**k, 5 * 10**k) if n < most)})
+    numbers = sorted(
+        {also, most, *(n for k in range(8) for n in (10**k, 2 * 10**k, 5 * 10**k) if n < most)}
+    )
     every = plain_jobs(window, numbers, start_s)
     enough = next(each.jobs for each in every if each.share >= _ENOUGH * every[-1].share)
     return tuple(each for each in every if each.jobs <= max(enough, also))

@@ -1,4 +1,6 @@
-"""Cores and devices that lie idle: on nodes without a job, which a pilot can hold, and on nodes that jobs share."""
+"""Cores and devices that lie idle: on nodes without a job, which a pilot can hold, and on nodes
+that jobs share.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from bftrainer_replay.logs.resource_use import CORES
 
 @dataclass(frozen=True, slots=True)
 class IdleResource:
-    """Hours of one kind. What there is, is used, idle on whole nodes, idle on nodes with a job, or out of service."""
+    """Hours of one kind. What there is, is used, idle on whole nodes, idle on nodes with a job, or
+    out of service.
+    """
 
     kind: str
     whole_nodes_h: float
@@ -43,8 +47,10 @@ class SharedNodes:
     def sentence(self) -> str:
         """What is idle, and what part of it a pilot can hold."""
         words = [
-            f"{_hours(each.kind)}: {each.idle_h:,.0f} idle ({each.idle_h / each.available_h:.1%} of all), "
-            f"{each.whole_nodes_h:,.0f} of them on nodes without a job and {each.parts_h:,.0f} on nodes with one"
+            f"{_hours(each.kind)}: {each.idle_h:,.0f} idle "
+            f"({each.idle_h / each.available_h:.1%} of all), "
+            f"{each.whole_nodes_h:,.0f} of them on nodes without a job and {each.parts_h:,.0f} "
+            "on nodes with one"
             for each in self.kinds
             if each.available_h
         ]
@@ -54,7 +60,10 @@ class SharedNodes:
             if each.idle_h
         )
         whole = f" A pilot holds whole nodes only, so it can hold {held}." if held else ""
-        return f"{'; '.join(words)}.{whole} ({self.has}; {self.jobs_per_busy_node:.1f} jobs share a busy node.)"
+        return (
+            f"{'; '.join(words)}.{whole} ({self.has}; {self.jobs_per_busy_node:.1f} jobs "
+            "share a busy node.)"
+        )
 
     @property
     def has(self) -> str:
@@ -62,14 +71,18 @@ class SharedNodes:
         return (
             "The capacity of a node is that of --node-info"
             if self.is_told
-            else "The capacity of a node is the most that was in use on it at once, so it may be more: see --node-info"
+            else "The capacity of a node is the most that was in use on it at once, so it may "
+            "be more: see --node-info"
         )
 
     def as_dict(self) -> dict[str, object]:
         return {
             "jobs_per_busy_node": self.jobs_per_busy_node,
             **{
-                each.kind: {"idle_h": each.idle_h, **{k: h for k, h in asdict(each).items() if k != "kind"}}
+                each.kind: {
+                    "idle_h": each.idle_h,
+                    **{k: h for k, h in asdict(each).items() if k != "kind"},
+                }
                 for each in self.kinds
             },
         }
@@ -91,7 +104,9 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
         has = np.ceil((facts.cores if kind == CORES else facts.devices[kind]) - 1e-6)
         used_h = use.between(kind, window.start_s, window.end_s)
         whole_h = float(np.dot(has[node], idle_h)) if len(node) else 0.0
-        down_h = float(np.dot(has[window.site.down], window.site.down_h(window.start_s, window.end_s)))
+        down_h = float(
+            np.dot(has[window.site.down], window.site.down_h(window.start_s, window.end_s))
+        )
         parts_h = max(0.0, float(has.sum()) * span_h - used_h - whole_h - down_h)
         kinds.append(IdleResource(kind, whole_h, parts_h, used_h, down_h))
     return SharedNodes(facts.jobs_per_busy_node, facts.is_told, tuple(kinds))

@@ -1,8 +1,9 @@
 """Fragments and pool sizes of a window, as arrays.
 
-A fragment is a period during which one node is idle; a node may have many (paper 2.1). Of fragments that the window cuts at
-its start or end, the part inside counts. The node-time of all fragments is therefore the resource integral of Eqn 17, and a
-node that is always idle is one fragment as long as the window.
+A fragment is a period during which one node is idle; a node may have many (paper 2.1). Of fragments
+that the window cuts at its start or end, the part inside counts. The node-time of all fragments is
+therefore the resource integral of Eqn 17, and a node that is always idle is one fragment as long as
+the window.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from bftrainer_replay.logs.model import LogWindow
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """Parallel arrays, ordered by end (ties by name; fragments still open at the window's end come last)."""
+    """Parallel arrays, ordered by end (ties by name; fragments still open at the window's end come
+    last).
+    """
 
     nodes: tuple[str, ...]
     start_s: NDArray[np.float64]
@@ -34,7 +37,9 @@ class Fragments:
 
 @dataclass(frozen=True, slots=True)
 class PoolSizes:
-    """|N| as a step function: ``nodes[k]`` holds from ``start_s[k]`` for ``duration_s[k]`` seconds."""
+    """|N| as a step function: ``nodes[k]`` holds from ``start_s[k]`` for ``duration_s[k]``
+    seconds.
+    """
 
     start_s: NDArray[np.float64]
     duration_s: NDArray[np.float64]
@@ -84,7 +89,9 @@ def pool_sizes_of(window: LogWindow) -> PoolSizes:
 
 
 def sizes_once_started(window: LogWindow, wait_s: float) -> PoolSizes:
-    """The number of nodes that have been idle for at least ``wait_s``; the window's first nodes join at its start."""
+    """The number of nodes that have been idle for at least ``wait_s``; the window's first nodes
+    join at its start.
+    """
     found = fragments_of(window)
     lasting = found.start_s + wait_s < found.end_s
     at_s = np.concatenate((found.start_s[lasting] + wait_s, found.end_s[lasting]))

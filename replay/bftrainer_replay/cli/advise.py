@@ -45,10 +45,12 @@ def advise(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Recommend T_fwd, P_jmax, the objective, the shortest window and the holders' time limit, based on LOG.
+    """Recommend T_fwd, P_jmax, the objective, the shortest window and the holders' time limit,
+    based on LOG.
 
-    Prints the recommended settings and how much worse other values of T_fwd, P_jmax and the objective do. Writes
-    DIR/bftrainer.toml (a pilot's configuration, for its state directory) and DIR/advice.json.
+    Prints the recommended settings and how much worse other values of T_fwd, P_jmax and the
+    objective do. Writes DIR/bftrainer.toml (a pilot's configuration, for its state directory) and
+    DIR/advice.json.
 
     \b
     Example:
@@ -71,7 +73,9 @@ def advise(
     window = window_of(choice)
     note(f"training rates from {curves}")
     trainers, costs = pilot_trainers(window, source, 0), CostModel(cost_model)
-    base = Cell("log", source.name, max_parallel=enough_trainers(window, trainers), cost_model=costs)
+    base = Cell(
+        "log", source.name, max_parallel=enough_trainers(window, trainers), cost_model=costs
+    )
     cells = cells_to_try(base, too_long_s(costs, trainers))
     base = cells[0]
     sample = sample_of(window, source, cells, full=full, base=base)
@@ -86,7 +90,9 @@ def advise(
         advice = dataclasses.replace(advice, cohort=policy_name(model))
     text = json.dumps(dataclasses.asdict(advice), indent=2)
     origin = f"bftrainer advise {__version__}, {date.today()}: {choice.log.name}, {dates(window)}"
-    lines = config_lines(advice, origin, lsf=window.queue is not None and window.queue.dialect is LSF)
+    lines = config_lines(
+        advice, origin, lsf=window.queue is not None and window.queue.dialect is LSF
+    )
     with written(out):
         write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
@@ -95,4 +101,7 @@ def advise(
         return
     for each in advice.choices:
         click.echo(f"{each.name} = {each.value}  ({each.others})")
-    click.echo(f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, with advice.json and cells in the same directory")
+    click.echo(
+        f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, with advice.json and cells in the same "
+        "directory"
+    )

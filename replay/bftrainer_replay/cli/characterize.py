@@ -31,15 +31,18 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=DIR,
-    help="Output directory for characterize.json, characterize.prom (for Prometheus's node_exporter), "
+    help="Output directory for characterize.json, characterize.prom (for Prometheus's "
+    "node_exporter), "
     "and fragments.png (the paper's Fig. 1).",
 )
 def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
-    """Describe the idle nodes of LOG: how many there are, how often they change, how long they stay idle.
+    """Describe the idle nodes of LOG: how many there are, how often they change, how long they stay
+    idle.
 
-    LOG is an event log (time,joined,left as .csv or .csv.gz) or a job log: Slurm's sacct or jobcomp, LSF's lsb.acct or
-    bhist, PBS/Torque/Cobalt accounting, SWF, ALCF's CSV. The format is detected from the content. If the log has a queue, idle
-    node-time is broken down by which jobs were waiting at the time.
+    LOG is an event log (time,joined,left as .csv or .csv.gz) or a job log: Slurm's sacct or
+    jobcomp, LSF's lsb.acct or bhist, PBS/Torque/Cobalt accounting, SWF, ALCF's CSV. The format is
+    detected from the content. If the log has a queue, idle node-time is broken down by which jobs
+    were waiting at the time.
 
     \b
     Example:
@@ -58,7 +61,8 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     found = measure(window)
     if found.idle_nodes_max > found.machine_nodes:
         raise UserError(
-            f"--machine-nodes {found.machine_nodes}: expected at least {found.idle_nodes_max}, the nodes that are idle at once "
+            f"--machine-nodes {found.machine_nodes}: expected at least {found.idle_nodes_max}, "
+            "the nodes that are idle at once "
             f"in {choice.log}"
         )
     shared = shared_nodes(window)
@@ -80,19 +84,36 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     if window.note:
         say(hanging("", f"Note: {window.note}."))
     unit = "node" if gpus is None else "GPU"
-    _show(f"Idle {unit}s", ("", "count", "per hour"), _numbers(found, unit), " ".join(doubts.sentences()))
+    _show(
+        f"Idle {unit}s",
+        ("", "count", "per hour"),
+        _numbers(found, unit),
+        " ".join(doubts.sentences()),
+    )
     if gpus is not None:
         idle_h = gpus.idle_h or 1.0
         rows = [(name, f"{hours:,.0f}", f"{hours / idle_h:.1%}") for name, hours in gpus.rows()]
         _show("Idle GPU-hours", ("", "GPU-h", "share"), rows, gpus.sentence())
     if (causes := found.idle_while) is not None:
         told = " ".join(explained(causes, window.debounce_s))
-        _show("Waiting jobs while nodes were idle", ("idle node-time while", "node-h", "share"), causes.rows(), told)
+        _show(
+            "Waiting jobs while nodes were idle",
+            ("idle node-time while", "node-h", "share"),
+            causes.rows(),
+            told,
+        )
     word, account = words_of(window)
     if len(parts := partitions_of(window)) > 1:
-        told = f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
-        _show(f"By {word} and device type", headings(word), [part.cells() for part in parts], told, 2)
-    for name, accounts in ((account, accounts_of(window, "account")), ("QOS", accounts_of(window, "qos"))):
+        told = (
+            f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
+        )
+        _show(
+            f"By {word} and device type", headings(word), [part.cells() for part in parts], told, 2
+        )
+    for name, accounts in (
+        (account, accounts_of(window, "account")),
+        ("QOS", accounts_of(window, "qos")),
+    ):
         if accounts:
             _show(f"By {name}", (name, *HEADINGS), [each.cells for each in accounts], READ)
     if shared is not None:
@@ -105,7 +126,9 @@ def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
     shares = node_hours = missing = None
     if found.idle_while is not None:
         missing = found.idle_while.not_judged
-        node_hours = {cause.name.lower(): found.idle_while.of(cause) for cause in found.idle_while.shares()}
+        node_hours = {
+            cause.name.lower(): found.idle_while.of(cause) for cause in found.idle_while.shares()
+        }
         shares = {cause.name.lower(): share for cause, share in found.idle_while.shares().items()}
     return {
         "log": window.source,
@@ -134,13 +157,22 @@ def _prometheus(window: LogWindow, found: Characteristics) -> str:
         ("idle_node_hours", "Idle node-hours of the log.", found.node_hours),
         ("idle_nodes_mean", "Idle nodes on average over time.", found.eq_nodes),
         ("outage_hours", "Hours of outages, which are in no share.", found.outage_h),
-        ("fillable_ratio", "Part of the idle node-hours that a waiting job could have used, at most.", fits),
-        ("pool_ratio", "Part of the idle node-hours that a pool on every idle node turns into work.", found.pool_share),
+        (
+            "fillable_ratio",
+            "Part of the idle node-hours that a waiting job could have used, at most.",
+            fits,
+        ),
+        (
+            "pool_ratio",
+            "Part of the idle node-hours that a pool on every idle node turns into work.",
+            found.pool_share,
+        ),
         ("start_seconds", "Start of the log, since 1970.", window.start_s),
         ("end_seconds", "End of the log, since 1970.", window.end_s),
     )
     return "".join(
-        f"# HELP bftrainer_log_{name} {text}\n# TYPE bftrainer_log_{name} gauge\nbftrainer_log_{name} {float(value)!r}\n"
+        f"# HELP bftrainer_log_{name} {text}\n# TYPE bftrainer_log_{name} "
+        f"gauge\nbftrainer_log_{name} {float(value)!r}\n"
         for name, text, value in gauges
         if value is not None
     )
@@ -156,12 +188,19 @@ def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
         write_atomically(out / "fragments.png", style.png(fragments_figure(window)))
 
 
-def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", named: int = 1) -> None:
-    """A table with its title and a text below it; all columns but the first ``named`` are numbers."""
+def _show(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", named: int = 1
+) -> None:
+    """A table with its title and a text below it; all columns but the first ``named`` are
+    numbers.
+    """
     say(f"\n{title}")
     # Of equal rank on a narrow terminal: the last columns are left out first.
     show_table(
-        [*map(name_column, heads[:named]), *(number_column(head, place) for place, head in enumerate(heads[named:]))],
+        [
+            *map(name_column, heads[:named]),
+            *(number_column(head, place) for place, head in enumerate(heads[named:])),
+        ],
         rows,
     )
     if below:
@@ -182,7 +221,10 @@ def _numbers(found: Characteristics, unit: str) -> list[tuple[str, str, str]]:
     )
     rows = [
         ("span", f"{found.span_h:,.1f} h"),
-        ("out of service or reserved, in no share", found.down_node_h and f"{found.down_node_h:,.0f} {unit}-h"),
+        (
+            "out of service or reserved, in no share",
+            found.down_node_h and f"{found.down_node_h:,.0f} {unit}-h",
+        ),
         ("outages, not in the span", found.outage_h and f"{found.outage_h:,.1f} h"),
         ("gaps (no data), not in the span", found.unknown_h and f"{found.unknown_h:,.1f} h"),
         ("resource integral (Eqn 17)", f"{found.node_hours:,.0f} {unit}-h"),

@@ -1,4 +1,6 @@
-"""Options of several commands. The lists of names are checked against the code by tests/replay/cli/test_choices.py."""
+"""Options of several commands. The lists of names are checked against the code by
+tests/replay/cli/test_choices.py.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,13 @@ _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 def folder_option(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a command ``out``, a directory; None is :func:`folder_beside` with the same ``kind``."""
-    help_text = f"Output directory.  [default: LOG-{kind} in the current directory, like july-{kind} for july.csv.gz]"
+    """Gives a command ``out``, a directory; None is :func:`folder_beside` with the same
+    ``kind``.
+    """
+    help_text = (
+        f"Output directory.  [default: LOG-{kind} in the current directory, like "
+        f"july-{kind} for july.csv.gz]"
+    )
     return click.option("--out", type=DIR, help=help_text)
 
 
@@ -52,7 +59,10 @@ def new_file(out: Path | None, default: str) -> Path:
     if out is not None:
         return out
     if Path(default).exists():
-        raise UserError(f"{default} exists already; specify another file, or this one to overwrite it, with --out")
+        raise UserError(
+            f"{default} exists already; specify another file, or this one to overwrite it, "
+            "with --out"
+        )
     return Path(default)
 
 

@@ -7,17 +7,49 @@ from bftrainer.cli.command_table import CommandEntry as Command
 _HERE = "bftrainer_replay.cli"
 
 TABLE = (
-    Command("record", f"{_HERE}.record:record", "Record the idle nodes of a live cluster. Read-only.", "Replay"),
-    Command("advise", f"{_HERE}.advise:advise", "Recommend pilot settings based on a log.", "Replay"),
-    Command("plot", f"{_HERE}.plot:plot", "Draw the course of a trainer: loss, nodes, speed.", "Trainers"),
-    Command("forecast", f"{_HERE}.forecast:forecast", "Forecast when trainers are done.", "Trainers"),
+    Command(
+        "record",
+        f"{_HERE}.record:record",
+        "Record the idle nodes of a live cluster. Read-only.",
+        "Replay",
+    ),
+    Command(
+        "advise", f"{_HERE}.advise:advise", "Recommend pilot settings based on a log.", "Replay"
+    ),
+    Command(
+        "plot",
+        f"{_HERE}.plot:plot",
+        "Draw the course of a trainer: loss, nodes, speed.",
+        "Trainers",
+    ),
+    Command(
+        "forecast", f"{_HERE}.forecast:forecast", "Forecast when trainers are done.", "Trainers"
+    ),
     Command("replay", None, "Replay logs of idle nodes under any policy.", "Replay"),
     Command("replay run", f"{_HERE}.run:run", "Replay a log and a workload under one policy."),
     Command("replay compare", f"{_HERE}.compare:compare", "Rank policies on one log and workload."),
-    Command("replay report", f"{_HERE}.report:report", "Write an HTML report on a log and the effect of each setting."),
-    Command("replay characterize", f"{_HERE}.characterize:characterize", "Describe the idle nodes of a log."),
-    Command("replay convert", f"{_HERE}.convert:convert", "Convert a scheduler's job log to an event log."),
-    Command("replay generate", f"{_HERE}.generate:generate", "Generate a realistic supercomputer log."),
+    Command(
+        "replay report",
+        f"{_HERE}.report:report",
+        "Write an HTML report on a log and the effect of each setting.",
+    ),
+    Command(
+        "replay characterize",
+        f"{_HERE}.characterize:characterize",
+        "Describe the idle nodes of a log.",
+    ),
+    Command(
+        "replay convert",
+        f"{_HERE}.convert:convert",
+        "Convert a scheduler's job log to an event log.",
+    ),
+    Command(
+        "replay generate", f"{_HERE}.generate:generate", "Generate a realistic supercomputer log."
+    ),
     Command("replay workload", f"{_HERE}.workload:workload", "Write a table of trainers."),
-    Command("replay journal", f"{_HERE}.journal:journal", "Verify a live pilot's decisions from its journal."),
+    Command(
+        "replay journal",
+        f"{_HERE}.journal:journal",
+        "Verify a live pilot's decisions from its journal.",
+    ),
 )

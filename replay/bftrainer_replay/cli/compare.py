@@ -46,28 +46,43 @@ _NEVER_LEFT_OUT = 3
 @log_options_by_name
 @click.option("--trainers", type=FILE, help="Trainer table.")
 @click.option(
-    "--state", type=DIR, help="Instead of --trainers: the unfinished trainers of the pilot with this state directory."
+    "--state",
+    type=DIR,
+    help="Instead of --trainers: the unfinished trainers of the pilot with this state directory.",
 )
 @click.option("--group", metavar="NAME", help="With --state: only the trainers of a group.")
 @click.option("--curves", type=FILE, help="Throughput curves.  [default: the paper's Table 2]")
-@click.option("--model", metavar="NAME", help="Use this model's curve for all trainers.  [default: the model column]")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Use this model's curve for all trainers.  [default: the model column]",
+)
 @click.option(
     "--policies",
     type=POLICIES_OR_ALL,
     metavar="A,B,...",
-    help="Comma-separated policies, or all installed ones.  [default: all; bftrainer and plain with --state]",
+    help=(
+        "Comma-separated policies, or all installed ones.  [default: all; bftrainer and plain "
+        "with --state]"
+    ),
 )
 @click.option("--solver", default="exact", type=SOLVER, help="Solver for the bftrainer policy.")
 @click.option(
     "--objective",
     type=OBJECTIVES,
     metavar="A,B,...",
-    help="Objectives of the policy bftrainer, a replay for each.  [default: fair,soon,most; relative-speed with a number of "
+    help="Objectives of the policy bftrainer, a replay for each.  [default: fair,soon,most; "
+    "relative-speed with a number of "
     "trainers]",
 )
 @forward_option
 @admission_option
-@click.option("--requested", default=8, metavar="N", help="Nodes requested per trainer, for policies with fixed sizes.")
+@click.option(
+    "--requested",
+    default=8,
+    metavar="N",
+    help="Nodes requested per trainer, for policies with fixed sizes.",
+)
 @checkpoint_option
 @cost_model_option
 @click.option("--seed", default=0, help="Random seed for policies that break ties at random.")
@@ -75,29 +90,45 @@ _NEVER_LEFT_OUT = 3
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--out", type=DIR, help="Output directory for the report page.")
 def compare(
-    choice: LogChoice, trainers: Path | None, state: Path | None, group: str | None, curves: Path | None,
-    model: str | None, policies: str | None, solver: str, objective: str | None, forward_s: float | None,
-    max_parallel: int | None, requested: int, checkpoint_s: float | None, cost_model: str, seed: int, wide: bool, as_json: bool,
+    choice: LogChoice,
+    trainers: Path | None,
+    state: Path | None,
+    group: str | None,
+    curves: Path | None,
+    model: str | None,
+    policies: str | None,
+    solver: str,
+    objective: str | None,
+    forward_s: float | None,
+    max_parallel: int | None,
+    requested: int,
+    checkpoint_s: float | None,
+    cost_model: str,
+    seed: int,
+    wide: bool,
+    as_json: bool,
     out: Path | None,
-) -> None:  # fmt: skip
+) -> None:
     """Rank policies on LOG by the amount of training done, with the times until trainers are done.
 
-    The policy plain is the baseline: ordinary preemptible jobs, as many as there are nodes. `plain?nodes=2` has jobs of two
-    nodes, `plain?start_s=60` jobs that take 60 s to start. --checkpoint-s charges every policy for what a loss of all nodes
-    repeats.
+    The policy plain is the baseline: ordinary preemptible jobs, as many as there are nodes.
+    `plain?nodes=2` has jobs of two nodes, `plain?start_s=60` jobs that take 60 s to start.
+    --checkpoint-s charges every policy for what a loss of all nodes repeats.
 
-    Without a number of trainers (--max-parallel), the policy bftrainer is replayed under its objectives fair, soon and most:
-    the frontier between early results (mean) and an early last one.
+    Without a number of trainers (--max-parallel), the policy bftrainer is replayed under its
+    objectives fair, soon and most: the frontier between early results (mean) and an early last one.
 
-    DIR/report.html is a self-contained page that works offline; DIR/pictures and DIR/data contain the same results as PNG
-    and CSV.
+    DIR/report.html is a self-contained page that works offline; DIR/pictures and DIR/data contain
+    the same results as PNG and CSV.
 
-    The efficiency U is relative to the same reference for all policies: equal share without rescale cost, on a constant
-    number of nodes equal to the pool's average. A policy that cannot run these trainers is skipped, with a note that gives the
-    reason. A trainer table contains no requested sizes and no loss curves: --requested sets the sizes, and loss curves are
-    generated for the policies that use them.
+    The efficiency U is relative to the same reference for all policies: equal share without rescale
+    cost, on a constant number of nodes equal to the pool's average. A policy that cannot run these
+    trainers is skipped, with a note that gives the reason. A trainer table contains no requested
+    sizes and no loss curves: --requested sets the sizes, and loss curves are generated for the
+    policies that use them.
 
-    With --state, the workload is what is left of a sweep: when would it be done with idle nodes as in LOG, under each?
+    With --state, the workload is what is left of a sweep: when would it be done with idle nodes as
+    in LOG, under each?
 
     \b
     Example:
@@ -133,28 +164,44 @@ def compare(
     }
     first, *others = settings
     policies = policies or ("all" if state is None else "bftrainer,plain")
-    names = installed_names(POLICY_GROUP) if policies == "all" else tuple(dict.fromkeys(policies.split(",")))
+    names = (
+        installed_names(POLICY_GROUP)
+        if policies == "all"
+        else tuple(dict.fromkeys(policies.split(",")))
+    )
     built = {name: _policy(name, settings[first], must=policies != "all") for name in names}
     if "bftrainer" in built:
-        built |= {f"bftrainer, {each}": _policy("bftrainer", settings[each], must=True) for each in others}
+        built |= {
+            f"bftrainer, {each}": _policy("bftrainer", settings[each], must=True) for each in others
+        }
     chosen = {name: policy for name, policy in built.items() if policy is not None}
     window = window_of(choice)
     if trainers is not None:
-        given = read_workload(trainers, TABLE_2 if curves is None else read_curves(curves), model).arrivals
+        given = read_workload(
+            trainers, TABLE_2 if curves is None else read_curves(curves), model
+        ).arrivals
         remarks = remarks_on(window, given)
     else:
         assert state is not None
         given, unknown = unfinished_trainers(state, group, window.start_s)
-        remarks = [f"left out, since their length or speed is unknown: {', '.join(unknown)}"] if unknown else []
+        remarks = (
+            [f"left out, since their length or speed is unknown: {', '.join(unknown)}"]
+            if unknown
+            else []
+        )
     for remark in remarks:
         note(remark)
     arrivals = enriched(given, requested)
-    scenario = Scenario(window, arrivals, max_parallel, CostModel(cost_model), checkpoint_s=checkpoint_s)
+    scenario = Scenario(
+        window, arrivals, max_parallel, CostModel(cost_model), checkpoint_s=checkpoint_s
+    )
     ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
         bounds = references(scenario, begin)
         for name, policy in chosen.items():
-            ranking.append(rank_policy(name, scenario, policy, bounds, begin(f"replay under {name}")))
+            ranking.append(
+                rank_policy(name, scenario, policy, bounds, begin(f"replay under {name}"))
+            )
     order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in names if name not in chosen)
@@ -165,15 +212,20 @@ def compare(
         click.echo(json.dumps([p.as_dict() for p in order], allow_nan=False))
         return
     shown = columns(order)
-    figures = [number_column(heading, max(place - _NEVER_LEFT_OUT, 0)) for place, (heading, _) in enumerate(shown)]
+    figures = [
+        number_column(heading, max(place - _NEVER_LEFT_OUT, 0))
+        for place, (heading, _) in enumerate(shown)
+    ]
     rows = [(p.name, *(cell(p) for _, cell in shown)) for p in order]
     show_table((name_column("policy"), *figures), rows, wide=wide)
     if (bound := fluid_bound(window, arrivals)) is not None:
         mean, last = bound.text(bound.mean_h), bound.text(bound.last_h)
         say(f"Fluid bound: no policy has a mean below {mean} h, or a last below {last} h.")
     explained = (
-        "work: one-node hours per idle node-hour. mean, p95, last: hours from submission until done; longest wait: without "
-        "nodes. Loss curves are generated; fixed-size jobs have --requested nodes, plain jobs the smallest size."
+        "work: one-node hours per idle node-hour. mean, p95, last: hours from submission until "
+        "done; longest wait: without "
+        "nodes. Loss curves are generated; fixed-size jobs have --requested nodes, plain jobs "
+        "the smallest size."
     )
     say(hanging("", explained))
     if out is not None:

@@ -16,11 +16,16 @@ from bftrainer_replay.logs.event_log import write_event_log
 
 
 @click.command()
-@click.argument("log", type=click.Path(path_type=Path), metavar="LOG", callback=readable, is_eager=True)
+@click.argument(
+    "log", type=click.Path(path_type=Path), metavar="LOG", callback=readable, is_eager=True
+)
 @click.option(
     "--out",
     type=FILE,
-    help="Event log to write; compressed if the name ends in .gz.  [default: LOG-idle.csv.gz in the current directory]",
+    help=(
+        "Event log to write; compressed if the name ends in .gz.  [default: LOG-idle.csv.gz "
+        "in the current directory]"
+    ),
 )
 @click.option(
     "--machine-nodes",
@@ -33,8 +38,9 @@ from bftrainer_replay.logs.event_log import write_event_log
 def convert(log: Path, out: Path | None, machine_nodes: int | None, **given: object) -> None:
     """Convert LOG of any known format to an event log (time,joined,left; UTC).
 
-    Stderr shows how many records were read, used, ignored and skipped, and lists every assumption made. An event log has no
-    queue: run `replay characterize` on LOG itself to see which jobs waited.
+    Stderr shows how many records were read, used, ignored and skipped, and lists every assumption
+    made. An event log has no queue: run `replay characterize` on LOG itself to see which jobs
+    waited.
 
     \b
     Example:
@@ -44,7 +50,9 @@ def convert(log: Path, out: Path | None, machine_nodes: int | None, **given: obj
       bftrainer replay convert sacct.txt --timezone Europe/Zurich --out idle.csv.gz
     """
     out = new_file(out, f"{folder_beside(log, 'idle')}.csv.gz")
-    choice = LogChoice(log, importing=import_options(machine_nodes, {name: given[name] for name in NAMES}))
+    choice = LogChoice(
+        log, importing=import_options(machine_nodes, {name: given[name] for name in NAMES})
+    )
     events, _ = read_log(choice, always_totals=True)
     with written(out):
         write_event_log(out, events)

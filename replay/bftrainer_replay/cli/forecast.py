@@ -1,4 +1,6 @@
-"""``bftrainer forecast``: when the trainers of a pilot are done, from what its queue would have taken at past moments."""
+"""``bftrainer forecast``: when the trainers of a pilot are done, from what its queue would have
+taken at past moments.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ _TOO_SHORT = "from too few past moments it was done within the log"
 
 @click.command()
 @click.argument("name", required=False, metavar="[NAME]")
-@click.option("--group", metavar="NAME", help="Only the trainers of a group, and when the last of them is done.")
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="Only the trainers of a group, and when the last of them is done.",
+)
 @click.option(
     "--deadline",
     "by_s",
@@ -49,9 +55,14 @@ _TOO_SHORT = "from too few past moments it was done within the log"
     "--log",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Log of idle nodes to use, such as of `bftrainer record`.  [default: the pool of the pilot's journal]",
+    help=(
+        "Log of idle nodes to use, such as of `bftrainer record`.  [default: the pool of the "
+        "pilot's journal]"
+    ),
 )
-@click.option("--seconds", type=click.FloatRange(min=1.0), default=20.0, help="Time for replays of the past.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=1.0), default=20.0, help="Time for replays of the past."
+)
 @state_option
 @json_option
 @ended_by_signals()
@@ -66,8 +77,8 @@ def forecast(
 ) -> None:
     """Forecast when trainers are done, with an interval that holds four times in five.
 
-    The queue, as it is, is replayed from many past moments of the pilot's pool, under its policy. Later submissions, failures
-    and work that is repeated are not in the forecast.
+    The queue, as it is, is replayed from many past moments of the pilot's pool, under its policy.
+    Later submissions, failures and work that is repeated are not in the forecast.
 
     \b
     Example:
@@ -87,18 +98,33 @@ def forecast(
     starts_s, took_s = _replayed(past, queue, state, seconds)
     every = [it.trainer.id for it in asked]
     rows = []
-    for names in ([one] for one in every) if len(every) == 1 else [*([one] for one in every), every]:
+    for names in (
+        ([one] for one in every) if len(every) == 1 else [*([one] for one in every), every]
+    ):
         lacks = next((it.lacks for it in asked if it.trainer.id in names and it.lacks), "")
         columns = [k for k, it in enumerate(queue) if it.trainer.id in names]
-        found = None if lacks else _forecast(past, starts_s, took_s[:, columns].max(axis=1), present)
+        found = (
+            None if lacks else _forecast(past, starts_s, took_s[:, columns].max(axis=1), present)
+        )
         rows.append(_row(names, found, lacks or _TOO_SHORT, now_s, by_s))
     if as_json:
-        show_json([row | {"replays": len(starts_s), "log_days": past.span_s / 86_400} for row in rows])
+        show_json(
+            [row | {"replays": len(starts_s), "log_days": past.span_s / 86_400} for row in rows]
+        )
         return
     chance = [] if by_s is None else [name_column("by the deadline")]
-    heads = (name_column("trainer"), name_column("done by"), name_column("80 %"), *chance, remark_column("remark"))
+    heads = (
+        name_column("trainer"),
+        name_column("done by"),
+        name_column("80 %"),
+        *chance,
+        remark_column("remark"),
+    )
     show_table(heads, [_cells(row, by_s) for row in rows])
-    say(f"{counted(len(starts_s), 'replay')} of the queue on {past.span_s / 86_400:.1f} days of {past.source}")
+    say(
+        f"{counted(len(starts_s), 'replay')} of the queue on {past.span_s / 86_400:.1f} days "
+        f"of {past.source}"
+    )
 
 
 def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
@@ -119,7 +145,8 @@ def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float
     if found is None or past is None or days < _LEAST_DAYS:
         where = f"the journal of {state}" if log is None else str(log)
         raise UserError(
-            f"{where} has {days:.1f} days of idle nodes, which is too short for a forecast: expected {_LEAST_DAYS:g} or more; "
+            f"{where} has {days:.1f} days of idle nodes, which is too short for a forecast: "
+            f"expected {_LEAST_DAYS:g} or more; "
             "use --log with a longer log, such as of `bftrainer record`"
         )
     is_present = now_s - found.end_s < _STALE_S
@@ -139,7 +166,9 @@ def _replayed(
     from bftrainer_replay.simulation.past_runs import even_starts, took_s
 
     of = settings_of(read(state))
-    built = PolicySettings(Exact(), find_objective(of.objective), of.forward_s, of.seed, gather_s=of.gather_s)
+    built = PolicySettings(
+        Exact(), find_objective(of.objective), of.forward_s, of.seed, gather_s=of.gather_s
+    )
     policy, trainers = build_policy(of.policy, built), [it.trainer for it in queue]
     found, began_s = {}, time.monotonic()
     with progress_of_tasks("replays of the past") as show:
@@ -154,7 +183,10 @@ def _replayed(
 
 
 def _forecast(
-    past: LogWindow, starts_s: NDArray[np.float64], took_s: NDArray[np.float64], present: float | None
+    past: LogWindow,
+    starts_s: NDArray[np.float64],
+    took_s: NDArray[np.float64],
+    present: float | None,
 ) -> Forecast | None:
     from bftrainer_replay.simulation.forecast import PastRuns, forecast
     from bftrainer_replay.simulation.past_runs import recent_nodes
@@ -163,11 +195,22 @@ def _forecast(
     return forecast(runs, past.end_s, present)
 
 
-def _row(names: list[str], found: Forecast | None, remark: str, now_s: float, by_s: float | None) -> dict[str, object]:
+def _row(
+    names: list[str], found: Forecast | None, remark: str, now_s: float, by_s: float | None
+) -> dict[str, object]:
     """For JSON; times are seconds since 1970, null where the log is too short to tell."""
-    row: dict[str, object] = {"trainers": names, "done_s": None, "from_s": None, "to_s": None, "remark": remark}
+    row: dict[str, object] = {
+        "trainers": names,
+        "done_s": None,
+        "from_s": None,
+        "to_s": None,
+        "remark": remark,
+    }
     if found is not None:
-        ends = [now_s + after_s if math.isfinite(after_s := found.after_s(q)) else None for q in (0.5, 0.1, 0.9)]
+        ends = [
+            now_s + after_s if math.isfinite(after_s := found.after_s(q)) else None
+            for q in (0.5, 0.1, 0.9)
+        ]
         row |= dict(zip(("done_s", "from_s", "to_s"), ends, strict=True))
         row |= {"remark": "", "widened": found.widened, "past_forecasts": found.errors}
     if by_s is not None:
@@ -179,5 +222,13 @@ def _cells(row: dict[str, Any], by_s: float | None) -> list[str]:
     names = row["trainers"]
     done, first, last = (clock_time(row[key], _TIME) for key in ("done_s", "from_s", "to_s"))
     ends = "-" if row["from_s"] is None else f"{first} to {last}"
-    chance = [] if by_s is None else ["-" if row["probability"] is None else f"{row['probability']:.0%}"]
-    return [names[0] if len(names) == 1 else f"all {len(names)}", done, ends, *chance, row["remark"]]
+    chance = (
+        [] if by_s is None else ["-" if row["probability"] is None else f"{row['probability']:.0%}"]
+    )
+    return [
+        names[0] if len(names) == 1 else f"all {len(names)}",
+        done,
+        ends,
+        *chance,
+        row["remark"],
+    ]

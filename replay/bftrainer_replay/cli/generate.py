@@ -15,9 +15,17 @@ from bftrainer_replay.logs.model import cut
 
 
 @click.command()
-@click.option("--nodes", type=int, required=True, metavar="N", help="Number of nodes in the cluster.")
+@click.option(
+    "--nodes", type=int, required=True, metavar="N", help="Number of nodes in the cluster."
+)
 @click.option("--days", type=float, required=True, metavar="D", help="Length of the log.")
-@click.option("--seed", type=int, default=1, metavar="S", help="Random seed; the same seed gives an identical file.")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    metavar="S",
+    help="Random seed; the same seed gives an identical file.",
+)
 @click.option(
     "--out",
     type=FILE,
@@ -28,8 +36,9 @@ from bftrainer_replay.logs.model import cut
 def generate(nodes: int, days: float, seed: int, out: Path | None) -> None:
     """Generate an event log of idle nodes, for a demo or a cluster whose own log is not available.
 
-    The idle share, the lengths of idle fragments, and the number of events per hour match the paper's Summit log, scaled to
-    any number of nodes. The log's first timestamp is 2021-01-01T00:00:00.
+    The idle share, the lengths of idle fragments, and the number of events per hour match the
+    paper's Summit log, scaled to any number of nodes. The log's first timestamp is
+    2021-01-01T00:00:00.
 
     \b
     Example:
@@ -47,7 +56,8 @@ def generate(nodes: int, days: float, seed: int, out: Path | None) -> None:
     if found.fragment_lengths is not None:
         lengths = found.fragment_lengths
         short = (
-            f", {lengths.short_share:.1%} of the fragments under 10 min with {lengths.short_node_time_share:.1%} "
+            f", {lengths.short_share:.1%} of the fragments under 10 min with "
+            f"{lengths.short_node_time_share:.1%} "
             f"of the node-time"
         )
     click.echo(

@@ -33,9 +33,10 @@ class JournalDiffersError(BFTrainerError):
 def journal(state: Path, may_import: tuple[str, ...], as_json: bool) -> None:
     """Replay the journal of a live pilot and check that it gives the same decisions.
 
-    Every decision is recomputed. The exact solver must give the same counts; solutions of MILP solvers are taken from the
-    journal, validated, and compared with the exact optimum. The exit status is 1 if any decision differs. A journal is data:
-    the command imports no module that it names, except those of --import.
+    Every decision is recomputed. The exact solver must give the same counts; solutions of MILP
+    solvers are taken from the journal, validated, and compared with the exact optimum. The exit
+    status is 1 if any decision differs. A journal is data: the command imports no module that it
+    names, except those of --import.
 
     \b
     Example:
@@ -49,7 +50,9 @@ def journal(state: Path, may_import: tuple[str, ...], as_json: bool) -> None:
     bad = [v for v in verdicts if v.differs]
     if as_json:
         differing = [{"decision": v.number, "differs": v.differs} for v in bad]
-        click.echo(json.dumps({"decisions": len(verdicts), "by_solver": by_solver, "differing": differing}))
+        click.echo(
+            json.dumps({"decisions": len(verdicts), "by_solver": by_solver, "differing": differing})
+        )
     else:
         solvers = ", ".join(f"{n} by {name}" for name, n in sorted(by_solver.items()))
         click.echo(f"{counted(len(verdicts), 'decision')} ({solvers}): {len(bad)} differ")

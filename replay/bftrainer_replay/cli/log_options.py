@@ -1,4 +1,5 @@
-"""The options for the log that a command reads, and for the part that it uses: LOG, --start, --hours, --nodes, ...
+"""The options for the log that a command reads, and for the part that it uses: LOG, --start,
+--hours, --nodes, ...
 
 Use::
 
@@ -59,12 +60,18 @@ class LogChoice:
 
 
 def readable(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of a log or several: one that cannot be opened is told before an option that is missing.
+    """Callback of a log or several: one that cannot be opened is told before an option that is
+    missing.
 
     It is not opened: the writer of a pipe would be told that its reader has gone.
     """
     for log in value if isinstance(value, tuple) else (value,):
-        if log is not None and str(log) != "-" and not context.resilient_parsing and (problem := _problem(log)):
+        if (
+            log is not None
+            and str(log) != "-"
+            and not context.resilient_parsing
+            and (problem := _problem(log))
+        ):
             raise InputFileError(str(log), f"cannot be read: {problem}")
     return value
 
@@ -101,37 +108,52 @@ _WINDOW_OPTIONS = (
     click.option(
         "--start",
         metavar="ISO",
-        help="Start of the window, in UTC (event logs: in the log's own time). Example: 2021-02-10T20:21:15.  "
+        help="Start of the window, in UTC (event logs: in the log's own time). Example: "
+        "2021-02-10T20:21:15.  "
         "[default: the log's start]",
     ),
-    click.option("--hours", type=float, metavar="H", help="Length of the window.  [default: to the end of the log]"),
+    click.option(
+        "--hours",
+        type=float,
+        metavar="H",
+        help="Length of the window.  [default: to the end of the log]",
+    ),
     click.option(
         "--nodes",
         type=int,
         metavar="N",
-        help="Use N nodes only: the first N of --node-list or, without a list, a sample of the log's nodes "
+        help="Use N nodes only: the first N of --node-list or, without a list, a sample of the "
+        "log's nodes "
         "(in order of the SHA-256 of their names).  [default: all]",
     ),
     click.option(
-        "--node-list", type=FILE, help="Use these nodes only: one name per line, including nodes that were never idle."
+        "--node-list",
+        type=FILE,
+        help="Use these nodes only: one name per line, including nodes that were never idle.",
     ),
     click.option(
         "--partition",
         metavar="NAME",
-        help="Use the nodes of this partition only, and the jobs that wait for it (job logs with partitions).",
+        help=(
+            "Use the nodes of this partition only, and the jobs that wait for it (job logs "
+            "with partitions)."
+        ),
     ),
     click.option(
         "--machine-nodes",
         type=int,
         metavar="M",
-        help="Number of nodes in the cluster, used to compute idle shares and to place jobs without node names.  "
+        help="Number of nodes in the cluster, used to compute idle shares and to place jobs "
+        "without node names.  "
         "[default: the number of selected nodes or, without a selection, the number in the log]",
     ),
 )
 
 
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command LOG and its options; the function gets them as ``choice``, a :class:`LogChoice`."""
+    """Give a command LOG and its options; the function gets them as ``choice``, a
+    :class:`LogChoice`.
+    """
     return _with_choice(function, _LOG_ARGUMENT)
 
 
@@ -140,7 +162,9 @@ def log_options_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
     return _with_choice(function, _LOG_OPTION)
 
 
-def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]) -> Callable[..., Any]:
+def _with_choice(
+    function: Callable[..., Any], log_parameter: Callable[..., Any]
+) -> Callable[..., Any]:
 
     @functools.wraps(function)
     @ended_by_signals()
@@ -156,15 +180,23 @@ def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]
         **others: Any,
     ) -> Any:
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
-        files = [_on_disk(each, importing.max_bytes) for each in (log if isinstance(log, tuple) else (log,))]
+        files = [
+            _on_disk(each, importing.max_bytes)
+            for each in (log if isinstance(log, tuple) else (log,))
+        ]
         importing = replace(importing, more_files=tuple(files[1:]))
-        return function(choice=LogChoice(files[0], start, hours, nodes, node_list, importing, partition), **others)
+        return function(
+            choice=LogChoice(files[0], start, hours, nodes, node_list, importing, partition),
+            **others,
+        )
 
     return with_options(log_parameter, *_WINDOW_OPTIONS, *OPTIONS)(with_choice)
 
 
 def _on_disk(log: Path, most: int | None) -> Path:
-    """The file; for ``-`` a copy of standard input, which is read more than once, until the program ends."""
+    """The file; for ``-`` a copy of standard input, which is read more than once, until the program
+    ends.
+    """
     if str(log) != "-":
         return log
     folder = tempfile.TemporaryDirectory(prefix="bftrainer-", ignore_cleanup_errors=True)
@@ -200,7 +232,8 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLo
 
 
 def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
-    """Read the log and cut the window out of it. Raises :class:`UserError`; a log that is too short is a note on stderr.
+    """Read the log and cut the window out of it. Raises :class:`UserError`; a log that is too short
+    is a note on stderr.
 
     Of a log in GPUs, the window has the slots that a pilot holds, or all idle GPUs.
     """
@@ -221,7 +254,8 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
         remark = "the queue is ignored because only some of the nodes are used"
         note(remark)
         remarks = (*remarks, remark)
-    # Nodes that never ran a job of a job log are on neither side of its shares; those of an event log were never idle.
+    # Nodes that never ran a job of a job log are on neither side of its shares; those of an event
+    # log were never idle.
     machine_nodes = choice.importing.machine_nodes if log.site.nodes is None else None
     window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=machine_nodes)
     if choice.partition is not None:
@@ -244,11 +278,18 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
 
 def _check_gpus(choice: LogChoice, log: EventLog) -> None:
     if log.gpus is None:
-        raise UserError(f"{choice.log}: is in nodes, so --unit gpu cannot be used; expected an event log with unit=gpu")
+        raise UserError(
+            f"{choice.log}: is in nodes, so --unit gpu cannot be used; expected an event log "
+            "with unit=gpu"
+        )
     if choice.partition is not None:
-        raise UserError("--partition cannot be combined with --unit gpu; name its nodes with --node-list")
+        raise UserError(
+            "--partition cannot be combined with --unit gpu; name its nodes with --node-list"
+        )
     if choice.importing.machine_nodes is not None:
-        raise UserError("--machine-nodes cannot be combined with --unit gpu; specify --gpus-per-node")
+        raise UserError(
+            "--machine-nodes cannot be combined with --unit gpu; specify --gpus-per-node"
+        )
 
 
 def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
@@ -256,13 +297,18 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
     first_s, last_s = log.events[0].at_s, log.events[-1].at_s
     span = f"{format_time(first_s)} .. {format_time(last_s)}"
     if first_s == last_s:
-        raise UserError(f"{choice.log}: has only one row ({format_time(first_s)}), expected at least two")
+        raise UserError(
+            f"{choice.log}: has only one row ({format_time(first_s)}), expected at least two"
+        )
     start_s = first_s
     if choice.start is not None:
         try:
             start_s = parse_time(choice.start)
         except ValueError as error:
-            problem = f"--start {choice.start!r:.40} is not ISO 8601, expected a time like {format_time(first_s)}"
+            problem = (
+                f"--start {choice.start!r:.40} is not ISO 8601, expected a time like "
+                f"{format_time(first_s)}"
+            )
             raise UserError(problem) from error
         if not first_s <= start_s < last_s:
             raise UserError(f"--start {choice.start} is outside the log, which covers {span}")
@@ -271,11 +317,16 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
     end_s = start_s + choice.hours * 3600
     if end_s > last_s:
         there = (last_s - start_s) / 3600
-        note(f"the log ends at {format_time(last_s)}; using {there:.2f} h instead of {choice.hours:g} h")
+        note(
+            f"the log ends at {format_time(last_s)}; using {there:.2f} h instead of "
+            f"{choice.hours:g} h"
+        )
     return start_s, min(end_s, last_s)
 
 
-def _nodes(choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog) -> tuple[str, ...] | None:
+def _nodes(
+    choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog
+) -> tuple[str, ...] | None:
     """The chosen names, or None for all."""
     if listed is None and choice.nodes is None:
         return None
@@ -290,6 +341,7 @@ def _nodes(choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog) -> 
     if set(seen).isdisjoint(listed[:wanted]):
         raise UserError(
             f"none of the {counted(wanted, 'node')} of {choice.node_list} is in {choice.log}; "
-            f"its nodes have names like {seen[0] if seen else '(none)'}, the list has names like {listed[0]}"
+            f"its nodes have names like {seen[0] if seen else '(none)'}, the list has names "
+            f"like {listed[0]}"
         )
     return listed[:wanted]

@@ -16,10 +16,15 @@ from bftrainer.errors import UnknownNameError, UserError
 @click.command()
 @click.argument("trainer", metavar="NAME")
 @click.option("--out", type=DIR, help="Output directory.  [default: NAME in the current directory]")
-@click.option("--metric", metavar="METRIC", help="A metric to draw beside the loss.  [default: the first one reported]")
+@click.option(
+    "--metric",
+    metavar="METRIC",
+    help="A metric to draw beside the loss.  [default: the first one reported]",
+)
 @state_option
 def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> None:
-    """Draw a trainer's loss, nodes and speed over time and over samples, and write a page with both pictures and its figures.
+    """Draw a trainer's loss, nodes and speed over time and over samples, and write a page with both
+    pictures and its figures.
 
     The page also shows how long its nodes took from idle to their first step.
 
@@ -42,14 +47,19 @@ def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> Non
         raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from error
     if len(history.points) < 2:
         raise UserError(
-            f"trainer {trainer!r} has reported its samples {counted(len(history.points), 'time')}; a picture needs 2 reports"
+            f"trainer {trainer!r} has reported its samples "
+            f"{counted(len(history.points), 'time')}; a picture needs 2 reports"
         )
     names = history.metric_names
     if metric is not None and metric not in names:
-        raise UnknownNameError("metric", metric, names or ["none: the trainer has reported only its loss"])
+        raise UnknownNameError(
+            "metric", metric, names or ["none: the trainer has reported only its loss"]
+        )
     folder = out or Path(trainer)
     with opened_registry(state) as registry:
         nodes = [line for line in time_lines(registry) if line.trainer == trainer]
-    page = trainer_page(trainer, history, facts_of(state, trainer), metric or (names[0] if names else None), nodes)
+    page = trainer_page(
+        trainer, history, facts_of(state, trainer), metric or (names[0] if names else None), nodes
+    )
     write(folder, page)
     say(f"wrote {folder / 'report.html'} and its pictures in {folder / 'pictures'}")

@@ -1,4 +1,6 @@
-"""``bftrainer record``: records the idle nodes of a live cluster as an event log. It only reads the scheduler."""
+"""``bftrainer record``: records the idle nodes of a live cluster as an event log. It only reads the
+scheduler.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def seconds(context: click.Context, parameter: click.Parameter, text: str | None
     found = _LENGTH.fullmatch(text.strip())
     value = float(found[1]) * _SECONDS[found[2]] if found else 0.0
     if not value > 0:
-        raise UserError(f"{parameter.opts[0]} {text!r:.40}: expected a duration above 0, like 10s, 5m, 2h or 2d")
+        raise UserError(
+            f"{parameter.opts[0]} {text!r:.40}: expected a duration above 0, like 10s, 5m, 2h or 2d"
+        )
     return value
 
 
@@ -44,7 +48,9 @@ _WHOLE_SECONDS = 2.0
 
 
 @click.command()
-@click.option("--scheduler", type=SCHEDULER, default="slurm", help="The batch scheduler: slurm or lsf.")
+@click.option(
+    "--scheduler", type=SCHEDULER, default="slurm", help="The batch scheduler: slurm or lsf."
+)
 @click.option(
     "--for",
     "for_",
@@ -56,7 +62,8 @@ _WHOLE_SECONDS = 2.0
 @click.option(
     "--config",
     type=FILE,
-    help="The pilot's configuration file; the command uses [slurm] or [lsf], and [nodes] to select nodes.  "
+    help="The pilot's configuration file; the command uses [slurm] or [lsf], and [nodes] to "
+    "select nodes.  "
     "[default: all nodes]",
 )
 @click.option(
@@ -91,8 +98,9 @@ def record(
 ) -> None:
     """Record which idle nodes of a live cluster a pilot could use, for `replay` and `advise`.
 
-    The command polls the scheduler as the pilot does and holds no nodes; any user may run it. FILE grows row by row. You
-    can stop the command at any time and run it again to resume. Time without data becomes a gap.
+    The command polls the scheduler as the pilot does and holds no nodes; any user may run it. FILE
+    grows row by row. You can stop the command at any time and run it again to resume. Time without
+    data becomes a gap.
 
     \b
     Example:
@@ -108,11 +116,17 @@ def record(
     from bftrainer_replay.recording.samples import sample_of
 
     if every < 1:
-        raise UserError(f"--every {every:g}s: expected 1 s or more, because every poll runs several scheduler commands")
+        raise UserError(
+            f"--every {every:g}s: expected 1 s or more, because every poll runs several "
+            "scheduler commands"
+        )
     if slots_per_node is not None and slots_per_node < 1:
         raise UserError(f"--slots-per-node {slots_per_node}: expected 1 or more")
     if unit == "gpu" and scheduler != "slurm":
-        raise UserError(f"--unit gpu: {scheduler} does not tell the idle GPUs of a node; expected --scheduler slurm")
+        raise UserError(
+            f"--unit gpu: {scheduler} does not tell the idle GPUs of a node; expected "
+            "--scheduler slurm"
+        )
     pilot, by_gpu = None if config is None else read_config(config), unit == "gpu"
     if by_gpu:
         pilot = pilot or PilotConfig()
@@ -126,15 +140,31 @@ def record(
     for remark in site.remarks:
         note(remark)
     if every < _ASK_NO_MORE_THAN_S:
-        note(f"polling every {every:g} s; for long recordings, use 10 s or more to reduce the load on the scheduler")
-    with closing(RecordFile(out, by_gpu)) as file, Signals().caught() as signals, _status(out, unit) as show:
+        note(
+            f"polling every {every:g} s; for long recordings, use 10 s or more to reduce the "
+            "load on the scheduler"
+        )
+    with (
+        closing(RecordFile(out, by_gpu)) as file,
+        Signals().caught() as signals,
+        _status(out, unit) as show,
+    ):
         if file.truncated_bytes:
-            note(f"{out}: removed an incomplete last line of {counted(file.truncated_bytes, 'byte')}")
+            note(
+                f"{out}: removed an incomplete last line of {counted(file.truncated_bytes, 'byte')}"
+            )
         recorder = ClusterRecorder(
-            site.scheduler, lambda seen: sample_of(seen, site.ours, site.chosen(seen.nodes), by_gpu), file, clock, every,
-            unknown_after_s=max(60.0, 6 * every), on_error=kept.report,
-        )  # fmt: skip
-        totals = recorder.run(math.inf if for_ is None else for_, lambda: signals.ends or signals.reloads, show)
+            site.scheduler,
+            lambda seen: sample_of(seen, site.ours, site.chosen(seen.nodes), by_gpu),
+            file,
+            clock,
+            every,
+            unknown_after_s=max(60.0, 6 * every),
+            on_error=kept.report,
+        )
+        totals = recorder.run(
+            math.inf if for_ is None else for_, lambda: signals.ends or signals.reloads, show
+        )
     _sum_up(out, totals, as_json, every, unit)
 
 
@@ -147,8 +177,14 @@ class UnparsedOutput:
         self._count = 0
 
     def report(self, error: BFTrainerError, totals: RecordingTotals) -> None:
-        """A poll failed with a new error. A command that was missing from the start is a :class:`UserError`."""
-        if totals.looks == totals.failed and isinstance(error, CommandError) and error.problem == "not found":
+        """A poll failed with a new error. A command that was missing from the start is a
+        :class:`UserError`.
+        """
+        if (
+            totals.looks == totals.failed
+            and isinstance(error, CommandError)
+            and error.problem == "not found"
+        ):
             raise UserError(f"{error}; run this on a login node of the cluster") from error
         note(f"poll failed: {printable(str(error))}{self.keep(error)}")
 
@@ -163,7 +199,9 @@ class UnparsedOutput:
             self._folder.mkdir(parents=True, exist_ok=True)
             path.write_text(f"$ {' '.join(argv)}\n{text}", encoding="utf-8")
         except OSError as problem:
-            raise UserError(f"--keep {self._folder}: cannot be written: {problem.strerror}") from problem
+            raise UserError(
+                f"--keep {self._folder}: cannot be written: {problem.strerror}"
+            ) from problem
         return f" (please report this as an issue and attach {path})"
 
 
@@ -181,19 +219,30 @@ def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals],
 
 
 def _summary(totals: RecordingTotals, unit: str | None) -> str:
-    at = "never" if totals.at_s is None else datetime.fromtimestamp(totals.at_s, timezone.utc).strftime("%F %T UTC")
-    idle = f"{totals.idle:,} of {totals.machine_nodes:,} {'GPUs' if unit == 'gpu' else 'nodes'} idle at the last poll ({at})"
+    at = (
+        "never"
+        if totals.at_s is None
+        else datetime.fromtimestamp(totals.at_s, timezone.utc).strftime("%F %T UTC")
+    )
+    idle = (
+        f"{totals.idle:,} of {totals.machine_nodes:,} "
+        f"{'GPUs' if unit == 'gpu' else 'nodes'} idle at the last poll ({at})"
+    )
     return (
-        f"{counted(totals.looks, 'poll')}, {totals.failed:,} failed, {counted(totals.rows, 'row')}, "
+        f"{counted(totals.looks, 'poll')}, {totals.failed:,} failed, "
+        f"{counted(totals.rows, 'row')}, "
         f"{counted(totals.gaps, 'gap')}; {idle}"
     )
 
 
-def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float, unit: str | None) -> None:
+def _sum_up(
+    out: Path, totals: RecordingTotals, as_json: bool, every_s: float, unit: str | None
+) -> None:
     # Slurm's times are whole seconds: two polls may have the same one.
     if totals.stale and every_s >= _WHOLE_SECONDS:
         note(
-            f"{counted(totals.stale, 'poll was', 'polls were')} ignored because the scheduler's time had "
+            f"{counted(totals.stale, 'poll was', 'polls were')} ignored because the "
+            "scheduler's time had "
             f"not advanced since the previous poll"
         )
     if totals.hidden:

@@ -45,7 +45,12 @@ _DEBOUNCE_S = 60.0
 @click.command()
 @log_options
 @workload_options
-@click.option("--forward-s", default=120.0, metavar="S", help="T_fwd of the replay that the others are compared with.")
+@click.option(
+    "--forward-s",
+    default=120.0,
+    metavar="S",
+    help="T_fwd of the replay that the others are compared with.",
+)
 @max_parallel_option(
     "P_jmax of the replay that the others are compared with.",
     "enough trainers for twice the mean number of idle nodes, from 10 to 100",
@@ -54,13 +59,23 @@ _DEBOUNCE_S = 60.0
 @full_option
 @node_type_option
 @click.option(
-    "--compare", type=FILE, metavar="LAST.json", help="List the changes since an earlier report (its DIR/report.json)."
+    "--compare",
+    type=FILE,
+    metavar="LAST.json",
+    help="List the changes since an earlier report (its DIR/report.json).",
 )
 @click.option(
-    "--title", metavar="TEXT", help="Title of the page.  [default: the size of the cluster and the dates of LOG]"
+    "--title",
+    metavar="TEXT",
+    help="Title of the page.  [default: the size of the cluster and the dates of LOG]",
 )
 @jobs_option
-@click.option("--json", "to_json", is_flag=True, help="Print one JSON object with the results of every replay.")
+@click.option(
+    "--json",
+    "to_json",
+    is_flag=True,
+    help="Print one JSON object with the results of every replay.",
+)
 @folder_option("report")
 def report(
     choice: LogChoice,
@@ -76,11 +91,13 @@ def report(
     to_json: bool,
     out: Path | None,
 ) -> None:
-    """Write an HTML report on LOG: its idle nodes, and what elastic trainings or plain preemptible jobs would make of them.
+    """Write an HTML report on LOG: its idle nodes, and what elastic trainings or plain preemptible
+    jobs would make of them.
 
-    DIR/report.html works offline and without JavaScript; DIR/pictures and DIR/data contain the same results as PNG and CSV,
-    and DIR/report.json the figures at the top, for --compare of the next month.
-    The results of all replays are kept in DIR/cells: an interrupted report picks up where it left off.
+    DIR/report.html works offline and without JavaScript; DIR/pictures and DIR/data contain the same
+    results as PNG and CSV, and DIR/report.json the figures at the top, for --compare of the next
+    month. The results of all replays are kept in DIR/cells: an interrupted report picks up where it
+    left off.
 
     \b
     Example:
@@ -123,33 +140,58 @@ def report(
         others = [source_by_node(other, usual_gpus(held)) for other in others]
     plan = plan_of(base, [other.name for other in others]).beyond(too_long_s(costs, first))
     sample = sample_of(window, source, plan.cells, full=full, base=base)
-    inputs = inputs_of(sample.windows, [source, *others], [each for cell in plan.cells for each in sample.cells(cell)])
+    inputs = inputs_of(
+        sample.windows,
+        [source, *others],
+        [each for cell in plan.cells for each in sample.cells(cell)],
+    )
     tasks = plan.tasks(sample, inputs)
     rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", jobs)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     rates, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])
     origin = Origin(
-        choice.log.name, _sha256(choice.log, *choice.importing.more_files), command, f"{date.today()}", __version__
+        choice.log.name,
+        _sha256(choice.log, *choice.importing.more_files),
+        command,
+        f"{date.today()}",
+        __version__,
     )
     page, figures = log_page(
-        window, found, plan, sample, rows,
+        window,
+        found,
+        plan,
+        sample,
+        rows,
         Trainings(trainers, rates, doubt, "" if table.trainers is None else table.trainers.name),
-        origin, title, other_guesses(choice, window), last,
-        gpus=None if held is None else gpu_chapter(held, sample.windows[sample.shown], in_gpus, base),
-    )  # fmt: skip
+        origin,
+        title,
+        other_guesses(choice, window),
+        last,
+        gpus=None
+        if held is None
+        else gpu_chapter(held, sample.windows[sample.shown], in_gpus, base),
+    )
     with written(out):
         size = write(out, page)
-        write_atomically(out / "report.json", f"{json.dumps(as_json(figures), indent=2)}\n".encode())
+        write_atomically(
+            out / "report.json", f"{json.dumps(as_json(figures), indent=2)}\n".encode()
+        )
     if to_json:
         from bftrainer_replay.sweep.results import as_dict
 
-        told = {**as_json(figures), "lead": page.lead, "replays": [as_dict(row) for row in rows.values()]}
+        told = {
+            **as_json(figures),
+            "lead": page.lead,
+            "replays": [as_dict(row) for row in rows.values()],
+        }
         click.echo(json.dumps(told))
         return
     say_paragraphs(page.lead)
     took = span(time.perf_counter() - began)
-    click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {counted(len(tasks), 'replay')}, {took}")
+    click.echo(
+        f"{out / 'report.html'}: {size / 1e6:.1f} MB, {counted(len(tasks), 'replay')}, {took}"
+    )
 
 
 def _sha256(*files: Path) -> str:
@@ -163,7 +205,9 @@ def _sha256(*files: Path) -> str:
 
 
 def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
-    """By option of the importer: the idle share of the log imported with another value. An event log has no guesses."""
+    """By option of the importer: the idle share of the log imported with another value. An event
+    log has no guesses.
+    """
     given = choice.importing
     if not any("a warm-up of" in remark for remark in window.remarks):
         return {}
@@ -171,10 +215,16 @@ def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
     if window.outages and given.outages == ("auto",):
         found["--outage"] = _idle("--outage none", choice, outages=("none",))
     if given.warm_up_h is None:
-        other_h = _WARM_UP_H if any("less a warm-up of 0.0 h" in remark for remark in window.remarks) else 0.0
+        other_h = (
+            _WARM_UP_H
+            if any("less a warm-up of 0.0 h" in remark for remark in window.remarks)
+            else 0.0
+        )
         found["--warm-up-h"] = _idle(f"--warm-up-h {other_h:g}", choice, warm_up_h=other_h)
     if window.debounce_s and window.debounce_s != _DEBOUNCE_S:
-        found["--debounce-s"] = _idle(f"--debounce-s {_DEBOUNCE_S:g}", choice, debounce_s=_DEBOUNCE_S)
+        found["--debounce-s"] = _idle(
+            f"--debounce-s {_DEBOUNCE_S:g}", choice, debounce_s=_DEBOUNCE_S
+        )
     return {option: text for option, text in found.items() if text}
 
 
@@ -183,7 +233,9 @@ def _idle(words: str, choice: LogChoice, **changed: Any) -> str:
     from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # the notes are those of the report's own import
+        with contextlib.redirect_stderr(
+            io.StringIO()
+        ):  # the notes are those of the report's own import
             window = window_of(replace(choice, importing=replace(choice.importing, **changed)))
     except UserError:
         return ""

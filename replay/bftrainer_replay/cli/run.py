@@ -14,7 +14,14 @@ from bftrainer.cli.output import note, say
 from bftrainer.cli.tables import name_column, number_column, show_table
 from bftrainer.domain.counted import counted
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import DECIDE_ON, SHARED_BY, cost_model_option, folder_beside, folder_option, written
+from bftrainer_replay.cli.choices import (
+    DECIDE_ON,
+    SHARED_BY,
+    cost_model_option,
+    folder_beside,
+    folder_option,
+    written,
+)
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.sweeping import progress_over_time
 from bftrainer_replay.cli.workload_options import (
@@ -42,7 +49,8 @@ KNOWN, LEARN = "known", "learn"
     "--trainers",
     required=True,
     type=FILE,
-    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority,Tstart,user), in the format that "
+    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally "
+    "model,priority,Tstart,user), in the format that "
     "`replay workload` writes.",
 )
 @click.option(
@@ -50,7 +58,8 @@ KNOWN, LEARN = "known", "learn"
     multiple=True,
     metavar="FILE|HOW",
     help="FILE: throughput curves (model,nodes_1,nodes_2,...).  [default: the paper's Table 2]  "
-    "HOW: known, or learn (the policy is told no curves, and measures them). Specify FILE, HOW or both.",
+    "HOW: known, or learn (the policy is told no curves, and measures them). Specify FILE, HOW "
+    "or both.",
 )
 @click.option("--noise", default=0.0, help="Relative error of a measurement, like 0.1.")
 @click.option(
@@ -62,9 +71,18 @@ KNOWN, LEARN = "known", "learn"
 @click.option(
     "--model",
     metavar="NAME",
-    help="Use the curve of this model (such as shufflenet) for all trainers.  [default: the model column]",
+    help=(
+        "Use the curve of this model (such as shufflenet) for all trainers.  [default: the "
+        "model column]"
+    ),
 )
-@click.option("--policy", type=POLICY, default="bftrainer", metavar="NAME", help="A policy's name, or module:function.")
+@click.option(
+    "--policy",
+    type=POLICY,
+    default="bftrainer",
+    metavar="NAME",
+    help="A policy's name, or module:function.",
+)
 @click.option("--solver", type=SOLVER, default="exact", help="Solver of the allocation problem.")
 @forward_option
 @admission_option
@@ -74,12 +92,19 @@ KNOWN, LEARN = "known", "learn"
     "how",
     type=click.Choice(["share", "first-come", "equal", "one-owner"]),
     default="one-owner",
-    help="How the users of the table's column `user` come to nodes: `share`, as their pilots split them (nodes.share); "
-    "`first-come`, without giving any up; `equal`, divided at every event; or one pilot for all trainers.",
+    help="How the users of the table's column `user` come to nodes: `share`, as their pilots "
+    "split them (nodes.share); "
+    "`first-come`, without giving any up; `equal`, divided at every event; or one pilot for "
+    "all trainers.",
 )
 @checkpoint_option
 @cost_model_option
-@click.option("--decide-on", type=DECIDE_ON, default="all", help="Decide at all events, or at pool changes only.")
+@click.option(
+    "--decide-on",
+    type=DECIDE_ON,
+    default="all",
+    help="Decide at all events, or at pool changes only.",
+)
 @click.option("--seed", default=0, help="Random seed for tie-breaking and measurement noise.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @folder_option("replay")
@@ -128,11 +153,15 @@ def run(
     from bftrainer_replay.workload.workload import read_workload
 
     if not 0 <= noise < 1:
-        raise UserError(f"--noise {noise:g}: expected a relative error of at least 0 and less than 1, like 0.1")
+        raise UserError(
+            f"--noise {noise:g}: expected a relative error of at least 0 and less than 1, like 0.1"
+        )
     out = out or folder_beside(choice.log, "replay")
     costs, trigger = CostModel(cost_model), DecideOn(decide_on)
     settings = PolicySettings(
-        build_allocator(solver, 10.0), *objective_and_forward(objective, forward_s, max_parallel), seed
+        build_allocator(solver, 10.0),
+        *objective_and_forward(objective, forward_s, max_parallel),
+        seed,
     )
     chosen = build_policy(policy, settings)
     true_curves, is_learned = curves_of(curves)
@@ -148,47 +177,69 @@ def run(
         user_of = {arrival.trainer.id: arrival.user for arrival in arrivals}
         several = len(set(user_of.values())) > 1
         if how != "one-owner" and not several:
-            raise UserError(f"--users {how}: the column user of {trainers} names fewer than two users")
+            raise UserError(
+                f"--users {how}: the column user of {trainers} names fewer than two users"
+            )
         shared = chosen if how == "one-owner" else ByUser(chosen, Users(how), user_of, seed)
         outcome = play(scenario, shared, on_time=begin(f"replay under {policy}"))
         by_user = outcomes_by_user(scenario, chosen, outcome) if several else ()
-        given_up = sum(shared.given_up) / (window.span_s / 3600) if isinstance(shared, ByUser) else None
+        given_up = (
+            sum(shared.given_up) / (window.span_s / 3600) if isinstance(shared, ByUser) else None
+        )
         bounds = references(scenario, begin)
     summary = summarize(policy, scenario, outcome, bounds)
     with written(out):
         files = write_all(out, scenario, outcome, summary)
     if as_json:
-        users = {"users": [asdict(it) for it in by_user], "nodes_given_up_per_h": given_up} if several else {}
+        users = (
+            {"users": [asdict(it) for it in by_user], "nodes_given_up_per_h": given_up}
+            if several
+            else {}
+        )
         click.echo(json.dumps(asdict(summary) | users))
         return
-    show_table((name_column(""), number_column(policy)), [(name, cell(summary)) for name, cell in _ROWS])
+    show_table(
+        (name_column(""), number_column(policy)), [(name, cell(summary)) for name, cell in _ROWS]
+    )
     if several:
-        cells = [(it.user, f"{it.one_node_h:,.0f}", f"{it.own_part_h:,.0f}", f"{it.relative:.2f}") for it in by_user]
+        cells = [
+            (it.user, f"{it.one_node_h:,.0f}", f"{it.own_part_h:,.0f}", f"{it.relative:.2f}")
+            for it in by_user
+        ]
         heads = ("user", "one-node hours", "on own nodes", "relative")
         show_table((name_column(heads[0]), *map(number_column, heads[1:])), cells)
-        moved = "" if given_up is None else f"; {given_up:,.1f} nodes given up for other users per hour"
+        moved = (
+            "" if given_up is None else f"; {given_up:,.1f} nodes given up for other users per hour"
+        )
         say(f"own nodes: one of {counted(len(by_user), 'node')}, as the user's alone{moved}")
     if summary.work_ran_out_at is not None:
         say(
-            f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed idle, which "
+            f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed "
+            "idle, which "
             "lowers U. Add trainers, or reduce --hours."
         )
     if summary.bound_work_ran_out_at is not None:
         say(
-            f"Without rescale costs, trainers ran out of work at {summary.bound_work_ran_out_at}: the no-cost bound of more "
+            "Without rescale costs, trainers ran out of work at "
+            f"{summary.bound_work_ran_out_at}: the no-cost bound of more "
             "trainers is higher."
         )
     say(f"Written: {', '.join(str(path) for path in files)}")
 
 
 def curves_of(given: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:
-    """The values of ``--curves``, at most one file and one word: the true curves by model, and whether they are learned."""
+    """The values of ``--curves``, at most one file and one word: the true curves by model, and
+    whether they are learned.
+    """
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
 
     words = [text for text in given if text in (KNOWN, LEARN)]
     files = [text for text in given if text not in words]
     if len(words) > 1 or len(files) > 1:
-        raise UserError(f"--curves {' --curves '.join(given)}: expected at most one FILE and one of {KNOWN}, {LEARN}")
+        raise UserError(
+            f"--curves {' --curves '.join(given)}: expected at most one FILE and one of "
+            f"{KNOWN}, {LEARN}"
+        )
     return read_curves(Path(files[0])) if files else TABLE_2, words == [LEARN]
 
 
@@ -201,7 +252,10 @@ _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("  of pools, beside it", lambda s: _percent(s.pool_share)),
     ("  of as many plain one-node jobs instead", lambda s: _percent(s.plain_share)),
     ("hours until a trainer is done, mean", lambda s: s.done.text(s.done.mean_h)),
-    ("  95th percentile / last", lambda s: f"{s.done.text(s.done.p95_h)} / {s.done.text(s.done.last_h)}"),
+    (
+        "  95th percentile / last",
+        lambda s: f"{s.done.text(s.done.p95_h)} / {s.done.text(s.done.last_h)}",
+    ),
     ("efficiency U", lambda s: _percent(s.efficiency)),
     ("  no-cost bound", lambda s: _percent(s.no_cost_bound)),
     ("  start bound", lambda s: _percent(s.start_bound)),
@@ -218,7 +272,10 @@ _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("pool events / decisions", lambda s: f"{s.pool_events:,} / {s.decisions:,}"),
     (
         "decision p50 / p99 / max, ms",
-        lambda s: f"{1e3 * s.decision_s.p50:.2f} / {1e3 * s.decision_s.p99:.2f} / {1e3 * s.decision_s.max:.2f}",
+        lambda s: (
+            f"{1e3 * s.decision_s.p50:.2f} / {1e3 * s.decision_s.p99:.2f} / "
+            f"{1e3 * s.decision_s.max:.2f}"
+        ),
     ),
     ("replay took, s", lambda s: f"{s.wall_s:.1f}"),
 )

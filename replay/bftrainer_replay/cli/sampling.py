@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from bftrainer_replay.sweep.sample import LogSample
 
 BUDGET_S = 120.0
-"""Seconds of one core that the replays of a report or of advice may take by default, on the machine of the benchmarks."""
+"""Seconds of one core that the replays of a report or of advice may take by default, on the machine
+of the benchmarks.
+"""
 _PILOT_H = 6.0
 _OTHERS = 0.7
 """Of a replay's time: what policies that do not optimize take."""
@@ -36,8 +38,12 @@ full_option = click.option(
 """``--full``."""
 
 
-def sample_of(window: LogWindow, source: SweepWorkload, cells: Sequence[Cell], *, full: bool, base: Cell) -> LogSample:
-    """The part of the log that is replayed: all with ``full`` or where the trainers have submission times of their own."""
+def sample_of(
+    window: LogWindow, source: SweepWorkload, cells: Sequence[Cell], *, full: bool, base: Cell
+) -> LogSample:
+    """The part of the log that is replayed: all with ``full`` or where the trainers have submission
+    times of their own.
+    """
     from bftrainer_replay.sweep.sample import cost_s, drawn, whole
 
     if full or source.has_times:
@@ -64,9 +70,11 @@ def replayed(
     folder: Path,
     jobs: int,
 ) -> dict[Cell, SweepRow]:
-    """Say what is replayed, and do it; the rows of the cells. The same command resumes after an interruption.
+    """Say what is replayed, and do it; the rows of the cells. The same command resumes after an
+    interruption.
 
-    Raises :class:`~bftrainer_replay.sweep.results.WorkRanOutError` if trainers that were generated did not outlast the log.
+    Raises :class:`~bftrainer_replay.sweep.results.WorkRanOutError` if trainers that were generated
+    did not outlast the log.
     """
     from bftrainer_replay.sweep.result_files import ResultStore
     from bftrainer_replay.sweep.run_tasks import do_all
@@ -79,14 +87,19 @@ def replayed(
         note(f"replaying {sample.text}; --full replays all of it")
     if left:
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
-        click.echo(f"{counted(len(tasks), 'replay')}{done}, on {counted(min(jobs, len(left)), 'core')}", err=True)
+        click.echo(
+            f"{counted(len(tasks), 'replay')}{done}, on {counted(min(jobs, len(left)), 'core')}",
+            err=True,
+        )
 
     costs: dict[tuple[object, ...], float] = {}
 
     def cost(task: Task) -> float:
         cell = task.cell
         key = cell.log, cell.seed, cell.max_parallel
-        if key not in costs:  # those of one model each take as long, half of them more and half less
+        if (
+            key not in costs
+        ):  # those of one model each take as long, half of them more and half less
             arrivals = inputs.arrivals[cell.log, tasks[0].cell.workload, cell.seed]
             trainers = [arrival.trainer for arrival in arrivals]
             costs[key] = cost_s(inputs.windows[cell.log], trainers, cell.max_parallel)
@@ -100,7 +113,9 @@ def replayed(
 
 
 def _check_work(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
-    """Refuse rows of generated trainers that ran out of work; of a user's own trainers, say when they did."""
+    """Refuse rows of generated trainers that ran out of work; of a user's own trainers, say when
+    they did.
+    """
     from bftrainer_replay.sweep.results import check_work_lasted
 
     ends = [row.result["work_ran_out_at"] for row in rows.values()]
@@ -110,6 +125,7 @@ def _check_work(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
     early = [end for end in ends if end is not None]
     if early:
         note(
-            f"the trainers of {source.name} ran out of work in {len(early)} of {counted(len(ends), 'replay')}, first on "
+            f"the trainers of {source.name} ran out of work in {len(early)} of "
+            f"{counted(len(ends), 'replay')}, first on "
             f"{min(early)}: nodes that are idle after that count as unused"
         )

@@ -37,8 +37,15 @@ def _bars(*last: ProgressColumn) -> Iterator[Progress]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), *last)
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f} %"),
+        *last,
+    )
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bars:
         yield bars
 
 
@@ -69,8 +76,11 @@ class TenthLines:
 
 
 @contextmanager
-def progress_over_time(start_s: float, end_s: float) -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """Yields ``begin(what)``, which starts a bar and returns a function to call with the time reached.
+def progress_over_time(
+    start_s: float, end_s: float
+) -> Iterator[Callable[[str], Callable[[float], None]]]:
+    """Yields ``begin(what)``, which starts a bar and returns a function to call with the time
+    reached.
 
     Without a terminal, there is a line per tenth instead of the bar.
     """
@@ -91,7 +101,9 @@ def progress_over_time(start_s: float, end_s: float) -> Iterator[Callable[[str],
 
 @contextmanager
 def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
-    """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere a line per tenth."""
+    """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere a line
+    per tenth.
+    """
     from rich.progress import ProgressColumn, Task, TimeElapsedColumn
     from rich.text import Text
 
@@ -100,7 +112,9 @@ def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
 
         def render(self, task: Task) -> Text:
             ends = task.fields["ends"]
-            return Text("" if ends is None else f"about {span(max(ends - time.monotonic(), 0.0))} left")
+            return Text(
+                "" if ends is None else f"about {span(max(ends - time.monotonic(), 0.0))} left"
+            )
 
     began = time.monotonic()
     with _bars(TimeElapsedColumn(), Left()) as bars:
@@ -127,12 +141,15 @@ def span(seconds: float) -> str:
 
 
 def complain_of(failures: Sequence[FailedTask], of: int) -> None:
-    """Print a line per reason, then raise :class:`SweepFailedError`; does nothing without failures."""
+    """Print a line per reason, then raise :class:`SweepFailedError`; does nothing without
+    failures.
+    """
     if not failures:
         return
     for reason in sorted({failure.reason for failure in failures}):
         note(reason)
     raise SweepFailedError(
-        f"{len(failures)} of {counted(of, 'replay')} failed; the other results are kept, and the same command retries only the "
+        f"{len(failures)} of {counted(of, 'replay')} failed; the other results are kept, and "
+        "the same command retries only the "
         "failed ones"
     )

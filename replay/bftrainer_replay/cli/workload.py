@@ -27,7 +27,9 @@ _COUNT, _START = 1000, "2021-01-01T00:00:00"
 @click.argument("kind", type=click.Choice(_KINDS), metavar="hpo|diverse")
 @click.option("--count", default=_COUNT, metavar="N", help="Number of trainers.")
 @click.option("--spacing-s", default=36.0, metavar="S", help="Time between submissions.")
-@click.option("--poisson", is_flag=True, help="Submit as a Poisson process whose mean spacing is --spacing-s.")
+@click.option(
+    "--poisson", is_flag=True, help="Submit as a Poisson process whose mean spacing is --spacing-s."
+)
 @click.option("--start", default=_START, metavar="ISO", help="First submission.")
 @click.option("--model", default="shufflenet", metavar="NAME", help="hpo: the model of all trials.")
 @click.option("--seed", default=0, help="Random seed for rescale costs and Poisson submissions.")
@@ -37,7 +39,10 @@ _COUNT, _START = 1000, "2021-01-01T00:00:00"
     "--start-s",
     type=float,
     metavar="S",
-    help="hpo: time in which new nodes start and old ones train on, for --cost-model overlap.  [default: none]",
+    help=(
+        "hpo: time in which new nodes start and old ones train on, for --cost-model overlap.  "
+        "[default: none]"
+    ),
 )
 @click.option("--out", type=FILE, help=f"Trainer table to write.  [default: {TRAINERS}]")
 @ended_by_signals()
@@ -56,8 +61,9 @@ def workload(
 ) -> None:
     """Write a trainer table: hpo or diverse.
 
-    hpo: identical trials of one model. diverse: cycles through the models in the paper's Table 2. Each trainer trains on
-    130 million samples (100 epochs of ImageNet), on 1 to 64 nodes, as in the paper.
+    hpo: identical trials of one model. diverse: cycles through the models in the paper's Table 2.
+    Each trainer trains on 130 million samples (100 epochs of ImageNet), on 1 to 64 nodes, as in the
+    paper.
 
     \b
     Example:
@@ -72,11 +78,17 @@ def workload(
     costs = RescaleCosts(scale_up_s, scale_down_s, start_s)
     if kind != "hpo" and costs != RescaleCosts():
         raise UserError("--scale-up-s, --scale-down-s, --start-s: only for `replay workload hpo`")
-    for option, value in (("scale-up", scale_up_s), ("scale-down", scale_down_s), ("start", start_s or 0.0)):
+    for option, value in (
+        ("scale-up", scale_up_s),
+        ("scale-down", scale_down_s),
+        ("start", start_s or 0.0),
+    ):
         if not 0 <= value < float("inf"):
             raise UserError(f"--{option}-s {value:g}: expected seconds, 0 or more")
     times = submissions(start_time(start), count, spacing_s, poisson_seed=seed if poisson else None)
-    write_table(out, hpo(model, times, costs=costs) if kind == "hpo" else diverse(times, seed), kind)
+    write_table(
+        out, hpo(model, times, costs=costs) if kind == "hpo" else diverse(times, seed), kind
+    )
 
 
 def check_numbers(count: int | None, seed: int) -> None:
@@ -94,7 +106,9 @@ def start_time(start: str) -> float:
     try:
         return parse_time(start)
     except ValueError as error:
-        raise UserError(f"--start {start!r:.40} is not ISO 8601, expected a time like 2021-01-01T00:00:00") from error
+        raise UserError(
+            f"--start {start!r:.40} is not ISO 8601, expected a time like 2021-01-01T00:00:00"
+        ) from error
 
 
 def write_table(out: Path, arrivals: Sequence[Arrival], kind: str) -> None:
@@ -105,5 +119,6 @@ def write_table(out: Path, arrivals: Sequence[Arrival], kind: str) -> None:
     with written(out):
         write_workload(out, arrivals)
     click.echo(
-        f"{out}: {counted(len(arrivals), 'trainer')} ({kind}), first submission at {format_time(arrivals[0].at_s)}"
+        f"{out}: {counted(len(arrivals), 'trainer')} ({kind}), first submission at "
+        f"{format_time(arrivals[0].at_s)}"
     )

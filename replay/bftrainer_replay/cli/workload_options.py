@@ -1,4 +1,5 @@
-"""The options for a command's trainers and processes: --trainers, --curves, --model, --workload, --jobs.
+"""The options for a command's trainers and processes: --trainers, --curves, --model, --workload,
+--jobs.
 
 Use::
 
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 _OPTIONS = (
-    click.option("--trainers", type=FILE, help="Trainer table.  [default: generated, see --workload]"),
+    click.option(
+        "--trainers", type=FILE, help="Trainer table.  [default: generated, see --workload]"
+    ),
     click.option("--curves", type=FILE, help="Throughput curves.  [default: the paper's Table 2]"),
     click.option("--model", metavar="NAME", help="Use this model's curve for all trainers."),
     click.option(
@@ -49,7 +52,12 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def with_table(
-        *, trainers: Path | None, curves: Path | None, model: str | None, workload: WorkloadKind, **others: Any
+        *,
+        trainers: Path | None,
+        curves: Path | None,
+        model: str | None,
+        workload: WorkloadKind,
+        **others: Any,
     ) -> Any:
         from bftrainer_replay.sweep.inputs import WorkloadTable
 
@@ -75,7 +83,9 @@ jobs_option = click.option(
 """``--jobs``."""
 
 
-def _max_parallel(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+def _max_parallel(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> int | None:
     if value is None or value == AUTO:
         return None
     if not value.isdecimal() or int(value) < 1:
@@ -83,9 +93,18 @@ def _max_parallel(context: click.Context, parameter: click.Parameter, value: str
     return int(value)
 
 
-def max_parallel_option(meaning: str, default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command --max-parallel, P_jmax; None where it is not a number. ``default`` says what that means."""
-    return click.option("--max-parallel", metavar="P", callback=_max_parallel, help=f"{meaning}  [default: {default}]")
+def max_parallel_option(
+    meaning: str, default: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command --max-parallel, P_jmax; None where it is not a number. ``default`` says what
+    that means.
+    """
+    return click.option(
+        "--max-parallel",
+        metavar="P",
+        callback=_max_parallel,
+        help=f"{meaning}  [default: {default}]",
+    )
 
 
 admission_option = max_parallel_option(
@@ -95,7 +114,8 @@ objective_option = click.option(
     "--objective",
     type=OBJECTIVE,
     metavar="NAME",
-    help="fair, soon or most (these decide how many train), relative-speed, throughput, scaling-efficiency, priority, progress "
+    help="fair, soon or most (these decide how many train), relative-speed, throughput, "
+    "scaling-efficiency, priority, progress "
     "or module:function.  [default: fair; relative-speed with a number of trainers]",
 )
 forward_option = click.option(
@@ -137,7 +157,8 @@ checkpoint_option = click.option(
     default="notice",
     metavar="S",
     callback=_checkpoint,
-    help="Time between checkpoints of a trainer, which repeats its work since the last one when it loses all its nodes; or "
+    help="Time between checkpoints of a trainer, which repeats its work since the last one "
+    "when it loses all its nodes; or "
     "`notice`: it writes one then.",
 )
 
@@ -145,43 +166,67 @@ checkpoint_option = click.option(
 node_type_option = click.option(
     "--node-type",
     metavar="TEXT",
-    help="Type of the nodes that --curves was measured on.  [default: the column node_type of that file]",
+    help=(
+        "Type of the nodes that --curves was measured on.  [default: the column node_type of "
+        "that file]"
+    ),
 )
 
 
 def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, str]:
-    """Where the trainers' throughput comes from and on what nodes, and a warning if that is not the site's own."""
+    """Where the trainers' throughput comes from and on what nodes, and a warning if that is not the
+    site's own.
+    """
     from bftrainer_replay.workload.curves import TABLE_2_NODES, node_types
 
     if table.curves is None:
         if node_type is not None:
-            raise UserError("--node-type requires --curves: the default curves are the paper's Table 2")
+            raise UserError(
+                "--node-type requires --curves: the default curves are the paper's Table 2"
+            )
         return (
-            f"the paper's Table 2: seven models of ImageNet, on {TABLE_2_NODES}. Other nodes train at other rates",
-            f"The training rates are those of {TABLE_2_NODES}, not measured on this cluster: on other nodes, training may "
-            "achieve much more or less, without GPUs far less. The shares of node-hours depend on how well trainings scale, "
-            "not on these rates. To use your own, measure them with bftrainer rehearse --curves FILE, and "
+            f"the paper's Table 2: seven models of ImageNet, on {TABLE_2_NODES}. Other nodes "
+            "train at other rates",
+            f"The training rates are those of {TABLE_2_NODES}, not measured on this cluster: "
+            "on other nodes, training may "
+            "achieve much more or less, without GPUs far less. The shares of node-hours depend "
+            "on how well trainings scale, "
+            "not on these rates. To use your own, measure them with bftrainer rehearse "
+            "--curves FILE, and "
             "repeat this command with --curves FILE",
         )
     types = node_type or ", ".join(node_types(table.curves))
     if not types:
-        return f"{table.curves.name}, which does not name the nodes (column node_type, or --node-type)", ""
+        return (
+            f"{table.curves.name}, which does not name the nodes (column node_type, or "
+            "--node-type)",
+            "",
+        )
     return f"{table.curves.name}, measured on: {types}", ""
 
 
 def remarks_on(window: LogWindow, arrivals: Sequence[Arrival]) -> list[str]:
-    """Notes on a replay that is valid but probably not intended: trainers submitted outside the window."""
+    """Notes on a replay that is valid but probably not intended: trainers submitted outside the
+    window.
+    """
     from bftrainer_replay.logs.event_log import format_time
 
-    first_s, last_s = min(arrival.at_s for arrival in arrivals), max(arrival.at_s for arrival in arrivals)
+    first_s, last_s = (
+        min(arrival.at_s for arrival in arrivals),
+        max(arrival.at_s for arrival in arrivals),
+    )
     start, end = format_time(window.start_s), format_time(window.end_s)
     if first_s > window.end_s:
         return [
-            f"no trainer is submitted in the window {start} .. {end}: the first one is at {format_time(first_s)} "
+            f"no trainer is submitted in the window {start} .. {end}: the first one is at "
+            f"{format_time(first_s)} "
             f"(`bftrainer replay workload --start {start}` begins with the window)"
         ]
     if last_s < window.start_s:
-        return ["all trainers are submitted before the window, so all of them are waiting when it starts"]
+        return [
+            "all trainers are submitted before the window, so all of them are waiting when it "
+            "starts"
+        ]
     return []
 
 

@@ -1,6 +1,8 @@
-"""Recommended settings for a log: replay a few values of each, and take the smallest that is as good as the best.
+"""Recommended settings for a log: replay a few values of each, and take the smallest that is as
+good as the best.
 
-Outcomes are compared in samples if all trainers are of one model, and otherwise in one-node hours, which favor no model.
+Outcomes are compared in samples if all trainers are of one model, and otherwise in one-node hours,
+which favor no model.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _TRIED = (5, 10, 20, 35)  # around the usual number of trainers; those of the pa
 
 @dataclass(frozen=True, slots=True)
 class SettingChoice:
-    """One setting: the recommended value, and the loss of every value against the best (a share of the outcome)."""
+    """One setting: the recommended value, and the loss of every value against the best (a share of
+    the outcome).
+    """
 
     name: str
     value: float | int | str
@@ -37,28 +41,41 @@ class SettingChoice:
     @property
     def others(self) -> str:
         """The losses of the other values in words, and whether a better one may lie beyond them."""
-        words = ((v if isinstance(v, str) else f"{v:g}", loss) for v, loss in self.losses if v != self.value)
+        words = (
+            (v if isinstance(v, str) else f"{v:g}", loss)
+            for v, loss in self.losses
+            if v != self.value
+        )
         return ", ".join(f"{word} loses {loss:.1%}" for word, loss in words) + self.beyond
 
     @property
     def beyond(self) -> str:
-        """Says so if the best value is the largest or the smallest that was tried, and the next one is worse."""
+        """Says so if the best value is the largest or the smallest that was tried, and the next one
+        is worse.
+        """
         numbers = [(value, loss) for value, loss in self.losses if not isinstance(value, str)]
         if len(numbers) < 2:
             return ""
         best = min(numbers, key=lambda point: point[1])[0]
-        edges = {numbers[-1][0]: ("largest", numbers[-2][1]), numbers[0][0]: ("smallest", numbers[1][1])}
+        edges = {
+            numbers[-1][0]: ("largest", numbers[-2][1]),
+            numbers[0][0]: ("smallest", numbers[1][1]),
+        }
         edge, next_loss = edges.get(best, ("", 0.0))
         return (
-            f"; {best:g} is the {edge} value tried: the best may lie beyond" if next_loss > _AS_GOOD[self.name] else ""
+            f"; {best:g} is the {edge} value tried: the best may lie beyond"
+            if next_loss > _AS_GOOD[self.name]
+            else ""
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The choices, the shortest window worth using (``min_window_s``), and the holders' time limit (``longest_s``).
+    """The choices, the shortest window worth using (``min_window_s``), and the holders' time limit
+    (``longest_s``).
 
-    ``cohort`` is the policy of that name with constants fitted to the log; None if too few nodes leave.
+    ``cohort`` is the policy of that name with constants fitted to the log; None if too few nodes
+    leave.
     """
 
     measure: str
@@ -73,7 +90,9 @@ class Advice:
 
 
 def numbers_to_try(base: int) -> tuple[int, ...]:
-    """Smaller and larger numbers of trainers, and ``base``: up to four times as many if that does not take long."""
+    """Smaller and larger numbers of trainers, and ``base``: up to four times as many if that does
+    not take long.
+    """
     if base == USUAL:
         return _TRIED
     more = (base * 2, base * 4) if base * 4 <= MOST else (base * 2,)
@@ -82,7 +101,11 @@ def numbers_to_try(base: int) -> tuple[int, ...]:
 
 def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
     """The base, and the base with one setting changed; every T_fwd is longer than ``rescale_s``."""
-    beyond = [s for s in FORWARD_S if s > rescale_s] or [2 * rescale_s, 4 * rescale_s, 8 * rescale_s]
+    beyond = [s for s in FORWARD_S if s > rescale_s] or [
+        2 * rescale_s,
+        4 * rescale_s,
+        8 * rescale_s,
+    ]
     if base.forward_s <= rescale_s:
         base = replace(base, forward_s=beyond[0])
     varied = (
@@ -93,21 +116,29 @@ def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
     return tuple(dict.fromkeys((base, *varied)))
 
 
-def recommend(base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arrival], window: LogWindow) -> Advice:
+def recommend(
+    base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arrival], window: LogWindow
+) -> Advice:
     """The advice, from the replays of :func:`cells_to_try`; ``window`` is the whole log."""
     alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
     measure = "outcome_samples" if alike else "outcome_one_node_h"
-    choices = tuple(_choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel"))
+    choices = tuple(
+        _choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel")
+    )
     slowest_s = max(arrival.trainer.growth_s + arrival.trainer.scale_down_s for arrival in arrivals)
     return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
 
 
 def holder_limit_s(window: LogWindow) -> float:
-    """Whole hours that cover 99 of 100 fragments, from 1 to 24. A holder that reaches its limit is only renewed."""
+    """Whole hours that cover 99 of 100 fragments, from 1 to 24. A holder that reaches its limit is
+    only renewed.
+    """
     length_s = fragments_of(window).length_s
     if not len(length_s):
         return _DAY_S
-    return min(max(math.ceil(float(np.percentile(length_s, 99)) / _HOUR_S) * _HOUR_S, _HOUR_S), _DAY_S)
+    return min(
+        max(math.ceil(float(np.percentile(length_s, 99)) / _HOUR_S) * _HOUR_S, _HOUR_S), _DAY_S
+    )
 
 
 _SLURM_CONF = """\
@@ -123,15 +154,25 @@ SchedulerParameters=bf_interval=10,bf_continue,preempt_youngest_first"""
 
 
 def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
-    """The advice as a pilot's configuration, with the losses of other values as comments; ``origin`` says of what log."""
-    objective, forward, parallel = (advice.choice(name) for name in ("objective", "forward_s", "max_parallel"))
-    cohort = "" if advice.cohort is None else f'# if rescales cost a minute and more:\n# policy = "{advice.cohort}"\n'
+    """The advice as a pilot's configuration, with the losses of other values as comments;
+    ``origin`` says of what log.
+    """
+    objective, forward, parallel = (
+        advice.choice(name) for name in ("objective", "forward_s", "max_parallel")
+    )
+    cohort = (
+        ""
+        if advice.cohort is None
+        else f'# if rescales cost a minute and more:\n# policy = "{advice.cohort}"\n'
+    )
     site = (
-        f'[lsf]\n# the queue of docs/lsf.md, "Queue configuration"\nqueue = "idle"\nlongest_s = {advice.longest_s!r}\n'
+        '[lsf]\n# the queue of docs/lsf.md, "Queue configuration"\nqueue = "idle"\nlongest_s '
+        f"= {advice.longest_s!r}\n"
         if lsf
-        else "[slurm]\n# With preemption by QOS instead: qos and account, and no partition (docs/site-setup.md).\n"
-        f'partition = "scavenger"\nlongest_s = {advice.longest_s!r}\n\n# In slurm.conf (docs/site-setup.md):\n'
-        + "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
+        else "[slurm]\n# With preemption by QOS instead: qos and account, and no partition "
+        "(docs/site-setup.md).\n"
+        f'partition = "scavenger"\nlongest_s = {advice.longest_s!r}\n\n# In slurm.conf '
+        "(docs/site-setup.md):\n" + "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
     )
     return (
         f"# {origin}\n\n[decisions]\n"
@@ -140,7 +181,8 @@ def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
         f'# {objective.others}\n#objective = "{objective.value}"\n'
         f"# {forward.others}\n#forward_s = {float(forward.value)!r}\n"
         f"# {parallel.others}\n#max_parallel = {parallel.value}\n{cohort}\n"
-        f'[nodes]\nholder = "{"lsf" if lsf else "slurm"}"\nmin_window_s = {advice.min_window_s!r}\n\n{site}'
+        f'[nodes]\nholder = "{"lsf" if lsf else "slurm"}"\nmin_window_s = '
+        f"{advice.min_window_s!r}\n\n{site}"
     )
 
 
@@ -160,4 +202,8 @@ def _choose(name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str) 
 
 
 def _only_differs(cell: Cell, base: Cell, name: str) -> bool:
-    return all(getattr(cell, n) == getattr(base, n) for n in ("forward_s", "max_parallel", "objective") if n != name)
+    return all(
+        getattr(cell, n) == getattr(base, n)
+        for n in ("forward_s", "max_parallel", "objective")
+        if n != name
+    )

@@ -35,15 +35,19 @@ class RankedPolicy:
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; NaN becomes null."""
-        felt = {name: None if value != value else value for name, value in asdict(self.felt).items()}
+        felt = {
+            name: None if value != value else value for name, value in asdict(self.felt).items()
+        }
         return {**asdict(self.summary), "completion": felt, "longest_wait_s": self.longest_wait_s}
 
 
 def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
-    """The trainers with a requested size and a loss curve, which only some policies use and a trainer table does not have.
+    """The trainers with a requested size and a loss curve, which only some policies use and a
+    trainer table does not have.
 
-    A trainer without a request gets the largest legal size up to ``requested`` nodes, or else its smallest size. Its loss
-    curve is one of the families in ``simulation/losses.py``, chosen by the trainer's name, the same on every machine.
+    A trainer without a request gets the largest legal size up to ``requested`` nodes, or else its
+    smallest size. Its loss curve is one of the families in ``simulation/losses.py``, chosen by the
+    trainer's name, the same on every machine.
     """
     families = sorted(FAMILIES)
     made = []
@@ -74,11 +78,17 @@ def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
     """By outcome in one-node hours, then by mean completion time."""
     if not results:
         raise UserError("no policy to compare: none can run these trainers")
-    return tuple(sorted(results, key=lambda p: (-p.summary.outcome_one_node_h, p.felt.mean_s, p.summary.policy)))
+    return tuple(
+        sorted(
+            results, key=lambda p: (-p.summary.outcome_one_node_h, p.felt.mean_s, p.summary.policy)
+        )
+    )
 
 
 def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
-    """``lost_samples`` as a share of the possible samples (trained or lost); None if there are none."""
+    """``lost_samples`` as a share of the possible samples (trained or lost); None if there are
+    none.
+    """
     s = row.summary
     whole = s.outcome_samples + s.preemption_cost_samples + s.rescale_cost_samples
     return lost_samples / whole if whole else None
@@ -120,7 +130,7 @@ COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
     ("p50 ms", lambda p: f"{1e3 * p.summary.decision_s.p50:.2f}"),
     ("p99 ms", lambda p: f"{1e3 * p.summary.decision_s.p99:.2f}"),
 )
-"""Columns of the ranking: heading and text. Work is in one-node hours per idle node-hour; mean, p95 and last are times from
-submission until a trainer is done; the longest wait is without nodes. Milliseconds are of one decision, including the solver,
-on this machine.
+"""Columns of the ranking: heading and text. Work is in one-node hours per idle node-hour; mean, p95
+and last are times from submission until a trainer is done; the longest wait is without nodes.
+Milliseconds are of one decision, including the solver, on this machine.
 """

@@ -1,4 +1,6 @@
-"""The requirements of every policy, one function each. They build policies and raise AssertionError with the violation."""
+"""The requirements of every policy, one function each. They build policies and raise AssertionError
+with the violation.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 
 Build = Callable[[], Policy]
-DECISION_LIMIT_S = 2.0  # for one decision, 35 trainers on 800 nodes, on any machine; 0.05 is good for a pilot
+DECISION_LIMIT_S = (
+    2.0  # for one decision, 35 trainers on 800 nodes, on any machine; 0.05 is good for a pilot
+)
 
 
 def check_name(build: Build) -> None:
@@ -37,9 +41,11 @@ def check_name(build: Build) -> None:
 
 
 def check_counts_are_legal(build: Build) -> None:
-    """One legal count per trainer, with a sum within the pool, whatever the trainers hold (Eqns 3, 5).
+    """One legal count per trainer, with a sum within the pool, whatever the trainers hold (Eqns 3,
+    5).
 
-    Where the policy names nodes, as many as the count, each in the pool and with one trainer, and nested (Eqns 5, 6).
+    Where the policy names nodes, as many as the count, each in the pool and with one trainer, and
+    nested (Eqns 5, 6).
     """
     for seed in range(150):
         rng = random.Random(seed)
@@ -49,9 +55,13 @@ def check_counts_are_legal(build: Build) -> None:
             check_decision(state, decision)
         except RejectedAnswerError as error:
             raise AssertionError(f"case {seed}: {error}") from error
-        assert all(type(n) is int for n in decision.counts), f"case {seed}: counts {decision.counts} are not all int"
+        assert all(type(n) is int for n in decision.counts), (
+            f"case {seed}: counts {decision.counts} are not all int"
+        )
         wake = decision.wake_at_s
-        assert wake is None or wake > state.at_s, f"case {seed}: wake_at_s is {wake}, expected more than {state.at_s}"
+        assert wake is None or wake > state.at_s, (
+            f"case {seed}: wake_at_s is {wake}, expected more than {state.at_s}"
+        )
 
 
 def check_nothing_to_give(build: Build) -> None:
@@ -62,19 +72,27 @@ def check_nothing_to_give(build: Build) -> None:
 
 
 def check_pure(build: Build) -> None:
-    """Equal states give equal decisions and memories, from one policy asked twice and from two policies."""
+    """Equal states give equal decisions and memories, from one policy asked twice and from two
+    policies.
+    """
     for seed in range(40):
         rng = random.Random(seed)
         state = a_state(rng, rng.randint(1, 8), rng.randint(1, 40))
         policy = build()
         first = asked(policy, state)
         asked(policy, a_state(random.Random(seed + 1000), 3, 9))
-        assert _told(asked(policy, state)) == _told(first), f"case {seed}: it keeps state outside of its memory"
-        assert _told(asked(build(), state)) == _told(first), f"case {seed}: a newly built policy decides differently"
+        assert _told(asked(policy, state)) == _told(first), (
+            f"case {seed}: it keeps state outside of its memory"
+        )
+        assert _told(asked(build(), state)) == _told(first), (
+            f"case {seed}: a newly built policy decides differently"
+        )
 
 
 def check_memory_survives(build: Build) -> None:
-    """The memory can be journaled and read back at every event of a replay without changing any decision."""
+    """The memory can be journaled and read back at every event of a replay without changing any
+    decision.
+    """
     codec.allow(type(innermost(build())).__module__)
     for seed in range(8):
         scenario = a_scenario(random.Random(seed), fixed=False)
@@ -84,10 +102,14 @@ def check_memory_survives(build: Build) -> None:
 
 
 def check_replays(build: Build) -> None:
-    """Whole replays keep the invariants of the loop, on a changing and on a fixed pool, and repeat exactly."""
+    """Whole replays keep the invariants of the loop, on a changing and on a fixed pool, and repeat
+    exactly.
+    """
     for seed in range(12):
         scenario = a_scenario(random.Random(seed), fixed=seed % 2 == 0)
-        assert plans(scenario, build()) == plans(scenario, build()), f"case {seed}: two equal replays differ"
+        assert plans(scenario, build()) == plans(scenario, build()), (
+            f"case {seed}: two equal replays differ"
+        )
 
 
 def check_a_lone_trainer_runs(build: Build) -> None:
@@ -96,7 +118,9 @@ def check_a_lone_trainer_runs(build: Build) -> None:
     alone = replace(scenario, arrivals=scenario.arrivals[:1])
     trainer = replace(alone.arrivals[0].trainer, sizes=None, requested_nodes=1, min_nodes=1)
     alone = replace(alone, arrivals=(replace(alone.arrivals[0], trainer=trainer, at_s=0.0),))
-    assert any(n for counts, _ in plans(alone, build()) for n in counts), "a lone trainer never got a node"
+    assert any(n for counts, _ in plans(alone, build()) for n in counts), (
+        "a lone trainer never got a node"
+    )
 
 
 def check_speed(build: Build) -> None:
@@ -131,7 +155,11 @@ def asked(policy: Policy, state: State) -> tuple[Decision, object]:
 def plans(scenario: Scenario, policy: Policy) -> list[tuple[tuple[int, ...], float | None]]:
     """Counts and wake-up time of every decision of a replay, each checked against its state."""
     world = ReplayWorld(
-        scenario.window, scenario.arrivals, scenario.cost_model, checkpoint_s=600.0, rigid=is_rigid(policy)
+        scenario.window,
+        scenario.arrivals,
+        scenario.cost_model,
+        checkpoint_s=600.0,
+        rigid=is_rigid(policy),
     )
     journal = Watching()
     run(world, State(max_parallel=scenario.max_parallel), policy, journal)
@@ -140,7 +168,9 @@ def plans(scenario: Scenario, policy: Policy) -> list[tuple[tuple[int, ...], flo
 
 @dataclass
 class Watching:
-    """A journal that checks every plan: nodes of the pool only, one trainer per node, legal sizes, nested rescales."""
+    """A journal that checks every plan: nodes of the pool only, one trainer per node, legal sizes,
+    nested rescales.
+    """
 
     pool: frozenset[str] = frozenset()
     plans: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
@@ -164,10 +194,14 @@ class Watching:
 
 
 class Forgetful(Wrapped):
-    """A policy whose memory passes through the text of the journal at every event, as after a crash."""
+    """A policy whose memory passes through the text of the journal at every event, as after a
+    crash.
+    """
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        decision, memory = self.policy.decide(replace(state, memory=codec.loads(codec.dumps(state.memory))), event)
+        decision, memory = self.policy.decide(
+            replace(state, memory=codec.loads(codec.dumps(state.memory))), event
+        )
         return decision, memory
 
 
@@ -177,7 +211,9 @@ def _told(answer: tuple[Decision, object]) -> tuple[object, ...]:
 
 
 def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
-    """A trainer of any shape: dead zones, listed sizes, concave and convex curves, free and expensive rescaling."""
+    """A trainer of any shape: dead zones, listed sizes, concave and convex curves, free and
+    expensive rescaling.
+    """
     high = rng.randint(1, largest)
     low = rng.choice((1, 1, rng.randint(1, high)))
     power = rng.choice((0.5, 0.8, 1.0, 1.2))
@@ -198,7 +234,9 @@ def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
 
 
 def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) -> State:
-    """Trainers in progress, some below their minimum as after a preemption; no policy memory yet."""
+    """Trainers in progress, some below their minimum as after a preemption; no policy memory
+    yet.
+    """
     free, active = [f"n{i:04d}" for i in range(nodes)], []
     for j in range(trainers):
         trainer = a_trainer(rng, f"t{j}", largest)
@@ -206,9 +244,15 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) ->
         mine, free = free[:held], free[held:]
         assert trainer.samples_total is not None
         done = rng.choice((0.0, rng.uniform(0, trainer.samples_total)))
-        losses = Losses(1.0, rng.random(), done, rng.choice((None, rng.random() / 1e3))) if done else None
+        losses = (
+            Losses(1.0, rng.random(), done, rng.choice((None, rng.random() / 1e3)))
+            if done
+            else None
+        )
         run_s = rng.uniform(0, 5e4)
-        active.append(Active(trainer, frozenset(mine), done, 0.0, run_s, run_s * rng.uniform(1, 8), losses))
+        active.append(
+            Active(trainer, frozenset(mine), done, 0.0, run_s, run_s * rng.uniform(1, 8), losses)
+        )
     pool = frozenset(free).union(*(a.nodes for a in active))
     return State(max(trainers, 1), rng.uniform(1e5, 2e5), pool, tuple(active))
 
@@ -220,11 +264,19 @@ def a_scenario(rng: random.Random, *, fixed: bool) -> Scenario:
     initial, events = frozenset(pool), []
     for at_s in () if fixed else sorted(rng.sample(range(1, 7200), rng.randint(0, 25))):
         flipped = set(rng.sample(names, rng.randint(1, 6)))
-        events.append(PoolEvent(float(at_s), PoolChanged(frozenset(flipped - pool), frozenset(flipped & pool))))
+        events.append(
+            PoolEvent(
+                float(at_s), PoolChanged(frozenset(flipped - pool), frozenset(flipped & pool))
+            )
+        )
         pool ^= flipped
     families = sorted(FAMILIES)
     arrivals = tuple(
-        Arrival(float(rng.randint(-60, 6000)), a_trainer(rng, f"t{i}", 8), losses=FAMILIES[rng.choice(families)])
+        Arrival(
+            float(rng.randint(-60, 6000)),
+            a_trainer(rng, f"t{i}", 8),
+            losses=FAMILIES[rng.choice(families)],
+        )
         for i in range(rng.randint(1, 8))
     )
     window = LogWindow(0.0, 7200.0, initial, tuple(events), 16, "generated")

@@ -1,7 +1,7 @@
 """pytest's option ``--bftrainer-policy``, for the conformance suite.
 
-A plugin, as ``--pyargs`` reads no conftest in time (pytest 9). Every pytest of an environment with bftrainer loads it, so its
-option is named after bftrainer.
+A plugin, as ``--pyargs`` reads no conftest in time (pytest 9). Every pytest of an environment with
+bftrainer loads it, so its option is named after bftrainer.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     pytest --pyargs bftrainer_replay.conformance.policy_contract --bftrainer-policy NAME
 
-NAME is an installed policy, or ``module:name`` of a class without arguments or of a function that takes the settings.
+NAME is an installed policy, or ``module:name`` of a class without arguments or of a function that
+takes the settings.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def build(request: pytest.FixtureRequest) -> Build:
     """A function that builds the policy under test."""
     name = request.config.getoption("--bftrainer-policy", None)
     if not name:
-        pytest.fail("no policy given; use --bftrainer-policy NAME or --bftrainer-policy module:name", pytrace=False)
+        pytest.fail(
+            "no policy given; use --bftrainer-policy NAME or --bftrainer-policy module:name",
+            pytrace=False,
+        )
     return builder_of(name)
 
 

@@ -29,7 +29,9 @@ _LOW = 0.12  # a label under a lower point would touch the axis
 
 
 def fragments_figure(window: LogWindow) -> Figure:
-    """Cumulative distribution of fragment length, seconds on a log axis: share of fragments, share of node-time."""
+    """Cumulative distribution of fragment length, seconds on a log axis: share of fragments, share
+    of node-time.
+    """
     length_s = np.sort(fragments_of(window).length_s)
     title = "Lengths of fragments (cumulative)"
     if not len(length_s):
@@ -42,7 +44,8 @@ def fragments_figure(window: LogWindow) -> Figure:
     short, short_time = (float(share[below - 1]) if below else 0.0 for share in (count, node_time))
     figure, (axes,) = sheet(
         title,
-        f"Read: {short:.0%} of the {counted(len(length_s), 'fragment is', 'fragments are')} shorter than "
+        f"Read: {short:.0%} of the {counted(len(length_s), 'fragment is', 'fragments are')} "
+        "shorter than "
         f"10 minutes; they contain "
         f"{short_time:.0%} of the idle node-time.",
     )

@@ -1,4 +1,6 @@
-"""A figure of ``style.sheet`` for a page: without its title and caption, once for a wide screen and once for a narrow one."""
+"""A figure of ``style.sheet`` for a page: without its title and caption, once for a wide screen and
+once for a narrow one.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def screens(figure: Figure) -> tuple[bytes, bytes]:
 
 
 def _fit(figure: Figure, width: float, height: float) -> None:
-    """Set the size in inches and margins that hold all labels, which ``style.sheet`` does not measure."""
+    """Set the size in inches and margins that hold all labels, which ``style.sheet`` does not
+    measure.
+    """
     figure.set_size_inches(width, height)
     sides = {"left": 0.11, "right": 0.97, "top": 0.96, "bottom": 0.14}
     _margins(figure, sides)
@@ -42,7 +46,9 @@ def _fit(figure: Figure, width: float, height: float) -> None:
 
 
 def _narrow(axes: Axes) -> None:
-    """Half the width: slanted and fewer ticks, smaller text, and a legend above the axes instead of on them."""
+    """Half the width: slanted and fewer ticks, smaller text, and a legend above the axes instead of
+    on them.
+    """
     labels = axes.get_xticklabels()
     if axes.get_xscale() == "log" and len(labels) > _MOST_TICKS:
         axes.set_xticks(axes.get_xticks()[::2], [label.get_text() for label in labels[::2]])
@@ -57,9 +63,15 @@ def _narrow(axes: Axes) -> None:
     handles, names = axes.get_legend_handles_labels()
     if len(names) > 1:  # from the right: there is room above the labels of the y axis
         legend = axes.legend(
-            handles, names, loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=3 if len(names) > 4 else 2,
-            columnspacing=0.8, handlelength=1.5,
-        )  # fmt: skip
+            handles,
+            names,
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            frameon=False,
+            ncols=3 if len(names) > 4 else 2,
+            columnspacing=0.8,
+            handlelength=1.5,
+        )
     for text in legend.get_texts():
         text.set_fontsize(8)
 

@@ -12,11 +12,14 @@ from bftrainer_replay.sweep.detail import Detail
 
 def nodes_figure(detail: Detail, name: str, window: LogWindow, shown: str = "") -> Figure:
     """Mean idle and training nodes; ``shown`` names the part of the log, if it is not all of it."""
-    idle_h, used_h = (float(np.dot(x, np.diff(detail.edges_s))) / 3600 for x in (detail.idle, detail.used))
+    idle_h, used_h = (
+        float(np.dot(x, np.diff(detail.edges_s))) / 3600 for x in (detail.idle, detail.used)
+    )
     share = used_h / idle_h if idle_h else 0.0
     figure, (axes,) = sheet(
         f"Nodes idle and nodes in training, {name}",
-        f"Read: {share:.1%} of the {idle_h:,.0f} idle node-hours{shown and f' of {shown}'} went to trainers.",
+        f"Read: {share:.1%} of the {idle_h:,.0f} idle node-hours{shown and f' of {shown}'} "
+        "went to trainers.",
     )
     edges = detail.edges_s / DAY_S
     axes.stairs(detail.idle, edges, fill=True, color=SKY, alpha=0.55, label="idle")

@@ -1,6 +1,8 @@
-"""The common style of all figures: safe for color-blind readers, readable at 800 pixels, with a sentence as caption.
+"""The common style of all figures: safe for color-blind readers, readable at 800 pixels, with a
+sentence as caption.
 
-Figures use matplotlib's classes and never pyplot: no window, no global state, the same bytes from any thread. ::
+Figures use matplotlib's classes and never pyplot: no window, no global state, the same bytes from
+any thread. ::
 
     figure, (axes,) = sheet("Idle nodes", "Read: 8 % of the machine is idle.")
     axes.plot(...)
@@ -33,7 +35,11 @@ FAINT = "#8A8A8A"
 GRID = "#DDDDDD"
 SHADE = "#E3E3E3"
 
-WIDTH_PX, HEIGHT_PX, DPI = 1200, 750, 150  # shown 800 wide, the smallest letters (8 pt) are 11 pixels high
+WIDTH_PX, HEIGHT_PX, DPI = (
+    1200,
+    750,
+    150,
+)  # shown 800 wide, the smallest letters (8 pt) are 11 pixels high
 
 DAY_S = 86400
 """matplotlib's dates count days since 1970: seconds since 1970 / DAY_S."""
@@ -41,7 +47,9 @@ DAY_S = 86400
 _CAPTION_COLUMNS = 112
 
 
-def sheet(title: str, caption: str, *, height_ratios: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
+def sheet(
+    title: str, caption: str, *, height_ratios: Sequence[float] = (1,)
+) -> tuple[Figure, list[Axes]]:
     """A figure with title and caption, and one panel per ratio, stacked on a common x axis."""
     figure = Figure(figsize=(WIDTH_PX / DPI, HEIGHT_PX / DPI), dpi=DPI, facecolor="white")
     lines = textwrap.wrap(caption, _CAPTION_COLUMNS, break_on_hyphens=False)
@@ -70,7 +78,9 @@ def sheet(title: str, caption: str, *, height_ratios: Sequence[float] = (1,)) ->
 
 
 class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates has no types
-    """The text at the end of the axis adds what the ticks do not say: the year, and the day where no tick names one."""
+    """The text at the end of the axis adds what the ticks do not say: the year, and the day where
+    no tick names one.
+    """
 
     _ticks: Sequence[float] = ()
 
@@ -89,7 +99,9 @@ class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates ha
 
 
 def date_axis(axes: Axes, zone: tzinfo | None = None) -> None:
-    """Concise ticks on an x axis in matplotlib dates: in the time zone, or as they are (the log's own clock)."""
+    """Concise ticks on an x axis in matplotlib dates: in the time zone, or as they are (the log's
+    own clock).
+    """
     tz = zone or timezone.utc
     locator = AutoDateLocator(tz=tz, minticks=4, maxticks=10)
     axes.xaxis.set_major_locator(locator)
@@ -105,9 +117,18 @@ def date_axis(axes: Axes, zone: tzinfo | None = None) -> None:
 
 
 def shade(axes: Axes, spans: Iterable[tuple[float, float]], label: str = "") -> None:
-    """Shade spans of time (seconds since 1970) in which nothing is known or the cluster is out of service."""
+    """Shade spans of time (seconds since 1970) in which nothing is known or the cluster is out of
+    service.
+    """
     for begin_s, end_s in spans:
-        axes.axvspan(begin_s / DAY_S, end_s / DAY_S, facecolor=SHADE, edgecolor="none", zorder=0.5, label=label)
+        axes.axvspan(
+            begin_s / DAY_S,
+            end_s / DAY_S,
+            facecolor=SHADE,
+            edgecolor="none",
+            zorder=0.5,
+            label=label,
+        )
         label = ""
 
 

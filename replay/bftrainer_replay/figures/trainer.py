@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from bftrainer.client.history import History, HistoryPoint
 from bftrainer.domain.counted import counted
-from bftrainer_replay.figures.style import BLUE, DAY_S, FAINT, GREEN, ORANGE, PURPLE, date_axis, sheet
+from bftrainer_replay.figures.style import (
+    BLUE,
+    DAY_S,
+    FAINT,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    date_axis,
+    sheet,
+)
 
 _BINS = 240
 _MANY = 400
@@ -28,11 +37,15 @@ def rescale_times(history: History) -> tuple[float, ...]:
 
 
 def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
-    """Mean samples per second in equal intervals of time: the edges, and per interval the speed and the samples at its end.
+    """Mean samples per second in equal intervals of time: the edges, and per interval the speed and
+    the samples at its end.
 
-    Work that was done again after a loss of workers counts once: the speed of such an interval is lower, or 0.
+    Work that was done again after a loss of workers counts once: the speed of such an interval is
+    lower, or 0.
     """
-    at, samples = (np.array([getattr(p, key) for p in points], float) for key in ("at_s", "samples"))
+    at, samples = (
+        np.array([getattr(p, key) for p in points], float) for key in ("at_s", "samples")
+    )
     furthest = np.maximum.accumulate(samples)
     edges = np.linspace(at[0], at[-1], min(_BINS, max(len(points) // 2, 1)) + 1)
     reached = np.interp(edges, at, furthest)
@@ -48,9 +61,11 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
     ratios = (2, *_METRIC_RATIO[metric is not None], 1, 1.2)
     figure, panels = sheet(
         f"{name}: over time",
-        f"Read: {_loss_sentence(points)} The trainer had up to {counted(most, 'node')} and {len(changes)} "
+        f"Read: {_loss_sentence(points)} The trainer had up to {counted(most, 'node')} and "
+        f"{len(changes)} "
         f"changes of size (thin lines); "
-        f"its mean speed was {_mean_speed(points):,.3g} samples/s. A stall is where the speed drops at a change.",
+        f"its mean speed was {_mean_speed(points):,.3g} samples/s. A stall is where the speed "
+        "drops at a change.",
         height_ratios=ratios,
     )
     middle, bottom = panels[-2:]
@@ -58,9 +73,13 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
     ends = [*(it.at_s for it in history.nodes[1:]), max(history.until_s, points[-1].at_s)]
     if history.nodes:
         middle.stairs(
-            [it.nodes for it in history.nodes], np.array([history.nodes[0].at_s, *ends]) / DAY_S, color=GREEN, fill=True,
-            alpha=0.85, baseline=0,
-        )  # fmt: skip
+            [it.nodes for it in history.nodes],
+            np.array([history.nodes[0].at_s, *ends]) / DAY_S,
+            color=GREEN,
+            fill=True,
+            alpha=0.85,
+            baseline=0,
+        )
     middle.set_ylabel("nodes")
     middle.set_ylim(0, most * 1.15 + 0.2)
     middle.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
@@ -75,13 +94,16 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
 
 
 def over_samples_figure(name: str, history: History, metric: str | None = None) -> Figure:
-    """Loss (and a metric) and speed over samples: what a rescale does to the training itself, without the waiting."""
+    """Loss (and a metric) and speed over samples: what a rescale does to the training itself,
+    without the waiting.
+    """
     points = history.points
     _, speed, reached = speeds(points)
     changes = _samples_at(points, rescale_times(history))
     figure, panels = sheet(
         f"{name}: over samples",
-        f"Read: {_loss_sentence(points)} Time without nodes does not show here: a loss that jumps at a thin line (a change of "
+        f"Read: {_loss_sentence(points)} Time without nodes does not show here: a loss that "
+        "jumps at a thin line (a change of "
         "size) would mean that the change disturbs the training.",
         height_ratios=(2, *_METRIC_RATIO[metric is not None], 1.2),
     )
@@ -111,12 +133,18 @@ def _draw_values(
             axes.plot(*_means(at, values), color=ORANGE, linewidth=1.8, label="mean")
             axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
         else:
-            axes.plot(at, values, color=ORANGE, linewidth=1.5, marker="." if len(values) < 40 else None)
+            axes.plot(
+                at, values, color=ORANGE, linewidth=1.5, marker="." if len(values) < 40 else None
+            )
         if values.min() > 0 and values.max() / values.min() > 20:
             axes.set_yscale("log")
     if metric is not None:
-        found = [(at, p.metrics[metric]) for at, p in zip(x, points, strict=True) if metric in p.metrics]
-        panels[1].plot(*zip(*found, strict=True), color=PURPLE, linewidth=1.5, marker="o", markersize=3)
+        found = [
+            (at, p.metrics[metric]) for at, p in zip(x, points, strict=True) if metric in p.metrics
+        ]
+        panels[1].plot(
+            *zip(*found, strict=True), color=PURPLE, linewidth=1.5, marker="o", markersize=3
+        )
         panels[1].set_ylabel(metric if len(metric) <= 14 else f"{metric[:12]}..")
 
 
@@ -135,7 +163,9 @@ def _mark(axes: Axes, places: Sequence[float]) -> None:
 
 def _samples_at(points: Sequence[HistoryPoint], times_s: Sequence[float]) -> list[float]:
     at = [p.at_s for p in points]
-    return [float(x) for x in np.interp(times_s, at, [p.samples for p in points])] if times_s else []
+    return (
+        [float(x) for x in np.interp(times_s, at, [p.samples for p in points])] if times_s else []
+    )
 
 
 def _mean_speed(points: Sequence[HistoryPoint]) -> float:

@@ -1,24 +1,28 @@
 """Draws idle fragments from fitted distributions, for :mod:`bftrainer_replay.generation.generate`.
 
-The distributions are fitted to the paper's Summit log (10-24 Feb 2021). None of its rows is kept, only these parameters:
+The distributions are fitted to the paper's Summit log (10-24 Feb 2021). None of its rows is kept,
+only these parameters:
 
-- Joins. A job's nodes are released together. Group sizes are lognormal, sigma 1.97 at 4,734 nodes (median 4, upper quartile
-  16, 90th percentile 50, 99th about 500) and proportional to ln(nodes); the mean follows from the number of fragments.
-- Times are on the authors' grid of 10 s, with the log's daily rhythm (1 + 0.4 cos): more at 15 h than at 3 h.
+- Joins. A job's nodes are released together. Group sizes are lognormal, sigma 1.97 at 4,734 nodes
+  (median 4, upper quartile 16, 90th percentile 50, 99th about 500) and proportional to ln(nodes);
+  the mean follows from the number of fragments.
+- Times are on the authors' grid of 10 s, with the log's daily rhythm (1 + 0.4 cos): more at 15 h
+  than at 3 h.
 - A group is taken in 1 + 0.38 ln(size) parts on average, the first of which has 84 % of its nodes.
-- Lengths. Short fragments last 70 * (600/70)^(u^1.2) s for uniform u (mean 222 s); long ones 600 s plus a
-  Weibull-like tail of 1,456 s * (-ln(1 - u))^1.25 (mean 1,650 s). The share of short fragments and the scale of the tail are
-  calibrated.
-- Drains. Five times a week no node is taken for 2.0 to 3.5 hours, or until 40 to 90 % of the cluster is idle; then all idle
-  nodes are taken at once.
-- Loose and tight hours. Larger groups tend to come together: they are ranked by u plus half a uniform level per six hours.
-  With the drains, a sixth (64 nodes) to a quarter (4,734 nodes) of the idle node-time falls into times when more than 42 %
-  of the cluster is idle (Summit: 28 %, more than 2,000 nodes).
-- Leaves. A starting job takes nodes of several groups: ends that are close, relative to the lengths, are merged until the
-  required number of distinct times remains.
+- Lengths. Short fragments last 70 * (600/70)^(u^1.2) s for uniform u (mean 222 s); long ones 600 s
+  plus a Weibull-like tail of 1,456 s * (-ln(1 - u))^1.25 (mean 1,650 s). The share of short
+  fragments and the scale of the tail are calibrated.
+- Drains. Five times a week no node is taken for 2.0 to 3.5 hours, or until 40 to 90 % of the
+  cluster is idle; then all idle nodes are taken at once.
+- Loose and tight hours. Larger groups tend to come together: they are ranked by u plus half a
+  uniform level per six hours. With the drains, a sixth (64 nodes) to a quarter (4,734 nodes) of the
+  idle node-time falls into times when more than 42 % of the cluster is idle (Summit: 28 %, more
+  than 2,000 nodes).
+- Leaves. A starting job takes nodes of several groups: ends that are close, relative to the
+  lengths, are merged until the required number of distinct times remains.
 
-Random numbers come from ``Generator.random`` of PCG64 only, and all values are rounded to whole slots and nodes before they
-are compared or summed, so the result does not depend on the platform.
+Random numbers come from ``Generator.random`` of PCG64 only, and all values are rounded to whole
+slots and nodes before they are compared or summed, so the result does not depend on the platform.
 """
 
 from __future__ import annotations
@@ -54,7 +58,9 @@ class DrawParameters:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Fragments by node index, in slots since the start of the window; an ``end`` after the window means still idle."""
+    """Fragments by node index, in slots since the start of the window; an ``end`` after the window
+    means still idle.
+    """
 
     node: Slots
     start: Slots
@@ -62,7 +68,9 @@ class Draw:
 
 
 class RandomStreams:
-    """Streams of uniform random numbers, one per purpose, the same in each round of a calibration."""
+    """Streams of uniform random numbers, one per purpose, the same in each round of a
+    calibration.
+    """
 
     def __init__(self, *seed: int) -> None:
         self._seed = seed
@@ -103,13 +111,17 @@ def _instants(span: int, count: int, streams: RandomStreams) -> Slots:
 
 
 def _sizes(at: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
-    """Lognormal group sizes with the given mean: evenly spaced quantiles, with the larger ones mostly in loose hours."""
+    """Lognormal group sizes with the given mean: evenly spaced quantiles, with the larger ones
+    mostly in loose hours.
+    """
     normal, count = NormalDist(), len(at)
     z = np.array([normal.inv_cdf((i + 0.5) / count) for i in range(count)])
     sigma = 1.97 * math.log(max(nodes, 2)) / math.log(4734)
 
     def sizes(mu: float) -> Slots:
-        return np.clip(np.rint(np.exp(np.minimum(mu + sigma * z, 30.0))), 1, max(1, nodes * 19 // 20)).astype(np.int64)
+        return np.clip(
+            np.rint(np.exp(np.minimum(mu + sigma * z, 30.0))), 1, max(1, nodes * 19 // 20)
+        ).astype(np.int64)
 
     low, high = -10.0, 20.0
     for _ in range(50):
@@ -117,7 +129,9 @@ def _sizes(at: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
         low, high = (middle, high) if sizes(middle).sum() < mean * count else (low, middle)
     hours = (at + WARM_UP_SLOTS) // (6 * SLOTS_PER_H)
     loose = streams.uniform(8, int(hours[-1]) + 1)[hours]
-    rank = np.argsort(np.argsort(streams.uniform(2, count) + 0.5 * loose, kind="stable"), kind="stable")
+    rank = np.argsort(
+        np.argsort(streams.uniform(2, count) + 0.5 * loose, kind="stable"), kind="stable"
+    )
     return sizes(high)[rank]
 
 
@@ -126,7 +140,9 @@ def _parts(sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
     extra_mean = 0.38 * np.log(sizes)
     ratio = extra_mean / (1 + extra_mean)
     u = 1 - streams.uniform(3, len(sizes))
-    extra = np.where(ratio > 0, np.floor(np.log(u) / np.log(np.maximum(ratio, 1e-9))), 0).astype(np.int64)
+    extra = np.where(ratio > 0, np.floor(np.log(u) / np.log(np.maximum(ratio, 1e-9))), 0).astype(
+        np.int64
+    )
     extra = np.minimum(extra, np.minimum(sizes - 1, 8))
     each = np.maximum(1, 16 * sizes // (100 * np.maximum(extra, 1)))
     group = np.repeat(np.arange(len(sizes)), extra + 1)
@@ -147,15 +163,23 @@ def _lengths(size: Slots, parameters: DrawParameters, span: int, streams: Random
     short_s = 70 * (600 / 70) ** (within**1.2)
     long_s = 600 + parameters.tail_scale * 1456 * (-np.log1p(-within)) ** 1.25
     short = np.clip(np.rint(short_s / SLOT_S), SHORTEST_SLOTS, SHORT_SLOTS - 1)
-    long = np.clip(np.rint(long_s / SLOT_S), SHORT_SLOTS, max(SHORT_SLOTS, min(6 * SLOTS_PER_H, span // 4)))
+    long = np.clip(
+        np.rint(long_s / SLOT_S), SHORT_SLOTS, max(SHORT_SLOTS, min(6 * SLOTS_PER_H, span // 4))
+    )
     return np.where(is_short, short, long).astype(np.int64)
 
 
-def _drains(at: Slots, sizes: Slots, nodes: int, span: int, streams: RandomStreams) -> list[tuple[int, int]]:
-    """Begin and end of each drain, at most one in each equal part of the window; it ends early when deep enough."""
+def _drains(
+    at: Slots, sizes: Slots, nodes: int, span: int, streams: RandomStreams
+) -> list[tuple[int, int]]:
+    """Begin and end of each drain, at most one in each equal part of the window; it ends early when
+    deep enough.
+    """
     count = int(span / (7 * 24 * SLOTS_PER_H) * 5 + streams.uniform(5, 1)[0])
     drains = []
-    for i, (u_begin, u_length, u_depth) in enumerate(streams.uniform(6, 3 * count).reshape(count, 3)):
+    for i, (u_begin, u_length, u_depth) in enumerate(
+        streams.uniform(6, 3 * count).reshape(count, 3)
+    ):
         begins = int((i + u_begin) * span / count)
         ends = begins + min(round((2 + 1.5 * u_length) * SLOTS_PER_H), span // 8)
         first = int(np.searchsorted(at, begins))
@@ -169,7 +193,8 @@ def _drains(at: Slots, sizes: Slots, nodes: int, span: int, streams: RandomStrea
 
 
 def _merge(start: Slots, end: Slots, fixed: NDArray[np.bool_], wanted: int) -> Slots:
-    """Move ends that are close to each other to one time, until about ``wanted`` distinct times remain.
+    """Move ends that are close to each other to one time, until about ``wanted`` distinct times
+    remain.
 
     No part may become short or stop being short; fixed ends (of drains) do not move.
     """
@@ -194,7 +219,9 @@ def _merge(start: Slots, end: Slots, fixed: NDArray[np.bool_], wanted: int) -> S
     return np.where(kept, end, moved)
 
 
-def _place(nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, streams: RandomStreams) -> Draw:
+def _place(
+    nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, streams: RandomStreams
+) -> Draw:
     """Put each group on consecutive busy nodes (skipping idle ones), starting at a random node."""
     idle_until = np.full(nodes, -(10**9), dtype=np.int64)
     first = np.flatnonzero(np.diff(group, prepend=-1))
@@ -213,7 +240,9 @@ def _place(nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, stre
 
 
 def _window(drawn: Draw, span: int) -> Draw:
-    """Cut to the window, drop parts under a minute at its edges, and move the last event to its end."""
+    """Cut to the window, drop parts under a minute at its edges, and move the last event to its
+    end.
+    """
     node, end = drawn.node, drawn.end
     start = np.maximum(drawn.start, 0)
     keep = (np.minimum(end, span) - start >= SHORTEST_SLOTS) & (start <= span - SHORTEST_SLOTS)

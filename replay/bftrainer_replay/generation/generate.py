@@ -1,18 +1,23 @@
-"""Generates an event log with Summit's statistics: for demos, tests, and clusters whose own log is not available.
+"""Generates an event log with Summit's statistics: for demos, tests, and clusters whose own log is
+not available.
 
 ``characterize`` of a generated log is within 10 % of
 
 - idle share 8.6 % (paper 2.1);
-- 58 % of the fragments under 10 minutes, with 12 % of the node-time (the paper's Fig. 1; 12.1 % as measured there);
-- events per hour on the straight lines, in log-log, through (256 nodes, 23/h), (1,024, 41/h) and (4,734, 68/h), which
-  continue beyond these points; for clusters of about ten nodes or fewer, at most 1.6 events per fragment.
+- 58 % of the fragments under 10 minutes, with 12 % of the node-time (the paper's Fig. 1; 12.1 % as
+  measured there);
+- events per hour on the straight lines, in log-log, through (256 nodes, 23/h), (1,024, 41/h) and
+  (4,734, 68/h), which continue beyond these points; for clusters of about ten nodes or fewer, at
+  most 1.6 events per fragment.
 
-``drawn_fragments.py`` draws from fitted distributions. A small sample of a heavy-tailed distribution does not have its mean.
-Therefore the draw is measured, the parameters (number of groups, times and fragments, share and scale of long ones)
-are adjusted, and the *same* random numbers are used again, until the measured values are within 1.5 %. If a dozen rounds
-never come within 4 % (one huge group in a small window), other random numbers are drawn, up to five times; the best round
-of all is used. Joins and leaves keep the ratio of the Summit log (14,049 : 10,573; 61 % and 46 % of its events). The bounds
-hold for 64 nodes and two days or more; smaller logs are generated in the same way without this guarantee.
+``drawn_fragments.py`` draws from fitted distributions. A small sample of a heavy-tailed
+distribution does not have its mean. Therefore the draw is measured, the parameters (number of
+groups, times and fragments, share and scale of long ones) are adjusted, and the *same* random
+numbers are used again, until the measured values are within 1.5 %. If a dozen rounds never come
+within 4 % (one huge group in a small window), other random numbers are drawn, up to five times; the
+best round of all is used. Joins and leaves keep the ratio of the Summit log (14,049 : 10,573; 61 %
+and 46 % of its events). The bounds hold for 64 nodes and two days or more; smaller logs are
+generated in the same way without this guarantee.
 
 The log has no queue of jobs, so it shows nothing about the cluster's own scheduling.
 """
@@ -47,7 +52,9 @@ SHORT_SHARE = 0.58
 SHORT_NODE_TIME_SHARE = 0.12
 JOINS_PER_LEAVE = 14_049 / 10_573
 _EVENT_RATES = ((256, 23.0), (1024, 41.0), (4734, 68.0))
-_FRAGMENTS_PER_NODE_HOUR = 0.289  # 8.6 % idle in fragments of 1,073 s, which the three shares together ask for
+_FRAGMENTS_PER_NODE_HOUR = (
+    0.289  # 8.6 % idle in fragments of 1,073 s, which the three shares together ask for
+)
 _NODES_PER_RACK = 18
 _ATTEMPTS, _ROUNDS = 5, 12
 _WELL, _FAIRLY = 0.015, 0.04
@@ -76,7 +83,8 @@ def events_per_hour(nodes: int) -> float:
 def generate(nodes: int, days: float, seed: int) -> EventLog:
     """An event log of ``nodes`` nodes over ``days`` days. Equal arguments give equal logs.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` for fewer than one node, less than an hour, or a negative seed.
+    Raises :class:`~bftrainer.errors.InvalidValueError` for fewer than one node, less than an hour,
+    or a negative seed.
     """
     if nodes < 1:
         raise InvalidValueError(f"{counted(nodes, 'node')}: expected 1 or more")
@@ -86,7 +94,10 @@ def generate(nodes: int, days: float, seed: int) -> EventLog:
         raise InvalidValueError(f"seed {seed}: expected 0 or more")
     span = round(days * 24 * SLOTS_PER_H)
     return _as_log(
-        _calibrated(nodes, span, seed), nodes, span, f"generated: {counted(nodes, 'node')}, {days:g} days, seed {seed}"
+        _calibrated(nodes, span, seed),
+        nodes,
+        span,
+        f"generated: {counted(nodes, 'node')}, {days:g} days, seed {seed}",
     )
 
 
@@ -136,7 +147,9 @@ def _measure(drawn: Draw, span: int) -> _DrawCounts:
 
 
 def _error(found: _DrawCounts, nodes: int, span: int, events: float) -> float:
-    """The largest relative distance from a target; the ratio of joins to leaves counts a quarter."""
+    """The largest relative distance from a target; the ratio of joins to leaves counts a
+    quarter.
+    """
     total = found.short_slots + found.long_slots
     return max(
         abs(total / (nodes * span) / IDLE_SHARE - 1),
@@ -147,7 +160,9 @@ def _error(found: _DrawCounts, nodes: int, span: int, events: float) -> float:
     )
 
 
-def _turned(parameters: DrawParameters, found: _DrawCounts, nodes: int, span: int, events: float) -> DrawParameters:
+def _turned(
+    parameters: DrawParameters, found: _DrawCounts, nodes: int, span: int, events: float
+) -> DrawParameters:
     """Adjusts each parameter for its own target, as if the others had reached theirs."""
     short_slots = max(found.short_slots, 1)
     long_least = (found.fragments - found.short) * SHORT_SLOTS
@@ -173,24 +188,32 @@ def _bounded(ratio: float) -> float:
 
 
 def node_names(nodes: int) -> list[str]:
-    """Names by rack and position, padded so that they sort in the cluster's order: r01n01 ... r01n18, r02n01 ..."""
+    """Names by rack and position, padded so that they sort in the cluster's order: r01n01 ...
+    r01n18, r02n01 ...
+    """
     racks = -(-nodes // _NODES_PER_RACK)
     width = max(2, len(str(racks)))
-    return [f"r{i // _NODES_PER_RACK + 1:0{width}d}n{i % _NODES_PER_RACK + 1:02d}" for i in range(nodes)]
+    return [
+        f"r{i // _NODES_PER_RACK + 1:0{width}d}n{i % _NODES_PER_RACK + 1:02d}" for i in range(nodes)
+    ]
 
 
 def _as_log(drawn: Draw, nodes: int, span: int, source: str) -> EventLog:
     names = node_names(nodes)
     joined: dict[int, list[str]] = defaultdict(list)
     left: dict[int, list[str]] = defaultdict(list)
-    for node, start, end in zip(drawn.node.tolist(), drawn.start.tolist(), drawn.end.tolist(), strict=True):
+    for node, start, end in zip(
+        drawn.node.tolist(), drawn.start.tolist(), drawn.end.tolist(), strict=True
+    ):
         joined[start].append(names[node])
         if end <= span:
             left[end].append(names[node])
     slots = sorted({0, *joined, *left})
     return EventLog(
         tuple(
-            PoolEvent(START_S + slot * SLOT_S, PoolChanged(frozenset(joined[slot]), frozenset(left[slot])))
+            PoolEvent(
+                START_S + slot * SLOT_S, PoolChanged(frozenset(joined[slot]), frozenset(left[slot]))
+            )
             for slot in slots
         ),
         source,

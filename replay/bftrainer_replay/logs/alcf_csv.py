@@ -1,7 +1,9 @@
-"""Job logs of the Argonne Leadership Computing Facility as CSV: the public logs per year, and the cleaned logs of Lumos.
+"""Job logs of the Argonne Leadership Computing Facility as CSV: the public logs per year, and the
+cleaned logs of Lumos.
 
-Lumos (Theta, 2023): submit_time (epoch), wait_time, run_time (s), node_num. Public logs (DIM_JOB_COMPOSITE):
-QUEUED_TIMESTAMP, START_TIMESTAMP, END_TIMESTAMP, NODES_USED, and LOCATION with Mira's blocks or Theta's node ranges.
+Lumos (Theta, 2023): submit_time (epoch), wait_time, run_time (s), node_num. Public logs
+(DIM_JOB_COMPOSITE): QUEUED_TIMESTAMP, START_TIMESTAMP, END_TIMESTAMP, NODES_USED, and LOCATION with
+Mira's blocks or Theta's node ranges.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ def read(source: Source) -> None:
                 source.tally.seen = None
             job = _lumos if all(name in names for name in _LUMOS) else _public
             if "gpu_num" in names:
-                source.remarks.append("job sizes are from node_num, which counts GPUs in Lumos's log of ThetaGPU")
+                source.remarks.append(
+                    "job sizes are from node_num, which counts GPUs in Lumos's log of ThetaGPU"
+                )
             continue
         if line == head:  # the next of several files
             source.tally.read += 1
@@ -63,7 +67,9 @@ def read(source: Source) -> None:
         source.tally.take(number, line, _row, source, line, names, job)
 
 
-def _row(source: Source, line: str, names: list[str], job: Callable[[Source, dict[str, str]], None]) -> None:
+def _row(
+    source: Source, line: str, names: list[str], job: Callable[[Source, dict[str, str]], None]
+) -> None:
     try:
         cells = next(csv.reader([line]))
     except csv.Error as error:
@@ -81,9 +87,12 @@ def _lumos(source: Source, cells: dict[str, str]) -> None:
     if math.isnan(submit_s):
         raise BadLineError("has no submit_time")
     start_s = submit_s + wait_s
-    # Run times have fractions, starts do not: ends are rounded, so that an end and the next start can coincide.
+    # Run times have fractions, starts do not: ends are rounded, so that an end and the next start
+    # can coincide.
     limit_s = _limit_s(source, cells, "wall_time")
-    source.rows.add(submit_s, submit_s, start_s, float(round(start_s + run_s)), int(nodes), None, limit_s)
+    source.rows.add(
+        submit_s, submit_s, start_s, float(round(start_s + run_s)), int(nodes), None, limit_s
+    )
 
 
 def _public(source: Source, cells: dict[str, str]) -> None:
@@ -97,7 +106,9 @@ def _public(source: Source, cells: dict[str, str]) -> None:
     if queue and place:
         source.facts.add(JobFact.PARTITION)
     project = name_of(cells.get("project_name", ""))
-    needs = source.rows.needs(JobNeeds(queue if is_node_name(queue) and place else "", account=project))
+    needs = source.rows.needs(
+        JobNeeds(queue if is_node_name(queue) and place else "", account=project)
+    )
     limit_s = _limit_s(source, cells, "walltime_seconds")
     source.rows.add(submit_s, submit_s, start_s, end_s, count, nodes, limit_s, needs)
 

@@ -18,7 +18,9 @@ _MOST = 10**9
 
 @dataclass
 class LogAnnotations:
-    """Collected row by row, in order of time. ``machine_nodes`` is the largest number of nodes in any row."""
+    """Collected row by row, in order of time. ``machine_nodes`` is the largest number of nodes in
+    any row.
+    """
 
     machine_nodes: int | None = None
     _gaps: list[tuple[float, float]] = field(default_factory=list)
@@ -26,8 +28,12 @@ class LogAnnotations:
     _waiting: list[tuple[float, int | None]] = field(default_factory=list)
     _queue_hidden: bool = False
 
-    def add(self, where: str, at_s: float, is_unknown: bool, nodes: str = "", waiting: str = "") -> None:
-        """Add a row. ``nodes`` and ``waiting`` are its cells; logs without these columns leave them empty."""
+    def add(
+        self, where: str, at_s: float, is_unknown: bool, nodes: str = "", waiting: str = ""
+    ) -> None:
+        """Add a row. ``nodes`` and ``waiting`` are its cells; logs without these columns leave them
+        empty.
+        """
         if is_unknown:
             self._gap_since = at_s if self._gap_since is None else self._gap_since
         elif self._gap_since is not None:
@@ -42,7 +48,11 @@ class LogAnnotations:
 
     def gaps(self, end_s: float) -> tuple[tuple[float, float], ...]:
         """The gaps as (start, end); the last one may extend to the end of the log."""
-        last = ((self._gap_since, end_s),) if self._gap_since is not None and self._gap_since < end_s else ()
+        last = (
+            ((self._gap_since, end_s),)
+            if self._gap_since is not None and self._gap_since < end_s
+            else ()
+        )
         return (*self._gaps, *last)
 
     def queue(self, end_s: float) -> Queue | None:
@@ -53,12 +63,23 @@ class LogAnnotations:
         if self._queue_hidden or self.machine_nodes is None:
             return None
         steps = [
-            (at_s, size) for k, (at_s, size) in enumerate(self._waiting) if not k or self._waiting[k - 1][1] != size
+            (at_s, size)
+            for k, (at_s, size) in enumerate(self._waiting)
+            if not k or self._waiting[k - 1][1] != size
         ]
         ends = [at_s for at_s, _ in steps[1:]] + [end_s]
-        jobs = [(at_s, until_s, size) for (at_s, size), until_s in zip(steps, ends, strict=True) if size is not None]
-        begin, end = (Times.of(np.array([job[column] for job in jobs], dtype=np.float64)) for column in range(2))
-        return Queue(begin, end, end, np.array([job[2] for job in jobs], dtype=np.int64), only_smallest=True)
+        jobs = [
+            (at_s, until_s, size)
+            for (at_s, size), until_s in zip(steps, ends, strict=True)
+            if size is not None
+        ]
+        begin, end = (
+            Times.of(np.array([job[column] for job in jobs], dtype=np.float64))
+            for column in range(2)
+        )
+        return Queue(
+            begin, end, end, np.array([job[2] for job in jobs], dtype=np.int64), only_smallest=True
+        )
 
 
 def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
@@ -67,12 +88,17 @@ def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
         return ""
     hours = sum(end_s - start_s for start_s, end_s in gaps) / 3600
     what = counted(len(gaps), "gap")
-    return f"{what} in the record, {hours:,.2f} h in all: no data for that time, and no node counts as idle in it"
+    return (
+        f"{what} in the record, {hours:,.2f} h in all: no data for that time, and no node "
+        "counts as idle in it"
+    )
 
 
 def _count(where: str, column: str, text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 12 and 0 < int(text) < _MOST):
-        raise InputFileError(where, f"{column} is {text!r:.40}, expected a whole number above 0, or an empty cell")
+        raise InputFileError(
+            where, f"{column} is {text!r:.40}, expected a whole number above 0, or an empty cell"
+        )
     return int(text)

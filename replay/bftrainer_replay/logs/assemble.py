@@ -1,4 +1,6 @@
-"""The last step of every job importer: the collected jobs become an event log with its queue, and remarks."""
+"""The last step of every job importer: the collected jobs become an event log with its queue, and
+remarks.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from bftrainer_replay.logs.count_only import (
 )
 from bftrainer_replay.logs.dialect import Dialect
 from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
-from bftrainer_replay.logs.idle import NO_PERIODS, NodePeriods, idle_events, idle_periods, periods_of, without
+from bftrainer_replay.logs.idle import (
+    NO_PERIODS,
+    NodePeriods,
+    idle_events,
+    idle_periods,
+    periods_of,
+    without,
+)
 from bftrainer_replay.logs.idle_gpus import log_in_gpus
 from bftrainer_replay.logs.job_needs import BEFORE_ELIGIBLE, Block, JobFact
 from bftrainer_replay.logs.jobs import JobTable
@@ -35,18 +44,29 @@ from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.span import TrustedSpan, span_of
 
 LEAST_SHARED = 1.05
-"""Jobs on a busy node from which on nodes count as shared; an epilog that overlaps the next job is less."""
+"""Jobs on a busy node from which on nodes count as shared; an epilog that overlaps the next job is
+less.
+"""
 MOST_NODES = 2_000_000
-"""Sequoia had 1,572,864 processors, which count as nodes in a log that does not say how many are in one."""
+"""Sequoia had 1,572,864 processors, which count as nodes in a log that does not say how many are in
+one.
+"""
 
 
 def event_log_of(source: Source, format_name: str) -> EventLog:
-    """Guess what the log does not tell, place jobs without node names, and derive the idle nodes; completes the remarks."""
+    """Guess what the log does not tell, place jobs without node names, and derive the idle nodes;
+    completes the remarks.
+    """
     rows, tally = source.rows, source.tally
     if source.lines.cut:
-        source.remarks.append("the last line does not end with a newline; the file may be truncated")
+        source.remarks.append(
+            "the last line does not end with a newline; the file may be truncated"
+        )
     if not len(rows) and not (source.options.cluster and not source.clusters):
-        raise InputFileError(source.name, f"looks like {format_name}, but none of its {tally.read:,} records is a job")
+        raise InputFileError(
+            source.name,
+            f"looks like {format_name}, but none of its {tally.read:,} records is a job",
+        )
     source.check_whose()
     table = rows.table()
     _remark_on_times(source, table)
@@ -58,7 +78,9 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
     if rows.without_ids:
         if len(table.members):
-            raise InputFileError(source.name, f"names the nodes of some jobs, but not of {rows.without_ids:,} others")
+            raise InputFileError(
+                source.name, f"names the nodes of some jobs, but not of {rows.without_ids:,} others"
+            )
         check_unit(source)
         used = used_part(source, table, span)
         if size is None:
@@ -75,12 +97,15 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         lost = without(idle_periods(table, span), idle, len(table.names), span)
         share = lost.length_h.sum() / (size * sum_h(span))
         source.remarks.append(
-            f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service or reserved while no job ran: "
+            f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service "
+            "or reserved while no job ran: "
             "they do not count as idle (--node-events, --reservations)"
         )
     service_h = max(size * sum_h(span) - lost.length_h.sum(), 1.0)
     if source.tally.skipped:
-        source.remarks.append(_on_skipped(source, table, span, idle.length_h.sum() / service_h, service_h))
+        source.remarks.append(
+            _on_skipped(source, table, span, idle.length_h.sum() / service_h, service_h)
+        )
     bounds: tuple[IdleBound, ...] = ()
     if note:
         idle_share = idle.length_h.sum() / service_h
@@ -92,10 +117,15 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     source.remarks += source.warnings
     if source.options.debounce_s:
         source.remarks.append(
-            f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored (--debounce-s)"
+            f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored "
+            "(--debounce-s)"
         )
     name = f"{source.name} ({NOTE.partition(':')[0]})" if note else source.name
-    site = replace(NO_FACTS, bounds=bounds) if note else replace(_site(source, table, span, lost), silent=silent)
+    site = (
+        replace(NO_FACTS, bounds=bounds)
+        if note
+        else replace(_site(source, table, span, lost), silent=silent)
+    )
     site = replace(site, only_user=source.only_user) if source.only_user else site
     log = EventLog(
         events,
@@ -117,18 +147,21 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
 
 
 def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | None:
-    """The queue, or None if no job of the log ever waited (submit times missing, or equal to the start).
+    """The queue, or None if no job of the log ever waited (submit times missing, or equal to the
+    start).
 
     It takes the table's columns, which are put in its order: a log may have 44 million jobs.
 
-    A dependency, a begin time or a hold keeps a job from being eligible: it is in the queue twice, from its submission with the
-    reason and from when it is eligible without. Where the two times are equal, the log does not tell them apart, and the
-    reason counts for the whole wait.
+    A dependency, a begin time or a hold keeps a job from being eligible: it is in the queue twice,
+    from its submission with the reason and from when it is eligible without. Where the two times
+    are equal, the log does not tell them apart, and the reason counts for the whole wait.
     """
     if not any((~(table.start_s[part] <= table.eligible_s[part])).any() for part in table.parts()):
         return None
     early = np.array([each.block in BEFORE_ELIGIBLE for each in table.all_needs])
-    twice = table.where(lambda part: early[table.needs[part]] & (table.eligible_s[part] > table.submit_s[part]))
+    twice = table.where(
+        lambda part: early[table.needs[part]] & (table.eligible_s[part] > table.submit_s[part])
+    )
     freed = dict.fromkeys(replace(each, block=Block.NONE) for each in table.all_needs)
     all_needs = (*table.all_needs, *freed)
     place = {needs: len(table.all_needs) + k for k, needs in enumerate(freed)}
@@ -136,10 +169,17 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
     if len(twice):
         eligible_s, submit_s = table.eligible_s[twice], table.submit_s[twice]
         until_s = np.where(np.isfinite(eligible_s), eligible_s, table.end_s[twice])
-        held = {"eligible_s": submit_s, "start_s": until_s, "end_s": until_s, "limit_s": table.limit_s[twice]}
+        held = {
+            "eligible_s": submit_s,
+            "start_s": until_s,
+            "end_s": until_s,
+            "limit_s": table.limit_s[twice],
+        }
         needs = table.needs if len(all_needs) < 2**15 else table.needs.astype(np.int32)
         before, needs[twice] = needs[twice], free[needs[twice]]
-        columns: dict[str, Any] = {name: getattr(table, name).plus(times) for name, times in held.items()}
+        columns: dict[str, Any] = {
+            name: getattr(table, name).plus(times) for name, times in held.items()
+        }
         asked = np.concatenate((table.asked, table.asked[twice]))
         table = replace(table, asked=asked, needs=np.concatenate((needs, before)), **columns)
     times = (table.eligible_s, table.start_s, table.end_s, table.limit_s)
@@ -150,17 +190,29 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
         for column in {id(column): column for column in every}.values():
             column[:] = column[order]
     return Queue(
-        *times[:3], table.asked, table.limit_s, table.needs, all_needs, frozenset(facts), dialect=dialect
-    )  # fmt: skip
+        *times[:3],
+        table.asked,
+        table.limit_s,
+        table.needs,
+        all_needs,
+        frozenset(facts),
+        dialect=dialect,
+    )
 
 
-def _on_skipped(source: Source, table: JobTable, span: TrustedSpan, idle_share: float, service_h: float) -> str:
-    """What the skipped records may do to the idle share: bounds, since a few jobs may hold most of the node-time."""
+def _on_skipped(
+    source: Source, table: JobTable, span: TrustedSpan, idle_share: float, service_h: float
+) -> str:
+    """What the skipped records may do to the idle share: bounds, since a few jobs may hold most of
+    the node-time.
+    """
     tally = source.tally
     least = max(idle_share - _node_hours_of_largest(table, span, tally.skipped) / service_h, 0.0)
     return (
-        f"{tally.skipped:,} jobs were skipped ({tally.bad_share:.1%}); what they held counts as idle: {idle_share:.1%} of the "
-        f"node-time, or down to {least:.1%} if they were as large as the {tally.skipped:,} largest of the others"
+        f"{tally.skipped:,} jobs were skipped ({tally.bad_share:.1%}); what they held counts "
+        f"as idle: {idle_share:.1%} of the "
+        f"node-time, or down to {least:.1%} if they were as large as the {tally.skipped:,} "
+        "largest of the others"
     )
 
 
@@ -168,31 +220,44 @@ def _node_hours_of_largest(table: JobTable, span: TrustedSpan, jobs: int) -> flo
     """Node-hours inside the span of the jobs that hold most."""
     largest = np.empty(0)
     for start_s, end_s, nodes in table.runs():
-        held_h = (np.clip(end_s, span.start_s, span.end_s) - np.clip(start_s, span.start_s, span.end_s)) * nodes / 3600
+        held_h = (
+            (np.clip(end_s, span.start_s, span.end_s) - np.clip(start_s, span.start_s, span.end_s))
+            * nodes
+            / 3600
+        )
         largest = np.sort(np.concatenate((largest, held_h)))[-jobs:]
     return float(largest.sum())
 
 
-def _unavailable(source: Source, table: JobTable, span: TrustedSpan, *, is_simulated: bool) -> NodePeriods:
+def _unavailable(
+    source: Source, table: JobTable, span: TrustedSpan, *, is_simulated: bool
+) -> NodePeriods:
     """The periods of --node-events and --reservations, of the nodes that the log names."""
     options = source.options
     outages = [] if options.node_events is None else read_events(source, options.node_events)
-    outages += [] if options.reservations is None else read_reservations(source, options.reservations)
+    outages += (
+        [] if options.reservations is None else read_reservations(source, options.reservations)
+    )
     if not outages:
         return NO_PERIODS
     if is_simulated:
         raise UserError(
-            f"{source.path}: names no nodes, so --node-events and --reservations cannot be used; expected a log that names them"
+            f"{source.path}: names no nodes, so --node-events and --reservations cannot be "
+            "used; expected a log that names them"
         )
     number = {name: place for place, name in enumerate(table.names)}
     known = [(number[name], each) for each in outages for name in each.nodes if name in number]
     if not known:
         raise UserError(
-            f"none of the nodes in --node-events and --reservations is in {source.path}; its nodes have names like "
+            f"none of the nodes in --node-events and --reservations is in {source.path}; its "
+            "nodes have names like "
             f"{table.names[0]}, those have names like {outages[0].nodes[0]}"
         )
     return periods_of(
-        [node for node, _ in known], [each.start_s for _, each in known], [each.end_s for _, each in known], span
+        [node for node, _ in known],
+        [each.start_s for _, each in known],
+        [each.end_s for _, each in known],
+        span,
     )
 
 
@@ -200,28 +265,40 @@ def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods)
     facts = with_node_info(source, facts_of(table, span.end_s))
     use = use_of(table, span.start_s, span.end_s, span.outages)
     if facts.left_out:
-        source.remarks.append(f"{facts.left_out:,} rare partitions and constraints are treated as all nodes")
+        source.remarks.append(
+            f"{facts.left_out:,} rare partitions and constraints are treated as all nodes"
+        )
     if facts.jobs_per_busy_node >= LEAST_SHARED:
         place = source.dialect.places.get(JobFact.USE, "")
         hint = f" ({place} has it)" if place else ""
         more = "" if use else f"; which part of a busy node is idle is not in the log{hint}"
-        source.remarks.append(f"jobs share nodes: {facts.jobs_per_busy_node:.1f} jobs a busy node{more}")
-    return SiteFacts(facts, use, lost.nodes, span.start_s + lost.since / 1000, span.start_s + lost.until / 1000)
+        source.remarks.append(
+            f"jobs share nodes: {facts.jobs_per_busy_node:.1f} jobs a busy node{more}"
+        )
+    return SiteFacts(
+        facts, use, lost.nodes, span.start_s + lost.since / 1000, span.start_s + lost.until / 1000
+    )
 
 
 def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTable, int]:
     why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size is None:
-        size, why = most_at_once(table), "guessed: the most nodes busy at once; specify the size with --machine-nodes"
+        size, why = (
+            most_at_once(table),
+            "guessed: the most nodes busy at once; specify the size with --machine-nodes",
+        )
     if not 1 <= size <= MOST_NODES:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
     # A simulated node takes 770 bytes at the peak: its name, and an idle period or two.
-    source.rows.take_room(0, 6 * size + sum(int(np.minimum(asked, size).sum()) for *_, asked in table.runs()))
+    source.rows.take_room(
+        0, 6 * size + sum(int(np.minimum(asked, size).sum()) for *_, asked in table.runs())
+    )
     placed, short = place(table, size)
     source.remarks.append(f"{NOTE}; a cluster of {size:,} nodes ({why})")
     if short:
         source.remarks.append(
-            f"{short:,} jobs asked for more nodes than were free and got the free ones; the cluster may have more than "
+            f"{short:,} jobs asked for more nodes than were free and got the free ones; the "
+            "cluster may have more than "
             f"{size:,} nodes"
         )
     return placed, size
@@ -231,38 +308,52 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
     seen = len(table.names)
     if size is None:
         source.remarks.append(
-            f"a cluster of {seen:,} nodes (guessed: those named in the log; specify the size with --machine-nodes)"
+            f"a cluster of {seen:,} nodes (guessed: those named in the log; specify the size "
+            "with --machine-nodes)"
         )
         return seen
     why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size < seen:
         if source.options.machine_nodes:
             raise UserError(f"--machine-nodes {size}: {source.path} names {seen:,} nodes")
-        source.remarks.append(f"a cluster of {seen:,} nodes (named in the log; {size:,} according to {why})")
+        source.remarks.append(
+            f"a cluster of {seen:,} nodes (named in the log; {size:,} according to {why})"
+        )
         return seen
-    unseen = f"; {size - seen:,} of them never ran a job: shares are of the {seen:,} others" if size > seen else ""
+    unseen = (
+        f"; {size - seen:,} of them never ran a job: shares are of the {seen:,} others"
+        if size > seen
+        else ""
+    )
     source.remarks.append(f"a cluster of {size:,} nodes ({why}){unseen}")
     return seen
 
 
 def _remark_on_times(source: Source, table: JobTable) -> None:
-    started = [(~np.isnan(table.start_s[part]), np.isinf(table.end_s[part])) for part in table.parts()]
+    started = [
+        (~np.isnan(table.start_s[part]), np.isinf(table.end_s[part])) for part in table.parts()
+    ]
     jobs, ran = len(table.asked), sum(int(each.sum()) for each, _ in started)
     still = sum(int((each & endless).sum()) for each, endless in started)
     source.remarks.append(
-        f"{jobs:,} jobs: {ran:,} started, {still:,} of them still running; {jobs - ran:,} never started"
+        f"{jobs:,} jobs: {ran:,} started, {still:,} of them still running; {jobs - ran:,} "
+        "never started"
     )
     clock = source.clock
     if clock.used_local and source.options.timezone is None:
         source.remarks.append(
-            "times without a zone are read as UTC; specify the site's zone with --timezone, like Europe/Zurich"
+            "times without a zone are read as UTC; specify the site's zone with --timezone, "
+            "like Europe/Zurich"
         )
     if clock.shifted:
         zone = source.options.timezone
         source.remarks.append(
-            f"{clock.shifted:,} jobs ran exactly an hour (or half of one) longer or shorter than their elapsed time says: the "
+            f"{clock.shifted:,} jobs ran exactly an hour (or half of one) longer or shorter "
+            "than their elapsed time says: the "
             f"times are not in {zone or 'UTC'}, or clocks were set; "
             + (f"check --timezone {zone}" if zone else "specify the site's zone with --timezone")
         )
     if clock.repeated:
-        source.remarks.append(f"{clock.repeated:,} times are in the hour that is repeated when clocks go back")
+        source.remarks.append(
+            f"{clock.repeated:,} times are in the hour that is repeated when clocks go back"
+        )

@@ -1,8 +1,9 @@
 """Times of a log as seconds since 1970 UTC, from local time, ISO offsets or epochs.
 
-Local time is ambiguous. A time in the hour that is repeated when clocks go back has two meanings: the earlier one is taken,
-unless the order of a job's times or its elapsed time asks for the later one. The hour that is left out when clocks go
-forward does not exist: such a time means that the zone is wrong, so it is rejected.
+Local time is ambiguous. A time in the hour that is repeated when clocks go back has two meanings:
+the earlier one is taken, unless the order of a job's times or its elapsed time asks for the later
+one. The hour that is left out when clocks go forward does not exist: such a time means that the
+zone is wrong, so it is rejected.
 """
 
 from __future__ import annotations
@@ -16,18 +17,37 @@ from datetime import datetime, timedelta, timezone, tzinfo
 
 from bftrainer.errors import UserError
 
-# What sacct, jobcomp and others print for no time; sacct 22.05 prints None for a job that never started. Tables are written by
-# pandas (NaT, nan, <NA>) and MySQL (NULL, \N).
+# What sacct, jobcomp and others print for no time; sacct 22.05 prints None for a job that never
+# started. Tables are written by pandas (NaT, nan, <NA>) and MySQL (NULL, \N).
 NO_TIME = frozenset(
-    {"Unknown", "None", "N/A", "(null)", "", "0", "NaT", "nan", "NaN", "<NA>", "NULL", "\\N", "null", "0.0"}
+    {
+        "Unknown",
+        "None",
+        "N/A",
+        "(null)",
+        "",
+        "0",
+        "NaT",
+        "nan",
+        "NaN",
+        "<NA>",
+        "NULL",
+        "\\N",
+        "null",
+        "0.0",
+    }
 )
 _EARLIEST_S, _LATEST_S = 0.0, 4102444800.0  # 1970 and 2100
 # The last four characters of an ISO time ("M:SS"); its first 15 are looked up.
-_TAILS = {f"{minute}:{second:02d}": 60 * minute + second for minute in range(10) for second in range(60)}
+_TAILS = {
+    f"{minute}:{second:02d}": 60 * minute + second for minute in range(10) for second in range(60)
+}
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The zone of ``--timezone``; None is UTC. An unknown name is a :class:`UserError` that suggests the nearest ones."""
+    """The zone of ``--timezone``; None is UTC. An unknown name is a :class:`UserError` that
+    suggests the nearest ones.
+    """
     if name is None or name.upper() in ("UTC", "Z"):
         return timezone.utc
     try:
@@ -35,19 +55,24 @@ def zone_of(name: str | None) -> tzinfo:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         if not zoneinfo.available_timezones():
             raise UserError(
-                f"--timezone {name}: this system has no time zone data; install it with `pip install tzdata`"
+                f"--timezone {name}: this system has no time zone data; install it with `pip "
+                "install tzdata`"
             ) from error
         near = difflib.get_close_matches(name, sorted(zoneinfo.available_timezones()), n=3)
-        hint = f", did you mean {' or '.join(near)}?" if near else ", expected a name like Europe/Zurich or UTC"
+        hint = (
+            f", did you mean {' or '.join(near)}?"
+            if near
+            else ", expected a name like Europe/Zurich or UTC"
+        )
         raise UserError(f"--timezone {name}: unknown{hint}") from error
 
 
 class LogClock:
     """Reads the times of one log.
 
-    Afterwards, ``used_local`` tells whether any time had no zone, ``repeated`` counts times in a repeated hour, and ``shifted``
-    counts the jobs that ran exactly half an hour or an hour longer or shorter than their elapsed time: clocks changed at
-    another time than in this zone.
+    Afterwards, ``used_local`` tells whether any time had no zone, ``repeated`` counts times in a
+    repeated hour, and ``shifted`` counts the jobs that ran exactly half an hour or an hour longer
+    or shorter than their elapsed time: clocks changed at another time than in this zone.
     """
 
     def __init__(self, zone: tzinfo) -> None:
@@ -59,8 +84,11 @@ class LogClock:
         self._ambiguous: dict[str, timedelta] = {}
 
     def seconds(self, text: str) -> float:
-        """Seconds since 1970 UTC; NaN where the scheduler had no time. Raises ValueError for anything else."""
-        # Nearly all times of a log are YYYY-MM-DDTHH:MM:SS: the start of ten minutes is looked up, the rest is added.
+        """Seconds since 1970 UTC; NaN where the scheduler had no time. Raises ValueError for
+        anything else.
+        """
+        # Nearly all times of a log are YYYY-MM-DDTHH:MM:SS: the start of ten minutes is looked up,
+        # the rest is added.
         if len(text) == 19 and (tail := _TAILS.get(text[15:])) is not None:
             start = self._tens.get(text[:15])
             if start is not None:
@@ -71,8 +99,11 @@ class LogClock:
         """Drop the times that are looked up; those that are read again are read slowly once."""
         self._tens.clear()
 
-    def in_order(self, texts: tuple[str, str, str, str], elapsed_s: float | None = None) -> list[float]:
-        """Submit, eligible, start and end of one job, in order if any reading of ambiguous times allows it.
+    def in_order(
+        self, texts: tuple[str, str, str, str], elapsed_s: float | None = None
+    ) -> list[float]:
+        """Submit, eligible, start and end of one job, in order if any reading of ambiguous times
+        allows it.
 
         ``elapsed_s``, where the log has it, decides between the two meanings of start and end.
         """
@@ -85,13 +116,16 @@ class LogClock:
             return times
         self.repeated += ambiguous
         meanings = [
-            (time,) if by is None else (time, time + by.total_seconds()) for time, by in zip(times, later, strict=True)
+            (time,) if by is None else (time, time + by.total_seconds())
+            for time, by in zip(times, later, strict=True)
         ]
         # From the earliest to the latest reading; max() takes the first of the best.
         return list(max(itertools.product(*meanings), key=lambda each: _fit(list(each), elapsed_s)))
 
     def compare(self, start_s: float, end_s: float, elapsed_s: float) -> None:
-        """Count a job whose run time differs from its elapsed time by a change of clocks. (Suspended time is not elapsed.)"""
+        """Count a job whose run time differs from its elapsed time by a change of clocks.
+        (Suspended time is not elapsed.)
+        """
         off_s = abs(end_s - start_s - elapsed_s)
         self.shifted += abs(off_s - 3600) <= 1 or abs(off_s - 1800) <= 1
 
@@ -119,7 +153,9 @@ class LogClock:
         ahead = _offset(early) - _offset(late)
         seconds = early.timestamp()
         if ahead < timedelta(0):
-            raise ValueError(f"{text} does not exist in {self.zone} (clocks went forward); check --timezone")
+            raise ValueError(
+                f"{text} does not exist in {self.zone} (clocks went forward); check --timezone"
+            )
         tens = moment.isoformat()[:15] if len(text) == 19 else ""
         if tens == text[:15]:
             if ahead:

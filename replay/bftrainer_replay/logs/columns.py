@@ -1,4 +1,6 @@
-"""Columns of a log's jobs in as few bytes as their values take: a log may have 44 million jobs with five times each."""
+"""Columns of a log's jobs in as few bytes as their values take: a log may have 44 million jobs with
+five times each.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _NEVER, _UNKNOWN = 2**32 - 2, 2**32 - 1  # infinity and NaN, which are sorted li
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """Seconds since 1970; its parts are arrays of floats. ``kept`` has four bytes each if all are whole, else eight."""
+    """Seconds since 1970; its parts are arrays of floats. ``kept`` has four bytes each if all are
+    whole, else eight.
+    """
 
     kept: NDArray[Any]
 
@@ -66,11 +70,15 @@ class Times:
     def until(self, at_s: float) -> int:
         """How many are at ``at_s`` or earlier, if they are in order."""
         is_whole = self.kept.dtype != np.float64
-        return int(np.searchsorted(self.kept, np.uint32(max(at_s, 0)) if is_whole else at_s, side="right"))
+        return int(
+            np.searchsorted(self.kept, np.uint32(max(at_s, 0)) if is_whole else at_s, side="right")
+        )
 
 
 def parts_of(jobs: int) -> Iterator[slice]:
-    """All jobs, a million at a time: what is worked out for each of them takes memory for a part."""
+    """All jobs, a million at a time: what is worked out for each of them takes memory for a
+    part.
+    """
     for begin in range(0, jobs, AT_ONCE):
         yield slice(begin, min(begin + AT_ONCE, jobs))
 
@@ -93,11 +101,15 @@ def _packed(times: NDArray[np.float64]) -> NDArray[Any]:
     known = times[~np.isnan(times) & (times != np.inf)]
     if not ((known >= 0) & (known < _NEVER) & (known == np.floor(known))).all():
         return times
-    return np.where(np.isnan(times), _UNKNOWN, np.where(times == np.inf, _NEVER, times)).astype(np.uint32)
+    return np.where(np.isnan(times), _UNKNOWN, np.where(times == np.inf, _NEVER, times)).astype(
+        np.uint32
+    )
 
 
 class Column:
-    """A column that grows: ``last`` are the values as they are added, of type ``d`` (times) or ``i``, until :meth:`pack`."""
+    """A column that grows: ``last`` are the values as they are added, of type ``d`` (times) or
+    ``i``, until :meth:`pack`.
+    """
 
     def __init__(self, kind: str) -> None:
         self.last: array[Any] = array(kind)
@@ -112,10 +124,14 @@ class Column:
     def keep(self, new: NDArray[Any]) -> None:
         """Keep more values, of the type of ``last``."""
         is_time = new.dtype == np.float64
-        small = _packed(new) if is_time else new.astype(np.int16) if new.max(initial=0) < 2**15 else new
+        small = (
+            _packed(new) if is_time else new.astype(np.int16) if new.max(initial=0) < 2**15 else new
+        )
         if small.dtype.itemsize > self._kept.itemsize:
             kept = np.array(self._kept)
-            self._kept = array(new.dtype.char, (Times(kept)[:] if is_time else kept.astype(new.dtype)).tobytes())
+            self._kept = array(
+                new.dtype.char, (Times(kept)[:] if is_time else kept.astype(new.dtype)).tobytes()
+            )
         self._kept.frombytes((small if small.dtype.char == self._kept.typecode else new).tobytes())
 
     def values(self) -> NDArray[Any]:

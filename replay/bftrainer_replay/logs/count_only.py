@@ -1,7 +1,7 @@
 """Logs that count nodes without naming them: what they tell of idle nodes if jobs share nodes.
 
-Each job counts as alone on its nodes. Where jobs use a part of the cores of a node, they may share it: then more nodes are
-idle, at most those that are left if all jobs fill nodes to the last core.
+Each job counts as alone on its nodes. Where jobs use a part of the cores of a node, they may share
+it: then more nodes are idle, at most those that are left if all jobs fill nodes to the last core.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ from bftrainer_replay.logs.span import TrustedSpan
 _FULL = 0.95
 """Share of the cores of their nodes from which on jobs count as alone on them."""
 _CERTAINLY_SHARED = 0.5
-"""Share of the cores below which the number of nodes at once says nothing of the size of the cluster."""
+"""Share of the cores below which the number of nodes at once says nothing of the size of the
+cluster.
+"""
 _KNOWN = 0.9
 """Share of the node-hours whose cores have to be known."""
 _MOST_UNPLACED = 0.02
 
 
 def check_unit(source: Source) -> None:
-    """Raises :class:`UserError` if sizes are in processors, and nothing tells how many a node has."""
+    """Raises :class:`UserError` if sizes are in processors, and nothing tells how many a node
+    has.
+    """
     if source.counts_processors:
         raise UserError(
-            f"{source.path}: counts processors, and its header lacks MaxNodes or MaxProcs: nodes are not known; specify "
+            f"{source.path}: counts processors, and its header lacks MaxNodes or MaxProcs: "
+            "nodes are not known; specify "
             "--processors-per-node (1, if a node has one processor)"
         )
 
@@ -40,7 +45,9 @@ def used_part(source: Source, table: JobTable, span: TrustedSpan) -> float | Non
         return None
     all_h = known_h = used_h = 0.0
     for part in table.parts():
-        begin, end = (np.clip(times[part], span.start_s, span.end_s) for times in (table.start_s, table.end_s))
+        begin, end = (
+            np.clip(times[part], span.start_s, span.end_s) for times in (table.start_s, table.end_s)
+        )
         held_h = np.where(end > begin, end - begin, 0.0) * table.asked[part] / 3600
         each = cores[table.use[part]]
         all_h += float(held_h.sum())
@@ -53,13 +60,19 @@ def check_size(source: Source, used: float | None) -> None:
     """Raises :class:`UserError` if jobs share nodes, and nothing tells how many nodes there are."""
     if used is not None and used < _CERTAINLY_SHARED:
         raise UserError(
-            f"{source.path}: jobs use {used:.0%} of the cores of their nodes, so they share nodes, and neither names nor "
-            "the size of the cluster are in the log; expected a log that names nodes (NodeList), or --machine-nodes"
+            f"{source.path}: jobs use {used:.0%} of the cores of their nodes, so they share "
+            "nodes, and neither names nor "
+            "the size of the cluster are in the log; expected a log that names nodes "
+            "(NodeList), or --machine-nodes"
         )
 
 
-def bound_if_shared(used: float | None, busy_h: float, service_h: float, idle_share: float) -> IdleBound | None:
-    """The idle share if all jobs fill nodes to the last core; None if jobs have whole nodes, or if it is not known."""
+def bound_if_shared(
+    used: float | None, busy_h: float, service_h: float, idle_share: float
+) -> IdleBound | None:
+    """The idle share if all jobs fill nodes to the last core; None if jobs have whole nodes, or if
+    it is not known.
+    """
     if used is None or used >= _FULL:
         return None
     most = min(max(1.0 - used * busy_h / service_h, idle_share), 1.0)
@@ -70,8 +83,10 @@ def warn_of_unplaced(source: Source, unplaced: float) -> None:
     """A warning if jobs had more nodes at once than there are."""
     if unplaced > _MOST_UNPLACED:
         source.warnings.append(
-            f"for {unplaced:.0%} of the node-hours, jobs had more nodes at once than the cluster has: they share nodes, or "
-            "it is larger; how many nodes were idle cannot be told from this log, only that it is at least this share"
+            f"for {unplaced:.0%} of the node-hours, jobs had more nodes at once than the "
+            "cluster has: they share nodes, or "
+            "it is larger; how many nodes were idle cannot be told from this log, only that it "
+            "is at least this share"
         )
 
 
@@ -79,7 +94,9 @@ def node_hours(table: JobTable, span: TrustedSpan) -> float:
     """What all jobs held inside the span, if each was alone on its nodes."""
     held_s = 0.0
     for start_s, end_s, nodes in table.runs():
-        length_s = np.clip(end_s, span.start_s, span.end_s) - np.clip(start_s, span.start_s, span.end_s)
+        length_s = np.clip(end_s, span.start_s, span.end_s) - np.clip(
+            start_s, span.start_s, span.end_s
+        )
         held_s += float(np.dot(length_s, nodes))
     return held_s / 3600
 
@@ -88,7 +105,9 @@ def node_hours_placed(table: JobTable, span: TrustedSpan) -> float:
     """What all jobs held inside the span on the nodes that they were placed on."""
     held_s = 0.0
     for part in table.parts():
-        begin, end = (np.clip(times[part], span.start_s, span.end_s) for times in (table.start_s, table.end_s))
+        begin, end = (
+            np.clip(times[part], span.start_s, span.end_s) for times in (table.start_s, table.end_s)
+        )
         nodes = np.diff(table.first[part.start : part.stop + 1])
         held_s += float(np.dot(np.where(end > begin, end - begin, 0.0), nodes))
     return held_s / 3600

@@ -1,4 +1,6 @@
-"""The words of a log's format, for sentences on what the log records: a PBS log has queues, and no column Reason."""
+"""The words of a log's format, for sentences on what the log records: a PBS log has queues, and no
+column Reason.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from bftrainer_replay.logs.job_needs import JobFact
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """``partition`` is the format's word for a partition; ``places`` has the fields of the facts that are read.
+    """``partition`` is the format's word for a partition; ``places`` has the fields of the facts
+    that are read.
 
     ``absent`` is said of all others. ``slurm``: commands of Slurm apply.
     """
@@ -45,7 +48,11 @@ SACCT = Dialect(
     slurm=True,
 )
 JOBCOMP = Dialect(
-    places={JobFact.TIME_LIMIT: "TimeLimit", JobFact.PARTITION: "Partition", JobFact.RESOURCES: "Tres"},
+    places={
+        JobFact.TIME_LIMIT: "TimeLimit",
+        JobFact.PARTITION: "Partition",
+        JobFact.RESOURCES: "Tres",
+    },
     absent="not in job completion logs",
     slurm=True,
 )

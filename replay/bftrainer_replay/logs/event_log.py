@@ -1,12 +1,15 @@
-"""The event log: ``time,joined,left`` as .csv or .csv.gz, node names separated by blanks, times ISO 8601 without a zone.
+"""The event log: ``time,joined,left`` as .csv or .csv.gz, node names separated by blanks, times ISO
+8601 without a zone.
 
-The first row is the state at the start of the record (usually joins only, or no node). A recorded log (``bftrainer record``)
-has two more columns: ``nodes``, the number of nodes of the cluster, and ``waiting``, the number of nodes that the smallest
-waiting job asks for (empty: no job waits; ``?``: the site hides jobs). A ``?`` as the only node that left begins a gap: the
-state is unknown until the next row, which is a full state again.
+The first row is the state at the start of the record (usually joins only, or no node). A recorded
+log (``bftrainer record``) has two more columns: ``nodes``, the number of nodes of the cluster, and
+``waiting``, the number of nodes that the smallest waiting job asks for (empty: no job waits; ``?``:
+the site hides jobs). A ``?`` as the only node that left begins a gap: the state is unknown until
+the next row, which is a full state again.
 
-A log whose unit is a GPU begins with the comment ``# unit=gpu node:k node:k ...``: all nodes with their number of GPUs; without
-a list, they have the most that are idle at once. Its entries are ``node:k``, k GPUs of a node.
+A log whose unit is a GPU begins with the comment ``# unit=gpu node:k node:k ...``: all nodes with
+their number of GPUs; without a list, they have the most that are idle at once. Its entries are
+``node:k``, k GPUs of a node.
 """
 
 from __future__ import annotations
@@ -36,12 +39,17 @@ UNIT_GPU = ["#", "unit=gpu"]
 MOST_GPUS = 1024
 """GPUs of one node."""
 NAME_BYTES = 64
-"""Memory that a node's name in a row takes once it is read; all together are limited as the content is."""
+"""Memory that a node's name in a row takes once it is read; all together are limited as the content
+is.
+"""
 _EARLIEST_S, _LATEST_S = -62135596800.0, 253402300799.0
 
 
-def read_event_log(path: Path, most: int | None = None, *, whole_lines_only: bool = False) -> EventLog:
-    """Read and validate a whole log of at most ``most`` bytes. The first violation raises :class:`InputFileError`.
+def read_event_log(
+    path: Path, most: int | None = None, *, whole_lines_only: bool = False
+) -> EventLog:
+    """Read and validate a whole log of at most ``most`` bytes. The first violation raises
+    :class:`InputFileError`.
 
     ``whole_lines_only``: a last line without a newline is not read.
     """
@@ -55,17 +63,32 @@ def read_event_log(path: Path, most: int | None = None, *, whole_lines_only: boo
     if header and header[0].split()[:2] == UNIT_GPU:
         idle, line, header = _IdleGpus(_gpus(path, header)), 2, next(rows, [])
     if header not in (COLUMNS, RECORDED):
-        raise InputFileError(f"{path}:{line}", f"columns are {','.join(header)!r:.80}, expected {','.join(COLUMNS)!r}")
+        raise InputFileError(
+            f"{path}:{line}",
+            f"columns are {','.join(header)!r:.80}, expected {','.join(COLUMNS)!r}",
+        )
     notes = LogAnnotations()
     events = tuple(_events(path, header, rows, notes, most or MOST_BYTES, line, idle))
     if not events:
-        raise InputFileError(str(path), "has a header and no rows, expected the initial state and its changes")
+        raise InputFileError(
+            str(path), "has a header and no rows, expected the initial state and its changes"
+        )
     gaps, end_s = notes.gaps(events[-1].at_s), events[-1].at_s
     clock = "UTC" if header == RECORDED else OWN_CLOCK
-    log = EventLog(events, str(path), gap_note(gaps), notes.queue(end_s), notes.machine_nodes, gaps=gaps, clock=clock)
+    log = EventLog(
+        events,
+        str(path),
+        gap_note(gaps),
+        notes.queue(end_s),
+        notes.machine_nodes,
+        gaps=gaps,
+        clock=clock,
+    )
     if idle is None:
         return log
-    return replace(log, queue=None, machine_nodes=sum(idle.per_node.values()), gpus=GpuFacts(idle.per_node))
+    return replace(
+        log, queue=None, machine_nodes=sum(idle.per_node.values()), gpus=GpuFacts(idle.per_node)
+    )
 
 
 def _gpus(path: Path, header: list[str]) -> dict[str, int]:
@@ -78,8 +101,15 @@ def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
     seen: set[str] = set()
     for cell in cells:
         node, _, count = cell.rpartition(":")
-        if not node or not (count.isascii() and count.isdecimal() and len(count) <= 4 and 0 < int(count) <= MOST_GPUS):
-            raise InputFileError(where, f"{cell!r:.80} is not node:k, expected the GPUs (1 to {MOST_GPUS}) of a node")
+        if not node or not (
+            count.isascii()
+            and count.isdecimal()
+            and len(count) <= 4
+            and 0 < int(count) <= MOST_GPUS
+        ):
+            raise InputFileError(
+                where, f"{cell!r:.80} is not node:k, expected the GPUs (1 to {MOST_GPUS}) of a node"
+            )
         if node in seen:
             raise InputFileError(where, f"node {node:.80} is named twice, expected it once")
         seen.add(node)
@@ -87,7 +117,9 @@ def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _rows(path: Path, most: int | None, whole_lines_only: bool) -> Iterator[list[str]]:
-    """The lines as cells. Each line is checked as it is read: the file is never in memory as a whole."""
+    """The lines as cells. Each line is checked as it is read: the file is never in memory as a
+    whole.
+    """
     line, lines = 1, Lines(path, most)
 
     def texts() -> Iterator[str]:
@@ -108,7 +140,9 @@ def _rows(path: Path, most: int | None, whole_lines_only: bool) -> Iterator[list
 
 
 def write_event_log(path: Path, log: EventLog) -> None:
-    """Write a log by atomic rename, compressed if its name ends in .gz. Equal logs give equal bytes."""
+    """Write a log by atomic rename, compressed if its name ends in .gz. Equal logs give equal
+    bytes.
+    """
     data = csv_bytes(COLUMNS, _cells(log))
     if log.gpus is not None:
         data = gpu_comment(log.gpus.per_node) + data
@@ -140,7 +174,9 @@ def _words(gpus: Mapping[str, int]) -> list[str]:
 
 @dataclass
 class _IdleGpus:
-    """How many GPUs of each node are idle. ``per_node`` is what nodes have; it grows if the log does not list them."""
+    """How many GPUs of each node are idle. ``per_node`` is what nodes have; it grows if the log
+    does not list them.
+    """
 
     per_node: dict[str, int]
     count: Counter[str] = field(default_factory=Counter)
@@ -148,7 +184,9 @@ class _IdleGpus:
     def __post_init__(self) -> None:
         self._are_listed = bool(self.per_node)
 
-    def change(self, where: str, came: Mapping[str, int], went: Mapping[str, int]) -> list[list[str]]:
+    def change(
+        self, where: str, came: Mapping[str, int], went: Mapping[str, int]
+    ) -> list[list[str]]:
         """The names of the GPUs that join and leave in a row."""
         joined, left = list[str](), list[str]()
         for node, gpus in came.items():
@@ -156,14 +194,19 @@ class _IdleGpus:
             self.count[node] += gpus
             most = self.per_node.get(node, 0) if self._are_listed else MOST_GPUS
             if before + gpus > most:
-                problem = f"{before + gpus} GPUs of node {node:.80} are idle, expected at most {most}"
+                problem = (
+                    f"{before + gpus} GPUs of node {node:.80} are idle, expected at most {most}"
+                )
                 raise InputFileError(where, problem + " (line 1)" * self._are_listed)
             joined += (level(node, index) for index in range(before, before + gpus))
             self.per_node[node] = max(before + gpus, self.per_node.get(node, 0))
         for node, gpus in went.items():
             after = self.count[node] - gpus
             if after < 0:
-                problem = f"{gpus} GPUs of node {node:.80} leave, expected at most the {after + gpus} that are idle"
+                problem = (
+                    f"{gpus} GPUs of node {node:.80} leave, expected at most the "
+                    f"{after + gpus} that are idle"
+                )
                 raise InputFileError(where, problem)
             self.count[node] = after
             left += (level(node, index) for index in range(after, after + gpus))
@@ -171,7 +214,9 @@ class _IdleGpus:
 
 
 def parse_time(text: str) -> float:
-    """Seconds since 1970 of an ISO 8601 time. Without an offset, the time counts as UTC (the log's own clock)."""
+    """Seconds since 1970 of an ISO 8601 time. Without an offset, the time counts as UTC (the log's
+    own clock).
+    """
     moment = datetime.fromisoformat(text)
     at_s = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
     if not _EARLIEST_S <= at_s <= _LATEST_S:  # an offset can lead out of the calendar
@@ -180,9 +225,11 @@ def parse_time(text: str) -> float:
 
 
 def format_time(at_s: float, zone: tzinfo | None = None) -> str:
-    """The inverse of :func:`parse_time`, without a zone; milliseconds are written only where there are any.
+    """The inverse of :func:`parse_time`, without a zone; milliseconds are written only where there
+    are any.
 
-    ``zone`` is for readers only: the local time of the hour that is repeated in autumn stands for two.
+    ``zone`` is for readers only: the local time of the hour that is repeated in autumn stands for
+    two.
     """
     moment = datetime.fromtimestamp(at_s, zone or timezone.utc).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
@@ -197,7 +244,9 @@ def _events(
     first: int,
     idle: _IdleGpus | None,
 ) -> Iterator[PoolEvent]:
-    """The rows as events. Every rule of the format is checked here, once; annotations go to ``notes``."""
+    """The rows as events. Every rule of the format is checked here, once; annotations go to
+    ``notes``.
+    """
     pool: set[str] = set()
     names: dict[str, str] = {}
     room = most // NAME_BYTES
@@ -205,20 +254,36 @@ def _events(
     for line, row in enumerate(rows, start=first + 1):
         where = f"{path}:{line}"
         if len(row) != len(header):
-            raise InputFileError(where, f"has {len(row)} fields, expected {len(header)} ({','.join(header)})")
+            raise InputFileError(
+                where, f"has {len(row)} fields, expected {len(header)} ({','.join(header)})"
+            )
         try:
             at_s = parse_time(row[0])
         except (ValueError, OverflowError) as error:
-            problem = f"time {row[0]!r:.40} is not ISO 8601, expected a time like 2021-02-10T20:21:15"
+            problem = (
+                f"time {row[0]!r:.40} is not ISO 8601, expected a time like 2021-02-10T20:21:15"
+            )
             raise InputFileError(where, problem) from error
         if before is not None and at_s <= before[0]:
-            raise InputFileError(where, f"time {row[0]} is not later than {before[1]} on the previous line")
+            raise InputFileError(
+                where, f"time {row[0]} is not later than {before[1]} on the previous line"
+            )
         cells = [cell.split() for cell in row[1:3]]
-        gpus = None if idle is None or cells[1] == [UNKNOWN] else [dict(_counts(where, cell)) for cell in cells]
-        room -= sum(max(len(cell), 1) for cell in cells) if gpus is None else sum(sum(each.values()) for each in gpus)
+        gpus = (
+            None
+            if idle is None or cells[1] == [UNKNOWN]
+            else [dict(_counts(where, cell)) for cell in cells]
+        )
+        room -= (
+            sum(max(len(cell), 1) for cell in cells)
+            if gpus is None
+            else sum(sum(each.values()) for each in gpus)
+        )
         if room < 0:
             raise InputFileError(
-                where, f"the nodes of all rows take more than {most:,} bytes; --max-bytes sets another limit"
+                where,
+                f"the nodes of all rows take more than {most:,} bytes; --max-bytes sets "
+                "another limit",
             )
         if gpus is not None and idle is not None:
             cells = idle.change(where, *gpus)
@@ -229,16 +294,26 @@ def _events(
         if left == (UNKNOWN,):
             left = tuple(sorted(pool))
             if joined:
-                problem = f"node {joined[0]:.80} joins at the start of a gap, expected no joins there"
+                problem = (
+                    f"node {joined[0]:.80} joins at the start of a gap, expected no joins there"
+                )
                 raise InputFileError(where, problem)
         comes, goes = frozenset(joined), frozenset(left)
         if both := comes & goes:
-            raise InputFileError(where, f"node {min(both):.80} joins and leaves in one row, expected one or the other")
+            raise InputFileError(
+                where,
+                f"node {min(both):.80} joins and leaves in one row, expected one or the other",
+            )
         if strange := [name for name in left if name not in pool]:
-            problem = f"node {strange[0]:.80} leaves but is not in the pool, expected an earlier join"
+            problem = (
+                f"node {strange[0]:.80} leaves but is not in the pool, expected an earlier join"
+            )
             raise InputFileError(where, problem)
         if twice := [name for name in joined if name in pool]:
-            problem = f"node {twice[0]:.80} joins but is already in the pool, expected a leave between two joins"
+            problem = (
+                f"node {twice[0]:.80} joins but is already in the pool, expected a leave "
+                "between two joins"
+            )
             raise InputFileError(where, problem)
         if len(comes) < len(joined) or len(goes) < len(left):
             again = next(name for name, count in Counter(joined + left).items() if count > 1)

@@ -13,7 +13,9 @@ def name_of(text: str) -> str:
 
 
 def count_of(text: str, what: str, most: int = 999_999_999) -> int:
-    """A whole number, 0 or more; raises :class:`BadLineError`. Tables of pandas have 4.0 for 4 in a column with a gap."""
+    """A whole number, 0 or more; raises :class:`BadLineError`. Tables of pandas have 4.0 for 4 in a
+    column with a gap.
+    """
     text = text.removesuffix(".0")
     if not text.isdecimal() or len(text) > 9 or int(text) > most:
         raise BadLineError(f"{text[:40]!r} is not a number of {what}")
@@ -26,7 +28,9 @@ def is_node_name(text: str) -> bool:
 
 
 def slots_by_host(pieces: Iterable[str]) -> dict[str, int]:
-    """Slots of each host, in order: LSF names a host once per slot, or once with a factor, like ``16*h1``."""
+    """Slots of each host, in order: LSF names a host once per slot, or once with a factor, like
+    ``16*h1``.
+    """
     slots: dict[str, int] = {}
     for piece in pieces:
         factor, star, name = piece.partition("*")

@@ -1,7 +1,9 @@
-"""Nodes for logs that name none: each job gets the lowest-numbered nodes that are free at its start.
+"""Nodes for logs that name none: each job gets the lowest-numbered nodes that are free at its
+start.
 
-The number of idle nodes over time does not depend on the placement; which node is idle for how long does. First-fit packs
-jobs at one end of the cluster, so fragments are longer than a real scheduler's.
+The number of idle nodes over time does not depend on the placement; which node is idle for how long
+does. First-fit packs jobs at one end of the cluster, so fragments are longer than a real
+scheduler's.
 """
 
 from __future__ import annotations
@@ -16,25 +18,32 @@ from bftrainer_replay.logs.jobs import JobTable
 PREFIX = "firstfit-"
 """Prefix of the names of simulated nodes, which stays with the log in every file made from it."""
 NOTE = (
-    "nodes simulated by first-fit, since the log does not say which nodes a job had: how many nodes are idle is the log's "
+    "nodes simulated by first-fit, since the log does not say which nodes a job had: how many "
+    "nodes are idle is the log's "
     "figure if jobs share no nodes, how long a single node stays idle is an estimate"
 )
 
 
 def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
-    """The table with nodes, and the number of jobs that asked for more nodes than were free (they got the free ones)."""
+    """The table with nodes, and the number of jobs that asked for more nodes than were free (they
+    got the free ones).
+    """
     ran = np.flatnonzero(table.ran)
     order = ran[np.lexsort((ran, table.start_s[ran]))]
     free = np.ones(machine_nodes, dtype=np.bool_)
     running: list[tuple[float, int]] = []
     nodes_of: dict[int, np.ndarray[tuple[int], np.dtype[np.int32]]] = {}
-    placed: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = [np.empty(0, dtype=np.int32)] * len(table.asked)
+    placed: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = [np.empty(0, dtype=np.int32)] * len(
+        table.asked
+    )
     short = 0
     starts, ends, asked = table.start_s[:].tolist(), table.end_s[:].tolist(), table.asked.tolist()
     for job in order.tolist():
         while running and running[0][0] <= starts[job]:
             free[nodes_of.pop(heapq.heappop(running)[1])] = True
-        taken = np.flatnonzero(free)[: asked[job]].astype(np.int32)  # a copy: a view would keep every free node
+        taken = np.flatnonzero(free)[: asked[job]].astype(
+            np.int32
+        )  # a copy: a view would keep every free node
         short += len(taken) < asked[job]
         free[taken] = False
         placed[job] = nodes_of[job] = taken
@@ -47,7 +56,9 @@ def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
 
 
 def most_at_once(table: JobTable) -> int:
-    """The largest number of nodes busy at one time, if every job had the nodes that it asked for."""
+    """The largest number of nodes busy at one time, if every job had the nodes that it asked
+    for.
+    """
     ran = table.ran
     times = np.concatenate((table.end_s[ran], table.start_s[ran]))
     steps = np.concatenate((-table.asked[ran], table.asked[ran]))

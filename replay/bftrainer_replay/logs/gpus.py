@@ -1,6 +1,8 @@
-"""Logs in GPUs: ``node:i`` is idle while more than i GPUs of the node are, so the last GPU that joined leaves first.
+"""Logs in GPUs: ``node:i`` is idle while more than i GPUs of the node are, so the last GPU that
+joined leaves first.
 
-A pilot holds the idle GPUs of a node as one part, and a main job that takes any of them takes the part: :func:`held_parts`.
+A pilot holds the idle GPUs of a node as one part, and a main job that takes any of them takes the
+part: :func:`held_parts`.
 """
 
 from __future__ import annotations
@@ -27,15 +29,19 @@ def on_idle_nodes(window: LogWindow) -> LogWindow:
     def every(names: frozenset[str]) -> frozenset[str]:
         return frozenset(levels(per_node, names))
 
-    events = (PoolEvent(e.at_s, PoolChanged(every(e.change.joined), every(e.change.left))) for e in nodes.events)
+    events = (
+        PoolEvent(e.at_s, PoolChanged(every(e.change.joined), every(e.change.left)))
+        for e in nodes.events
+    )
     return held_parts(replace(window, initial=every(nodes.initial), events=tuple(events)), 0.0)
 
 
 def held_parts(window: LogWindow, back_s: float) -> LogWindow:
     """The slots that a pilot holds of a window in GPUs, with one holder per part.
 
-    A main job that takes GPUs of a node ends holders there, the latest first, until it has enough; what is left of their
-    parts, and what a main job that ends leaves, is held as a new part ``back_s`` later.
+    A main job that takes GPUs of a node ends holders there, the latest first, until it has enough;
+    what is left of their parts, and what a main job that ends leaves, is held as a new part
+    ``back_s`` later.
     """
     free, parts = counted(window.initial), dict[str, list[frozenset[str]]]()
     found: list[tuple[float, set[str], set[str]]] = []
@@ -80,6 +86,8 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
                 due.append((event.at_s + back_s, node))
     assert window.gpus is not None
     events = tuple(
-        PoolEvent(at_s, PoolChanged(frozenset(came), frozenset(went))) for at_s, came, went in found if came or went
+        PoolEvent(at_s, PoolChanged(frozenset(came), frozenset(went)))
+        for at_s, came, went in found
+        if came or went
     )
     return replace(window, initial=initial, events=events, gpus=replace(window.gpus, idle=window))

@@ -16,7 +16,9 @@ from bftrainer_replay.logs.span import TrustedSpan
 _EMPTY: frozenset[str] = frozenset()
 Ints = NDArray[np.int64]
 _AT_ONCE = 1 << 16
-"""Events whose nodes are named together: lists of all of them would take more memory than the events."""
+"""Events whose nodes are named together: lists of all of them would take more memory than the
+events.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,46 +49,73 @@ def periods_of(
     nodes: Sequence[int], start_s: Sequence[float], end_s: Sequence[float], span: TrustedSpan
 ) -> NodePeriods:
     """Periods in seconds, clipped to the span."""
-    since, until = (milliseconds(np.array(times, dtype=np.float64), span) for times in (start_s, end_s))
+    since, until = (
+        milliseconds(np.array(times, dtype=np.float64), span) for times in (start_s, end_s)
+    )
     return NodePeriods(np.array(nodes, dtype=np.int64), since, until)
 
 
-def idle_periods(table: JobTable, span: TrustedSpan, unavailable: NodePeriods = NO_PERIODS) -> NodePeriods:
+def idle_periods(
+    table: JobTable, span: TrustedSpan, unavailable: NodePeriods = NO_PERIODS
+) -> NodePeriods:
     """When each node is idle: no job holds it, it is not unavailable, and there is no outage."""
     length = length_of(span)
-    return together([_uncovered(b.nodes, b.since, b.until, length) for b, _ in taken_periods(table, span, unavailable)])
+    return together(
+        [
+            _uncovered(b.nodes, b.since, b.until, length)
+            for b, _ in taken_periods(table, span, unavailable)
+        ]
+    )
 
 
 def taken_periods(
     table: JobTable, span: TrustedSpan, unavailable: NodePeriods
 ) -> Iterator[tuple[NodePeriods, NDArray[np.int64]]]:
-    """Of groups of nodes: when each is taken, by jobs (these come first, with their numbers) or as a whole."""
+    """Of groups of nodes: when each is taken, by jobs (these come first, with their numbers) or as
+    a whole.
+    """
     length = length_of(span)
-    # A busy interval of zero length at each edge of the span makes the first and last idle periods like all others.
-    closed = [(0, 0), (length, length), *(milliseconds(np.array(out), span).tolist() for out in span.outages)]
+    # A busy interval of zero length at each edge of the span makes the first and last idle periods
+    # like all others.
+    closed = [
+        (0, 0),
+        (length, length),
+        *(milliseconds(np.array(out), span).tolist() for out in span.outages),
+    ]
     for first, last, places, job in table.by_nodes():
         start, end = milliseconds(table.start_s[job], span), milliseconds(table.end_s[job], span)
         inside = end > start
-        busy = NodePeriods(table.members[places[inside]].astype(np.int64), start[inside], end[inside])
+        busy = NodePeriods(
+            table.members[places[inside]].astype(np.int64), start[inside], end[inside]
+        )
         down = (unavailable.nodes >= first) & (unavailable.nodes < last)
-        busy += NodePeriods(unavailable.nodes[down], unavailable.since[down], unavailable.until[down])
+        busy += NodePeriods(
+            unavailable.nodes[down], unavailable.since[down], unavailable.until[down]
+        )
         for since, until in closed:
-            busy += NodePeriods(np.arange(first, last), np.full(last - first, since), np.full(last - first, until))
+            busy += NodePeriods(
+                np.arange(first, last), np.full(last - first, since), np.full(last - first, until)
+            )
         yield busy, job[inside]
 
 
 def together(periods: Sequence[NodePeriods]) -> NodePeriods:
     """All of them."""
-    return NodePeriods(*(np.concatenate([getattr(each, name) for each in periods]) for name in NodePeriods.__slots__))
+    return NodePeriods(
+        *(
+            np.concatenate([getattr(each, name) for each in periods])
+            for name in NodePeriods.__slots__
+        )
+    )
 
 
 def without(periods: NodePeriods, idle: NodePeriods, names: int, span: TrustedSpan) -> NodePeriods:
     """The parts of ``periods`` that ``idle``, which lies inside of them, does not cover."""
     length = length_of(span)
     everyone = np.arange(names, dtype=np.int64)
-    edges = NodePeriods(everyone, np.zeros(names, dtype=np.int64), np.zeros(names, dtype=np.int64)) + NodePeriods(
-        everyone, np.full(names, length), np.full(names, length)
-    )
+    edges = NodePeriods(
+        everyone, np.zeros(names, dtype=np.int64), np.zeros(names, dtype=np.int64)
+    ) + NodePeriods(everyone, np.full(names, length), np.full(names, length))
     first = periods + edges
     busy = _uncovered(first.nodes, first.since, first.until, length)
     whole = busy + idle + edges
@@ -95,7 +124,8 @@ def without(periods: NodePeriods, idle: NodePeriods, names: int, span: TrustedSp
 
 def _uncovered(node: Ints, start: Ints, end: Ints, length: int) -> NodePeriods:
     """The gaps between the given intervals of each node."""
-    # All nodes on one number line, a stretch of it per node, so that one running maximum serves all nodes.
+    # All nodes on one number line, a stretch of it per node, so that one running maximum serves all
+    # nodes.
     stretch = length + 1
     start = start + node * stretch
     order = np.argsort(start, kind="stable")
@@ -103,22 +133,29 @@ def _uncovered(node: Ints, start: Ints, end: Ints, length: int) -> NodePeriods:
     busy_until = np.maximum.accumulate(end[order] + node * stretch)
     gap = (start[1:] > busy_until[:-1]) & (node[1:] == node[:-1])
     owner = node[1:][gap]
-    return NodePeriods(owner, busy_until[:-1][gap] - owner * stretch, start[1:][gap] - owner * stretch)
+    return NodePeriods(
+        owner, busy_until[:-1][gap] - owner * stretch, start[1:][gap] - owner * stretch
+    )
 
 
 def idle_events(
     idle: NodePeriods, names: tuple[str, ...], span: TrustedSpan, debounce_s: float
 ) -> tuple[PoolEvent, ...]:
-    """The pool of idle nodes over ``span``; the last event is its end, even if nothing changes there.
+    """The pool of idle nodes over ``span``; the last event is its end, even if nothing changes
+    there.
 
-    Idle periods shorter than ``debounce_s`` are dropped unless an edge of the span cuts them. Times are rounded to
-    milliseconds, the resolution of event logs.
+    Idle periods shorter than ``debounce_s`` are dropped unless an edge of the span cuts them. Times
+    are rounded to milliseconds, the resolution of event logs.
     """
     return _events(*_changes(idle, span, debounce_s), names, span)
 
 
-def _changes(idle: NodePeriods, span: TrustedSpan, debounce_s: float) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """(milliseconds since the span's start, node, whether it leaves), in order; joins before leaves of an instant."""
+def _changes(
+    idle: NodePeriods, span: TrustedSpan, debounce_s: float
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """(milliseconds since the span's start, node, whether it leaves), in order; joins before leaves
+    of an instant.
+    """
     nodes, since, until = idle.nodes, idle.since, idle.until
     length = length_of(span)
     keep = (until - since >= 1000 * debounce_s) | (since == 0) | (until == length)
@@ -137,7 +174,9 @@ def length_of(span: TrustedSpan) -> int:
 
 def milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
     """Times inside the span, as whole milliseconds since its start."""
-    return np.rint((np.clip(times, span.start_s, span.end_s) - span.start_s) * 1000).astype(np.int64)
+    return np.rint((np.clip(times, span.start_s, span.end_s) - span.start_s) * 1000).astype(
+        np.int64
+    )
 
 
 def _events(
@@ -148,7 +187,9 @@ def _events(
     joins = np.add.reduceat(~leaves, begins, dtype=np.int64) if len(at) else begins
     moments = np.round(span.start_s + at[begins] / 1000, 3)
     node_names = np.array(names, dtype=object)
-    same: dict[frozenset[str], frozenset[str]] = {_EMPTY: _EMPTY}  # the nodes of a job often come and go together
+    same: dict[frozenset[str], frozenset[str]] = {
+        _EMPTY: _EMPTY
+    }  # the nodes of a job often come and go together
 
     def nodes(found: list[str]) -> frozenset[str]:
         each = frozenset(found)
@@ -161,10 +202,15 @@ def _events(
         last = min(first + _AT_ONCE, len(moments))
         begin = 0
         there = node_names[who[cuts[first] : cuts[last]]].tolist()
-        ends, joined = (cuts[first + 1 : last + 1] - cuts[first]).tolist(), joins[first:last].tolist()
+        ends, joined = (
+            (cuts[first + 1 : last + 1] - cuts[first]).tolist(),
+            joins[first:last].tolist(),
+        )
         for at_s, end, count in zip(moments[first:last].tolist(), ends, joined, strict=True):
             middle = begin + count  # joins stand before leaves
-            events.append(PoolEvent(at_s, PoolChanged(nodes(there[begin:middle]), nodes(there[middle:end]))))
+            events.append(
+                PoolEvent(at_s, PoolChanged(nodes(there[begin:middle]), nodes(there[middle:end])))
+            )
             begin = end
     if not len(at) or at[-1] != length_of(span):
         events.append(PoolEvent(span.end_s, PoolChanged()))

@@ -1,4 +1,6 @@
-"""From jobs on nodes to idle GPUs over time: the j-th GPU of a node is idle while its jobs leave more than j."""
+"""From jobs on nodes to idle GPUs over time: the j-th GPU of a node is idle while its jobs leave
+more than j.
+"""
 
 from __future__ import annotations
 
@@ -22,49 +24,74 @@ _ROUNDING = 1e-6
 Floats = NDArray[np.float64]
 
 
-def log_in_gpus(source: Source, table: JobTable, span: TrustedSpan, down: NodePeriods, log: EventLog) -> EventLog:
+def log_in_gpus(
+    source: Source, table: JobTable, span: TrustedSpan, down: NodePeriods, log: EventLog
+) -> EventLog:
     """The log ``log`` in GPUs. Raises :class:`UserError` if it does not tell them."""
     facts, options = log.site.nodes, source.options
     if facts is None:
-        raise UserError(f"{source.path}: names no nodes, so --unit gpu cannot be used; expected a log that names them")
+        raise UserError(
+            f"{source.path}: names no nodes, so --unit gpu cannot be used; expected a log that "
+            "names them"
+        )
     gpus = _gpus_of_nodes(source, table, facts)
     has = gpus > 0
-    per_node = {name: count for name, count in zip(table.names, gpus.tolist(), strict=True) if count}
+    per_node = {
+        name: count for name, count in zip(table.names, gpus.tolist(), strict=True) if count
+    }
     names = tuple(levels(per_node, per_node))
     share = np.divide(facts.cores, gpus, out=np.zeros(len(gpus)), where=has)
-    every, usable = _spells(table, span, down, gpus, facts.cores, np.minimum(share, options.part_cpus))
+    every, usable = _spells(
+        table, span, down, gpus, facts.cores, np.minimum(share, options.part_cpus)
+    )
     left_out = every.length_h.sum() - usable.length_h.sum()
     source.remarks.append(
-        f"{gpus.sum():,} GPUs on {len(per_node):,} nodes; {every.length_h.sum():,.0f} GPU-hours are idle, "
-        + (f"{left_out:,.0f} of them without {options.part_cpus:g} cores or an equal share (--part-cpus)"
-           if facts.cores.any() else "and the log does not tell whether cores are left beside them")
-    )  # fmt: skip
+        f"{gpus.sum():,} GPUs on {len(per_node):,} nodes; {every.length_h.sum():,.0f} "
+        "GPU-hours are idle, "
+        + (
+            f"{left_out:,.0f} of them without {options.part_cpus:g} cores or an equal share "
+            "(--part-cpus)"
+            if facts.cores.any()
+            else "and the log does not tell whether cores are left beside them"
+        )
+    )
     in_gpus = replace(log, queue=None, site=NO_FACTS, machine_nodes=len(names))
-    events, all_events = (idle_events(each, names, span, options.debounce_s) for each in (usable, every))
+    events, all_events = (
+        idle_events(each, names, span, options.debounce_s) for each in (usable, every)
+    )
     with_stranded = replace(in_gpus, events=all_events) if facts.cores.any() else None
     return replace(in_gpus, events=events, gpus=GpuFacts(per_node, log, with_stranded))
 
 
 def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
     """The number of GPUs of each node."""
-    told = np.ceil(_sum(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING).astype(np.int64)
+    told = np.ceil(_sum(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING).astype(
+        np.int64
+    )
     if not told.any():
         if source.dialect is not SACCT:
-            raise UserError(f"{source.path}: does not tell the GPUs of its jobs; --unit gpu needs sacct's AllocTRES")
+            raise UserError(
+                f"{source.path}: does not tell the GPUs of its jobs; --unit gpu needs sacct's "
+                "AllocTRES"
+            )
         raise UserError(
-            f"{source.path}: no job has gres/gpu in AllocTRES; set AccountingStorageTRES=gres/gpu in slurm.conf (for the "
+            f"{source.path}: no job has gres/gpu in AllocTRES; set "
+            "AccountingStorageTRES=gres/gpu in slurm.conf (for the "
             "jobs from then on)"
         )
     if (each := source.options.gpus_per_node) is None:
         source.remarks.append(
-            "the GPUs of a node are those of --node-info" if facts.is_told
-            else "the GPUs of a node are the most in use on it at once; specify them with --gpus-per-node or --node-info"
-        )  # fmt: skip
+            "the GPUs of a node are those of --node-info"
+            if facts.is_told
+            else "the GPUs of a node are the most in use on it at once; specify them with "
+            "--gpus-per-node or --node-info"
+        )
         return told
     if told.max() > each:
         node = facts.names[int(told.argmax())]
         raise UserError(
-            f"--gpus-per-node {each}: {source.path} has {told.max()} GPUs of node {node:.60} in use at once"
+            f"--gpus-per-node {each}: {source.path} has {told.max()} GPUs of node {node:.60} "
+            "in use at once"
         )
     return np.where(told > 0, each, 0)
 
@@ -81,15 +108,28 @@ def _gpus_of(use: JobUse) -> float:
 
 
 def _spells(
-    table: JobTable, span: TrustedSpan, down: NodePeriods, gpus: Ints, cores: Floats, cores_each: Floats
+    table: JobTable,
+    span: TrustedSpan,
+    down: NodePeriods,
+    gpus: Ints,
+    cores: Floats,
+    cores_each: Floats,
 ) -> tuple[NodePeriods, NodePeriods]:
-    """When each GPU is idle, and when it is idle with ``cores_each`` left; GPUs are numbered node after node."""
+    """When each GPU is idle, and when it is idle with ``cores_each`` left; GPUs are numbered node
+    after node.
+    """
     offset = np.cumsum(gpus) - gpus
-    used, has = np.array([(_gpus_of(use), use.cores) for use in table.all_uses]), np.stack((gpus, cores), axis=1)
+    used, has = (
+        np.array([(_gpus_of(use), use.cores) for use in table.all_uses]),
+        np.stack((gpus, cores), axis=1),
+    )
     found: tuple[list[NodePeriods], list[NodePeriods]] = ([], [])
     for taken, job in taken_periods(table, span, down):
         amount = np.concatenate((used[table.use[job]], has[taken.nodes[len(job) :]]))
-        at, who = np.concatenate((taken.since, taken.until)), np.concatenate((taken.nodes, taken.nodes))
+        at, who = (
+            np.concatenate((taken.since, taken.until)),
+            np.concatenate((taken.nodes, taken.nodes)),
+        )
         order = np.lexsort((at, who))
         at, who = at[order], who[order]
         sums = np.cumsum(np.concatenate((amount, -amount))[order], axis=0)
@@ -105,12 +145,16 @@ def _spells(
 
 
 def _by_level(at: Ints, node: Ints, free: Ints, offset: Ints) -> list[NodePeriods]:
-    """The spells of the GPUs of one level after another. ``free`` holds until a node's next time; the last is the end."""
+    """The spells of the GPUs of one level after another. ``free`` holds until a node's next time;
+    the last is the end.
+    """
     found = []
     is_end = np.append(node[1:] != node[:-1], True)
     for level in range(int(free.max(initial=0))):
         idle = (free > level) & ~is_end
-        before = np.concatenate(([False], idle[:-1]))  # a node's last time is never idle: nodes do not touch
+        before = np.concatenate(
+            ([False], idle[:-1])
+        )  # a node's last time is never idle: nodes do not touch
         begins, ends = np.flatnonzero(idle & ~before), np.flatnonzero(before & ~idle)
         found.append(NodePeriods(offset[node[begins]] + level, at[begins], at[ends]))
     return found

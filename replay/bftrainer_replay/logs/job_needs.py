@@ -1,4 +1,6 @@
-"""What a waiting job needs to start, and what a running job uses: what a log knows about a job besides its times and size."""
+"""What a waiting job needs to start, and what a running job uses: what a log knows about a job
+besides its times and size.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from dataclasses import dataclass
 
 
 class JobFact(enum.Enum):
-    """What a log may record of each job; the value names it in text (:class:`~bftrainer_replay.logs.dialect.Dialect`)."""
+    """What a log may record of each job; the value names it in text
+    (:class:`~bftrainer_replay.logs.dialect.Dialect`).
+    """
 
     TIME_LIMIT = "time limits"
     PARTITION = "partitions"
@@ -18,7 +22,9 @@ class JobFact(enum.Enum):
 
 
 class Block(enum.IntEnum):
-    """Why a job cannot start on any node, in the order in which the causes of idle nodes are told apart."""
+    """Why a job cannot start on any node, in the order in which the causes of idle nodes are told
+    apart.
+    """
 
     NONE = 0
     DEPENDENCY = 1
@@ -29,15 +35,19 @@ class Block(enum.IntEnum):
 
 
 BEFORE_ELIGIBLE = frozenset({Block.DEPENDENCY, Block.BEGIN_TIME, Block.HELD})
-"""These end when a job becomes eligible. Slurm keeps the reason, even of a job that then waits for nodes."""
+"""These end when a job becomes eligible. Slurm keeps the reason, even of a job that then waits for
+nodes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class JobNeeds:
-    """What a job asks of each of its nodes, as the log has it; empty and 0: nothing, or not recorded.
+    """What a job asks of each of its nodes, as the log has it; empty and 0: nothing, or not
+    recorded.
 
-    ``partition`` may list several, separated by commas: the job starts in any one of them. ``devices`` are pairs of a name
-    (``gpu``, ``gpu:a100``) and a number, sorted by name. ``account`` and ``qos`` pay for it; a node does not depend on them.
+    ``partition`` may list several, separated by commas: the job starts in any one of them.
+    ``devices`` are pairs of a name (``gpu``, ``gpu:a100``) and a number, sorted by name.
+    ``account`` and ``qos`` pay for it; a node does not depend on them.
     """
 
     partition: str = ""

@@ -1,6 +1,8 @@
-"""The jobs that importers collect, column by column: their times, the nodes they asked for and the nodes they got.
+"""The jobs that importers collect, column by column: their times, the nodes they asked for and the
+nodes they got.
 
-A million jobs as Python objects would take gigabytes; as typed arrays they take 32 MB, and node lists 2 or 4 bytes per node.
+A million jobs as Python objects would take gigabytes; as typed arrays they take 32 MB, and node
+lists 2 or 4 bytes per node.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from bftrainer_replay.logs.job_needs import NO_NEEDS, NO_USE, JobNeeds, JobUse
 MOST_NAMES = 1_000_000
 """Names of nodes in one log; the largest cluster so far had 158,976."""
 PLACE_BYTES = 128
-"""Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125). A job itself takes two."""
+"""Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125).
+A job itself takes two.
+"""
 MOST_PLACES = 1_000_000
 """Jobs on nodes that are looked at together, if that is more than one node."""
 LISTED = 10
@@ -34,12 +38,16 @@ _What = ParamSpec("_What")
 
 
 class BadLineError(ValueError):
-    """A line that breaks the format; becomes an :class:`InputFileError` or, with --skip-bad, is counted."""
+    """A line that breaks the format; becomes an :class:`InputFileError` or, with --skip-bad, is
+    counted.
+    """
 
 
 @dataclass
 class Tally:
-    """Counts records of the file ``where()``: each is used, ignored for a named reason, or skipped as bad; none silently."""
+    """Counts records of the file ``where()``: each is used, ignored for a named reason, or skipped
+    as bad; none silently.
+    """
 
     where: Callable[[], object]
     skip_bad: bool
@@ -51,12 +59,18 @@ class Tally:
     seen: set[int] | None = field(default_factory=set)
 
     def take(
-        self, line: int, text: str, job: Callable[_What, str | None], *what: _What.args, **more: _What.kwargs
+        self,
+        line: int,
+        text: str,
+        job: Callable[_What, str | None],
+        *what: _What.args,
+        **more: _What.kwargs,
     ) -> None:
-        """Count one record; ``job`` adds it to the rows, returns why it is ignored, or raises ValueError.
+        """Count one record; ``job`` adds it to the rows, returns why it is ignored, or raises
+        ValueError.
 
-        A record with the same text as an earlier one is ignored, as of months that overlap; ``seen`` is None where records have
-        no job ids, so that equal ones are different jobs.
+        A record with the same text as an earlier one is ignored, as of months that overlap;
+        ``seen`` is None where records have no job ids, so that equal ones are different jobs.
         """
         self.read += 1
         if self.seen is not None and self.read > MOST_SEEN:
@@ -82,7 +96,9 @@ class Tally:
         self.ignored[reason] = self.ignored.get(reason, 0) + 1
 
     def continued(self, line: str) -> None:
-        """Count a line that is the rest of the record before it; blank lines and comments count nowhere."""
+        """Count a line that is the rest of the record before it; blank lines and comments count
+        nowhere.
+        """
         if line and not line.startswith("#"):
             self.read += 1
             self.ignore("rest of a record with a line break")
@@ -92,7 +108,9 @@ class Tally:
         # Quoted parts of the line may hold bytes that are not text and must not reach a terminal.
         problem = " ".join(str(problem).encode("utf-8", "backslashreplace").decode().split())
         if not self.skip_bad:
-            raise InputFileError(f"{self.where()}:{line}", f"{problem} (--skip-bad skips and counts such lines)")
+            raise InputFileError(
+                f"{self.where()}:{line}", f"{problem} (--skip-bad skips and counts such lines)"
+            )
         self.skipped += 1
         if len(self.examples) < LISTED:
             self.examples.append(f"skipped {self.where()}:{line}: {problem}")
@@ -106,23 +124,30 @@ class Tally:
         """The totals, then the first of the skipped lines."""
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
-            f"{name or self.where()} is {format_name}: {self.read:,} records read, {self.used:,} used, "
+            f"{name or self.where()} is {format_name}: {self.read:,} records read, "
+            f"{self.used:,} used, "
             f"{sum(self.ignored.values()):,} ignored{f' ({reasons[2:]})' if reasons else ''}, "
             f"{self.skipped:,} skipped as bad"
         )
         more = self.skipped - len(self.examples)
-        unseen = f"only the first {MOST_SEEN:,} records were checked for records that are in the log twice"
+        unseen = (
+            f"only the first {MOST_SEEN:,} records were checked for records that are in "
+            "the log twice"
+        )
         return [
-            total, *self.examples, *([f"skipped {more:,} more"] if more > 0 else []),
+            total,
+            *self.examples,
+            *([f"skipped {more:,} more"] if more > 0 else []),
             *([unseen] if self.seen is not None and self.read > MOST_SEEN else []),
-        ]  # fmt: skip
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class JobTable:
-    """Parallel arrays, seconds since 1970 UTC. ``start_s`` is NaN for a job that never started, ``end_s`` infinite for
-    a job that is still running or waiting. ``limit_s`` is NaN where the log has no time limit, infinite without one. Job j
-    held the nodes ``names[i] for i in members[first[j]:first[j + 1]]``; it needs ``all_needs[needs[j]]`` of each and uses
+    """Parallel arrays, seconds since 1970 UTC. ``start_s`` is NaN for a job that never started,
+    ``end_s`` infinite for a job that is still running or waiting. ``limit_s`` is NaN where the log
+    has no time limit, infinite without one. Job j held the nodes ``names[i] for i in
+    members[first[j]:first[j + 1]]``; it needs ``all_needs[needs[j]]`` of each and uses
     ``all_uses[use[j]]``.
     """
 
@@ -165,7 +190,8 @@ class JobTable:
         return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
     def by_nodes(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
-        """(first node, last node + 1, places, their jobs) of groups of nodes: what is done place by place takes memory for one.
+        """(first node, last node + 1, places, their jobs) of groups of nodes: what is done place by
+        place takes memory for one.
 
         A place is an index of ``members``, a job on a node.
         """
@@ -175,11 +201,18 @@ class JobTable:
             before = until[begin - 1] if begin else 0
             end = max(begin + 1, int(np.searchsorted(until, before + MOST_PLACES, side="right")))
             places = np.flatnonzero((self.members >= begin) & (self.members < end))
-            yield begin, end, places, np.searchsorted(self.first, places.astype(self.first.dtype), side="right") - 1
+            yield (
+                begin,
+                end,
+                places,
+                np.searchsorted(self.first, places.astype(self.first.dtype), side="right") - 1,
+            )
             begin = end
 
     def parts(self) -> Iterator[slice]:
-        """All jobs, a million at a time: what is worked out for each of them takes memory for a part."""
+        """All jobs, a million at a time: what is worked out for each of them takes memory for a
+        part.
+        """
         return parts_of(len(self.asked))
 
     def without_nodes(self) -> JobTable:
@@ -201,11 +234,11 @@ class JobTable:
 
 
 class JobRows:
-    """Grows a :class:`JobTable` job by job. ``without_ids`` counts the jobs that ran on nodes without names; ``until_s`` is the
-    latest time at which a job was running, by its elapsed time.
+    """Grows a :class:`JobTable` job by job. ``without_ids`` counts the jobs that ran on nodes
+    without names; ``until_s`` is the latest time at which a job was running, by its elapsed time.
 
-    A line of a log can name 200,000 nodes in 30 characters. What jobs take is counted before it is kept; more than
-    ``most_bytes`` raises :class:`InputFileError`.
+    A line of a log can name 200,000 nodes in 30 characters. What jobs take is counted before it is
+    kept; more than ``most_bytes`` raises :class:`InputFileError`.
     """
 
     def __init__(self, where: str = "the log", most_bytes: int = MOST_BYTES) -> None:
@@ -235,7 +268,8 @@ class JobRows:
         found = array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
         if len(index) > MOST_NAMES:
             raise InputFileError(
-                self._where, f"names more than {MOST_NAMES:,} nodes; expected the nodes of one cluster"
+                self._where,
+                f"names more than {MOST_NAMES:,} nodes; expected the nodes of one cluster",
             )
         return found
 
@@ -245,7 +279,8 @@ class JobRows:
         if self._room < 0:
             raise InputFileError(
                 self._where,
-                f"the nodes of its jobs take more than {self.most_bytes:,} bytes; --max-bytes sets another limit",
+                f"the nodes of its jobs take more than {self.most_bytes:,} bytes; --max-bytes "
+                "sets another limit",
             )
 
     def needs(self, needs: JobNeeds) -> int:
@@ -276,7 +311,9 @@ class JobRows:
         needs: int = 0,
         use: int = 0,
     ) -> None:
-        """Add a job: NaN for a missing time, ``nodes`` None for nodes without names. Raises :class:`BadLineError`."""
+        """Add a job: NaN for a missing time, ``nodes`` None for nodes without names. Raises
+        :class:`BadLineError`.
+        """
         # Called a million times. A NaN differs from itself.
         self._room -= 2 if nodes is None else 2 + len(nodes)
         if self._room < 0:
@@ -315,7 +352,9 @@ class JobRows:
                 column.pack()
 
     def runs_at(self, start_s: float, elapsed_s: float | None) -> None:
-        """A job was still running when it had run for so long (None or NaN: not recorded): the log goes on to that time."""
+        """A job was still running when it had run for so long (None or NaN: not recorded): the log
+        goes on to that time.
+        """
         if elapsed_s is not None and start_s + elapsed_s > self.until_s:
             self.until_s = start_s + elapsed_s
 
@@ -325,7 +364,9 @@ class JobRows:
             self._unfinished[job_id] = (len(self), start_s)
 
     def settles(self, job_id: str, start_s: float, end_s: float) -> bool:
-        """Whether this record only tells the end of a job that was running. One that was waiting no longer waits."""
+        """Whether this record only tells the end of a job that was running. One that was waiting no
+        longer waits.
+        """
         job, before_s = self._unfinished.pop(job_id, (None, math.inf))
         if job is not None and before_s == start_s and math.isfinite(end_s):
             self._settled[job] = end_s
@@ -336,9 +377,12 @@ class JobRows:
 
     def table(self) -> JobTable:
         """All jobs as arrays that share memory with these rows: no job can be added afterwards."""
-        asked, needs, use, every = (column.values() for column in (self._asked, self._needs, self._uses, self._members))
+        asked, needs, use, every = (
+            column.values() for column in (self._asked, self._needs, self._uses, self._members)
+        )
         submit, start, end, limit = (
-            Times(column.values()) for column in (self._submits, self._starts, self._ends, self._limits)
+            Times(column.values())
+            for column in (self._submits, self._starts, self._ends, self._limits)
         )
         if np.array_equal(self._eligibles.values(), submit.kept):
             self._eligibles = self._submits
@@ -349,7 +393,12 @@ class JobRows:
         members, names = self._used(every)
         first = np.frombuffer(self._first, dtype=np.uint32)
         more = (limit, needs, use, tuple(self._all_needs), tuple(self._all_uses))
-        self._first, self._members, self._uses, self._columns = array("I", [0]), Column("i"), Column("i"), ()
+        self._first, self._members, self._uses, self._columns = (
+            array("I", [0]),
+            Column("i"),
+            Column("i"),
+            (),
+        )
         return JobTable(submit, eligible, start, end, asked, first, members, names, *more)
 
     def _used(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
@@ -360,4 +409,6 @@ class JobRows:
         if used.all():
             return members, names
         number = (np.cumsum(used) - 1).astype(members.dtype)
-        return number[members], tuple(name for name, is_used in zip(names, used.tolist(), strict=True) if is_used)
+        return number[members], tuple(
+            name for name, is_used in zip(names, used.tolist(), strict=True) if is_used
+        )

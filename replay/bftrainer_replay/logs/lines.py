@@ -17,10 +17,10 @@ LONGEST_LINE = 32 * 1024 * 1024
 class Lines:
     """Iterates over (line number, text without its line end).
 
-    Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes that are not UTF-8 become
-    surrogates, which no time, number or node name may contain. After the last line, ``cut`` tells whether its line end is
-    missing. ``most`` is the limit of the content in bytes. The files ``more`` follow; ``path`` is the one
-    that is read.
+    Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes
+    that are not UTF-8 become surrogates, which no time, number or node name may contain. After the
+    last line, ``cut`` tells whether its line end is missing. ``most`` is the limit of the content
+    in bytes. The files ``more`` follow; ``path`` is the one that is read.
     """
 
     def __init__(self, path: Path, most: int | None = None, more: Sequence[Path] = ()) -> None:
@@ -32,11 +32,15 @@ class Lines:
     def __iter__(self) -> Iterator[tuple[int, str]]:
         for number, line in self.pieces(LONGEST_LINE + 1):
             if len(line) > LONGEST_LINE:
-                raise InputFileError(f"{self.path}:{number}", f"is longer than {LONGEST_LINE:,} characters")
+                raise InputFileError(
+                    f"{self.path}:{number}", f"is longer than {LONGEST_LINE:,} characters"
+                )
             yield number, line.rstrip("\r\n")
 
     def pieces(self, longest: int) -> Iterator[tuple[int, str]]:
-        """(line number, text): lines with their ends, cut into pieces of at most ``longest`` characters."""
+        """(line number, text): lines with their ends, cut into pieces of at most ``longest``
+        characters.
+        """
         for path in self._paths:
             self.path = path
             yield from self._pieces(longest)
@@ -44,12 +48,17 @@ class Lines:
     def _pieces(self, longest: int) -> Iterator[tuple[int, str]]:
         number, is_new_line = 0, True
         with open_bytes(self.path, self._most) as raw:
-            file = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+            file = io.TextIOWrapper(
+                raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n"
+            )
             while True:
                 try:
                     line = file.readline(longest)
                 except (*DAMAGE, OSError) as error:
-                    problem = f"is damaged or truncated after this line ({error}); expected a complete file"
+                    problem = (
+                        f"is damaged or truncated after this line ({error}); expected a "
+                        "complete file"
+                    )
                     raise InputFileError(f"{self.path}:{number}", problem) from error
                 if not line:
                     return

@@ -1,4 +1,6 @@
-"""What a job log tells about nodes: the partition, devices and features of a node are those of the jobs that ran on it."""
+"""What a job log tells about nodes: the partition, devices and features of a node are those of the
+jobs that ran on it.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ NodeMask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoggedNodes:
-    """Arrays over ``names``. ``cores`` and ``devices``: what a node has if ``is_told``, else the most in use on it at once.
+    """Arrays over ``names``. ``cores`` and ``devices``: what a node has if ``is_told``, else the
+    most in use on it at once.
 
-    ``jobs_per_busy_node``: jobs on a node, on average over the time in which it has any. ``left_out`` counts partitions and
-    constraints beyond the limit, for which every node counts.
+    ``jobs_per_busy_node``: jobs on a node, on average over the time in which it has any.
+    ``left_out`` counts partitions and constraints beyond the limit, for which every node counts.
     """
 
     names: tuple[str, ...]
@@ -63,11 +66,17 @@ class LoggedNodes:
         """Of each node, in words: ``gpu:a100 x4``, or ``no device``."""
         typed = {name for name in self.devices if ":" in name}
         shown = {
-            name: most for name, most in self.devices.items() if name in typed or f"{name}:" not in " ".join(typed)
+            name: most
+            for name, most in self.devices.items()
+            if name in typed or f"{name}:" not in " ".join(typed)
         }
-        columns = [(name, np.ceil(most - _ENOUGH).astype(int).tolist()) for name, most in sorted(shown.items())]
+        columns = [
+            (name, np.ceil(most - _ENOUGH).astype(int).tolist())
+            for name, most in sorted(shown.items())
+        ]
         return [
-            ", ".join(f"{name} x{most[node]}" for name, most in columns if most[node]) or "no device"
+            ", ".join(f"{name} x{most[node]}" for name, most in columns if most[node])
+            or "no device"
             for node in range(len(self.names))
         ]
 
@@ -76,19 +85,25 @@ def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
     """Derive the facts of a table with named nodes; running jobs run to ``finish_s``."""
     names = len(table.names)
     most = min(_MOST_SETS, max(1, _MOST_BYTES // max(names, 1)))
-    # A job that has run was in one partition; older versions of sacct keep the list that it was submitted to.
+    # A job that has run was in one partition; older versions of sacct keep the list that it was
+    # submitted to.
     partitions = _NodeSets.of([each.partition for each in table.all_needs], table, most)
     constraints = _NodeSets.of([each.constraint for each in table.all_needs], table, most)
     kinds = sorted({device for use in table.all_uses for device, _ in use.devices})[:16]
     amounts = [np.array([use.cores for use in table.all_uses])]
-    amounts += [np.array([dict(use.devices).get(kind, 0.0) for use in table.all_uses]) for kind in kinds]
+    amounts += [
+        np.array([dict(use.devices).get(kind, 0.0) for use in table.all_uses]) for kind in kinds
+    ]
     peaks = np.zeros((len(amounts), names))
     job_s = busy_s = 0.0
     for first, last, places, job in table.by_nodes():
         members = table.members[places]
         for sets in (partitions, constraints):
             sets.add(table.needs[job], members)
-        start, end = np.minimum(table.start_s[job], finish_s), np.minimum(table.end_s[job], finish_s)
+        start, end = (
+            np.minimum(table.start_s[job], finish_s),
+            np.minimum(table.end_s[job], finish_s),
+        )
         timeline = _NodeTimeline.of(members - first, start, end)
         for each, peak in zip(amounts, peaks, strict=True):
             if each.any():
@@ -97,14 +112,21 @@ def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
     named = partitions.named()
     alone = {name: nodes for name, nodes in named.items() if "," not in name}
     return LoggedNodes(
-        table.names, alone or named, constraints.named(), peaks[0], dict(zip(kinds, peaks[1:], strict=True)),
-        float(job_s / busy_s) if busy_s else 1.0, partitions.left_out + constraints.left_out,
-    )  # fmt: skip
+        table.names,
+        alone or named,
+        constraints.named(),
+        peaks[0],
+        dict(zip(kinds, peaks[1:], strict=True)),
+        float(job_s / busy_s) if busy_s else 1.0,
+        partitions.left_out + constraints.left_out,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeSets:
-    """The nodes that jobs with each text ran on. ``left_out`` are the texts beyond those of most places."""
+    """The nodes that jobs with each text ran on. ``left_out`` are the texts beyond those of most
+    places.
+    """
 
     texts: list[str]
     place: NDArray[np.int64]
@@ -125,7 +147,9 @@ class _NodeSets:
         place[chosen] = np.arange(len(chosen))
         nodes = np.zeros((len(chosen) + 1, len(table.names)), dtype=np.bool_)
         known = list(number)
-        return cls([known[k] for k in chosen.tolist()], place[of_needs], nodes, len(number) - len(chosen))
+        return cls(
+            [known[k] for k in chosen.tolist()], place[of_needs], nodes, len(number) - len(chosen)
+        )
 
     def add(self, needs: NDArray[np.int32], members: NDArray[np.int32]) -> None:
         """Jobs with these needs were on these nodes."""
@@ -133,13 +157,17 @@ class _NodeSets:
 
     def named(self) -> dict[str, NodeMask]:
         """Without those of no node."""
-        return {text: nodes for text, nodes in zip(self.texts, self.nodes[:-1], strict=True) if nodes.any()}
+        return {
+            text: nodes
+            for text, nodes in zip(self.texts, self.nodes[:-1], strict=True)
+            if nodes.any()
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeTimeline:
-    """Starts and ends of all places (a job on a node) by node and time, ends first. ``order`` counts starts, then ends;
-    ``edges`` is where a node's begin, ``owners`` whose they are.
+    """Starts and ends of all places (a job on a node) by node and time, ends first. ``order``
+    counts starts, then ends; ``edges`` is where a node's begin, ``owners`` whose they are.
     """
 
     order: NDArray[np.int64]
@@ -148,7 +176,9 @@ class _NodeTimeline:
     owners: NDArray[np.int64]
 
     @classmethod
-    def of(cls, members: NDArray[np.int32], start: NDArray[np.float64], end: NDArray[np.float64]) -> _NodeTimeline:
+    def of(
+        cls, members: NDArray[np.int32], start: NDArray[np.float64], end: NDArray[np.float64]
+    ) -> _NodeTimeline:
         at, who = np.concatenate((start, end)), np.concatenate((members, members))
         is_start = np.arange(len(at)) < len(start)
         order = np.lexsort((is_start, at, who))

@@ -1,7 +1,9 @@
-"""LSF's ``lsb.acct``, records JOB_FINISH of LSF 5 to 10: fields separated by blanks, strings in double quotes.
+"""LSF's ``lsb.acct``, records JOB_FINISH of LSF 5 to 10: fields separated by blanks, strings in
+double quotes.
 
-The number of execution hosts follows a list of asked hosts of any length, so its position is computed. A host appears once
-per slot ("h1" "h1") or, with SHORT_EVENTFILE=Y, once with a factor ("16*h1").
+The number of execution hosts follows a list of asked hosts of any length, so its position is
+computed. A host appears once per slot ("h1" "h1") or, with SHORT_EVENTFILE=Y, once with a factor
+("16*h1").
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _VERSION, _EVENT_TIME, _PROCESSORS, _SUBMIT, _BEGIN, _START, _ASKED_HOSTS = 1, 2
 
 
 def recognizes(head: str) -> bool:
-    """The first record begins with a kind and a version (``10.1``; ``22`` in a descendant), both in quotes."""
+    """The first record begins with a kind and a version (``10.1``; ``22`` in a descendant), both in
+    quotes.
+    """
     line = next((line for line in head.splitlines() if line and not line.startswith("#")), "")
     return bool(re.match(r'"[A-Z_0-9]+" "\d+(?:\.\d+)*" \d+ ', line))
 
@@ -38,15 +42,21 @@ def read(source: Source) -> None:
         source.rows.add(submit_s, eligible_s, math.nan, end_s, -(-processors // slots), ())
     if waiting:
         source.remarks.append(
-            f"{len(waiting):,} jobs never started and name no nodes: assuming that each asks for its slots at {slots} per "
+            f"{len(waiting):,} jobs never started and name no nodes: assuming that each asks "
+            f"for its slots at {slots} per "
             "node (the most frequent number of slots per host of a job)"
         )
 
 
 def _record(
-    source: Source, line: str, per_host: dict[int, int], waiting: list[tuple[float, float, float, int]]
+    source: Source,
+    line: str,
+    per_host: dict[int, int],
+    waiting: list[tuple[float, float, float, int]],
 ) -> str | None:
-    """Add a job that started to the rows, or (submit, eligible, end, processors) of one that did not to ``waiting``."""
+    """Add a job that started to the rows, or (submit, eligible, end, processors) of one that did
+    not to ``waiting``.
+    """
     if not line.startswith('"JOB_FINISH" '):
         kind = line.split(" ", 1)[0][:30].strip('"')
         if not re.fullmatch(r"[A-Z][A-Z_0-9]*", kind):
@@ -63,13 +73,18 @@ def _record(
     if len(hosts) < count or place + 1 + count >= len(fields):
         raise BadLineError(f"ends within the list of its {count} execution hosts")
     if fields[place + 1 + count] not in ("32", "64"):
-        raise BadLineError(f"job status {fields[place + 1 + count][:20]!r} is unknown, expected 64 (done) or 32 (exit)")
+        raise BadLineError(
+            f"job status {fields[place + 1 + count][:20]!r} is unknown, expected 64 (done) or "
+            "32 (exit)"
+        )
     submit_s, begin_s, start_s, end_s = (
         source.clock.seconds(fields[each]) for each in (_SUBMIT, _BEGIN, _START, _EVENT_TIME)
     )
     processors = count_of(fields[_PROCESSORS], "processors", _MOST_HOSTS)
     if math.isnan(start_s):
-        waiting.append((submit_s, begin_s if begin_s > submit_s else submit_s, end_s, max(1, processors)))
+        waiting.append(
+            (submit_s, begin_s if begin_s > submit_s else submit_s, end_s, max(1, processors))
+        )
         return None
     slots_of = slots_by_host(hosts)
     if not slots_of:
@@ -89,7 +104,9 @@ def _fields(line: str) -> list[str]:
             continue
         found = _FIELD.match(line, place)
         if not found:
-            raise BadLineError(f"field {len(fields) + 1} at character {place + 1} has unmatched quotes")
+            raise BadLineError(
+                f"field {len(fields) + 1} at character {place + 1} has unmatched quotes"
+            )
         fields.append(found.group(2) or (found.group(1) or "").replace('""', '"'))
         place = found.end()
         if place < length and line[place] not in " \t":

@@ -1,7 +1,9 @@
-"""LSF's ``bhist -l``, ``bacct -l`` and ``bjobs -l``: a paragraph per job, wrapped at 80 columns in the middle of words.
+"""LSF's ``bhist -l``, ``bacct -l`` and ``bjobs -l``: a paragraph per job, wrapped at 80 columns in
+the middle of words.
 
-Therefore all blanks are removed before an event is parsed. Times have no year unless DISPLAY_YEAR=Y is set: the year is the
-latest one, not after the file's modification date, in which the weekday matches.
+Therefore all blanks are removed before an event is parsed. Times have no year unless DISPLAY_YEAR=Y
+is set: the year is the latest one, not after the file's modification date, in which the weekday
+matches.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ NAME = "LSF bhist/bacct -l"
 _DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _EVENT = re.compile(
-    rf"\s*({'|'.join(_DAYS)}) ({'|'.join(_MONTHS)}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?: (\d{{4}}))?: (.*)", re.DOTALL
+    rf"\s*({'|'.join(_DAYS)}) ({'|'.join(_MONTHS)}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?: "
+    rf"(\d{{4}}))?: (.*)",
+    re.DOTALL,
 )
 _JOB = re.compile(r"\s*Job <(\d+(?:\[\d+\])?)>,")
 _STARTED = re.compile(
@@ -63,13 +67,18 @@ def read(source: Source) -> None:
     guessed = 0
     for job in done:
         for start_s, end_s, hosts in job.runs:
-            source.rows.add(job.submit_s, job.submit_s, start_s, end_s, len(hosts), source.rows.ids(hosts))
+            source.rows.add(
+                job.submit_s, job.submit_s, start_s, end_s, len(hosts), source.rows.ids(hosts)
+            )
         if not job.runs:
             guessed += 1
-            source.rows.add(job.submit_s, job.submit_s, math.nan, job.end_s, -(-job.tasks // slots), ())
+            source.rows.add(
+                job.submit_s, job.submit_s, math.nan, job.end_s, -(-job.tasks // slots), ()
+            )
     if guessed:
         source.remarks.append(
-            f"{guessed:,} jobs never started: assuming that each asks for its tasks at {slots} per host"
+            f"{guessed:,} jobs never started: assuming that each asks for its tasks at {slots} "
+            "per host"
         )
 
 

@@ -37,12 +37,14 @@ class PoolEvent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queue:
-    """The jobs of a log as parallel arrays, in order of ``eligible_s``. A job waits from ``eligible_s`` to ``start_s``.
+    """The jobs of a log as parallel arrays, in order of ``eligible_s``. A job waits from
+    ``eligible_s`` to ``start_s``.
 
-    ``start_s`` is NaN for a job that never started (it waits until ``end_s``). ``end_s`` is infinite for a job without an
-    end in the record. ``nodes`` is the number of nodes that the job asked for; it needs ``all_needs[needs]`` of each, and they
-    for ``limit_s`` (NaN: not recorded). ``facts`` are recorded; all others are unknown of every job. ``only_smallest``: at any
-    time only the smallest of the waiting jobs is here. ``dialect`` has the words of the log's format.
+    ``start_s`` is NaN for a job that never started (it waits until ``end_s``). ``end_s`` is
+    infinite for a job without an end in the record. ``nodes`` is the number of nodes that the job
+    asked for; it needs ``all_needs[needs]`` of each, and they for ``limit_s`` (NaN: not recorded).
+    ``facts`` are recorded; all others are unknown of every job. ``only_smallest``: at any time only
+    the smallest of the waiting jobs is here. ``dialect`` has the words of the log's format.
     """
 
     eligible_s: Times
@@ -65,7 +67,9 @@ class Queue:
             object.__setattr__(self, "needs", np.zeros(jobs, dtype=np.int16))
 
     def parts(self) -> Iterator[slice]:
-        """All jobs, a million at a time: what is worked out for each of them takes memory for a part."""
+        """All jobs, a million at a time: what is worked out for each of them takes memory for a
+        part.
+        """
         return parts_of(len(self.nodes))
 
     def waits_until(self, part: slice) -> NDArray[np.float64]:
@@ -93,7 +97,8 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class SilentNodes:
-    """Nodes that ran no job for 48 h or more and may have been down; the idle share with and without these periods.
+    """Nodes that ran no job for 48 h or more and may have been down; the idle share with and
+    without these periods.
 
     ``renamed``: so many of them ran their last job before as many others ran their first.
     """
@@ -116,10 +121,11 @@ class IdleBound:
 class SiteFacts:
     """What a job log tells beyond idle nodes and the queue; None: the log does not have it.
 
-    ``nodes`` are the partitions and devices of each node, ``use`` the cores and devices in use. From ``down_s[k]`` to
-    ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would have been idle, but was out of service or reserved.
-    ``silent`` is of the whole log, of whatever part of it a window is. ``only_user``: the user of all jobs of the log.
-    ``bounds``: idle shares under other readings of the whole log.
+    ``nodes`` are the partitions and devices of each node, ``use`` the cores and devices in use.
+    From ``down_s[k]`` to ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would
+    have been idle, but was out of service or reserved. ``silent`` is of the whole log, of whatever
+    part of it a window is. ``only_user``: the user of all jobs of the log. ``bounds``: idle shares
+    under other readings of the whole log.
     """
 
     nodes: LoggedNodes | None = None
@@ -133,7 +139,9 @@ class SiteFacts:
 
     def down_h(self, start_s: float, end_s: float) -> NDArray[np.float64]:
         """Hours of each period inside a window."""
-        found: NDArray[np.float64] = np.clip(self.down_until_s, start_s, end_s) - np.clip(self.down_s, start_s, end_s)
+        found: NDArray[np.float64] = np.clip(self.down_until_s, start_s, end_s) - np.clip(
+            self.down_s, start_s, end_s
+        )
         return found / 3600
 
 
@@ -142,10 +150,11 @@ NO_FACTS = SiteFacts()
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """Of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`): the number of GPUs of every node.
+    """Of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`): the number of GPUs of
+    every node.
 
-    ``by_node``: the same log by node, where it tells more than idle GPUs. ``every``: all idle GPUs, with those
-    that the log leaves out as they have no cores left beside them.
+    ``by_node``: the same log by node, where it tells more than idle GPUs. ``every``: all idle GPUs,
+    with those that the log leaves out as they have no cores left beside them.
     """
 
     per_node: Mapping[str, int]
@@ -167,12 +176,13 @@ class GpuWindow:
 class EventLog:
     """Idle nodes over time. The first event's joins are the nodes idle at the start of the record.
 
-    Invariants (the importers keep them): times strictly increase; a node joins only when out and leaves only when in.
-    ``note`` names facts that are not as recorded (such as nodes placed by simulation) and goes with every result. ``queue``
-    is None where the log does not record waiting jobs. ``machine_nodes`` is the size of the cluster if the log has it.
-    Idle periods and waits shorter than ``debounce_s`` were dropped (0: none). ``gaps`` are periods (start, end) without data;
-    the pool is empty in them, and the changes of the pool at their edges did not happen on the cluster. ``clock`` names the
-    clock of all times. In ``outages`` no node counts as idle.
+    Invariants (the importers keep them): times strictly increase; a node joins only when out and
+    leaves only when in. ``note`` names facts that are not as recorded (such as nodes placed by
+    simulation) and goes with every result. ``queue`` is None where the log does not record waiting
+    jobs. ``machine_nodes`` is the size of the cluster if the log has it. Idle periods and waits
+    shorter than ``debounce_s`` were dropped (0: none). ``gaps`` are periods (start, end) without
+    data; the pool is empty in them, and the changes of the pool at their edges did not happen on
+    the cluster. ``clock`` names the clock of all times. In ``outages`` no node counts as idle.
     """
 
     events: tuple[PoolEvent, ...]
@@ -199,12 +209,13 @@ class EventLog:
 class LogWindow:
     """A log restricted to a span of time and a set of nodes.
 
-    The state at ``start_s`` is ``initial``; it counts as an event, but not as a join or leave. ``events`` are the changes
-    after ``start_s`` up to and including ``end_s`` that affect a chosen node. Idle shares refer to ``machine_nodes``.
-    ``note``, ``queue``, ``debounce_s``, ``gaps`` and ``clock`` are the log's, with the gaps inside the window. The queue is
-    None where only some of the nodes were chosen: which jobs could have used those alone is not known; neither is ``site``.
-    ``remarks`` are the importer's guesses and counts, for the reader of a result. ``zone`` is the time zone of the times that a
-    reader sees (None: as they are).
+    The state at ``start_s`` is ``initial``; it counts as an event, but not as a join or leave.
+    ``events`` are the changes after ``start_s`` up to and including ``end_s`` that affect a chosen
+    node. Idle shares refer to ``machine_nodes``. ``note``, ``queue``, ``debounce_s``, ``gaps`` and
+    ``clock`` are the log's, with the gaps inside the window. The queue is None where only some of
+    the nodes were chosen: which jobs could have used those alone is not known; neither is ``site``.
+    ``remarks`` are the importer's guesses and counts, for the reader of a result. ``zone`` is the
+    time zone of the times that a reader sees (None: as they are).
     """
 
     start_s: float
@@ -242,17 +253,26 @@ class LogWindow:
     @property
     def outage_s(self) -> float:
         """Total length of the outages outside of the gaps."""
-        return sum(end_s - start_s for start_s, end_s in union((*self.outages, *self.gaps))) - self.unknown_s
+        return (
+            sum(end_s - start_s for start_s, end_s in union((*self.outages, *self.gaps)))
+            - self.unknown_s
+        )
 
     @property
     def service_s(self) -> float:
-        """Length without gaps and outages, which count neither as idle nor as not idle: shares refer to this time."""
+        """Length without gaps and outages, which count neither as idle nor as not idle: shares
+        refer to this time.
+        """
         return self.span_s - self.unknown_s - self.outage_s
 
     @property
     def service_node_h(self) -> float:
-        """What idle shares refer to: without gaps, outages, and nodes that were out of service while no job ran on them."""
-        return self.service_s / 3600 * self.machine_nodes - float(self.site.down_h(self.start_s, self.end_s).sum())
+        """What idle shares refer to: without gaps, outages, and nodes that were out of service
+        while no job ran on them.
+        """
+        return self.service_s / 3600 * self.machine_nodes - float(
+            self.site.down_h(self.start_s, self.end_s).sum()
+        )
 
 
 def cut(
@@ -265,8 +285,8 @@ def cut(
 ) -> LogWindow:
     """Restrict a log to ``[start_s, end_s]`` and to ``nodes``; by default to all of it.
 
-    ``machine_nodes`` defaults to the number of chosen nodes, else to the log's own figure, else to the number of nodes that
-    were ever idle (a lower bound).
+    ``machine_nodes`` defaults to the number of chosen nodes, else to the log's own figure, else to
+    the number of nodes that were ever idle (a lower bound).
     """
     first, last = log.events[0].at_s, log.events[-1].at_s
     start_s = first if start_s is None else start_s
@@ -281,19 +301,41 @@ def cut(
     gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
     site = log.site if chosen is None else NO_FACTS
     window = LogWindow(
-        start_s, end_s, initial, events, machine_nodes, log.source, log.note, queue, log.debounce_s, gaps, log.clock,
-        outages=outages, site=site,
-    )  # fmt: skip
+        start_s,
+        end_s,
+        initial,
+        events,
+        machine_nodes,
+        log.source,
+        log.note,
+        queue,
+        log.debounce_s,
+        gaps,
+        log.clock,
+        outages=outages,
+        site=site,
+    )
     if log.gpus is None:
         return window
-    per_node = {node: gpus for node, gpus in log.gpus.per_node.items() if nodes is None or node in nodes}
-    again, by_node, every = partial(cut, start_s=start_s, end_s=end_s), log.gpus.by_node, log.gpus.every
+    per_node = {
+        node: gpus for node, gpus in log.gpus.per_node.items() if nodes is None or node in nodes
+    }
+    again, by_node, every = (
+        partial(cut, start_s=start_s, end_s=end_s),
+        log.gpus.by_node,
+        log.gpus.every,
+    )
     if by_node is None:
         window_by_node = whole_nodes(window, per_node)
     else:
-        window_by_node = again(by_node, nodes=None if len(per_node) == by_node.machine_nodes else per_node)
+        window_by_node = again(
+            by_node, nodes=None if len(per_node) == by_node.machine_nodes else per_node
+        )
     return replace(
-        window, gpus=GpuWindow(per_node, window_by_node, None if every is None else again(every, nodes=chosen))
+        window,
+        gpus=GpuWindow(
+            per_node, window_by_node, None if every is None else again(every, nodes=chosen)
+        ),
     )
 
 
@@ -321,7 +363,9 @@ def _between(
 
 
 def level(node: str, index: int) -> str:
-    """The GPU of a node that is idle while more than ``index`` are: the last that joined leaves first."""
+    """The GPU of a node that is idle while more than ``index`` are: the last that joined leaves
+    first.
+    """
     return f"{node}:{index}"
 
 
@@ -340,11 +384,19 @@ def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
     return _seen_as(window, whole, len(per_node))
 
 
-def _seen_as(window: LogWindow, nodes: Callable[[frozenset[str]], frozenset[str]], machine_nodes: int) -> LogWindow:
+def _seen_as(
+    window: LogWindow, nodes: Callable[[frozenset[str]], frozenset[str]], machine_nodes: int
+) -> LogWindow:
     """The window with other nodes in place of its own; changes of none are left out."""
     changes = ((e.at_s, nodes(e.change.joined), nodes(e.change.left)) for e in window.events)
-    events = tuple(PoolEvent(at_s, PoolChanged(joined, left)) for at_s, joined, left in changes if joined or left)
-    return replace(window, initial=nodes(window.initial), events=events, machine_nodes=machine_nodes)
+    events = tuple(
+        PoolEvent(at_s, PoolChanged(joined, left))
+        for at_s, joined, left in changes
+        if joined or left
+    )
+    return replace(
+        window, initial=nodes(window.initial), events=events, machine_nodes=machine_nodes
+    )
 
 
 def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -358,7 +410,9 @@ def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-def within(spans: Iterable[tuple[float, float]], start_s: float, end_s: float) -> tuple[tuple[float, float], ...]:
+def within(
+    spans: Iterable[tuple[float, float]], start_s: float, end_s: float
+) -> tuple[tuple[float, float], ...]:
     """The parts of the spans between two times."""
     inside = ((max(begin, start_s), min(end, end_s)) for begin, end in spans)
     return tuple((begin, end) for begin, end in inside if begin < end)
@@ -386,7 +440,9 @@ def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[
             pool |= event.change.joined
         place = begin
         events, gaps = log.events[begin : number_until(end_s)], within(log.gaps, start_s, end_s)
-        part = replace(log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=events, queue=None)
+        part = replace(
+            log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=events, queue=None
+        )
         found.append(replace(part, gaps=gaps, outages=within(log.outages, start_s, end_s)))
     return tuple(found)
 
@@ -400,4 +456,6 @@ def cut_short(window: LogWindow, end_s: float) -> LogWindow:
     """The window up to ``end_s``, if that is before its end."""
     if end_s >= window.end_s:
         return window
-    return replace(window, end_s=end_s, events=tuple(event for event in window.events if event.at_s <= end_s))
+    return replace(
+        window, end_s=end_s, events=tuple(event for event in window.events if event.at_s <= end_s)
+    )

@@ -1,8 +1,10 @@
-"""Nodes that were out of service or reserved: ``sacctmgr show event``, ``scontrol show reservation`` and their like.
+"""Nodes that were out of service or reserved: ``sacctmgr show event``, ``scontrol show
+reservation`` and their like.
 
-Checked with the outputs of Slurm 22.05.8. An event has a node, a start and an end (``Unknown`` while it lasts); rows without a
-node are the cluster's own. ``scontrol`` shows reservations that have not ended, in one line each with ``-o``; for earlier ones
-there is ``sacctmgr -P show reservation format=Name,TimeStart,TimeEnd,NodeNames``. Several outputs in one file are fine.
+Checked with the outputs of Slurm 22.05.8. An event has a node, a start and an end (``Unknown``
+while it lasts); rows without a node are the cluster's own. ``scontrol`` shows reservations that
+have not ended, in one line each with ``-o``; for earlier ones there is ``sacctmgr -P show
+reservation format=Name,TimeStart,TimeEnd,NodeNames``. Several outputs in one file are fine.
 """
 
 from __future__ import annotations
@@ -25,9 +27,15 @@ from bftrainer_replay.logs.source import Source
 EVENTS_COMMAND = "sacctmgr -P show event start=2026-01-01 end=2026-07-01"
 RESERVATIONS_COMMAND = "scontrol show reservation"
 _NAMES = {"nodename": "nodes", "nodenames": "nodes", "nodes": "nodes", "nodelist": "nodes"} | {
-    "timestart": "start", "start": "start", "starttime": "start", "timeend": "end", "end": "end", "endtime": "end",
-    "state": "state", "reason": "reason",
-}  # fmt: skip
+    "timestart": "start",
+    "start": "start",
+    "starttime": "start",
+    "timeend": "end",
+    "end": "end",
+    "endtime": "end",
+    "state": "state",
+    "reason": "reason",
+}
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _NO_NODES = frozenset({"", "(null)", "ALL"})
 _LONGEST_LINE = 1_000_000
@@ -49,7 +57,9 @@ def read_events(source: Source, path: Path) -> list[NodeOutage]:
 
 
 def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
-    """The periods of ``scontrol show reservation`` or ``sacctmgr show reservation``; raises :class:`InputFileError`."""
+    """The periods of ``scontrol show reservation`` or ``sacctmgr show reservation``; raises
+    :class:`InputFileError`.
+    """
     lines = _lines(source, path)
     for _, line in lines:
         if line.startswith(("ReservationName=", "No reservations")):
@@ -96,16 +106,24 @@ def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
     at: dict[str, int] = {}
     for number, line in _rows(source, path):
         fields = [field.strip() for field in line.split("|")]
-        names = {_NAMES[name.lower()]: place for place, name in enumerate(fields) if name.lower() in _NAMES}
+        names = {
+            _NAMES[name.lower()]: place
+            for place, name in enumerate(fields)
+            if name.lower() in _NAMES
+        }
         if _is_header([field.lower() for field in fields]):
             at = names
             continue
         if not at:
-            problem = f"is not a header with the nodes, start and end of each; expected the output of {command}"
+            problem = (
+                "is not a header with the nodes, start and end of each; expected the "
+                f"output of {command}"
+            )
             raise InputFileError(f"{path}:{number}", problem)
         if len(fields) <= max(at.values()):
             raise InputFileError(
-                f"{path}:{number}", f"has {len(fields)} fields, expected at least {max(at.values()) + 1}"
+                f"{path}:{number}",
+                f"has {len(fields)} fields, expected at least {max(at.values()) + 1}",
             )
         values = {name: fields[place] for name, place in at.items()}
         if (found := _outage(source, f"{path}:{number}", values)) is not None:
@@ -122,7 +140,9 @@ def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
             if values and (found := _outage(source, where, values)) is not None:
                 yield found
             values, where = {}, f"{path}:{number}"
-        values |= {_NAMES[key]: value for key, value in pairs.items() if key in _NAMES and key != "state"}
+        values |= {
+            _NAMES[key]: value for key, value in pairs.items() if key in _NAMES and key != "state"
+        }
     if values and (found := _outage(source, where, values)) is not None:
         yield found
 
@@ -134,7 +154,10 @@ def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage
         return None
     try:
         nodes = _expanded(values["nodes"])
-        start_s, end_s = clock.seconds(values.get("start", "")), clock.seconds(values.get("end", ""))
+        start_s, end_s = (
+            clock.seconds(values.get("start", "")),
+            clock.seconds(values.get("end", "")),
+        )
         if math.isnan(start_s):
             raise BadLineError("has no start")
     except ValueError as problem:

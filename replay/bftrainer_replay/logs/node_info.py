@@ -1,4 +1,6 @@
-"""What nodes have, from ``scontrol show node``: a log only shows the most that its jobs used at once."""
+"""What nodes have, from ``scontrol show node``: a log only shows the most that its jobs used at
+once.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +24,31 @@ _DEVICE = re.compile(r"([\w.+-]+(?::[\w.+-]*[A-Za-z_][\w.+-]*)?):(\d{1,9})(?:\(|
 
 
 def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
-    """The facts with the cores and devices of ``--node-info``; raises :class:`UserError` if it has other nodes."""
+    """The facts with the cores and devices of ``--node-info``; raises :class:`UserError` if it has
+    other nodes.
+    """
     path = source.options.node_info
     if path is None:
         return facts
     text = read_text(path)
     starts = [found.start() for found in _NODE.finditer(text)]
     if not starts:
-        raise InputFileError(str(path), "has no line NodeName=..., expected the output of scontrol show node")
+        raise InputFileError(
+            str(path), "has no line NodeName=..., expected the output of scontrol show node"
+        )
     records = (text[begin:end] for begin, end in zip(starts, [*starts[1:], len(text)], strict=True))
     has = {_NODE.match(record)[1]: _of(record) for record in records}  # type: ignore[index]  # it begins there
     missing = [name for name in facts.names if name not in has]
     if len(missing) == len(facts.names):
         raise UserError(
-            f"none of the nodes in --node-info {path} is in {source.name}; its nodes have names like {facts.names[0]}, those "
+            f"none of the nodes in --node-info {path} is in {source.name}; its nodes have "
+            f"names like {facts.names[0]}, those "
             f"have names like {next(iter(has))}"
         )
     if missing:
         source.remarks.append(
-            f"{counted(len(missing), 'node is', 'nodes are')} not in --node-info, such as {missing[0]}: "
+            f"{counted(len(missing), 'node is', 'nodes are')} not in --node-info, such as "
+            f"{missing[0]}: "
             f"assuming the most that was in use"
         )
     known = np.array([name in has for name in facts.names])
@@ -48,7 +56,9 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
     names = sorted({device for use in uses for device, _ in use.devices} | set(facts.devices))
     devices = {
         name: np.where(
-            known, [dict(use.devices).get(name, 0.0) for use in uses], facts.devices.get(name, np.zeros(len(uses)))
+            known,
+            [dict(use.devices).get(name, 0.0) for use in uses],
+            facts.devices.get(name, np.zeros(len(uses))),
         )
         for name in names
     }

@@ -1,4 +1,6 @@
-"""Opens a log of any format, recognized by its content. Every command that takes LOG calls :func:`open_log`."""
+"""Opens a log of any format, recognized by its content. Every command that takes LOG calls
+:func:`open_log`.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from bftrainer_replay.text_files import read_head
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """A format of job logs: ``recognizes`` the head of a file, ``read`` fills a :class:`Source`, ``dialect`` has its words."""
+    """A format of job logs: ``recognizes`` the head of a file, ``read`` fills a :class:`Source`,
+    ``dialect`` has its words.
+    """
 
     name: str
     title: str
@@ -43,14 +47,18 @@ class LogFormat:
 FORMATS = (
     LogFormat("sacct", slurm_sacct.NAME, slurm_columns.recognizes, slurm_sacct.read, dialect.SACCT),
     LogFormat("sacct-json", slurm_json.NAME, slurm_json.recognizes, slurm_json.read, dialect.SACCT),
-    LogFormat("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognizes, slurm_jobcomp.read, dialect.JOBCOMP),
+    LogFormat(
+        "jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognizes, slurm_jobcomp.read, dialect.JOBCOMP
+    ),
     LogFormat("lsb.acct", lsf_acct.NAME, lsf_acct.recognizes, lsf_acct.read, dialect.LSF),
     LogFormat("bhist", lsf_text.NAME, lsf_text.recognizes, lsf_text.read, dialect.LSF),
     LogFormat("pbs", pbs.NAME, pbs.recognizes, pbs.read, dialect.PBS),
     LogFormat("alcf", alcf_csv.NAME, alcf_csv.recognizes, alcf_csv.read, dialect.ALCF),
     LogFormat("swf", swf.NAME, swf.recognizes, swf.read, dialect.SWF),
 )
-TABLE = LogFormat("columns", "a table with --columns", lambda head: False, slurm_sacct.read, dialect.GENERIC)
+TABLE = LogFormat(
+    "columns", "a table with --columns", lambda head: False, slurm_sacct.read, dialect.GENERIC
+)
 """A table whose columns the user names."""
 EVENTS = "events"
 _SINGLE = (EVENTS, "swf")
@@ -61,7 +69,8 @@ _SINGLE = (EVENTS, "swf")
 class OpenedLog:
     """A log, the number of records that were read and used, and remarks on how it was read.
 
-    Every row of an event log is used, or the log is rejected; its totals have no information and need not be printed.
+    Every row of an event log is used, or the log is rejected; its totals have no information and
+    need not be printed.
     """
 
     log: EventLog
@@ -71,15 +80,23 @@ class OpenedLog:
 
 
 def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
-    """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file and line."""
+    """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file
+    and line.
+    """
     options = options or ImportOptions()
     table = TABLE.name if "=" in (options.columns or "") else "sacct" if options.columns else None
     found = options.format or table or _format_of(path)
     for each in options.more_files:
         if (other := options.format or table or _format_of(each)) != found:
-            raise UserError(f"{each}: is a log of format {other}, but {path} is {found}; expected files of one log")
+            raise UserError(
+                f"{each}: is a log of format {other}, but {path} is {found}; expected files of "
+                "one log"
+            )
     if options.more_files and found in _SINGLE:
-        raise UserError(f"{path}: only one file of format {found} is read at a time, got {1 + len(options.more_files)}")
+        raise UserError(
+            f"{path}: only one file of format {found} is read at a time, got "
+            f"{1 + len(options.more_files)}"
+        )
     if found == EVENTS:
         return _events(path, read_event_log(path, options.max_bytes))
     form = next((each for each in (*FORMATS, TABLE) if each.name == found), None)
@@ -90,14 +107,18 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
     tally = source.tally
     if tally.used and tally.skipped > LISTED and tally.bad_share > options.most_bad:
         raise UserError(
-            f"{path}: {tally.skipped:,} of {counted(tally.skipped + tally.used, 'job')} cannot be read "
+            f"{path}: {tally.skipped:,} of {counted(tally.skipped + tally.used, 'job')} cannot "
+            "be read "
             f"({tally.bad_share:.1%}), so the "
-            f"idle share would be wrong; expected at most {options.most_bad:.0%}, or --most-bad {tally.bad_share + 0.01:.2f}. "
+            f"idle share would be wrong; expected at most {options.most_bad:.0%}, or "
+            f"--most-bad {tally.bad_share + 0.01:.2f}. "
             f"{tally.examples[0]}"
         )
     source.release()
     log = event_log_of(source, form.title)
-    return OpenedLog(log, tuple(source.tally.remarks(form.title, source.name)), tuple(source.remarks))
+    return OpenedLog(
+        log, tuple(source.tally.remarks(form.title, source.name)), tuple(source.remarks)
+    )
 
 
 def _events(path: Path, log: EventLog) -> OpenedLog:
@@ -105,7 +126,10 @@ def _events(path: Path, log: EventLog) -> OpenedLog:
     rows = len(log.events)
     totals = f"{path} is an event log: {counted(rows, 'row')} read, {rows:,} used, 0 skipped"
     if any(name.startswith(PREFIX) for event in log.events[:10] for name in event.change.joined):
-        source, note = f"{log.source} ({NOTE.partition(':')[0]})", "; ".join(filter(None, (NOTE, log.note)))
+        source, note = (
+            f"{log.source} ({NOTE.partition(':')[0]})",
+            "; ".join(filter(None, (NOTE, log.note))),
+        )
         return OpenedLog(replace(log, source=source, note=note), (totals,), (note,), True)
     return OpenedLog(log, (totals,), (log.note,) if log.note else (), True)
 
@@ -116,15 +140,24 @@ def _format_of(path: Path) -> str:
         raise InputFileError(str(path), "is empty, expected a log")
     head = data.decode("utf-8-sig", errors="surrogateescape")
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputFileError(str(path), f"is UTF-16 text, expected UTF-8; convert it: iconv -f utf-16 -t utf-8 {path}")
+        raise InputFileError(
+            str(path),
+            f"is UTF-16 text, expected UTF-8; convert it: iconv -f utf-16 -t utf-8 {path}",
+        )
     if data[:4] == b"\x28\xb5\x2f\xfd":
-        raise InputFileError(str(path), f"is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d {path}")
+        raise InputFileError(
+            str(path),
+            f"is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d {path}",
+        )
     if head.lstrip().startswith("{") and not slurm_json.recognizes(head):
         raise InputFileError(
-            str(path), "is JSON without a list of jobs; for Slurm, run the sacct command of docs/site-logs.md"
+            str(path),
+            "is JSON without a list of jobs; for Slurm, run the sacct command of docs/site-logs.md",
         )
     if "\0" in head:
-        raise InputFileError(str(path), f"unrecognized log format: not UTF-8 text ({', '.join(FORMAT_NAMES)})")
+        raise InputFileError(
+            str(path), f"unrecognized log format: not UTF-8 text ({', '.join(FORMAT_NAMES)})"
+        )
     if head.startswith((",".join(COLUMNS), " ".join(UNIT_GPU))):
         return EVENTS
     for each in FORMATS:
@@ -132,5 +165,7 @@ def _format_of(path: Path) -> str:
             return each.name
     start = head.split("\n", 1)[0].encode("ascii", "backslashreplace").decode()
     raise InputFileError(
-        f"{path}:1", f"unrecognized log format {start[:60]!r}; specify one with --format ({', '.join(FORMAT_NAMES)})"
+        f"{path}:1",
+        f"unrecognized log format {start[:60]!r}; specify one with --format "
+        f"({', '.join(FORMAT_NAMES)})",
     )

@@ -17,7 +17,9 @@ _Values = TypeVar("_Values", NDArray[np.bool_], NDArray[np.float64])
 
 
 def in_partition(window: LogWindow, name: str) -> LogWindow:
-    """The window of one partition. Raises :class:`UserError` if no job ran in a partition of that name."""
+    """The window of one partition. Raises :class:`UserError` if no job ran in a partition of that
+    name.
+    """
     facts = window.site.nodes
     if facts is None or name not in facts.partitions:
         known = ", ".join(sorted(facts.partitions)[:20]) if facts is not None else ""

@@ -1,12 +1,14 @@
 """Accounting lines of PBS Pro, OpenPBS, Torque and Cobalt: ``date time;KIND;job id;key=value ...``.
 
-E ends a run, S starts one (and has no E where the job is still running), R ends one for a rerun. Nodes are in ``exec_vnode``
-(PBS on Cray, where exec_host is a service node) or ``exec_host``: ``n1/0*8+n2/0*8``, ``n1/7+n1/6``, ``n1/0-3,5``, Mira's
-blocks, Cobalt's ranges ``0-3,7``. Times are epochs, except that an R record uses the line's own local time. PBS Pro and OpenPBS
-write records of a whole array (``4[]``) beside those of its jobs (``4[1]``).
+E ends a run, S starts one (and has no E where the job is still running), R ends one for a rerun.
+Nodes are in ``exec_vnode`` (PBS on Cray, where exec_host is a service node) or ``exec_host``:
+``n1/0*8+n2/0*8``, ``n1/7+n1/6``, ``n1/0-3,5``, Mira's blocks, Cobalt's ranges ``0-3,7``. Times are
+epochs, except that an R record uses the line's own local time. PBS Pro and OpenPBS write records of
+a whole array (``4[]``) beside those of its jobs (``4[1]``).
 
-What a job held is in exec_host; ``Resource_List.nodect`` is its request, or counts chunks, ppn or blocks. Where exec_host is
-a plain number of another meaning (``exec_host=10`` with 2,048 nodes, as in a log of CEA Curie), only the request is left.
+What a job held is in exec_host; ``Resource_List.nodect`` is its request, or counts chunks, ppn or
+blocks. Where exec_host is a plain number of another meaning (``exec_host=10`` with 2,048 nodes, as
+in a log of CEA Curie), only the request is left.
 """
 
 from __future__ import annotations
@@ -62,10 +64,13 @@ def read(source: Source) -> None:
     except _NoNodesError as found:
         source.read_again()
         reader = _read(source, names=False)
-        source.remarks.append(f"{found}: node counts come from Resource_List.nodect, and the log names no nodes")
+        source.remarks.append(
+            f"{found}: node counts come from Resource_List.nodect, and the log names no nodes"
+        )
     if reader.others:
         source.remarks.append(
-            f"{reader.others:,} jobs held another number of nodes (exec_host) than they asked for (Resource_List.nodect): "
+            f"{reader.others:,} jobs held another number of nodes (exec_host) than they asked "
+            "for (Resource_List.nodect): "
             "those that they held count"
         )
 
@@ -98,7 +103,9 @@ class _PbsReader:
         """Add one record; returns why it is ignored, or None."""
         found = _LINE.fullmatch(line)
         if not found:
-            raise BadLineError("is not an accounting record, expected MM/DD/YYYY HH:MM:SS;KIND;JOB;key=value ...")
+            raise BadLineError(
+                "is not an accounting record, expected MM/DD/YYYY HH:MM:SS;KIND;JOB;key=value ..."
+            )
         month, day, year, clock, kind, job, message = found.groups()
         if kind not in ("S", "E", "R"):
             return f"{kind} records" if len(kind) < 4 else "records of other kinds"
@@ -131,7 +138,9 @@ class _PbsReader:
 
     def _run(self, values: dict[str, str], kind: str) -> _PbsRun:
         """The run of an S or E record."""
-        submit_s, eligible_s, start_s = (self._time(values, key) for key in ("ctime", "etime", "start"))
+        submit_s, eligible_s, start_s = (
+            self._time(values, key) for key in ("ctime", "etime", "start")
+        )
         queued_s = self._time(values, "qtime")
         submit_s = queued_s if math.isnan(submit_s) else submit_s
         eligible_s = queued_s if math.isnan(eligible_s) else eligible_s
@@ -141,27 +150,41 @@ class _PbsReader:
         nodes: Sequence[int] | None = ()
         if not math.isnan(start_s):
             nodes = self._nodes(place) if self._names else None
-        text = values.get("Resource_List.nodect", str(len(nodes or (1,)))).partition(":")[0]  # Torque: 1:ppn=24
+        text = values.get("Resource_List.nodect", str(len(nodes or (1,)))).partition(":")[
+            0
+        ]  # Torque: 1:ppn=24
         asked = count_of(text, "nodes (Resource_List.nodect)")
         if nodes and len(nodes) != asked:
             if place.isdecimal():
-                raise _NoNodesError(f"exec_host holds something else than nodes ({place[:20]} for {asked:,} nodes)")
-            # PBS Pro counts chunks, of which a host may have several. An S record has the same as its E record.
+                raise _NoNodesError(
+                    f"exec_host holds something else than nodes ({place[:20]} for {asked:,} nodes)"
+                )
+            # PBS Pro counts chunks, of which a host may have several. An S record has the same as
+            # its E record.
             self.others += kind != "S" and place.count("+") + 1 != asked
             asked = len(nodes)
-        return _PbsRun(submit_s, eligible_s, start_s, math.inf, asked, nodes, *self._needs(values, asked))
+        return _PbsRun(
+            submit_s, eligible_s, start_s, math.inf, asked, nodes, *self._needs(values, asked)
+        )
 
     def _needs(self, values: dict[str, str], asked: int) -> tuple[float, int, int]:
         """Time limit, needs and use."""
-        limit_s, queue = elapsed_s(values.get("Resource_List.walltime", "")), values.get("queue", "")[:255]
-        counts = [_count(values, f"Resource_List.{name}") / max(asked, 1) for name in ("ncpus", "ngpus")]
+        limit_s, queue = (
+            elapsed_s(values.get("Resource_List.walltime", "")),
+            values.get("queue", "")[:255],
+        )
+        counts = [
+            _count(values, f"Resource_List.{name}") / max(asked, 1) for name in ("ncpus", "ngpus")
+        ]
         devices = (("gpu", counts[1]),) if counts[1] else ()
         facts, rows = self._source.facts, self._source.rows
         facts |= {JobFact.TIME_LIMIT} if not math.isnan(limit_s) else set()
         facts |= {JobFact.PARTITION} if queue else set()
         facts |= {JobFact.RESOURCES, JobFact.USE} if counts[0] else set()
         account = name_of(values.get("account") or values.get("project", ""))
-        needs = JobNeeds(queue if is_node_name(queue) else "", cores=counts[0], devices=devices, account=account)
+        needs = JobNeeds(
+            queue if is_node_name(queue) else "", cores=counts[0], devices=devices, account=account
+        )
         return limit_s, rows.needs(needs), rows.use(JobUse(counts[0], devices))
 
     def _time(self, values: dict[str, str], key: str) -> float:
@@ -208,7 +231,11 @@ def _numbered(place: str) -> list[str]:
     names: list[str] = []
     for piece in place.split(","):
         first, _, last = piece.partition("-")
-        if len(piece) > 20 or int(last or first) < int(first) or int(last or first) - int(first) > MOST_NODES:
+        if (
+            len(piece) > 20
+            or int(last or first) < int(first)
+            or int(last or first) - int(first) > MOST_NODES
+        ):
             raise BadLineError(f"{piece[:40]!r} is not a range of nodes")
         names.extend(f"nid{number:05d}" for number in range(int(first), int(last or first) + 1))
         if len(names) > MOST_NODES:

@@ -1,4 +1,6 @@
-"""Records that would bend every figure: jobs dated years away from all others, and jobs without a recorded end."""
+"""Records that would bend every figure: jobs dated years away from all others, and jobs without a
+recorded end.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _GRACE_S = 3600.0
 
 
 def without_outliers(source: Source, table: JobTable) -> JobTable:
-    """The jobs without those few whose times are further from all others than the log is long, and than 30 days.
+    """The jobs without those few whose times are further from all others than the log is long, and
+    than 30 days.
 
     An end that far away is unknown rather than right: such a job counts as still running.
     """
@@ -33,15 +36,18 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     if not keep.all():
         out = at[~keep]
         source.remarks.append(
-            f"{len(out):,} jobs left out, dated {format_time(float(out.min()))} to {format_time(float(out.max()))}: all others "
-            f"are from {format_time(first_s)} to {format_time(last_s)} (--outliers keep uses them, and the span that they make)"
+            f"{len(out):,} jobs left out, dated {format_time(float(out.min()))} to "
+            f"{format_time(float(out.max()))}: all others "
+            f"are from {format_time(first_s)} to {format_time(last_s)} (--outliers keep uses "
+            "them, and the span that they make)"
         )
         table = table.chosen(keep)
     latest_s, ends = last_s + max(LEAST_GAP_S, last_s - first_s), table.end_s
     far = table.where(lambda part: np.isfinite(ends[part]) & (ends[part] > latest_s))
     if len(far):
         source.remarks.append(
-            f"{len(far):,} jobs end later than any job could ({format_time(float(ends[far].max()))} at the latest): "
+            f"{len(far):,} jobs end later than any job could "
+            f"({format_time(float(ends[far].max()))} at the latest): "
             "their ends count as not recorded (--outliers keep uses them)"
         )
         table = replace(table, end_s=ends.changed(far, np.full(len(far), np.inf)))
@@ -49,10 +55,14 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
 
 
 def _bulk(at_s: NDArray[Any]) -> tuple[float, float]:
-    """The times between which nearly all lie: a few at either end are cut off where a gap longer than the rest precedes."""
+    """The times between which nearly all lie: a few at either end are cut off where a gap longer
+    than the rest precedes.
+    """
     few = max(_MOST_FEW, int(_MOST_SHARE * len(at_s)))
     at_s.partition((min(few + 1, len(at_s) - 1), max(len(at_s) - few - 2, 0)))
-    times = np.sort(np.concatenate((at_s[: few + 2], at_s[max(len(at_s) - few - 2, few + 2) :])))  # both ends
+    times = np.sort(
+        np.concatenate((at_s[: few + 2], at_s[max(len(at_s) - few - 2, few + 2) :]))
+    )  # both ends
     first, last = 0, len(times) - 1
     gaps = np.diff(times)
     for place in range(len(gaps) - 1, max(len(gaps) - 1 - few, 0), -1):
@@ -70,32 +80,49 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
     if not len(running):
         return table
     start_s, limit_s = table.start_s[running], table.limit_s[running]
-    over = (each[np.isfinite(each)] for part in table.parts() for each in (table.end_s[part], table.start_s[part]))
-    finish = float(max(*(each.max(initial=0.0) for each in over), *(table.submit_s[p].max() for p in table.parts())))
+    over = (
+        each[np.isfinite(each)]
+        for part in table.parts()
+        for each in (table.end_s[part], table.start_s[part])
+    )
+    finish = float(
+        max(
+            *(each.max(initial=0.0) for each in over),
+            *(table.submit_s[p].max() for p in table.parts()),
+        )
+    )
     at_limit = start_s + limit_s
     runaway = at_limit + _GRACE_S < finish
     if runaway.any():
         late_h = (finish - at_limit[runaway]) / 3600
         held = float(np.dot(late_h, table.asked[running[runaway]]))
         kept = source.options.runaways == KEEP
-        repair = "; `sacctmgr show runawayjobs` lists and repairs them" if source.dialect.slurm else ""
+        repair = (
+            "; `sacctmgr show runawayjobs` lists and repairs them" if source.dialect.slurm else ""
+        )
         source.remarks.append(
-            f"{int(runaway.sum()):,} jobs have no end, and their time limit was over before the log's end: they "
+            f"{int(runaway.sum()):,} jobs have no end, and their time limit was over before "
+            "the log's end: they "
             + (
                 f"hold {held:,.0f} node-hours beyond it (--runaways keep)"
                 if kept
-                else f"end at their limit, which leaves {held:,.0f} node-hours to other jobs or idle (--runaways keep lets "
+                else f"end at their limit, which leaves {held:,.0f} node-hours to other jobs "
+                "or idle (--runaways keep lets "
                 f"them run to the log's end{repair})"
             )
         )
         if not kept:
             table = replace(table, end_s=table.end_s.changed(running[runaway], at_limit[runaway]))
-    longest_s = max((float((e - s)[np.isfinite(e)].max(initial=0.0)) for s, e, _ in table.runs()), default=0.0)
+    longest_s = max(
+        (float((e - s)[np.isfinite(e)].max(initial=0.0)) for s, e, _ in table.runs()), default=0.0
+    )
     endless = np.isnan(limit_s) & (finish - start_s > max(longest_s, 86400.0))
     if endless.any() and longest_s:
         source.remarks.append(
-            f"{int(endless.sum()):,} jobs have no end and no time limit and have run longer than any job that ended; their "
-            f"nodes count as busy to the log's end (with {source.dialect.name(JobFact.TIME_LIMIT)}, they would end at their "
+            f"{int(endless.sum()):,} jobs have no end and no time limit and have run longer "
+            "than any job that ended; their "
+            "nodes count as busy to the log's end (with "
+            f"{source.dialect.name(JobFact.TIME_LIMIT)}, they would end at their "
             "limit; --runaways)"
         )
     return table

@@ -1,4 +1,6 @@
-"""Nodes that ran no job for so long that they may have been down: a job log alone cannot tell them from idle ones."""
+"""Nodes that ran no job for so long that they may have been down: a job log alone cannot tell them
+from idle ones.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,14 @@ _ALIKE = 0.8
 def remark_on_silence(
     source: Source, idle: NodePeriods, names: tuple[str, ...], service_h: float, span: TrustedSpan
 ) -> SilentNodes | None:
-    """With a remark, if nodes ran no job for 48 h and a quarter of the log or to its end. ``service_h``: all node-hours."""
+    """With a remark, if nodes ran no job for 48 h and a quarter of the log or to its end.
+    ``service_h``: all node-hours.
+    """
     length = length_of(span)
     hours = idle.length_h
-    long = (hours >= LEAST_H) & ((idle.until == length) | (hours >= _PART_OF_LOG * length / 3_600_000))
+    long = (hours >= LEAST_H) & (
+        (idle.until == length) | (hours >= _PART_OF_LOG * length / 3_600_000)
+    )
     if not long.any():
         return None
     nodes = np.unique(idle.nodes[long])
@@ -39,21 +45,27 @@ def remark_on_silence(
     output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
     known = "" if source.options.node_events else f" (--node-events FILE{output} tells)"
     source.remarks.append(
-        f"{counted(len(nodes), 'node')} ran no job for {LEAST_H:g} h or more and for a quarter of the log or to its end "
-        f"({first}{', ...' if len(nodes) > _NAMED else ''}; {len(to_end):,} of them to its end): they may have been down or "
-        f"removed{known}; without these periods {after:.1%} of the node-time is idle, not {before:.1%}"
+        f"{counted(len(nodes), 'node')} ran no job for {LEAST_H:g} h or more and for a quarter "
+        "of the log or to its end "
+        f"({first}{', ...' if len(nodes) > _NAMED else ''}; {len(to_end):,} of them to its "
+        "end): they may have been down or "
+        f"removed{known}; without these periods {after:.1%} of the node-time is idle, not "
+        f"{before:.1%}"
     )
     renamed = _renamed(idle, long, length)
     if renamed:
         source.warnings.append(
-            f"{renamed:,} nodes ran their last job before as many others ran their first, so they may have been renamed: then "
+            f"{renamed:,} nodes ran their last job before as many others ran their first, so "
+            "they may have been renamed: then "
             f"{after:.1%} of the node-time is idle, not {before:.1%}"
         )
     return SilentNodes(len(nodes), before, after, renamed)
 
 
 def _renamed(idle: NodePeriods, long: NDArray[np.bool_], length: int) -> int:
-    """The number of nodes that went out of use at about the time at which as many others came into use; 0 if none did."""
+    """The number of nodes that went out of use at about the time at which as many others came into
+    use; 0 if none did.
+    """
     gone_at = idle.since[long & (idle.until == length) & (idle.since > 0)]
     new_at = idle.until[long & (idle.since == 0) & (idle.until < length)]
     fewer, more = sorted((len(gone_at), len(new_at)))
@@ -65,5 +77,8 @@ def _renamed(idle: NodePeriods, long: NDArray[np.bool_], length: int) -> int:
 
 def sum_h(span: TrustedSpan) -> float:
     """Hours of the span without outages."""
-    out_s = sum(max(0.0, min(end_s, span.end_s) - max(start_s, span.start_s)) for start_s, end_s in span.outages)
+    out_s = sum(
+        max(0.0, min(end_s, span.end_s) - max(start_s, span.start_s))
+        for start_s, end_s in span.outages
+    )
     return max(span.end_s - span.start_s - out_s, 1.0) / 3600

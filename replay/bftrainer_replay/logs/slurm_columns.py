@@ -1,4 +1,5 @@
-"""Which columns a file of sacct has: from its header, from ``--columns``, or known from the place of its times.
+"""Which columns a file of sacct has: from its header, from ``--columns``, or known from the place
+of its times.
 
 ``SACCT_COMMAND`` is the one command that the help, the messages and the documentation ask for.
 """
@@ -19,28 +20,67 @@ SACCT_COLUMNS = (
 )
 SACCT_COMMAND = f"sacct -a -D -X -P -S 2026-01-01 -E 2026-07-01 -o {SACCT_COLUMNS}"
 NEEDED = ("start", "end")
-# The columns that XDMoD's resource manager shredder requests, without a header, and those of its versions before 2019.
+# The columns that XDMoD's resource manager shredder requests, without a header, and those of its
+# versions before 2019.
 _XDMOD = [
-    "jobid", "jobidraw", "cluster", "partition", "qos", "account", "group", "gid", "user", "uid", "submit", "eligible", "start",
-    "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres", "timelimit",
-    "nodelist", "jobname",
-]  # fmt: skip
+    "jobid",
+    "jobidraw",
+    "cluster",
+    "partition",
+    "qos",
+    "account",
+    "group",
+    "gid",
+    "user",
+    "uid",
+    "submit",
+    "eligible",
+    "start",
+    "end",
+    "elapsed",
+    "exitcode",
+    "state",
+    "nnodes",
+    "ncpus",
+    "reqcpus",
+    "reqmem",
+    "reqtres",
+    "alloctres",
+    "timelimit",
+    "nodelist",
+    "jobname",
+]
 _XDMOD_BEFORE = [name for name in _XDMOD if name not in ("reqtres", "alloctres")]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|Unknown|None|\d{9,10}")
 _XDMOD_TIMES = range(10, 14)
 _RULE = re.compile(r"\s*-{2,}(?:\s+-{2,}){2,}\s*$")
 _OURS = {
-    "start": "start", "end": "end", "nodes": "nnodes", "nodelist": "nodelist", "submit": "submit", "job": "jobid",
-    "user": "user", "account": "account", "qos": "qos", "partition": "partition", "limit": "timelimit", "state": "state",
-    "wait": "wait", "run": "run", "cores": "cores", "gpus": "gpus",
-}  # fmt: skip
+    "start": "start",
+    "end": "end",
+    "nodes": "nnodes",
+    "nodelist": "nodelist",
+    "submit": "submit",
+    "job": "jobid",
+    "user": "user",
+    "account": "account",
+    "qos": "qos",
+    "partition": "partition",
+    "limit": "timelimit",
+    "state": "state",
+    "wait": "wait",
+    "run": "run",
+    "cores": "cores",
+    "gpus": "gpus",
+}
 """Names in ``--columns NAME=COLUMN``, and what they are in sacct."""
 _DELIMITERS = "|,;\t"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Names of the columns in lower case, and what separates them. ``is_header``: the line that told is not a job."""
+    """Names of the columns in lower case, and what separates them. ``is_header``: the line that
+    told is not a job.
+    """
 
     names: tuple[str, ...]
     delimiter: str = "|"
@@ -54,22 +94,28 @@ class Layout:
 
 
 def recognizes(head: str) -> bool:
-    """A header with Start and End, with any delimiter or in columns, or lines without a header that hold times."""
+    """A header with Start and End, with any delimiter or in columns, or lines without a header that
+    hold times.
+    """
     lines = [line for line in head.splitlines() if line and not line.startswith("#")][:2]
     if not lines:
         return False
     first = lines[0]
     return (
-        header(first) is not None or _is_printed(lines) or _without_header(first) or known(first) is not None
+        header(first) is not None
+        or _is_printed(lines)
+        or _without_header(first)
+        or known(first) is not None
         or _lacks_times(first)
-    )  # fmt: skip
+    )
 
 
 def _lacks_times(line: str) -> bool:
     """A header of sacct, but without Start and End: what it lacks can be said."""
     names = set(_names(line.split("|")))
     return len(names) > 2 and all(
-        names.intersection(some) for some in (("jobid", "jobidraw"), ("state", "nodelist", "nnodes", "submit"))
+        names.intersection(some)
+        for some in (("jobid", "jobidraw"), ("state", "nodelist", "nnodes", "submit"))
     )
 
 
@@ -88,11 +134,16 @@ def header(line: str) -> Layout | None:
 
 
 def known(line: str) -> Layout | None:
-    """The layout of a line without a header, if its times are where XDMoD's or the documented command's are."""
+    """The layout of a line without a header, if its times are where XDMoD's or the documented
+    command's are.
+    """
     fields = line.split("|")
     for names in (_XDMOD, _XDMOD_BEFORE):
-        # The job name comes last and may hold bars; the node list before it is never a TRES, which has equals signs.
-        if len(fields) < len(names) or not all(_TIME.fullmatch(fields[place]) for place in _XDMOD_TIMES):
+        # The job name comes last and may hold bars; the node list before it is never a TRES, which
+        # has equals signs.
+        if len(fields) < len(names) or not all(
+            _TIME.fullmatch(fields[place]) for place in _XDMOD_TIMES
+        ):
             continue
         if "=" not in fields[len(names) - 2]:
             return Layout(tuple(names))
@@ -104,25 +155,39 @@ def known(line: str) -> Layout | None:
 
 
 def layout_of(source: Source, number: int, line: str) -> Layout:
-    """The layout of the file whose first line this is; raises :class:`InputFileError` with what to do."""
+    """The layout of the file whose first line this is; raises :class:`InputFileError` with what to
+    do.
+    """
     if (found := header(line)) is not None:
         return found
     if (found := known(line)) is not None:
-        whose = "XDMoD's columns" if found.names[1] == "jobidraw" else "the columns of the documented command"
+        whose = (
+            "XDMoD's columns"
+            if found.names[1] == "jobidraw"
+            else "the columns of the documented command"
+        )
         source.remarks.append(
-            f"no header: assuming {whose} {','.join(found.names[:3])},...,{found.names[-1]} (specify others with --columns)"
+            f"no header: assuming {whose} {','.join(found.names[:3])},...,{found.names[-1]} "
+            "(specify others with --columns)"
         )
         return found
     where = f"{source.path}:{number}"
     if _lacks_times(line):
         names = _names(line.split("|"))
         lacks = ", ".join(name.capitalize() for name in ("submit", *NEEDED) if name not in names)
-        raise InputFileError(where, f"the sacct columns lack {lacks}; run sacct with --format={SACCT_COLUMNS}")
+        raise InputFileError(
+            where, f"the sacct columns lack {lacks}; run sacct with --format={SACCT_COLUMNS}"
+        )
     if "|" not in line:
         raise InputFileError(
-            where, f"is sacct output without --parsable2 (-P), which cuts off long values; run {SACCT_COMMAND}"
+            where,
+            "is sacct output without --parsable2 (-P), which cuts off long values; run "
+            f"{SACCT_COMMAND}",
         )
-    problem = "is not a header of sacct --parsable2 with Start and End; run sacct without -n, or name the columns with "
+    problem = (
+        "is not a header of sacct --parsable2 with Start and End; run sacct without -n, "
+        "or name the columns with "
+    )
     raise InputFileError(where, f"{problem}--columns {SACCT_COLUMNS}")
 
 
@@ -132,21 +197,28 @@ def given(columns: str) -> Layout:
 
 
 def renamed(source: Source, number: int, line: str) -> Layout:
-    """The layout of a table whose header this is: ``--columns start=began,end=finished,nodes=n``. Others are not read."""
+    """The layout of a table whose header this is: ``--columns start=began,end=finished,nodes=n``.
+    Others are not read.
+    """
     ours: dict[str, str] = {}
     for pair in (source.options.columns or "").split(","):
         name, _, theirs = (part.strip() for part in pair.partition("="))
         if name.lower() not in _OURS or not theirs:
-            raise UserError(f"--columns {pair!r:.60}: expected NAME=COLUMN with NAME one of {', '.join(_OURS)}")
+            raise UserError(
+                f"--columns {pair!r:.60}: expected NAME=COLUMN with NAME one of {', '.join(_OURS)}"
+            )
         ours[theirs] = _OURS[name.lower()]
     delimiter = max(_DELIMITERS, key=line.count)
     found = [name.strip() for name in Layout((), delimiter).split(line)]
     if strange := [name for name in ours if name not in found]:
         raise InputFileError(
-            f"{source.path}:{number}", f"has no column {strange[0]!r:.60}; its columns are {', '.join(found):.300}"
+            f"{source.path}:{number}",
+            f"has no column {strange[0]!r:.60}; its columns are {', '.join(found):.300}",
         )
     return Layout(
-        tuple(ours.get(name, f"other {place}") for place, name in enumerate(found)), delimiter, is_header=True
+        tuple(ours.get(name, f"other {place}") for place, name in enumerate(found)),
+        delimiter,
+        is_header=True,
     )
 
 
@@ -160,14 +232,18 @@ def check(source: Source, layout: Layout) -> None:
         has_end = "end" in names or "run" in names
         if not has_start or not has_end or not {"nodelist", "nnodes"} & set(names):
             raise UserError(
-                f"{source.path}: --columns lacks start (or submit and wait), end (or run), or one of nodes (a number) and "
+                f"{source.path}: --columns lacks start (or submit and wait), end (or run), or "
+                "one of nodes (a number) and "
                 "nodelist (names)"
             )
         return
     missing = [name for name in (*NEEDED, "submit") if name not in names]
     if missing or not {"nodelist", "nnodes", "allocnodes"}.intersection(names):
         lacks = ", ".join(missing) or "NodeList or NNodes"
-        raise UserError(f"{source.path}: the sacct columns lack {lacks}; run sacct with --format={SACCT_COLUMNS}")
+        raise UserError(
+            f"{source.path}: the sacct columns lack {lacks}; run sacct with "
+            f"--format={SACCT_COLUMNS}"
+        )
 
 
 def _is_printed(lines: Sequence[str]) -> bool:

@@ -1,7 +1,9 @@
-"""Slurm's ``jobcomp/filetxt``: a line of KEY=VALUE per finished job, times local. Checked with Slurm 22.05.
+"""Slurm's ``jobcomp/filetxt``: a line of KEY=VALUE per finished job, times local. Checked with
+Slurm 22.05.
 
-Job names may hold blanks and equals signs, so keys are searched from the right. They may also hold line breaks: a line that
-begins no record, or follows one that lacks its last keys, belongs to the record before.
+Job names may hold blanks and equals signs, so keys are searched from the right. They may also hold
+line breaks: a line that begins no record, or follows one that lacks its last keys, belongs to the
+record before.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _MOST_CHARACTERS = 1024 * 1024
 def recognizes(head: str) -> bool:
     """The first line that is not a comment begins with JobId= and has the other keys."""
     line = next((line for line in head.splitlines() if line and not line.startswith("#")), "")
-    return line.startswith("JobId=") and all(f" {key}=" in line for key in ("JobState", "StartTime", "EndTime"))
+    return line.startswith("JobId=") and all(
+        f" {key}=" in line for key in ("JobState", "StartTime", "EndTime")
+    )
 
 
 def read(source: Source) -> None:
@@ -45,8 +49,8 @@ def read(source: Source) -> None:
 class _Records:
     """Joins the lines of a job, whose name may have line breaks.
 
-    A name that holds a whole record leaves its own record without the last keys, and a line with these keys that begins no
-    record: such a log is refused.
+    A name that holds a whole record leaves its own record without the last keys, and a line with
+    these keys that begins no record: such a log is refused.
     """
 
     def __init__(self, source: Source) -> None:
@@ -67,7 +71,8 @@ class _Records:
         if self._has_cut_record and not line.startswith(_BEGIN) and _has_keys(line):
             raise InputFileError(
                 f"{self._source.lines.path}:{number}",
-                "is the end of a record, but what precedes it is a whole one: a job's name with line breaks looks like a job; "
+                "is the end of a record, but what precedes it is a whole one: a job's name "
+                "with line breaks looks like a job; "
                 "delete the lines of this job, or use sacct",
             )
         self._number, self._lines, self._characters = number, [line], len(line)
@@ -129,13 +134,21 @@ def _job(source: Source, line: str) -> str | None:
     if not count:
         return "without nodes"
     tres = _value(line, "Tres", "")  # what the job asked for
-    source.facts |= {JobFact.TIME_LIMIT, JobFact.PARTITION} | ({JobFact.RESOURCES} if tres else set())
+    source.facts |= {JobFact.TIME_LIMIT, JobFact.PARTITION} | (
+        {JobFact.RESOURCES} if tres else set()
+    )
     rows = source.rows
     partition, *payer = (_value(line, key, "") for key in ("Partition", "Account", "QOS"))
     needs = rows.needs(needs_of(partition, "", "", tres, count, *payer))
     # TimeLimit is in minutes, as sacct's TimelimitRaw.
     rows.add(
-        submit_s, eligible_from(eligible_s, start_s), start_s, end_s, count, rows.ids(nodes),
-        limit_s(_value(line, "TimeLimit", "")), needs,
-    )  # fmt: skip
+        submit_s,
+        eligible_from(eligible_s, start_s),
+        start_s,
+        end_s,
+        count,
+        rows.ids(nodes),
+        limit_s(_value(line, "TimeLimit", "")),
+        needs,
+    )
     return None

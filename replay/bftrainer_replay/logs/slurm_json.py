@@ -1,7 +1,8 @@
-"""Slurm's ``sacct --json``: 22.05 (plain numbers, one state) to 26.05 (``{"set","infinite","number"}``, lists of states).
+"""Slurm's ``sacct --json``: 22.05 (plain numbers, one state) to 26.05
+(``{"set","infinite","number"}``, lists of states).
 
-The file is read object by object: a job takes 5 KB of text, and a year of jobs does not fit in memory. Times are epochs in
-all versions.
+The file is read object by object: a job takes 5 KB of text, and a year of jobs does not fit in
+memory. Times are epochs in all versions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_needs import needs_of, use_of
 from bftrainer_replay.logs.slurm_runs import JobRuns
-from bftrainer_replay.logs.slurm_state import RESIZING, check_state, eligible_from, is_running, never_started
+from bftrainer_replay.logs.slurm_state import (
+    RESIZING,
+    check_state,
+    eligible_from,
+    is_running,
+    never_started,
+)
 from bftrainer_replay.logs.source import Source
 
 NAME = "sacct --json"
@@ -37,7 +44,9 @@ _REQUEUED = "REQUEUED"
 def recognizes(head: str) -> bool:
     """An object with "jobs", or one that begins with Slurm's "meta"."""
     start = head.lstrip()[:200]
-    return start.startswith("{") and bool(_JOBS.search(head) or '"meta"' in start or '"openapi' in start)
+    return start.startswith("{") and bool(
+        _JOBS.search(head) or '"meta"' in start or '"openapi' in start
+    )
 
 
 def read(source: Source) -> None:
@@ -49,7 +58,9 @@ def read(source: Source) -> None:
 
 
 class _Jobs:
-    """The members of the lists "jobs" of all files, found by counting brackets outside of strings."""
+    """The members of the lists "jobs" of all files, found by counting brackets outside of
+    strings.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -59,13 +70,16 @@ class _Jobs:
         self._held = ""
 
     def texts(self) -> Iterator[tuple[int, str]]:
-        """(line number, text) of each job. Raises :class:`InputFileError` if the list does not end."""
+        """(line number, text) of each job. Raises :class:`InputFileError` if the list does not
+        end.
+        """
         number = 0
         for number, piece in self._source.lines.pieces(_PIECE):
             yield from self._in_piece(number, self._held + piece)
         if self._is_inside or not self._has_ended:
             raise InputFileError(
-                f"{self._source.lines.path}:{number}", f"{self._lack()}; expected the complete output of sacct --json"
+                f"{self._source.lines.path}:{number}",
+                f"{self._lack()}; expected the complete output of sacct --json",
             )
 
     def _lack(self) -> str:
@@ -110,7 +124,8 @@ class _Jobs:
         self._size += len(part)
         if self._size > _LARGEST_JOB:
             raise InputFileError(
-                f"{self._source.lines.path}:{self._line}", f"a job has more than {_LARGEST_JOB:,} characters"
+                f"{self._source.lines.path}:{self._line}",
+                f"a job has more than {_LARGEST_JOB:,} characters",
             )
 
     def _end_of_list(self, rest: str) -> None:
@@ -118,7 +133,9 @@ class _Jobs:
         self._source.lines.cut = self._is_inside = False
         self._has_ended = True  # of this file
         if '"description"' in rest and '"errors": [{' in rest:
-            self._source.remarks.append("sacct reported errors at the end of its output; the log may be incomplete")
+            self._source.remarks.append(
+                "sacct reported errors at the end of its output; the log may be incomplete"
+            )
 
 
 def _job(source: Source, text: str, runs: JobRuns) -> str | None:
@@ -130,7 +147,9 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
     if not isinstance(times, dict):
         raise BadLineError('a job has no "time", expected the output of sacct --json')
     state, reason = _state(job)
-    submit_s, eligible_s, start_s, end_s = (_time(times, key) for key in ("submission", "eligible", "start", "end"))
+    submit_s, eligible_s, start_s, end_s = (
+        _time(times, key) for key in ("submission", "eligible", "start", "end")
+    )
     if is_running(state, end_s):
         end_s = math.inf
         source.rows.runs_at(start_s, _number(times.get("elapsed")))
@@ -154,7 +173,9 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
     rows = source.rows
     source.facts |= set(JobFact)
     names = [_text(job, key) for key in ("partition", "constraints", "account", "qos")]
-    needs = rows.needs(needs_of(names[0], names[1], reason, _tres(job, "requested"), count, *names[2:]))
+    needs = rows.needs(
+        needs_of(names[0], names[1], reason, _tres(job, "requested"), count, *names[2:])
+    )
     use = rows.use(use_of(_tres(job, "allocated"), count)) if ran else 0
     if math.isinf(end_s) and job_id:
         rows.unfinished(job_id, start_s)
@@ -181,7 +202,8 @@ def _text(job: dict[str, Any], key: str) -> str:
 def _state(job: dict[str, Any]) -> tuple[str, str]:
     """The state that says whether the job holds nodes, and the reason for waiting.
 
-    Since 23.02 there is a list: a state, and flags such as RESIZING or REQUEUED, of which sacct prints the flag.
+    Since 23.02 there is a list: a state, and flags such as RESIZING or REQUEUED, of which sacct
+    prints the flag.
     """
     state = job.get("state")
     current = state.get("current") if isinstance(state, dict) else state

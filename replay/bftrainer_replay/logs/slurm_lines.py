@@ -1,7 +1,9 @@
-"""The lines of a table of jobs as records: a job's name or its command may hold line breaks, which sacct prints as they are.
+"""The lines of a table of jobs as records: a job's name or its command may hold line breaks, which
+sacct prints as they are.
 
-Lines are joined until the record has all its fields. Where this is not possible, a text holds both line breaks and
-delimiters, and lines inside of it may look like jobs: nothing tells them from real ones, so the log is refused.
+Lines are joined until the record has all its fields. Where this is not possible, a text holds both
+line breaks and delimiters, and lines inside of it may look like jobs: nothing tells them from real
+ones, so the log is refused.
 """
 
 from __future__ import annotations
@@ -15,9 +17,22 @@ from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.slurm_columns import Layout
 
 FREE_TEXT = (
-    "jobname", "comment", "admincomment", "systemcomment", "workdir", "submitline", "extra", "container", "wckey",
-    "stdin", "stdout", "stderr", "stdinexpanded", "stdoutexpanded", "stderrexpanded",
-)  # fmt: skip
+    "jobname",
+    "comment",
+    "admincomment",
+    "systemcomment",
+    "workdir",
+    "submitline",
+    "extra",
+    "container",
+    "wckey",
+    "stdin",
+    "stdout",
+    "stderr",
+    "stdinexpanded",
+    "stdoutexpanded",
+    "stderrexpanded",
+)
 """Columns of sacct that hold text of users."""
 _MOST_LINES = 10_000
 _MOST_CHARACTERS = 1024 * 1024
@@ -58,7 +73,8 @@ class RecordLines:
         return self._unfinished is not None
 
     def record(self, path: Path, number: int, line: str) -> tuple[int, str] | None:
-        """The record that this line completes, with the number of its first line; None if there is none yet.
+        """The record that this line completes, with the number of its first line; None if there is
+        none yet.
 
         Raises :class:`InputFileError` for lines that cannot be told from jobs.
         """
@@ -87,7 +103,9 @@ class RecordLines:
             or len(text) > _MOST_CHARACTERS
             or self._has_surplus(text)
         ):
-            raise InputFileError(f"{unfinished.path}:{unfinished.number}", self._problem(unfinished.text))
+            raise InputFileError(
+                f"{unfinished.path}:{unfinished.number}", self._problem(unfinished.text)
+            )
         unfinished.text = text
         self.joined += 1
         if self._is_open(text):
@@ -102,7 +120,8 @@ class RecordLines:
         assert self._first_text is not None  # only such records are joined
         column = self._layout.names[self._first_text]
         return (
-            f"has {self._count(text)} fields, expected {self._fields}; with line breaks and bars in a text, other lines of it "
+            f"has {self._count(text)} fields, expected {self._fields}; with line breaks and "
+            "bars in a text, other lines of it "
             f"may look like jobs: write the table without the column {column}"
         )
 
@@ -122,7 +141,11 @@ class RecordLines:
 
     def _continues_last_column(self, line: str) -> bool:
         """Whether this is no record of its own, but the rest of a text that ends the one before."""
-        if not self._ends_with_text or self._layout.delimiter != "|" or len(line) > _MOST_CHARACTERS:
+        if (
+            not self._ends_with_text
+            or self._layout.delimiter != "|"
+            or len(line) > _MOST_CHARACTERS
+        ):
             return False
         fields = line.split("|", self._fields)
         return len(fields) < self._fields and not self._begins_job(fields)
@@ -131,7 +154,10 @@ class RecordLines:
         """Whether these may be the first fields of a record that is cut off."""
         if self._job_id is None:
             return len(fields) > 1
-        return len(fields) > max(self._job_id, 1) and _JOB_ID.fullmatch(fields[self._job_id]) is not None
+        return (
+            len(fields) > max(self._job_id, 1)
+            and _JOB_ID.fullmatch(fields[self._job_id]) is not None
+        )
 
 
 def _has_open_quote(text: str, delimiter: str) -> bool:

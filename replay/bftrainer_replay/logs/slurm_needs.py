@@ -1,4 +1,6 @@
-"""Slurm's words for what a job needs: TRES, time limits, reasons. The same in all its outputs, 20.11 to 26.05."""
+"""Slurm's words for what a job needs: TRES, time limits, reasons. The same in all its outputs,
+20.11 to 26.05.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from bftrainer_replay.logs.jobs import BadLineError
 
 _PAIR = re.compile(r"(?:cpu|gres/([\w.+-]+(?::[\w.+-]+)?))=(\d{1,9})(?:,|$)")
 _ELAPSED = re.compile(r"(?:(\d{1,5})-)?(?:(\d{1,6}):)?(\d{1,8}):(\d\d)(?:\.\d{1,6})?")
-# sacct's own word for what it does not know, and the reasons that only say that other jobs come first.
+# sacct's own word for what it does not know, and the reasons that only say that other jobs come
+# first.
 _NOTHING = frozenset({"", "none", "unknown", "(null)", "priority", "resources"})
 _BEFORE = {
     "dependency": Block.DEPENDENCY,
@@ -41,7 +44,9 @@ def block_of(reason: str) -> Block:
 
 
 def limit_s(text: str) -> float:
-    """TimelimitRaw (minutes) or Timelimit (``10-13:27:06``); infinite without a limit, NaN if not recorded."""
+    """TimelimitRaw (minutes) or Timelimit (``10-13:27:06``); infinite without a limit, NaN if not
+    recorded.
+    """
     word = text.strip()
     if word.isdecimal() and len(word) <= 9:
         return 60.0 * int(word)
@@ -51,7 +56,9 @@ def limit_s(text: str) -> float:
 
 
 def elapsed_s(text: str) -> float:
-    """``[days-][hours:]minutes:seconds`` in seconds; NaN for anything else (``Partition_Limit``, empty)."""
+    """``[days-][hours:]minutes:seconds`` in seconds; NaN for anything else (``Partition_Limit``,
+    empty).
+    """
     found = _ELAPSED.fullmatch(text)
     if not found:
         return math.nan
@@ -60,14 +67,36 @@ def elapsed_s(text: str) -> float:
 
 
 def needs_of(
-    partition: str, constraint: str, reason: str, tres: str, nodes: int, account: str = "", qos: str = ""
+    partition: str,
+    constraint: str,
+    reason: str,
+    tres: str,
+    nodes: int,
+    account: str = "",
+    qos: str = "",
 ) -> JobNeeds:
-    """What a job of ``nodes`` nodes asks of each; ``tres`` is ReqTRES, such as ``billing=8,cpu=8,gres/gpu=2,node=1``."""
-    if not partition.isascii() or not constraint.isascii() or len(partition) + len(constraint) > 4096:
-        raise BadLineError(f"partition {partition[:40]!r} or constraint {constraint[:40]!r} is not a name")
+    """What a job of ``nodes`` nodes asks of each; ``tres`` is ReqTRES, such as
+    ``billing=8,cpu=8,gres/gpu=2,node=1``.
+    """
+    if (
+        not partition.isascii()
+        or not constraint.isascii()
+        or len(partition) + len(constraint) > 4096
+    ):
+        raise BadLineError(
+            f"partition {partition[:40]!r} or constraint {constraint[:40]!r} is not a name"
+        )
     constraint = "" if constraint.strip() in ("", "(null)", "None") else constraint.strip()
     cores, devices = _each_node(tres, nodes)
-    return JobNeeds(partition.strip(), constraint, block_of(reason), cores, devices, name_of(account), name_of(qos))
+    return JobNeeds(
+        partition.strip(),
+        constraint,
+        block_of(reason),
+        cores,
+        devices,
+        name_of(account),
+        name_of(qos),
+    )
 
 
 def use_of(tres: str, nodes: int) -> JobUse:

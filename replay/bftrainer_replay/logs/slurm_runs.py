@@ -1,7 +1,9 @@
-"""Several records of one job of Slurm: runs that a requeue ended, and parts of a run between changes of its nodes.
+"""Several records of one job of Slurm: runs that a requeue ended, and parts of a run between
+changes of its nodes.
 
-``sacct`` without ``-D`` leaves out all runs of a job before its last requeue, so that their nodes look idle. A requeue gives a
-job a new submit time: such a job was submitted after jobs with higher ids. Slurm 22.05.8 and later were looked at.
+``sacct`` without ``-D`` leaves out all runs of a job before its last requeue, so that their nodes
+look idle. A requeue gives a job a new submit time: such a job was submitted after jobs with higher
+ids. Slurm 22.05.8 and later were looked at.
 """
 
 from __future__ import annotations
@@ -34,12 +36,19 @@ class JobRuns:
         self._first_end_s = math.inf
 
     def add(
-        self, job_id: str, state: str, submit_s: float, start_s: float, end_s: float, number: str | None = None
+        self,
+        job_id: str,
+        state: str,
+        submit_s: float,
+        start_s: float,
+        end_s: float,
+        number: str | None = None,
     ) -> float:
-        """Note a record; returns when its nodes were the job's, which is later than its start after a change of nodes.
+        """Note a record; returns when its nodes were the job's, which is later than its start after
+        a change of nodes.
 
-        ``number`` is what follows the order of submissions: by default the id without the task of an array or
-        the part of a heterogeneous job.
+        ``number`` is what follows the order of submissions: by default the id without the task of
+        an array or the part of a heterogeneous job.
         """
         if state == RESIZING and math.isfinite(end_s):
             since_s = self._after_change(job_id, start_s)
@@ -56,7 +65,9 @@ class JobRuns:
             return self._after_change(job_id, start_s)
         number = job_id.partition("_")[0].partition("+")[0] if number is None else number
         if len(self._name) < _MOST_JOBS and math.isfinite(submit_s):
-            self._number.append(float(number) if number.isdecimal() and len(number) < 16 else math.nan)
+            self._number.append(
+                float(number) if number.isdecimal() and len(number) < 16 else math.nan
+            )
             self._name.append(name)
             self._submit_s.append(submit_s)
         return start_s
@@ -70,13 +81,16 @@ class JobRuns:
         if 0 < missing <= max(1, _MOST_SHARE * len(names)):
             jobs = f"{missing:,} jobs were" if missing > 1 else "1 job was"
             source.warnings.append(
-                f"{jobs} requeued (submitted after jobs with higher ids), but the log lacks all runs before "
+                f"{jobs} requeued (submitted after jobs with higher ids), but the log lacks "
+                "all runs before "
                 "the last: their nodes count as idle; run sacct again with -D (--duplicates)"
             )
             return
         source.remarks.append(
-            "no run of the log ended by a requeue (REQUEUED, or PREEMPTED or NODE_FAIL beside another run of the same job): if "
-            "jobs are requeued at your site, sacct ran without -D, and the nodes of all runs but the last count as idle"
+            "no run of the log ended by a requeue (REQUEUED, or PREEMPTED or NODE_FAIL beside "
+            "another run of the same job): if "
+            "jobs are requeued at your site, sacct ran without -D, and the nodes of all runs "
+            "but the last count as idle"
         )
 
     def _after_change(self, job_id: str, start_s: float) -> float:
@@ -96,9 +110,12 @@ class JobRuns:
     def _resubmitted(self) -> int:
         """The number of jobs that were submitted clearly after a job with a higher id.
 
-        A job that was submitted again before the first end in the log had its earlier runs before the log.
+        A job that was submitted again before the first end in the log had its earlier runs before
+        the log.
         """
-        number, submit_s = (np.frombuffer(each, dtype=np.float64) for each in (self._number, self._submit_s))
+        number, submit_s = (
+            np.frombuffer(each, dtype=np.float64) for each in (self._number, self._submit_s)
+        )
         order = np.argsort(submit_s, kind="stable")
         number, submit_s = number[order], submit_s[order]
         highest = np.fmax.accumulate(number)

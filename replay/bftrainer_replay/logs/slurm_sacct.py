@@ -1,8 +1,10 @@
-"""Slurm's ``sacct --parsable2`` (and ``--parsable``): a line per job, fields between bars, any columns in any order.
+"""Slurm's ``sacct --parsable2`` (and ``--parsable``): a line per job, fields between bars, any
+columns in any order.
 
-Checked with outputs of Slurm 22.05 (header, ``None`` for no start, ``None assigned``) and with dumps from 2016 to 2020 that
-have no header. Steps (``123.batch``) repeat their job's nodes and are ignored. The parts of a heterogeneous job (``123+0``)
-and the tasks of an array (``123_4``) are separate jobs; ``123_[5-9]`` stands for five waiting jobs.
+Checked with outputs of Slurm 22.05 (header, ``None`` for no start, ``None assigned``) and with
+dumps from 2016 to 2020 that have no header. Steps (``123.batch``) repeat their job's nodes and are
+ignored. The parts of a heterogeneous job (``123+0``) and the tasks of an array (``123_4``) are
+separate jobs; ``123_[5-9]`` stands for five waiting jobs.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ class _Reader:
             if not line or line.startswith("#"):
                 return
             if lines is None:
-                layout_of = slurm_columns.renamed if self._named_columns else slurm_columns.layout_of
+                layout_of = (
+                    slurm_columns.renamed if self._named_columns else slurm_columns.layout_of
+                )
                 layout = layout_of(self._source, number, line)
                 lines = self._begin(layout)
                 if layout.is_header:
@@ -104,7 +108,9 @@ class _Reader:
     def _is_header(self, line: str) -> bool:
         if line[:5].lower() != self._header[:5].lower():
             return False
-        return line == self._header or (self._named_columns is None and slurm_columns.header(line) is not None)
+        return line == self._header or (
+            self._named_columns is None and slurm_columns.header(line) is not None
+        )
 
     def _repeated_header(self, number: int, line: str) -> None:
         """Months that were written one after another."""
@@ -149,7 +155,11 @@ class _Columns:
             """Of the first of these fields that is there, else of an empty one that is added."""
             return next((names.index(name) for name in either if name in names), len(names))
 
-        self._submit, self._start, self._end = place("submit", "start"), place("start"), place("end")
+        self._submit, self._start, self._end = (
+            place("submit", "start"),
+            place("start"),
+            place("end"),
+        )
         self._eligible = place("eligible", "submit", "start")
         self._id, self._list = place("jobid", "jobidraw"), place("nodelist")
         self._has_id, self._has_list, self._has_state, self._has_flags = (
@@ -172,13 +182,19 @@ class _Columns:
         self._cluster, self._user = place("cluster"), place("user")
         if not self._has_id:
             source.tally.seen = None
-        self._number = None if "jobid" in names else ""  # the tasks of an array get their raw ids as they start
+        self._number = (
+            None if "jobid" in names else ""
+        )  # the tasks of an array get their raw ids as they start
         if source.options.cluster is not None and self._cluster == self._count:
             raise UserError(f"{source.path}: --cluster needs the column Cluster; run sacct with it")
         nodes, self._qos = place("nnodes", "allocnodes"), place("qos")
         self._counts_names = nodes == self._count
         # What many jobs have in common is read once.
-        shared = (self._list if self._counts_names else nodes, place("state"), *(places[fact] for fact in JobFact))
+        shared = (
+            self._list if self._counts_names else nodes,
+            place("state"),
+            *(places[fact] for fact in JobFact),
+        )
         self._shared = itemgetter(*shared, place("account"), self._qos)
         self._started, self._backfilled = 0, 0
         self._limited: Counter[str] = Counter()
@@ -200,7 +216,12 @@ class _Columns:
         if self._source.is_of_another(fields[self._cluster], fields[self._user]):
             return "of other clusters"
         elapsed = self._ran_s(fields[self._elapsed])
-        times = (fields[self._submit], fields[self._eligible], fields[self._start], fields[self._end])
+        times = (
+            fields[self._submit],
+            fields[self._eligible],
+            fields[self._start],
+            fields[self._end],
+        )
         submit_s, eligible_s, start_s, end_s = self._clock.in_order(times, elapsed)
         if self._wait < self._count:
             start_s = submit_s + _seconds(fields[self._wait], "wait")
@@ -227,7 +248,9 @@ class _Columns:
         if not asked:
             return "without nodes"
         if tasks > 1 and ran:
-            raise BadLineError(f"job {job_id[:60]} represents {tasks} pending array tasks, but has already run")
+            raise BadLineError(
+                f"job {job_id[:60]} represents {tasks} pending array tasks, but has already run"
+            )
         if tasks > 1:  # a line of 12 characters may stand for 100,000 jobs: each counts four times
             self._rows.take_room(3 * tasks, 0)
         if ran and self._has_flags:
@@ -240,7 +263,17 @@ class _Columns:
             self._rows.unfinished(job_id, start_s)
         use = shared.use if ran else 0
         for _ in range(tasks):
-            self._rows.add(submit_s, eligible_s, start_s, end_s, asked, nodes, shared.limit_s, shared.needs, use)
+            self._rows.add(
+                submit_s,
+                eligible_s,
+                start_s,
+                end_s,
+                asked,
+                nodes,
+                shared.limit_s,
+                shared.needs,
+                use,
+            )
         return None
 
     def _read_shared(self, texts: tuple[str, ...]) -> _Shared:
@@ -252,9 +285,13 @@ class _Columns:
         state = check_state(state) if self._has_state else ""
         needs = needs_of(partition, constraint, reason, tres, asked, *payer)
         found = _Shared(
-            asked, state, limit_s(limit),
-            self._rows.needs(needs), self._rows.use(use_of(use, asked)), needs.block is Block.LIMIT,
-        )  # fmt: skip
+            asked,
+            state,
+            limit_s(limit),
+            self._rows.needs(needs),
+            self._rows.use(use_of(use, asked)),
+            needs.block is Block.LIMIT,
+        )
         if len(self._known_shared) >= _MOST_KNOWN:
             self._known_shared.clear()
         if sum(map(len, texts)) < _LONGEST:
@@ -266,18 +303,21 @@ class _Columns:
         if self._free_names:
             columns = " and ".join(self._free_names)
             self._source.remarks.append(
-                f"column {columns} has text of users, which can look like other jobs where it holds line breaks; "
+                f"column {columns} has text of users, which can look like other jobs where it "
+                "holds line breaks; "
                 "without it, no user can write into the log"
             )
         if self._started:
             self._source.remarks.append(
-                f"{self._backfilled / self._started:.0%} of the jobs that ran were started by backfill (column Flags)"
+                f"{self._backfilled / self._started:.0%} of the jobs that ran were started by "
+                "backfill (column Flags)"
             )
         if self._limited:
             qos, jobs = self._limited.most_common(1)[0]
             most = f", most of them in QOS {qos[:40]} ({jobs:,})" if qos else ""
             self._source.remarks.append(
-                f"{self._limited.total():,} jobs waited because of a limit of their association, QOS or partition (column "
+                f"{self._limited.total():,} jobs waited because of a limit of their "
+                "association, QOS or partition (column "
                 f"Reason){most}"
             )
 
@@ -288,13 +328,21 @@ class _Columns:
         return None if math.isnan(seconds) else seconds
 
     def _rejoined(self, fields: list[str]) -> list[str]:
-        """sacct does not escape bars: surplus ones belong to the free-text column, if there is exactly one."""
-        if len(fields) == self._count + 1 and fields[-1] == "" and (self._trailing or self._free is None):
+        """sacct does not escape bars: surplus ones belong to the free-text column, if there is
+        exactly one.
+        """
+        if (
+            len(fields) == self._count + 1
+            and fields[-1] == ""
+            and (self._trailing or self._free is None)
+        ):
             return fields[:-1]
         surplus = len(fields) - self._count - self._trailing
         if surplus < 0 or self._free is None or self._layout.delimiter != "|":
             bars = (
-                "" if self._layout.delimiter == "|" else "; values hold commas, so run sacct with -P and no --delimiter"
+                ""
+                if self._layout.delimiter == "|"
+                else "; values hold commas, so run sacct with -P and no --delimiter"
             )
             raise BadLineError(f"has {len(fields)} fields, expected {self._count}{bars}")
         free = self._free
@@ -334,7 +382,11 @@ def _seconds(text: str, column: str) -> float:
 def _tres(cores: str, gpus: str) -> str:
     """Numbers of cores and GPUs of a job, as sacct writes them in AllocTRES."""
     pairs = (("cpu", cores), ("gres/gpu", gpus))
-    return ",".join(f"{name}={count_of(text.strip(), name)}" for name, text in pairs if text.strip() not in NO_TIME)
+    return ",".join(
+        f"{name}={count_of(text.strip(), name)}"
+        for name, text in pairs
+        if text.strip() not in NO_TIME
+    )
 
 
 def _tasks(job_id: str) -> int:
@@ -350,7 +402,11 @@ def _tasks(job_id: str) -> int:
         first, _, last = piece.partition(":")[0].partition("-")
         step = piece.partition(":")[2] or "1"
         last = last or first
-        if not (first.isdecimal() and last.isdecimal() and step.isdecimal()) or len(piece) > 40 or int(step) < 1:
+        if (
+            not (first.isdecimal() and last.isdecimal() and step.isdecimal())
+            or len(piece) > 40
+            or int(step) < 1
+        ):
             raise BadLineError(f"{job_id[:60]!r} is not a job id of an array")
         total += (int(last) - int(first)) // int(step) + 1
     if not 1 <= total <= 100_000:

@@ -7,20 +7,37 @@ import math
 from bftrainer_replay.logs.jobs import BadLineError
 
 _ENDED_WORDS = (
-    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED LAUNCH_FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED RECONFIG_FAIL "
+    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED LAUNCH_FAILED NODE_FAIL OUT_OF_MEMORY "
+    "PREEMPTED RECONFIG_FAIL "
     "REVOKED SPECIAL_EXIT TIMEOUT"
 )
-# A suspended or stopped job keeps its nodes. REQUEUED is the state of the run that was ended by a requeue.
-_RUNNING_WORDS = "RUNNING COMPLETING CONFIGURING RESIZING SIGNALING STAGE_OUT STOPPED SUSPENDED POWER_UP_NODE UPDATE_DB"
+# A suspended or stopped job keeps its nodes. REQUEUED is the state of the run that was ended by a
+# requeue.
+_RUNNING_WORDS = (
+    "RUNNING COMPLETING CONFIGURING RESIZING SIGNALING STAGE_OUT STOPPED "
+    "SUSPENDED POWER_UP_NODE UPDATE_DB"
+)
 _WAITING_WORDS = "PENDING REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD EXPEDITING"
-_ENDED, _RUNNING, _WAITING = (frozenset(words.split()) for words in (_ENDED_WORDS, _RUNNING_WORDS, _WAITING_WORDS))
+_ENDED, _RUNNING, _WAITING = (
+    frozenset(words.split()) for words in (_ENDED_WORDS, _RUNNING_WORDS, _WAITING_WORDS)
+)
 _KNOWN = _ENDED | _RUNNING | _WAITING | {"REQUEUED"}
 
 
 _NUMBERED = (
-    "PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
-    "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
-)  # fmt: skip
+    "PENDING",
+    "RUNNING",
+    "SUSPENDED",
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "BOOT_FAIL",
+    "DEADLINE",
+    "OUT_OF_MEMORY",
+)
 _FLAGS = {0x400: "REQUEUED", 0x2000: "RESIZING"}
 """slurm.h: the state is in the lowest 8 bits; sacct prints these flags in its place."""
 
@@ -36,7 +53,9 @@ def _of_number(text: str) -> str:
 
 
 def check_state(text: str) -> str:
-    """The state without what follows it (``CANCELLED by 1000``); raises :class:`BadLineError` for an unknown state."""
+    """The state without what follows it (``CANCELLED by 1000``); raises :class:`BadLineError` for
+    an unknown state.
+    """
     if text.isdecimal() and len(text) < 10:
         text = _of_number(text)
     state = text if text in _KNOWN else text.partition(" ")[0]
@@ -53,7 +72,8 @@ RERUN = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL"})
 def is_running(state: str, end_s: float) -> bool:
     """Whether the job still holds its nodes, even if the record has an end.
 
-    RESIZING is also the state of the record that Slurm closes when it changes the nodes of a job: that one has ended.
+    RESIZING is also the state of the record that Slurm closes when it changes the nodes of a job:
+    that one has ended.
     """
     if state == RESIZING and not math.isnan(end_s):
         return False
@@ -66,5 +86,7 @@ def never_started(state: str) -> bool:
 
 
 def eligible_from(eligible_s: float, start_s: float) -> float:
-    """Infinite for a job that never became eligible (held, dependent): it never waited for nodes."""
+    """Infinite for a job that never became eligible (held, dependent): it never waited for
+    nodes.
+    """
     return math.inf if math.isnan(eligible_s) and math.isnan(start_s) else eligible_s

@@ -1,4 +1,6 @@
-"""A job log during import: where it comes from, the user's options, and what has been collected from it."""
+"""A job log during import: where it comes from, the user's options, and what has been collected
+from it.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,23 @@ from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
 
 FORMAT_NAMES = (
-    "events", "sacct", "sacct-json", "jobcomp", "lsb.acct", "bhist", "pbs", "alcf", "swf",
-)  # fmt: skip
+    "events",
+    "sacct",
+    "sacct-json",
+    "jobcomp",
+    "lsb.acct",
+    "bhist",
+    "pbs",
+    "alcf",
+    "swf",
+)
 """The values of ``--format``; :mod:`bftrainer_replay.logs.open` has a reader for each."""
 KEEP = "keep"
 """The value of ``--outliers`` and ``--runaways`` that takes such records as they are."""
 DEBOUNCE_S = 10.0
-"""The paper removes idle nodes between two jobs, which "usually appears only in one bslots record" of 10 s (section 2.1)."""
+"""The paper removes idle nodes between two jobs, which "usually appears only in one bslots record"
+of 10 s (section 2.1).
+"""
 
 _MANY_USERS = 2
 _FEW_JOBS = 20
@@ -32,7 +44,9 @@ _FEW_JOBS = 20
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """The user's options for a job log; None means that the importer guesses and reports its guess."""
+    """The user's options for a job log; None means that the importer guesses and reports its
+    guess.
+    """
 
     format: str | None = None
     timezone: str | None = None
@@ -61,14 +75,15 @@ class ImportOptions:
 
 @dataclass
 class Source:
-    """The argument of an importer, which reads ``lines``, fills ``rows`` and counts records in ``tally``.
+    """The argument of an importer, which reads ``lines``, fills ``rows`` and counts records in
+    ``tally``.
 
-    ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where it does.
-    ``cores_per_node``: as the log states it (0: it does not); ``counts_processors``: sizes are in processors, and how
-    many a node has is a guess. ``remarks``:
-    notes for the user, such as guesses. ``facts``: the columns that the log has for each job besides times, size and nodes.
-    ``dialect``: the format's names for them. ``clusters`` and ``users``: of the jobs, where the log has them. ``warnings``:
-    remarks that go with every result.
+    ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where
+    it does. ``cores_per_node``: as the log states it (0: it does not); ``counts_processors``: sizes
+    are in processors, and how many a node has is a guess. ``remarks``: notes for the user, such as
+    guesses. ``facts``: the columns that the log has for each job besides times, size and nodes.
+    ``dialect``: the format's names for them. ``clusters`` and ``users``: of the jobs, where the log
+    has them. ``warnings``: remarks that go with every result.
     """
 
     path: Path
@@ -100,7 +115,9 @@ class Source:
         return f"{self.path}{f' and {more} more' if more else ''}"
 
     def is_of_another(self, cluster: str, user: str) -> bool:
-        """Whether a job is of another cluster than --cluster names; counts it if not. Empty: not known."""
+        """Whether a job is of another cluster than --cluster names; counts it if not. Empty: not
+        known.
+        """
         if cluster and self.options.cluster not in (None, cluster):
             return True
         if cluster:
@@ -110,26 +127,33 @@ class Source:
         return False
 
     def check_whose(self) -> None:
-        """Raises :class:`UserError` if there are jobs of several clusters; a remark if all are of one user."""
+        """Raises :class:`UserError` if there are jobs of several clusters; a remark if all are of
+        one user.
+        """
         if self.options.cluster is not None and not self.clusters:
             raise UserError(
-                f"{self.path}: has no jobs of a cluster {self.options.cluster!r:.60} (sacct's column Cluster)"
+                f"{self.path}: has no jobs of a cluster {self.options.cluster!r:.60} (sacct's "
+                "column Cluster)"
             )
         if len(self.clusters) > 1:
             found = ", ".join(f"{name} ({jobs:,})" for name, jobs in self.clusters.most_common(5))
             raise UserError(
-                f"{self.path}: has jobs of {counted(len(self.clusters), 'cluster')}: {found}; choose one with --cluster"
+                f"{self.path}: has jobs of {counted(len(self.clusters), 'cluster')}: {found}; "
+                "choose one with --cluster"
             )
         user = min(self.users, default="")
         if user and len(self.users) == 1 and len(self.rows) >= _FEW_JOBS:
             self.only_user = user[:32]
             self.warnings.append(
-                f"all jobs belong to user {user[:32]}: nodes with jobs of others count as idle; as an ordinary user, run "
+                f"all jobs belong to user {user[:32]}: nodes with jobs of others count as "
+                "idle; as an ordinary user, run "
                 "sacct with -a, if the site shows you all jobs"
             )
 
     def release(self) -> None:
-        """Give back the memory that only reading takes: with millions of jobs, 300 MB, most of it between small objects."""
+        """Give back the memory that only reading takes: with millions of jobs, 300 MB, most of it
+        between small objects.
+        """
         if self.tally.seen is not None:
             self.tally.seen.clear()
         self.clock.forget()

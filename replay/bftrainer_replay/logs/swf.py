@@ -1,7 +1,9 @@
-"""The Standard Workload Format (Feitelson), 18 numbers per job, and its extension by a 19th field ``{node,node,...}``.
+"""The Standard Workload Format (Feitelson), 18 numbers per job, and its extension by a 19th field
+``{node,node,...}``.
 
-Submit times count from the header's UnixStartTime; without one they are epochs. -1 means "not known". Sizes are in
-processors: nodes are processors divided by MaxProcs / MaxNodes of the header, or by --processors-per-node.
+Submit times count from the header's UnixStartTime; without one they are epochs. -1 means "not
+known". Sizes are in processors: nodes are processors divided by MaxProcs / MaxNodes of the header,
+or by --processors-per-node.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from bftrainer_replay.logs.source import Source
 
 NAME = "Standard Workload Format"
 _ROW = re.compile(r"\s*-?\d+(?:\s+-?\d+(?:\.\d+)?){17}(?:\s|$)")
-_HEADER = re.compile(r";\s*(UnixStartTime|MaxNodes|MaxProcs|Version|Note|Removed)\s*:\s*(.*)", re.IGNORECASE)
+_HEADER = re.compile(
+    r";\s*(UnixStartTime|MaxNodes|MaxProcs|Version|Note|Removed)\s*:\s*(.*)", re.IGNORECASE
+)
 _NUMBER = re.compile(
     r"[+-]?\d{1,3}(?:[,'_]\d{3})+(?![\d.])|[+-]?\d{1,15}(?:\.\d{1,9})?(?:[eE][+]?\d{1,2})?(?=[\s.,;:()/]|$)"
 )
@@ -29,10 +33,16 @@ _LONGEST_RUN_S = 10 * 365 * 86400
 
 def recognizes(head: str) -> bool:
     """Comments that begin with ``;`` and rows of 18 numbers."""
-    rows = [line for line in head.splitlines()[:-1] or head.splitlines() if line.strip() and not line.startswith(";")]
+    rows = [
+        line
+        for line in head.splitlines()[:-1] or head.splitlines()
+        if line.strip() and not line.startswith(";")
+    ]
     if rows:
         return bool(_ROW.match(rows[0]))
-    return head.startswith(";") and bool(re.search(r"^;\s*(?:Version|UnixStartTime|MaxProcs|Computer)\s*:", head, re.M))
+    return head.startswith(";") and bool(
+        re.search(r"^;\s*(?:Version|UnixStartTime|MaxProcs|Computer)\s*:", head, re.M)
+    )
 
 
 def read(source: Source) -> None:
@@ -56,13 +66,18 @@ def _header_line(source: Source, header: dict[str, int], number: int, line: str)
         return
     key, value = found[1].lower(), found[2].strip()
     if "cleaned version" in value.lower():
-        source.remarks.append("this is a cleaned log: real jobs were removed, so some nodes that appear idle were busy")
+        source.remarks.append(
+            "this is a cleaned log: real jobs were removed, so some nodes that appear idle "
+            "were busy"
+        )
     if key in ("unixstarttime", "maxnodes", "maxprocs"):
         header[key] = _header_number(f"{source.path}:{number}", found[1], value)
 
 
 def _header_number(where: str, name: str, value: str) -> int:
-    """The whole number that a value begins with: ``1,152``, ``128 (4 of them for logins)``, ``1.0e3``, ``-1`` for not known."""
+    """The whole number that a value begins with: ``1,152``, ``128 (4 of them for logins)``,
+    ``1.0e3``, ``-1`` for not known.
+    """
     found = _NUMBER.match(value)
     if not value or value.casefold().startswith(_NOT_KNOWN):
         return 0
@@ -87,7 +102,13 @@ class _Rows:
         if given or (nodes and processors):
             source.cores_per_node = float(self._per_node)
         source.counts_processors = not source.cores_per_node
-        how = "--processors-per-node" if given else "MaxProcs / MaxNodes" if nodes and processors else "guessed"
+        how = (
+            "--processors-per-node"
+            if given
+            else "MaxProcs / MaxNodes"
+            if nodes and processors
+            else "guessed"
+        )
         source.remarks.append(f"{self._per_node} processors per node ({how})")
         self._known: dict[tuple[str, float, str], tuple[int, int]] = {}
 
@@ -103,13 +124,17 @@ class _Rows:
             raise BadLineError(f"wait time {wait:g} s is out of range")
         named = len(fields) > 18 and fields[18].startswith("{")
         if len(fields) > 18 and not named:
-            raise BadLineError(f"has {len(fields)} fields, expected 18, or 19 with a list of nodes like {{1,2,3}}")
+            raise BadLineError(
+                f"has {len(fields)} fields, expected 18, or 19 with a list of nodes like {{1,2,3}}"
+            )
         nodes = self._named(fields[18]) if named else None
         processors = got if got > 0 else wanted
         if processors <= 0:
             return "without processors"
         asked = len(nodes) if nodes else -(-int(processors) // self._per_node)
-        submit_s = self._source.clock.seconds(repr(self._zero_s + submit)) if submit >= 0 else math.nan
+        submit_s = (
+            self._source.clock.seconds(repr(self._zero_s + submit)) if submit >= 0 else math.nan
+        )
         if math.isnan(submit_s):
             raise BadLineError(f"invalid submit time {submit:g}")
         start_s = submit_s + max(wait, 0.0)
@@ -121,15 +146,22 @@ class _Rows:
         if not nodes:
             rows = self._source.rows
             needs, use = rows.needs(JobNeeds(account=group)), rows.use(JobUse(processors / asked))
-        # A job with no run time was canceled while it waited, or ended at once: it uses no node-time.
+        # A job with no run time was canceled while it waited, or ended at once: it uses no
+        # node-time.
         end_s, limit_s = start_s + max(run, 0.0), limit_s if limit_s > 0 else math.nan
         self._source.rows.add(submit_s, submit_s, start_s, end_s, asked, nodes, limit_s, needs, use)
         return None
 
     def _known_needs(self, fields: list[str], cores: float, group: str) -> tuple[int, int]:
-        """What a job on named nodes needs and uses: its partition, else its queue (-1: not known), and its processors."""
+        """What a job on named nodes needs and uses: its partition, else its queue (-1: not known),
+        and its processors.
+        """
         partition = next(
-            (f"{what} {fields[place]}" for what, place in (("partition", 15), ("queue", 14)) if fields[place] != "-1"),
+            (
+                f"{what} {fields[place]}"
+                for what, place in (("partition", 15), ("queue", 14))
+                if fields[place] != "-1"
+            ),
             "",
         )
         found = self._known.get((partition, cores, group))

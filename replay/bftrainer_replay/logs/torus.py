@@ -1,10 +1,10 @@
 """Blocks of the torus of Mira (Blue Gene/Q), as Cobalt names them.
 
-A block ``MIR-abcde-fghij[-bits]-size`` is a box between two corners, with a hex digit per dimension, in a torus of
-8 x 12 x 16 x 16 x 2 nodes. In a dimension where the second corner is the lower one, the box wraps around.
-A block that is wired past midplanes, such as ``MIR-00000-7BFF1-0100-32768``, has a bit for each of the first
-four dimensions: where it is 1, the block has the midplanes at both corners, and only the wires of those
-between them.
+A block ``MIR-abcde-fghij[-bits]-size`` is a box between two corners, with a hex digit per
+dimension, in a torus of 8 x 12 x 16 x 16 x 2 nodes. In a dimension where the second corner is the
+lower one, the box wraps around. A block that is wired past midplanes, such as
+``MIR-00000-7BFF1-0100-32768``, has a bit for each of the first four dimensions: where it is 1, the
+block has the midplanes at both corners, and only the wires of those between them.
 """
 
 from __future__ import annotations
@@ -29,21 +29,34 @@ def is_block(text: str) -> bool:
 
 
 def nodes_of_block(text: str) -> list[str]:
-    """The nodes of a block, named by their coordinates; raises :class:`BadLineError` if its volume is not its size."""
+    """The nodes of a block, named by their coordinates; raises :class:`BadLineError` if its volume
+    is not its size.
+    """
     found = _BLOCK.fullmatch(text)
     if not found:
-        raise BadLineError(f"{text[:60]!r} is not a block of Mira, expected one like MIR-48840-7BB71-512")
+        raise BadLineError(
+            f"{text[:60]!r} is not a block of Mira, expected one like MIR-48840-7BB71-512"
+        )
     axes = []
     for low, high, size in zip(found[1], found[2], MIRA_SHAPE, strict=True):
         first, last = int(low, 16), int(high, 16)
         if first >= size or last >= size:
-            raise BadLineError(f"{text[:60]!r} is outside the torus {'x'.join(map(str, MIRA_SHAPE))}")
-        axes.append(["0123456789ABCDEF"[(first + step) % size] for step in range((last - first) % size + 1)])
+            raise BadLineError(
+                f"{text[:60]!r} is outside the torus {'x'.join(map(str, MIRA_SHAPE))}"
+            )
+        axes.append(
+            ["0123456789ABCDEF"[(first + step) % size] for step in range((last - first) % size + 1)]
+        )
     nodes, wires = int(found[4]), found[3] or ""
     if math.prod(map(len, axes)) != nodes and _WIRES.fullmatch(wires):
-        axes = [_at_corners(axis) if bit == "1" else axis for axis, bit in zip(axes, f"{wires}0", strict=True)]
+        axes = [
+            _at_corners(axis) if bit == "1" else axis
+            for axis, bit in zip(axes, f"{wires}0", strict=True)
+        ]
     if math.prod(map(len, axes)) != nodes:
-        raise BadLineError(f"block {text[:60]} is a box of {math.prod(map(len, axes))} nodes, not {nodes}")
+        raise BadLineError(
+            f"block {text[:60]} is a box of {math.prod(map(len, axes))} nodes, not {nodes}"
+        )
     return ["MIR-" + "".join(digits) for digits in itertools.product(*axes)]
 
 

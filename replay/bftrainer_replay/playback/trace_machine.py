@@ -1,9 +1,11 @@
-"""The machine behind ``holder = "trace"``: one process that stands in for the payloads of a state directory.
+"""The machine behind ``holder = "trace"``: one process that stands in for the payloads of a state
+directory.
 
-It marks a fragment ready. When the node's idle time in the log is over, the lease lapses or the pilot releases the fragment, it
-acts like a payload on SIGTERM: let the workers of a preempted fragment save if they may, mark ``leaving``, SIGKILL every
-process of the fragment until none is left, mark ``gone``. It is a process of its own, so a pilot that is stopped or dead delays
-nothing. It ends when no fragment is left.
+It marks a fragment ready. When the node's idle time in the log is over, the lease lapses or the
+pilot releases the fragment, it acts like a payload on SIGTERM: let the workers of a preempted
+fragment save if they may, mark ``leaving``, SIGKILL every process of the fragment until none is
+left, mark ``gone``. It is a process of its own, so a pilot that is stopped or dead delays nothing.
+It ends when no fragment is left.
 
 Run as ``python -m bftrainer_replay.playback.trace_machine HOLDERS_DIR LEASE_S``.
 """
@@ -27,7 +29,14 @@ from bftrainer.protocol.leases import RENEWALS
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.locks import try_lock
 from bftrainer.system.own_programs import module_command
-from bftrainer.system.processes import ProcessId, environment_of, is_alive, parent_of, send, with_variable
+from bftrainer.system.processes import (
+    ProcessId,
+    environment_of,
+    is_alive,
+    parent_of,
+    send,
+    with_variable,
+)
 
 EVERY_S = 0.05
 SWEEP_EVERY_S = 1.0
@@ -42,7 +51,9 @@ _started: list[
 
 @dataclass
 class _TraceLease:
-    """How long the lease's file has not changed. Time in which this process was stopped does not count."""
+    """How long the lease's file has not changed. Time in which this process was stopped does not
+    count.
+    """
 
     renewed_ns: int = 0
     looked_s: float = field(default_factory=time.monotonic)
@@ -83,7 +94,8 @@ def watch(holders: Path, lease_s: float) -> None:
     watched: dict[str, _Watched] = {}
     while time.monotonic() - last_seen < ENDS_AFTER_S:
         for folder in fragment_folders(holders):
-            # A driver may have started a worker just as its fragment went: gone ones are swept while they have folders.
+            # A driver may have started a worker just as its fragment went: gone ones are swept
+            # while they have folders.
             if not (folder / "gone").exists():
                 last_seen = time.monotonic()
                 play(folder, lease_s, watched.setdefault(folder.name, _Watched()))
@@ -95,12 +107,18 @@ def watch(holders: Path, lease_s: float) -> None:
 
 
 def fragment_folders(holders: Path) -> list[Path]:
-    """The folders of all fragments. One with a hidden name is being made or removed by the pilot."""
-    return sorted(p for p in holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith("."))
+    """The folders of all fragments. One with a hidden name is being made or removed by the
+    pilot.
+    """
+    return sorted(
+        p for p in holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith(".")
+    )
 
 
 def make_mark(folder: Path, name: str, text: str = "") -> None:
-    """Write a mark into a fragment's folder, by rename. A folder that has been removed stays away: it gets no new mark."""
+    """Write a mark into a fragment's folder, by rename. A folder that has been removed stays away:
+    it gets no new mark.
+    """
     part = folder / f".{name}.{os.getpid()}"
     with suppress(FileNotFoundError):
         part.write_text(text, encoding="utf-8")
@@ -135,7 +153,9 @@ def play(folder: Path, lease_s: float, watched: _Watched) -> None:
 
 
 def let_save(fragment_id: str) -> _Notice:
-    """Tell the drivers of the workers that may save that their node is preempted, as the payload of a batch job does."""
+    """Tell the drivers of the workers that may save that their node is preempted, as the payload of
+    a batch job does.
+    """
     seconds: dict[ProcessId, float] = {}
     folders: set[str] = set()
     for process in with_variable(FRAGMENT, fragment_id):
@@ -165,7 +185,10 @@ def _notice_of(variables: Mapping[str, str]) -> float:
 def _tell(directory: TrainerDirectory, fragment_id: str) -> None:
     line = json.dumps({"fragment": fragment_id}).encode() + b"\n"
     with suppress(OSError):  # a trainer that cannot be told repeats work
-        handle = os.open(directory.preempted, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(
+            directory.preempted,
+            os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+        )
         try:
             os.write(handle, line)
         finally:
@@ -191,8 +214,13 @@ def ensure_running(holders: Path, lease_s: float) -> None:
     with (holders / "machine.log").open("ab") as log:
         machine = subprocess.Popen(  # noqa: S603  # our own program
             module_command("bftrainer_replay.playback.trace_machine", str(holders), f"{lease_s}"),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=holders, start_new_session=True, pass_fds=(lock,),
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=holders,
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
     os.close(lock)
     _started.append(machine)
 

@@ -1,7 +1,9 @@
-"""``holder = "trace"``: a recorded or generated log says which nodes are idle; workers are processes on this host.
+"""``holder = "trace"``: a recorded or generated log says which nodes are idle; workers are
+processes on this host.
 
-This is the default, for a laptop and for trying out a configuration: nodes come and go as on the recorded cluster, and workers
-may save before they are killed, as at a site that sets ``workers.notice_s``.
+This is the default, for a laptop and for trying out a configuration: nodes come and go as on the
+recorded cluster, and workers may save before they are killed, as at a site that sets
+``workers.notice_s``.
 """
 
 from __future__ import annotations
@@ -35,7 +37,12 @@ from bftrainer.errors import StateDirError
 from bftrainer.live.site_plugin import Site, SitePlugin
 from bftrainer.system.clock import Clock
 from bftrainer.system.files import remove_folder, remove_leftovers, write_atomically
-from bftrainer_replay.playback.trace_machine import ensure_running, fragment_folders, make_mark, sweep
+from bftrainer_replay.playback.trace_machine import (
+    ensure_running,
+    fragment_folders,
+    make_mark,
+    sweep,
+)
 
 NOTICE_S = 5.0
 """For a first training: a step of most scripts, and a checkpoint."""
@@ -43,7 +50,9 @@ NOTICE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When each node is idle, in seconds of this host since the beginning; the log is repeated from its start when it ends."""
+    """When each node is idle, in seconds of this host since the beginning; the log is repeated from
+    its start when it ends.
+    """
 
     idle: dict[str, tuple[tuple[float, float], ...]]
     span_s: float
@@ -64,7 +73,11 @@ def read_timeline(config: TraceConfig) -> Timeline:
     from bftrainer_replay.logs.event_log import read_event_log
     from bftrainer_replay.logs.model import cut
 
-    log = generate(config.nodes, config.days, config.seed) if config.log is None else read_event_log(config.log)
+    log = (
+        generate(config.nodes, config.days, config.seed)
+        if config.log is None
+        else read_event_log(config.log)
+    )
     start_s = log.events[0].at_s + 3600 * config.start_h
     window = cut(log, start_s=start_s, nodes=log.nodes()[: config.nodes])
     since = dict.fromkeys(sorted(window.initial), 0.0)
@@ -81,7 +94,9 @@ def read_timeline(config: TraceConfig) -> Timeline:
 
 
 class TraceCluster:
-    """Scheduler and NodeHolder in one. The start time is kept on disk, so a restarted pilot finds the same nodes."""
+    """Scheduler and NodeHolder in one. The start time is kept on disk, so a restarted pilot finds
+    the same nodes.
+    """
 
     def __init__(self, state_dir: Path, timeline: Timeline, lease_s: float, clock: Clock) -> None:
         self._holders = state_dir / "holders"
@@ -92,14 +107,17 @@ class TraceCluster:
         try:
             self._holders.mkdir(mode=0o700, exist_ok=True)
             if not beginning.exists():
-                # The tag tells two state directories on one host apart: processes are found by fragment id.
+                # The tag tells two state directories on one host apart: processes are found by
+                # fragment id.
                 value = {"at_s": clock.now_s(), "tag": secrets.token_hex(3)}
                 write_atomically(beginning, json.dumps(value).encode())
             found = json.loads(beginning.read_bytes())
         except OSError as error:
             raise StateDirError(f"{beginning}: cannot be used: {error.strerror}") from error
         remove_leftovers(self._holders)
-        self._ended: set[str] = set()  # fragments that are gone, but whose folders cannot be removed
+        self._ended: set[str] = (
+            set()
+        )  # fragments that are gone, but whose folders cannot be removed
         self._begun_s, self._tag = float(found["at_s"]), str(found["tag"])
         numbers = [int(p.name.rpartition("-")[2]) for p in self._folders()]
         self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1
@@ -110,11 +128,16 @@ class TraceCluster:
         held = {node_of(p.name) for p in self._folders()}
 
         def is_idle(node: str) -> bool:
-            return node not in held and self._timeline.until_s(node, at_s - self._begun_s) is not None
+            return (
+                node not in held and self._timeline.until_s(node, at_s - self._begun_s) is not None
+            )
 
         return Observation(
             at_s,
-            tuple(NodeView(n, Availability.FREE if is_idle(n) else Availability.BUSY) for n in self._timeline.idle),
+            tuple(
+                NodeView(n, Availability.FREE if is_idle(n) else Availability.BUSY)
+                for n in self._timeline.idle
+            ),
         )
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
@@ -174,7 +197,9 @@ class TraceCluster:
                 os.utime(folder / "lease", (now, now))
 
     def _folders(self) -> list[Path]:
-        return [folder for folder in fragment_folders(self._holders) if folder.name not in self._ended]
+        return [
+            folder for folder in fragment_folders(self._holders) if folder.name not in self._ended
+        ]
 
 
 class TraceSite:

@@ -1,8 +1,8 @@
 """Samples a cluster every few seconds and writes which nodes are idle.
 
-Starting and resuming after a crash are one code path: the last row of the file is the last known state. Short failures of
-the scheduler change nothing. After ``unknown_after_s`` without a sample, the time between the two samples is a gap, neither
-idle nor busy.
+Starting and resuming after a crash are one code path: the last row of the file is the last known
+state. Short failures of the scheduler change nothing. After ``unknown_after_s`` without a sample,
+the time between the two samples is a gap, neither idle nor busy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from bftrainer_replay.recording.file import RecordFile
 from bftrainer_replay.recording.samples import ClusterSample, DebouncedSample, debounced
 
 MOST_BACK_OFF = 6.0
-"""Longest interval after consecutive failures, in usual intervals; the first retry comes after two intervals."""
+"""Longest interval after consecutive failures, in usual intervals; the first retry comes after two
+intervals.
+"""
 HEARTBEAT_S = 60.0
 """A row is written at least this often, so that a crash loses at most this much."""
 _SLICE_S = 0.2
@@ -28,7 +30,9 @@ _SLICE_S = 0.2
 
 @dataclass
 class RecordingTotals:
-    """Counts since this recorder began. The time of a ``stale`` look is not later than that of the look before."""
+    """Counts since this recorder began. The time of a ``stale`` look is not later than that of the
+    look before.
+    """
 
     looks: int = 0
     failed: int = 0
@@ -44,7 +48,9 @@ class RecordingTotals:
 
 @dataclass
 class ClusterRecorder:
-    """``read`` makes a :class:`ClusterSample` of an observation. ``on_error`` is called for every failure with a new text."""
+    """``read`` makes a :class:`ClusterSample` of an observation. ``on_error`` is called for every
+    failure with a new text.
+    """
 
     scheduler: Scheduler
     read: Callable[[Observation], ClusterSample]
@@ -64,9 +70,13 @@ class ClusterRecorder:
             self._before = ClusterSample(last.at_s, last.idle, 0, None)
 
     def run(
-        self, for_s: float, is_over: Callable[[], bool], looked: Callable[[RecordingTotals], None] = lambda _: None
+        self,
+        for_s: float,
+        is_over: Callable[[], bool],
+        looked: Callable[[RecordingTotals], None] = lambda _: None,
     ) -> RecordingTotals:
-        """Sample until ``for_s`` seconds have passed or ``is_over``; then write the last sample. Returns the totals.
+        """Sample until ``for_s`` seconds have passed or ``is_over``; then write the last sample.
+        Returns the totals.
 
         Raises :class:`~bftrainer.errors.StoreError` if the file cannot be written.
         """
@@ -76,7 +86,9 @@ class ClusterRecorder:
             failures = 0 if self._look() else failures + 1
             looked(self.totals)
             step_s = self.every_s * min(2.0 ** min(failures, 10), MOST_BACK_OFF)
-            due = max(due + step_s, self.clock.elapsed_s())  # a slow scheduler is not asked more often afterwards
+            due = max(
+                due + step_s, self.clock.elapsed_s()
+            )  # a slow scheduler is not asked more often afterwards
             self._wait(min(due, began + for_s), is_over)
         self._close()
         return self.totals
@@ -123,11 +135,16 @@ class ClusterRecorder:
         return -math.inf if self.file.last is None else self.file.last.at_s
 
     def _write(self, sample: ClusterSample, after: ClusterSample | None) -> None:
-        """Write a sample if it differs from the last row, if a heartbeat is due, or if it is the last one before a gap."""
+        """Write a sample if it differs from the last row, if a heartbeat is due, or if it is the
+        last one before a gap.
+        """
         now, last = debounced(self._before, sample, after), self.file.last
         is_new = last is None or last.in_gap or now.idle != last.idle or self._written is None
         if self._written is not None:
-            is_new |= (now.machine_nodes, now.smallest) != (self._written.machine_nodes, self._written.smallest)
+            is_new |= (now.machine_nodes, now.smallest) != (
+                self._written.machine_nodes,
+                self._written.smallest,
+            )
         if is_new or after is None or (last is not None and now.at_s - last.at_s >= HEARTBEAT_S):
             self.file.write(now)
             self.totals.rows += 1

@@ -1,4 +1,6 @@
-"""An event log that grows row by row and is complete after every row, even if its writer crashes."""
+"""An event log that grows row by row and is complete after every row, even if its writer
+crashes.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,28 @@ from bftrainer.system.regular import NotRegularError, open_regular_to_append
 from bftrainer.system.umask import users_mode
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.logs.annotations import NOT_VISIBLE
-from bftrainer_replay.logs.event_log import RECORDED, UNKNOWN, format_time, gpu_comment, read_event_log, words
+from bftrainer_replay.logs.event_log import (
+    RECORDED,
+    UNKNOWN,
+    format_time,
+    gpu_comment,
+    read_event_log,
+    words,
+)
 from bftrainer_replay.recording.samples import DebouncedSample
 
 _HEADER = f"{','.join(RECORDED)}\n"
-_BEGINNING_OF_ROW = re.compile(rb"[0-9T:.+Z-]*(,[^\n\0]*)?\0*")  # zeros: the file system had none of its data yet
+_BEGINNING_OF_ROW = re.compile(
+    rb"[0-9T:.+Z-]*(,[^\n\0]*)?\0*"
+)  # zeros: the file system had none of its data yet
 _TICK_S = 0.001  # times are written in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class LastRow:
-    """The state at the end of a file: the time of its last row, the nodes idle then, and whether that row begins a gap."""
+    """The state at the end of a file: the time of its last row, the nodes idle then, and whether
+    that row begins a gap.
+    """
 
     at_s: float
     idle: Nodes
@@ -33,11 +46,11 @@ class LastRow:
 
 
 class RecordFile:
-    """The file, locked for one recorder. An incomplete last line, which only a system crash leaves, is truncated, once
-    all others have proved to be rows.
+    """The file, locked for one recorder. An incomplete last line, which only a system crash leaves,
+    is truncated, once all others have proved to be rows.
 
-    ``last`` is the last row, None without any; ``truncated_bytes`` is the length of the incomplete line. Rows must be
-    written in order of time.
+    ``last`` is the last row, None without any; ``truncated_bytes`` is the length of the incomplete
+    line. Rows must be written in order of time.
     """
 
     def __init__(self, path: Path, by_gpu: bool = False) -> None:
@@ -45,7 +58,10 @@ class RecordFile:
         self.truncated_bytes = 0
         self.last: LastRow | None = None
         if path.suffix != ".csv":
-            raise UserError(f"--out {path}: expected a name ending in .csv; compress the file when it is complete")
+            raise UserError(
+                f"--out {path}: expected a name ending in .csv; compress the file when it is "
+                "complete"
+            )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._handle = open_regular_to_append(path, users_mode(0o666))
@@ -68,12 +84,24 @@ class RecordFile:
     def write(self, now: DebouncedSample) -> None:
         """Append a state, as changes since the row before."""
         before = Nodes() if self.last is None else self.last.idle
-        waiting = NOT_VISIBLE if now.queue_hidden else "" if now.smallest is None else str(now.smallest)
+        waiting = (
+            NOT_VISIBLE if now.queue_hidden else "" if now.smallest is None else str(now.smallest)
+        )
         changes = now.idle - before, before - now.idle
-        joined, left = (sorted(names) if now.per_node is None else words(names) for names in changes)
+        joined, left = (
+            sorted(names) if now.per_node is None else words(names) for names in changes
+        )
         if not self._size:
             self._append_bytes(gpu_comment(now.per_node or {}) + _HEADER.encode())
-        self._append([format_time(now.at_s), " ".join(joined), " ".join(left), str(now.machine_nodes), waiting])
+        self._append(
+            [
+                format_time(now.at_s),
+                " ".join(joined),
+                " ".join(left),
+                str(now.machine_nodes),
+                waiting,
+            ]
+        )
         self.last = LastRow(now.at_s, now.idle, in_gap=False)
 
     def write_gap(self) -> None:
@@ -87,7 +115,9 @@ class RecordFile:
     def _lock(self) -> None:
         with suppress(NotLockableError):  # whether another recorder uses it is unknown
             if not self._use.acquire():
-                raise UserError(f"--out {self.path}: in use by another recorder; specify another file")
+                raise UserError(
+                    f"--out {self.path}: in use by another recorder; specify another file"
+                )
 
     def _resume(self) -> None:
         with os.fdopen(os.dup(self._handle), "rb") as file:
@@ -99,7 +129,10 @@ class RecordFile:
         if is_by_gpu := comment.startswith(b"# unit=gpu"):
             table = data[len(comment) + 1 :]
         if not header.startswith(table[: len(header)]) or (data and is_by_gpu != self.by_gpu):
-            what = f"is not a recorded log {'by GPU' if self.by_gpu else 'by node'}; specify another file with --out"
+            what = (
+                f"is not a recorded log {'by GPU' if self.by_gpu else 'by node'}; specify "
+                "another file with --out"
+            )
             raise InputFileError(str(self.path), what)
         if table.count(b"\n") > 1:
             log = read_event_log(self.path, whole_lines_only=True)
@@ -122,7 +155,10 @@ class RecordFile:
     def _check_is_beginning_of_row(self, torn: bytes) -> None:
         """Refuse a last line that no crash can have left of a row, which begins with its time."""
         if not _BEGINNING_OF_ROW.fullmatch(torn):
-            what = f"ends with {torn[:60]!r}, which is no row of a recorded log; specify another file with --out"
+            what = (
+                f"ends with {torn[:60]!r}, which is no row of a recorded log; specify "
+                "another file with --out"
+            )
             raise InputFileError(str(self.path), what)
 
     def _append(self, row: list[str]) -> None:

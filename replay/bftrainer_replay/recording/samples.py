@@ -1,8 +1,9 @@
 """Samples of a live cluster, and how they are debounced. Pure functions.
 
-A node that is idle in a single sample is a transition between two jobs (paper 2.1), and so is a job that waits in a single
-sample. Therefore a sample is debounced when the next one is there: a node counts as idle if it was also idle in the sample
-before or after. The pilot can offer a node only at its second sample; the record has the node from the first.
+A node that is idle in a single sample is a transition between two jobs (paper 2.1), and so is a job
+that waits in a single sample. Therefore a sample is debounced when the next one is there: a node
+counts as idle if it was also idle in the sample before or after. The pilot can offer a node only at
+its second sample; the record has the node from the first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ Waiting = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterSample:
-    """The ``idle`` nodes of ``machine_nodes`` at ``at_s``, and (id, nodes) of every waiting job; None: jobs are hidden.
+    """The ``idle`` nodes of ``machine_nodes`` at ``at_s``, and (id, nodes) of every waiting job;
+    None: jobs are hidden.
 
     By GPU, both count GPUs, and ``per_node`` has those of each node.
     """
@@ -35,7 +37,9 @@ class ClusterSample:
 
 @dataclass(frozen=True, slots=True)
 class DebouncedSample:
-    """A sample without transitions. ``smallest`` is the size of the smallest waiting job, None without any."""
+    """A sample without transitions. ``smallest`` is the size of the smallest waiting job, None
+    without any.
+    """
 
     at_s: float
     idle: Nodes
@@ -45,18 +49,24 @@ class DebouncedSample:
     per_node: Mapping[str, int] | None = None
 
 
-def sample_of(seen: Observation, ours: PilotJobs, chosen: Nodes | None = None, by_gpu: bool = False) -> ClusterSample:
+def sample_of(
+    seen: Observation, ours: PilotJobs, chosen: Nodes | None = None, by_gpu: bool = False
+) -> ClusterSample:
     """The nodes that a pilot could use now, or their GPUs: idle, with a window of any length.
 
-    Only the nodes in ``chosen`` count (None: all). Hidden jobs do not matter for idle nodes, so ``ours.assume_window_s``
-    should be infinite.
+    Only the nodes in ``chosen`` count (None: all). Hidden jobs do not matter for idle nodes, so
+    ``ours.assume_window_s`` should be infinite.
     """
     names = frozenset(node.name for node in seen.nodes)
     among = names if chosen is None else names & chosen
     free = [it.node for it in free_nodes(seen, ours, parts=by_gpu) if it.node.name in among]
     idle, count, per_node = frozenset(node.name for node in free), len(among), None
     if by_gpu:
-        per_node = {node.name: node.gpu_count for node in seen.nodes if node.name in among and node.gpu_count}
+        per_node = {
+            node.name: node.gpu_count
+            for node in seen.nodes
+            if node.name in among and node.gpu_count
+        }
         idle = frozenset(levels({node.name: idle_gpus(node, ours) for node in free}, idle))
         count = sum(per_node.values())
     waiting = None
@@ -64,13 +74,18 @@ def sample_of(seen: Observation, ours: PilotJobs, chosen: Nodes | None = None, b
         waiting = frozenset(
             (job.id, max(job.size, 1))
             for job in seen.pending
-            if job.is_eligible and not (job.partitions and ours.partitions.issuperset(job.partitions))
+            if job.is_eligible
+            and not (job.partitions and ours.partitions.issuperset(job.partitions))
         )
     return ClusterSample(seen.at_s, idle, count, waiting, per_node)
 
 
-def debounced(before: ClusterSample | None, sample: ClusterSample, after: ClusterSample | None) -> DebouncedSample:
-    """``sample`` without idle nodes and waiting jobs that neither ``before`` nor ``after`` has; either may be missing."""
+def debounced(
+    before: ClusterSample | None, sample: ClusterSample, after: ClusterSample | None
+) -> DebouncedSample:
+    """``sample`` without idle nodes and waiting jobs that neither ``before`` nor ``after`` has;
+    either may be missing.
+    """
     others = [other for other in (before, after) if other is not None]
     idle = sample.idle & frozenset[str]().union(*(other.idle for other in others))
     if sample.waiting is None:
@@ -78,4 +93,6 @@ def debounced(before: ClusterSample | None, sample: ClusterSample, after: Cluste
     known = [other.waiting for other in others if other.waiting is not None]
     waits = sample.waiting & Waiting().union(*known) if known else sample.waiting
     smallest = min((size for _, size in waits), default=None)
-    return DebouncedSample(sample.at_s, idle, sample.machine_nodes, smallest, per_node=sample.per_node)
+    return DebouncedSample(
+        sample.at_s, idle, sample.machine_nodes, smallest, per_node=sample.per_node
+    )

@@ -1,4 +1,6 @@
-"""Assumptions of a report: every guess of the importer, and every choice of the replay, with the option that changes it."""
+"""Assumptions of a report: every guess of the importer, and every choice of the replay, with the
+option that changes it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def assumptions_chapter(
     trainings: Trainings,
     guesses: Mapping[str, str],
 ) -> Chapter:
-    """One row per assumption; ``guesses`` tells, by option of the importer, what another value would change."""
+    """One row per assumption; ``guesses`` tells, by option of the importer, what another value
+    would change.
+    """
     base, trainers = rows[plan.base], trainings.trainers
     largest = max(t.max_nodes for t in trainers)
     enough = equivalent_nodes(window) / largest
@@ -47,10 +51,15 @@ def assumptions_chapter(
         ),
         (
             "Cost of a rescale",
-            f"a training stalls for R_up = {range_text([t.scale_up_s for t in trainers])} s when it gets nodes, for R_dw = "
+            f"a training stalls for R_up = {range_text([t.scale_up_s for t in trainers])} s "
+            "when it gets nodes, for R_dw = "
             f"{range_text([t.scale_down_s for t in trainers])} s when it loses some",
             "--trainers",
-            _moves(base, [rows[c] for c in plan.costs], lambda cell: f"{cell.cost_factor:g} times the cost"),
+            _moves(
+                base,
+                [rows[c] for c in plan.costs],
+                lambda cell: f"{cell.cost_factor:g} times the cost",
+            ),
         ),
         (
             "Concurrent trainers",
@@ -63,7 +72,11 @@ def assumptions_chapter(
             "Objective",
             plan.base.objective,
             "",
-            _moves(base, [rows[c] for c in plan.objectives if _only(c, plan.base)], lambda cell: cell.objective),
+            _moves(
+                base,
+                [rows[c] for c in plan.objectives if _only(c, plan.base)],
+                lambda cell: cell.objective,
+            ),
         ),
         (
             "Forward-looking time",
@@ -85,8 +98,10 @@ def assumptions_chapter(
     table = PageTable(
         "assumptions",
         "Assumptions and guesses",
-        "Read: the last column is the work (one-node hours of training, estimated for the whole log) with another value, "
-        "relative to the figures at the top, and the share of the idle node-hours used; or which share of the cluster is idle. "
+        "Read: the last column is the work (one-node hours of training, estimated for the "
+        "whole log) with another value, "
+        "relative to the figures at the top, and the share of the idle node-hours used; or "
+        "which share of the cluster is idle. "
         "An empty cell: not tried.",
         ("what", "assumed", "changed by", "effect of other values"),
         (*made, *read),
@@ -104,7 +119,8 @@ def _changed_by(remark: str) -> list[str]:
 def _moves(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
     whole = one_node_hours(base)
     return "; ".join(
-        f"{name(row.cell)}: {one_node_hours(row) / whole - 1:+.1%} ({UsedNodes.of(row).share:.0%} used)"
+        f"{name(row.cell)}: {one_node_hours(row) / whole - 1:+.1%} "
+        f"({UsedNodes.of(row).share:.0%} used)"
         for row in others
         if row.cell != base.cell and whole
     )

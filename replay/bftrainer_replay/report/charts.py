@@ -1,4 +1,5 @@
-"""Charts of a page as SVG that fits any width: shapes lie in an inner SVG that stretches, text in the outer one, in percent.
+"""Charts of a page as SVG that fits any width: shapes lie in an inner SVG that stretches, text in
+the outer one, in percent.
 
 Colors are classes of the template, so that one source serves screens, dark screens and paper.
 """
@@ -19,7 +20,9 @@ _MOST_TICKS = 4
 
 @dataclass
 class Chart:
-    """A chart under construction: x from 0 to ``wide``, y from 0 to ``high``, both in the units of the data."""
+    """A chart under construction: x from 0 to ``wide``, y from 0 to ``high``, both in the units of
+    the data.
+    """
 
     wide: float
     high: float
@@ -37,7 +40,8 @@ class Chart:
     def band(self, begin: float, end: float, kind: str) -> None:
         """A background from top to bottom."""
         self.shapes.append(
-            f'<rect class="{kind}" x="{begin:.2f}" y="0" width="{end - begin:.2f}" height="{_HIGH:.0f}"/>'
+            f'<rect class="{kind}" x="{begin:.2f}" y="0" width="{end - begin:.2f}" '
+            f'height="{_HIGH:.0f}"/>'
         )
 
     def steps(self, edges: Sequence[float], values: NDArray[np.float64], kind: str) -> None:
@@ -56,7 +60,9 @@ class Chart:
         self.shapes.append(f'<path class="{kind}" d="M{told}"/>')
 
     def dots(self, points: Iterable[tuple[float, float]], kind: str) -> None:
-        """A round mark at each point, as the cap of a line without length: stretching leaves it round."""
+        """A round mark at each point, as the cap of a line without length: stretching leaves it
+        round.
+        """
         told = " ".join(f"M{x:.3f} {self._level(y):.1f}h0" for x, y in points)
         self.shapes.append(f'<path class="dot {kind}" d="{told}"/>')
 
@@ -64,7 +70,9 @@ class Chart:
         """Horizontal lines, named at the left."""
         for value in values:
             kind = "grid" if value else "axis"
-            self.shapes.append(f'<path class="{kind}" d="M0 {self._level(value):.1f}H{self.wide:.2f}"/>')
+            self.shapes.append(
+                f'<path class="{kind}" d="M0 {self._level(value):.1f}H{self.wide:.2f}"/>'
+            )
             self.text(label.format(value), 0, value, dx=-6, dy=4, anchor="end")
 
     def text(
@@ -79,17 +87,23 @@ class Chart:
         anchor: str = "start",
     ) -> None:
         """Words at a point, moved by pixels."""
-        place = f'x="{self.x(at):.2f}%" y="{self.y(value):.2f}%" dx="{dx:g}" dy="{dy:g}" text-anchor="{anchor}"'
+        place = (
+            f'x="{self.x(at):.2f}%" y="{self.y(value):.2f}%" dx="{dx:g}" dy="{dy:g}" '
+            f'text-anchor="{anchor}"'
+        )
         self.texts.append(
-            f"<text{f' class={chr(34)}{kind}{chr(34)}' if kind else ''} {place}>{html.escape(words)}</text>"
+            f"<text{f' class={chr(34)}{kind}{chr(34)}' if kind else ''} "
+            f"{place}>{html.escape(words)}</text>"
         )
 
     def svg(self, label: str, kind: str = "") -> str:
         """The SVG; ``label`` says what it shows."""
         return (
             f'<svg class="chart {kind}" role="img" width="100%" aria-label="{html.escape(label)}">'
-            f'<svg class="shapes" width="100%" height="100%" viewBox="0 0 {self.wide:.3f} {_HIGH:.0f}" '
-            f'preserveAspectRatio="none" aria-hidden="true">{"".join(self.shapes)}</svg>{"".join(self.texts)}</svg>'
+            f'<svg class="shapes" width="100%" height="100%" viewBox="0 0 {self.wide:.3f} '
+            f'{_HIGH:.0f}" '
+            'preserveAspectRatio="none" '
+            f'aria-hidden="true">{"".join(self.shapes)}</svg>{"".join(self.texts)}</svg>'
         )
 
     def _level(self, value: float) -> float:

@@ -15,7 +15,11 @@ from bftrainer_replay.simulation.play import Scenario
 
 
 def compare_page(
-    ranking: Sequence[RankedPolicy], scenario: Scenario, name: str, left_out: Sequence[str], command: str
+    ranking: Sequence[RankedPolicy],
+    scenario: Scenario,
+    name: str,
+    left_out: Sequence[str],
+    command: str,
 ) -> Page:
     """The page; ``left_out`` are policies that cannot run on a pool of whole nodes."""
     best = ranking[0]
@@ -24,26 +28,41 @@ def compare_page(
     lost = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in ranking]
     tiles = (
         ("most one-node hours", best.name),
-        ("shortest mean completion time", _name_of_least(ranking, [p.felt.mean_s for p in ranking])),
+        (
+            "shortest mean completion time",
+            _name_of_least(ranking, [p.felt.mean_s for p in ranking]),
+        ),
         ("fairest by Jain's index", _name_of_least(ranking, [-p.felt.jain for p in ranking])),
         ("least lost to preemption", _name_of_least(ranking, lost)),
     )
     hours = (scenario.window.end_s - scenario.window.start_s) / 3600
     lead = (
-        f"On {summary.resource_integral_node_h:,.0f} idle node-hours in {hours:,.3g} h, {best.name} trains most: "
+        f"On {summary.resource_integral_node_h:,.0f} idle node-hours in {hours:,.3g} h, "
+        f"{best.name} trains most: "
         f"{summary.outcome_one_node_h:,.0f} one-node hours, {summary.work_share or 0:.0%} of them"
     )
     equal = next((p for p in ranking if p.name == "equal-share"), None)
     if equal is not None and equal is not best and equal.summary.outcome_one_node_h:
-        lead += f", {summary.outcome_one_node_h / equal.summary.outcome_one_node_h - 1:.1%} more than equal-share"
+        lead += (
+            f", {summary.outcome_one_node_h / equal.summary.outcome_one_node_h - 1:.1%} "
+            "more than equal-share"
+        )
     warnings = _warnings(ranking, scenario, left_out)
-    return Page(f"{name}: {len(ranking)} policies side by side", f"{lead}.", warnings, tiles, chapters, (command,))
+    return Page(
+        f"{name}: {len(ranking)} policies side by side",
+        f"{lead}.",
+        warnings,
+        tiles,
+        chapters,
+        (command,),
+    )
 
 
 def _settings(scenario: Scenario) -> str:
     return (
         f"{counted(len(scenario.arrivals), 'trainer')}, {_at_once(scenario)}, cost model "
-        f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table does not contain are generated; "
+        f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table "
+        "does not contain are generated; "
         "they are the same for all policies."
     )
 
@@ -54,16 +73,21 @@ def _at_once(scenario: Scenario) -> str:
     return f"{scenario.max_parallel} at once (P_jmax)"
 
 
-def _warnings(ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]) -> tuple[str, ...]:
+def _warnings(
+    ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]
+) -> tuple[str, ...]:
     found = [scenario.window.note] if scenario.window.note else []
     ran_out = [p.name for p in ranking if p.summary.work_ran_out_at is not None]
     if ran_out:
         found.append(
-            f"The work ran out before the end of the log under {', '.join(ran_out)}, which makes their outcomes alike. Add "
+            f"The work ran out before the end of the log under {', '.join(ran_out)}, which "
+            "makes their outcomes alike. Add "
             "trainers to compare these policies"
         )
     if left_out:
-        found.append(f"Left out, because they cannot run on a pool of whole nodes: {', '.join(left_out)}")
+        found.append(
+            f"Left out, because they cannot run on a pool of whole nodes: {', '.join(left_out)}"
+        )
     return tuple(found)
 
 
@@ -71,10 +95,14 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
     return PageTable(
         "ranking",
         "All policies, best first",
-        "Read: ranked by one-node hours, then by mean completion time. Work is in one-node hours per idle node-hour; mean, p95 "
-        "and last are hours from submission until done (≥: some trainers are not done); the longest wait is without nodes. "
-        "U is the training done over that of equal shares on as many constant nodes, without costs. "
-        "Queueing and fairness cover the trainers that completed. Losses are shares of the training that was possible. p50 and "
+        "Read: ranked by one-node hours, then by mean completion time. Work is in one-node "
+        "hours per idle node-hour; mean, p95 "
+        "and last are hours from submission until done (≥: some trainers are not done); the "
+        "longest wait is without nodes. "
+        "U is the training done over that of equal shares on as many constant nodes, without "
+        "costs. "
+        "Queueing and fairness cover the trainers that completed. Losses are shares of the "
+        "training that was possible. p50 and "
         "p99 are times of one decision.",
         ("policy", *(heading for heading, _ in columns(ranking))),
         tuple((p.name, *(cell(p) for _, cell in columns(ranking))) for p in ranking),
@@ -84,19 +112,30 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
 
 def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
     done = [p.summary.done for p in ranking]
-    rows = [(p.name, each.mean_h, each.last_h, each.unfinished) for p, each in zip(ranking, done, strict=True)]
-    return Picture("frontier", frontier_figure(ranking), ("policy", "mean_h", "last_h", "unfinished"), rows)
+    rows = [
+        (p.name, each.mean_h, each.last_h, each.unfinished)
+        for p, each in zip(ranking, done, strict=True)
+    ]
+    return Picture(
+        "frontier", frontier_figure(ranking), ("policy", "mean_h", "last_h", "unfinished"), rows
+    )
 
 
 def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:
-    known = [(value, p.name) for value, p in zip(values, ranking, strict=True) if not math.isnan(value)]
+    known = [
+        (value, p.name) for value, p in zip(values, ranking, strict=True) if not math.isnan(value)
+    ]
     return min(known, key=lambda pair: pair[0])[1] if known else "none completed"
 
 
 def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     """Early results against an early last one: mean and last hours until trainers are done."""
     known = [(p.summary.done.mean_h or 0.0, p.summary.done.last_h or 0.0, p) for p in ranking]
-    best = [at for at in known if not any(m <= at[0] and n <= at[1] and (m, n) != at[:2] for m, n, _ in known)]
+    best = [
+        at
+        for at in known
+        if not any(m <= at[0] and n <= at[1] and (m, n) != at[:2] for m, n, _ in known)
+    ]
     best.sort(key=lambda at: at[:2])
     open_ones = (
         " A hollow mark: some trainers are not done, so both are later."
@@ -105,14 +144,23 @@ def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     )
     figure, (axes,) = sheet(
         "Each result soon, or all of them",
-        f"Read: no policy is earlier in both than {'; '.join(p.name for _, _, p in best)} (line). Hours from submission until "
+        f"Read: no policy is earlier in both than {'; '.join(p.name for _, _, p in best)} "
+        "(line). Hours from submission until "
         f"a trainer is done, on average, and until all are done.{open_ones}",
     )
     axes.plot([m for m, _, _ in best], [n for _, n, _ in best], color=FAINT, linewidth=1.2)
     for mean_h, last_h, p in known:
         color = BLUE if p.name.startswith("bftrainer") else ORANGE
-        axes.plot(mean_h, last_h, "o", color=color, fillstyle="none" if p.summary.done.unfinished else "full")
-        axes.annotate(p.name, (mean_h, last_h), (6, 4), textcoords="offset points", fontsize=8, color=INK)
+        axes.plot(
+            mean_h,
+            last_h,
+            "o",
+            color=color,
+            fillstyle="none" if p.summary.done.unfinished else "full",
+        )
+        axes.annotate(
+            p.name, (mean_h, last_h), (6, 4), textcoords="offset points", fontsize=8, color=INK
+        )
     axes.margins(0.15)
     axes.set_xlabel("mean, h")
     axes.set_ylabel("last, h")

@@ -1,4 +1,6 @@
-"""The figures at the top of a report, which are also its report.json: what the next month's report is compared with."""
+"""The figures at the top of a report, which are also its report.json: what the next month's report
+is compared with.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _MOST_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What makes a page again: the log's file and its SHA-256, the command, the day (ISO 8601), the version."""
+    """What makes a page again: the log's file and its SHA-256, the command, the day (ISO 8601), the
+    version.
+    """
 
     log: str
     sha256: str
@@ -35,11 +39,12 @@ class Origin:
 class ReportFigures:
     """Shares of use are of the idle node-hours; work is in one-node hours. A month is 30 days.
 
-    ``left_out``: the time and nodes that ``idle_share`` leaves out on both sides. ``nodes_each`` is the largest size of a
-    training. ``plain`` are numbers of plain one-node jobs, the first as many as trainings. ``spread`` is twice the standard
-    error of ``held_share``, 0 if all of the log was replayed. ``pool_share``: the work of a pool beside the trainings.
-    ``by_model``: the ``work_share`` if all trainings were of this model. ``idle_range``: the least and the largest idle
-    share over all readings of the log; ``lacks_jobs``: a sentence, if the log seems to.
+    ``left_out``: the time and nodes that ``idle_share`` leaves out on both sides. ``nodes_each`` is
+    the largest size of a training. ``plain`` are numbers of plain one-node jobs, the first as many
+    as trainings. ``spread`` is twice the standard error of ``held_share``, 0 if all of the log was
+    replayed. ``pool_share``: the work of a pool beside the trainings. ``by_model``: the
+    ``work_share`` if all trainings were of this model. ``idle_range``: the least and the largest
+    idle share over all readings of the log; ``lacks_jobs``: a sentence, if the log seems to.
     """
 
     origin: Origin
@@ -88,22 +93,45 @@ class ReportFigures:
 
 
 def figures_of(
-    found: Characteristics, base: SweepRow, nodes_each: int, plain: tuple[PlainJobs, ...], dates: str, origin: Origin,
-    models: Mapping[str, SweepRow], doubts: IdleDoubts,
-) -> ReportFigures:  # fmt: skip
-    """From the log, the replay of ``base``, the calculated plain jobs, and replays with trainings of one model each."""
+    found: Characteristics,
+    base: SweepRow,
+    nodes_each: int,
+    plain: tuple[PlainJobs, ...],
+    dates: str,
+    origin: Origin,
+    models: Mapping[str, SweepRow],
+    doubts: IdleDoubts,
+) -> ReportFigures:
+    """From the log, the replay of ``base``, the calculated plain jobs, and replays with trainings
+    of one model each.
+    """
     used = UsedNodes.of(base)
     left_h = used.idle_node_h * (
         1 - used.replayed_share
     )  # of the pieces: the pool works in the same part of the whole log
-    pool = None if base.pool_node_h is None else base.pool_node_h / (left_h or 1.0) * (1 - used.share)
+    pool = (
+        None if base.pool_node_h is None else base.pool_node_h / (left_h or 1.0) * (1 - used.share)
+    )
     return ReportFigures(
-        origin, dates, found.machine_nodes, found.idle_share, found.eq_nodes, found.left_out, base.cell.max_parallel,
-        nodes_each, used.share, work_share(base), used_spread(base),
-        preemptions(base, found.node_hours) * MONTH_H / found.span_h, plain,
-        None if found.idle_while is None else found.idle_while.fillable_share, pool,
-        tuple((model, work_share(row)) for model, row in models.items()), (doubts.least, doubts.most), doubts.lacks_jobs,
-    )  # fmt: skip
+        origin,
+        dates,
+        found.machine_nodes,
+        found.idle_share,
+        found.eq_nodes,
+        found.left_out,
+        base.cell.max_parallel,
+        nodes_each,
+        used.share,
+        work_share(base),
+        used_spread(base),
+        preemptions(base, found.node_hours) * MONTH_H / found.span_h,
+        plain,
+        None if found.idle_while is None else found.idle_while.fillable_share,
+        pool,
+        tuple((model, work_share(row)) for model, row in models.items()),
+        (doubts.least, doubts.most),
+        doubts.lacks_jobs,
+    )
 
 
 def as_json(figures: ReportFigures) -> dict[str, object]:
@@ -123,5 +151,6 @@ def read_figures(path: Path) -> ReportFigures:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InputFileError(
-            str(path), f"{where}: {first['msg']}; expected the report.json that an earlier report wrote"
+            str(path),
+            f"{where}: {first['msg']}; expected the report.json that an earlier report wrote",
         ) from error

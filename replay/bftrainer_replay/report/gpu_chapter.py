@@ -1,4 +1,6 @@
-"""The chapter on GPUs: where they are idle, and what trainings would do with idle nodes, their GPUs, and all idle GPUs."""
+"""The chapter on GPUs: where they are idle, and what trainings would do with idle nodes, their
+GPUs, and all idle GPUs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from bftrainer_replay.sweep.results import check_work_lasted
 
 @dataclass(frozen=True, slots=True)
 class PoolResult:
-    """What up to ``places`` trainings at once did with one kind of pool: GPU-hours of the pool, one-GPU hours of work."""
+    """What up to ``places`` trainings at once did with one kind of pool: GPU-hours of the pool,
+    one-GPU hours of work.
+    """
 
     name: str
     places: int
@@ -36,19 +40,31 @@ class PoolResult:
 def by_node(trainer: Trainer, gpus: int) -> Trainer:
     """The same training where its nodes have ``gpus`` GPUs and it gets whole ones."""
     first, last = (-(-count // gpus) for count in (trainer.min_nodes, trainer.max_nodes))
-    sizes = None if trainer.sizes is None else tuple(sorted({-(-count // gpus) for count in trainer.sizes}))
+    sizes = (
+        None
+        if trainer.sizes is None
+        else tuple(sorted({-(-count // gpus) for count in trainer.sizes}))
+    )
     nodes = tuple(range(first, last + 1))
     curve = Curve(nodes, tuple(trainer.curve.at(largest_legal(trainer, n * gpus)) for n in nodes))
     asked = trainer.requested_nodes and -(-trainer.requested_nodes // gpus)
-    return replace(trainer, curve=curve, min_nodes=first, max_nodes=last, sizes=sizes, requested_nodes=asked)
+    return replace(
+        trainer, curve=curve, min_nodes=first, max_nodes=last, sizes=sizes, requested_nodes=asked
+    )
 
 
 def source_by_node(source: SweepWorkload, gpus: int) -> SweepWorkload:
-    """The trainers of a workload in GPUs, for a pilot by node: as many as outlast a window whose nodes have ``gpus`` GPUs."""
+    """The trainers of a workload in GPUs, for a pilot by node: as many as outlast a window whose
+    nodes have ``gpus`` GPUs.
+    """
 
-    def make(window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]:
+    def make(
+        window: LogWindow, seed: int, *, places: int = 0, units: int = 1
+    ) -> tuple[Arrival, ...]:
         arrivals = source.make(window, seed, places=places, units=gpus * units)
-        return tuple(replace(arrival, trainer=by_node(arrival.trainer, gpus)) for arrival in arrivals)
+        return tuple(
+            replace(arrival, trainer=by_node(arrival.trainer, gpus)) for arrival in arrivals
+        )
 
     return replace(source, make=make)
 
@@ -59,37 +75,58 @@ def usual_gpus(window: LogWindow) -> int:
     return statistics.mode(window.gpus.per_node.values())
 
 
-def compared(held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell) -> tuple[PoolResult, ...]:
-    """The same trainers on three pools in the time of ``span``: idle nodes, their GPUs, and all idle GPUs."""
+def compared(
+    held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
+) -> tuple[PoolResult, ...]:
+    """The same trainers on three pools in the time of ``span``: idle nodes, their GPUs, and all
+    idle GPUs.
+    """
     assert held.gpus is not None
     gpus = usual_gpus(held)
-    windows = [piece(each, span.start_s, span.end_s) for each in (held.gpus.by_node, on_idle_nodes(held), held)]
+    windows = [
+        piece(each, span.start_s, span.end_s)
+        for each in (held.gpus.by_node, on_idle_nodes(held), held)
+    ]
     some = source.make(windows[-1], base.seed)
     places = enough_trainers(windows[-1], [arrival.trainer for arrival in some])
     arrivals = source.make(windows[-1], base.seed, places=places)
-    rate = {a.trainer.id: a.trainer.curve.at(a.trainer.min_nodes or 1) / (a.trainer.min_nodes or 1) for a in arrivals}
+    rate = {
+        a.trainer.id: a.trainer.curve.at(a.trainer.min_nodes or 1) / (a.trainer.min_nodes or 1)
+        for a in arrivals
+    }
     found, ends = [], []
-    for name, window in zip(("idle nodes, by node", "idle nodes, by GPU", "all idle GPUs"), windows, strict=True):
+    for name, window in zip(
+        ("idle nodes, by node", "idle nodes, by GPU", "all idle GPUs"), windows, strict=True
+    ):
         is_by_node = window is windows[0]
-        mine = tuple(replace(a, trainer=by_node(a.trainer, gpus)) for a in arrivals) if is_by_node else arrivals
+        mine = (
+            tuple(replace(a, trainer=by_node(a.trainer, gpus)) for a in arrivals)
+            if is_by_node
+            else arrivals
+        )
         scenario = Scenario(window, mine, places, CostModel(base.cost_model))
         outcome = play(scenario, policy_of(base), keep_entries=False)
         ends.append(ran_out_s(outcome, scenario))
         work_h = sum(run.samples / rate[run.trainer.id] for run in outcome.runs) / 3600
         pool_h = pool_sizes_of(window).node_hours() * (gpus if is_by_node else 1)
-        found.append(PoolResult(name, places, pool_h, work_h, sum(run.preemptions for run in outcome.runs)))
+        found.append(
+            PoolResult(name, places, pool_h, work_h, sum(run.preemptions for run in outcome.runs))
+        )
     if not source.has_times:
         check_work_lasted(None if end_s is None else format_time(end_s) for end_s in ends)
     return tuple(found)
 
 
-def gpu_chapter(held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell) -> tuple[Chapter, str]:
+def gpu_chapter(
+    held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
+) -> tuple[Chapter, str]:
     """The chapter, and the sentence for the top."""
     hours, results = gpu_hours(held), compared(held, span, source, base)
     idle = PageTable(
         "idle-gpus",
         "Idle GPU-hours",
-        "Read: a part is what main jobs leave of a node. GPUs without enough cores beside them cannot be held (--part-cpus).",
+        "Read: a part is what main jobs leave of a node. GPUs without enough cores beside them "
+        "cannot be held (--part-cpus).",
         ("idle GPUs", "GPU-hours", "share"),
         tuple((name, f"{h:,.0f}", f"{h / (hours.idle_h or 1.0):.1%}") for name, h in hours.rows()),
     )
@@ -98,18 +135,30 @@ def gpu_chapter(held: LogWindow, span: LogWindow, source: SweepWorkload, base: C
         "gpu-pools",
         "What trainings would do",
         f"Read: the same trainings, up to {results[0].places} at once, on three pools from "
-        f"{format_time(span.start_s, span.zone)} to {format_time(span.end_s, span.zone)}. Work is in one-GPU hours, the time "
-        "that one GPU would need for the same samples. By node, each training has whole nodes. A main job that takes any GPU "
+        f"{format_time(span.start_s, span.zone)} to {format_time(span.end_s, span.zone)}. Work "
+        "is in one-GPU hours, the time "
+        "that one GPU would need for the same samples. By node, each training has whole nodes. "
+        "A main job that takes any GPU "
         "of a held part takes the part; the rest is held again after --back-s.",
         ("pool", "GPU-hours", "one-GPU hours", "times", "preempted"),
         tuple(
-            (r.name, f"{r.pool_gpu_h:,.0f}", f"{r.work_gpu_h:,.0f}", f"{k:.2f}", f"{r.preemptions:,}")
+            (
+                r.name,
+                f"{r.pool_gpu_h:,.0f}",
+                f"{r.work_gpu_h:,.0f}",
+                f"{k:.2f}",
+                f"{r.preemptions:,}",
+            )
             for r, k in zip(results, times, strict=True)
         ),
         main=2,
     )
     lead = (
-        f"{hours.sentence()} **With idle GPUs instead of idle nodes, trainings would do {times[1]:.1f} times as much on idle "
-        f"nodes alone, and {times[2]:.1f} times as much with those of partly used nodes** (simulated, nodes.unit)."
+        f"{hours.sentence()} **With idle GPUs instead of idle nodes, trainings would do "
+        f"{times[1]:.1f} times as much on idle "
+        f"nodes alone, and {times[2]:.1f} times as much with those of partly used nodes** "
+        "(simulated, nodes.unit)."
     )
-    return Chapter("GPUs", hours.sentence(), (idle, pools)), lead if results[0].work_gpu_h else hours.sentence()
+    return Chapter("GPUs", hours.sentence(), (idle, pools)), lead if results[
+        0
+    ].work_gpu_h else hours.sentence()

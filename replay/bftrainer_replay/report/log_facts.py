@@ -1,4 +1,6 @@
-"""Facts of a job log besides idle nodes, as chapters of its report: waiting jobs, partitions, shared nodes."""
+"""Facts of a job log besides idle nodes, as chapters of its report: waiting jobs, partitions,
+shared nodes.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,16 @@ from bftrainer_replay.report.page import Chapter, PageTable
 
 
 def _queue_text(causes: IdleCauses) -> str:
-    judged = "" if JobFact.TIME_LIMIT in causes.unknown else ", judged by the time limits that they asked for"
+    judged = (
+        ""
+        if JobFact.TIME_LIMIT in causes.unknown
+        else ", judged by the time limits that they asked for"
+    )
     return (
-        f"{1 - causes.fillable_share:.1%} of the idle node-time could not have been filled by the jobs that waited{judged}. "
-        "Facts that the log does not have may make this more; jobs that end before their limits, less."
+        f"{1 - causes.fillable_share:.1%} of the idle node-time could not have been filled by "
+        f"the jobs that waited{judged}. "
+        "Facts that the log does not have may make this more; jobs that end before their "
+        "limits, less."
     )
 
 
@@ -41,7 +49,8 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
         PageTable(
             "partitions",
             f"By {word} and device type",
-            f"Read: a node in several {word}s counts in each. The option --partition NAME makes this report of one of them.",
+            f"Read: a node in several {word}s counts in each. The option --partition NAME "
+            "makes this report of one of them.",
             headings(word),
             rows,
             main=3,
@@ -52,7 +61,15 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
 def _by_account(window: LogWindow, kind: Payer, word: str) -> tuple[PageTable, ...]:
     rows = tuple(each.cells for each in accounts_of(window, kind))
     return (
-        (PageTable(f"{kind}s", f"By {word}", f"Read: {READ[:1].lower()}{READ[1:]}", (word, *HEADINGS), rows),)
+        (
+            PageTable(
+                f"{kind}s",
+                f"By {word}",
+                f"Read: {READ[:1].lower()}{READ[1:]}",
+                (word, *HEADINGS),
+                rows,
+            ),
+        )
         if rows
         else ()
     )
@@ -66,17 +83,29 @@ def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
     table = PageTable(
         "shared-nodes",
         "Idle cores and devices",
-        f"Read: the first three columns add up to the total, less the nodes out of service. {shared.has}.",
-        ("hours of", "in use", "idle on nodes without a job", "idle on nodes with a job", "all idle", "of the total"),
+        "Read: the first three columns add up to the total, less the nodes out of service. "
+        f"{shared.has}.",
+        (
+            "hours of",
+            "in use",
+            "idle on nodes without a job",
+            "idle on nodes with a job",
+            "all idle",
+            "of the total",
+        ),
         tuple(
             (
-                each.kind, f"{each.used_h:,.0f}", f"{each.whole_nodes_h:,.0f}", f"{each.parts_h:,.0f}", f"{each.idle_h:,.0f}",
+                each.kind,
+                f"{each.used_h:,.0f}",
+                f"{each.whole_nodes_h:,.0f}",
+                f"{each.parts_h:,.0f}",
+                f"{each.idle_h:,.0f}",
                 f"{each.idle_h / each.available_h:.1%}" if each.available_h else "",
             )
             for each in shared.kinds
         ),
         main=4,
-    )  # fmt: skip
+    )
     return (Chapter("Shared nodes", shared.sentence(), (table,)),)
 
 
@@ -86,12 +115,16 @@ def queue_chapter(found: Characteristics, window: LogWindow) -> Chapter:
     if found.idle_while is None:
         return Chapter(
             title,
-            "This log does not contain the job queue. The report therefore cannot tell idle nodes that the scheduler could "
-            "have filled from those that it could not. The scheduler's own job log contains the queue.",
+            "This log does not contain the job queue. The report therefore cannot tell idle "
+            "nodes that the scheduler could "
+            "have filled from those that it could not. The scheduler's own job log contains "
+            "the queue.",
             (),
         )
     tables = (
-        _causes_table(found.idle_while, window), *_by_partition(window),
-        *_by_account(window, "account", words_of(window)[1]), *_by_account(window, "qos", "QOS"),
-    )  # fmt: skip
+        _causes_table(found.idle_while, window),
+        *_by_partition(window),
+        *_by_account(window, "account", words_of(window)[1]),
+        *_by_account(window, "qos", "QOS"),
+    )
     return Chapter(title, _queue_text(found.idle_while), tables)

@@ -46,15 +46,22 @@ def log_page(
 ) -> tuple[Page, ReportFigures]:
     """The page and the figures at its top; ``rows`` has every cell of the plan.
 
-    ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an earlier report, ``gpus`` the
-    chapter and the sentence of a log in GPUs.
+    ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an
+    earlier report, ``gpus`` the chapter and the sentence of a log in GPUs.
     """
     base = rows[plan.base]
     detail = read_detail(base.result["detail"])
     plain = plain_curve(window, plan.base.max_parallel, trainings.start_s)
     models = {cell.workload.partition("-")[2]: rows[cell] for cell in plan.models}
     figures = figures_of(
-        found, base, trainings.nodes_each, plain, dates(window), origin, models, doubts_of(window, found)
+        found,
+        base,
+        trainings.nodes_each,
+        plain,
+        dates(window),
+        origin,
+        models,
+        doubts_of(window, found),
     )
     sizes = pool_sizes_of(window)
 
@@ -75,7 +82,8 @@ def log_page(
         *shared_chapter(window),
         Chapter(
             "Idle nodes",
-            f"From {format_time(window.start_s, window.zone)} to {format_time(window.end_s, window.zone)} "
+            f"From {format_time(window.start_s, window.zone)} to "
+            f"{format_time(window.end_s, window.zone)} "
             f"({window.clock_name}).",
             (fragments_picture(window),),
         ),
@@ -83,7 +91,14 @@ def log_page(
         Chapter(
             "Nodes in training",
             "" if sample.is_whole else "One of the pieces of the log that were replayed.",
-            (nodes_picture(detail, plan.base.policy, piece, "" if sample.is_whole else "this piece of the log"),),
+            (
+                nodes_picture(
+                    detail,
+                    plan.base.policy,
+                    piece,
+                    "" if sample.is_whole else "this piece of the log",
+                ),
+            ),
         ),
         *pieces_chapter(plan, sample, rows),
         assumptions_chapter(window, plan, sample, rows, trainings, guesses),
@@ -94,7 +109,10 @@ def log_page(
         f"SHA-256 of {origin.log}: {origin.sha256}",
     )
     appendix = "Appendix: why nodes were idle, settings tried, assumptions, how this page was made"
-    name = title or f"Idle nodes of a cluster of {counted(window.machine_nodes, 'node')}, {figures.dates}"
+    name = (
+        title
+        or f"Idle nodes of a cluster of {counted(window.machine_nodes, 'node')}, {figures.dates}"
+    )
     return Page(name, as_text(top), (), (), chapters, commands, top, appendix), figures
 
 
@@ -106,11 +124,19 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
         cell, work = each.cell, one_node_hours(each) / (one_node_hours(base) or 1.0)
         mean = each.result["mean_runtime_h"]
         return (
-            cell.policy, cell.objective, f"{cell.forward_s:g} s", f"{cell.max_parallel}", f"{cell.cost_factor:g}",
-            f"{UsedNodes.of(each).share:.1%}", f"{work_share(each):.1%}",
-            f"{work - 1:+.1%}" if one_node_hours(base) else "", f"{int(each.result['completed']):,}",
-            "" if mean is None else f"{mean:.1f}", f"{int(each.result['preemptions']):,}", f"{int(each.result['rescales']):,}",
-        )  # fmt: skip
+            cell.policy,
+            cell.objective,
+            f"{cell.forward_s:g} s",
+            f"{cell.max_parallel}",
+            f"{cell.cost_factor:g}",
+            f"{UsedNodes.of(each).share:.1%}",
+            f"{work_share(each):.1%}",
+            f"{work - 1:+.1%}" if one_node_hours(base) else "",
+            f"{int(each.result['completed']):,}",
+            "" if mean is None else f"{mean:.1f}",
+            f"{int(each.result['preemptions']):,}",
+            f"{int(each.result['rescales']):,}",
+        )
 
     where = (
         " Completed, mean, preempted and rescales are of the pieces of the log that were replayed."
@@ -120,28 +146,44 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
     table = PageTable(
         "replays",
         "All replays of this report",
-        "Read: the first row is the replay of the figures at the top; each other row changes one setting. Held and work are "
-        "shares of the idle node-hours, work in one-node hours, the time that one node would need for the same samples. At "
+        "Read: the first row is the replay of the figures at the top; each other row changes "
+        "one setting. Held and work are "
+        "shares of the idle node-hours, work in one-node hours, the time that one node would "
+        "need for the same samples. At "
         f"once: trainings (P_jmax). Costs: factor on the stalls of a rescale.{where}",
         (
-            "policy", "objective", "T_fwd", "at once", "costs", "held", "work", "work, other than first", "completed",
-            "mean hours", "preempted", "rescales",
+            "policy",
+            "objective",
+            "T_fwd",
+            "at once",
+            "costs",
+            "held",
+            "work",
+            "work, other than first",
+            "completed",
+            "mean hours",
+            "preempted",
+            "rescales",
         ),
         tuple(row(rows[cell]) for cell in plan.cells if cell not in plan.models),
         main=0,
-    )  # fmt: skip
+    )
     return Chapter("Settings tried", "", (table,))
 
 
 def fragments_picture(window: LogWindow) -> Picture:
     """The lengths of the fragments."""
-    lengths_s, counts = np.unique(np.rint(fragments_of(window).length_s).astype(np.int64), return_counts=True)
+    lengths_s, counts = np.unique(
+        np.rint(fragments_of(window).length_s).astype(np.int64), return_counts=True
+    )
     rows = list(zip(lengths_s.tolist(), counts.tolist(), strict=True))
     return Picture("fragments", fragments_figure(window), ("length_s", "fragments"), rows)
 
 
 def nodes_picture(detail: Detail, policy: str, window: LogWindow, shown: str) -> Picture:
-    """Idle nodes and nodes in training under one policy; ``shown`` names the part of the log, if it is not all of it."""
+    """Idle nodes and nodes in training under one policy; ``shown`` names the part of the log, if it
+    is not all of it.
+    """
     edges_s, idle, used = detail.edges_s.tolist(), detail.idle.tolist(), detail.used.tolist()
     rows = list(zip((format_time(round(at_s)) for at_s in edges_s[:-1]), idle, used, strict=True))
     series = step_series(edges_s, {"idle": idle, "in training": used}, window)
@@ -149,7 +191,9 @@ def nodes_picture(detail: Detail, policy: str, window: LogWindow, shown: str) ->
     return Picture("timeline", figure, ("time", "idle", "in_training"), rows, series)
 
 
-def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]) -> tuple[Chapter, ...]:
+def pieces_chapter(
+    plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]
+) -> tuple[Chapter, ...]:
     """The pieces of the log that were replayed, if not all of it was."""
     if sample.is_whole:
         return ()
@@ -158,24 +202,34 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
     for piece, row, usable in zip(sample.pieces, base.parts, usable_shares(base), strict=True):
         nodes = UsedNodes.of(row)
         idle = nodes.idle_node_h / (float(row.result["span_h"]) or 1.0)
-        used = (f"{nodes.share:.1%}", f"{usable:.1%}") if nodes.idle_node_h else ("", "")  # nothing to use
+        used = (
+            (f"{nodes.share:.1%}", f"{usable:.1%}") if nodes.idle_node_h else ("", "")
+        )  # nothing to use
         begin, end = (format_time(at_s, piece.zone) for at_s in (piece.start_s, piece.end_s))
         parts.append((begin, end, f"{idle:,.0f}", *used))
-    shares = [UsedNodes.of(row).share for row in base.parts if UsedNodes.of(row).idle_node_h] or [0.0]
+    shares = [UsedNodes.of(row).share for row in base.parts if UsedNodes.of(row).idle_node_h] or [
+        0.0
+    ]
     whole = UsedNodes.of(base)
     table = PageTable(
         "pieces",
         "Pieces of the log that were replayed",
-        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece, and "
-        f"{whole.replayed_share:.0%} of those of all pieces. For the whole log, {whole.share:.0%} is estimated: so "
-        'many trainings can use only so many nodes at a time, and column "used of usable" leaves out nodes beyond that. The '
-        "figures at the top multiply what is used of usable nodes, in all pieces, by the usable part of the whole log. "
+        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle "
+        "node-hours of a piece, and "
+        f"{whole.replayed_share:.0%} of those of all pieces. For the whole log, "
+        f"{whole.share:.0%} is estimated: so "
+        'many trainings can use only so many nodes at a time, and column "used of usable" '
+        "leaves out nodes beyond that. The "
+        "figures at the top multiply what is used of usable nodes, in all pieces, by the "
+        "usable part of the whole log. "
         "A piece without idle nodes has empty cells.",
         ("from", "to", "mean idle nodes", "used", "used of usable"),
         tuple(parts),
     )
     text = (
-        f"To save time, the replays cover {sample.text} (--full: all of it); all figures on idle nodes cover the whole log. "
-        "Every piece begins without running trainers, so effects that take longer than a piece are missing."
+        f"To save time, the replays cover {sample.text} (--full: all of it); all figures on "
+        "idle nodes cover the whole log. "
+        "Every piece begins without running trainers, so effects that take longer than a piece "
+        "are missing."
     )
     return (Chapter("Replayed pieces", text, (table,)),)

@@ -1,4 +1,6 @@
-"""The page of ``report`` and ``compare``: chapters of pictures and tables, one HTML file, and the same as files."""
+"""The page of ``report`` and ``compare``: chapters of pictures and tables, one HTML file, and the
+same as files.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from bftrainer_replay.logs.model import LogWindow
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """Rows of text; the first column names the row. ``main`` is the row to look at first. ``prose``: cells are sentences.
+    """Rows of text; the first column names the row. ``main`` is the row to look at first.
+    ``prose``: cells are sentences.
 
     In the CSV, columns of numbers are plain, with their unit in the header.
     """
@@ -42,29 +45,40 @@ class PageTable:
 
     @property
     def csv(self) -> bytes:
-        columns = [_plain(name, cells) for name, *cells in zip(self.header, *self.rows, strict=True)]
-        return csv_bytes([name for name, _ in columns], list(zip(*(cells for _, cells in columns), strict=True)))
+        columns = [
+            _plain(name, cells) for name, *cells in zip(self.header, *self.rows, strict=True)
+        ]
+        return csv_bytes(
+            [name for name, _ in columns], list(zip(*(cells for _, cells in columns), strict=True))
+        )
 
 
 _QUANTITY = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?(%|s|min|h))?")
 
 
 def _plain(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
-    """A column as in a CSV: numbers without commas and unit, if all cells are numbers of one unit or empty."""
+    """A column as in a CSV: numbers without commas and unit, if all cells are numbers of one unit
+    or empty.
+    """
     found = [_QUANTITY.fullmatch(cell) for cell in cells]
     units = {match[2] or "" for match in found if match is not None}
-    if len(units) != 1 or any(match is None and cell for match, cell in zip(found, cells, strict=True)):
+    if len(units) != 1 or any(
+        match is None and cell for match, cell in zip(found, cells, strict=True)
+    ):
         return name, list(cells)
     (unit,) = units
-    return f"{name} ({unit})" if unit else name, ["" if match is None else match[1].replace(",", "") for match in found]
+    return f"{name} ({unit})" if unit else name, [
+        "" if match is None else match[1].replace(",", "") for match in found
+    ]
 
 
 @dataclass(frozen=True)
 class Picture:
     """A figure of ``style.sheet`` with its data as a table.
 
-    In the file the figure carries its title and caption; on the page both are text beside it. ``series`` lets the page's
-    script draw the figure again with a pointer and zoom: JSON of :func:`step_series`, or empty.
+    In the file the figure carries its title and caption; on the page both are text beside it.
+    ``series`` lets the page's script draw the figure again with a pointer and zoom: JSON of
+    :func:`step_series`, or empty.
     """
 
     name: str
@@ -98,7 +112,10 @@ class Picture:
     def sources(self) -> tuple[str, str]:
         """The images for wide and narrow screens as data: URLs."""
         assert self.file, "drawn first: screens() changes the figure"
-        wide, narrow = (f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in screens(self.figure))
+        wide, narrow = (
+            f"data:image/png;base64,{base64.b64encode(image).decode()}"
+            for image in screens(self.figure)
+        )
         return wide, narrow
 
 
@@ -113,8 +130,8 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A figure at the top; ``kind`` is a class of the template, ``origin`` (measured, simulated, calculated) says how, from
-    ``where``.
+    """A figure at the top; ``kind`` is a class of the template, ``origin`` (measured, simulated,
+    calculated) says how, from ``where``.
     """
 
     kind: str
@@ -128,7 +145,9 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class TopPicture:
-    """A chart at the top with a claim as title; ``legend`` has (class, words), ``charts`` SVG, each with a line above it."""
+    """A chart at the top with a claim as title; ``legend`` has (class, words), ``charts`` SVG, each
+    with a line above it.
+    """
 
     title: str
     legend: tuple[tuple[str, str], ...]
@@ -138,7 +157,9 @@ class TopPicture:
 
 @dataclass(frozen=True, slots=True)
 class PageTop:
-    """The top of a page that is read in twenty seconds; ``rows`` are (name, words), where ``**`` encloses bold words."""
+    """The top of a page that is read in twenty seconds; ``rows`` are (name, words), where ``**``
+    encloses bold words.
+    """
 
     about: str
     sentence: str
@@ -166,11 +187,16 @@ class Page:
 
 
 def render(page: Page) -> bytes:
-    """The page as UTF-8 HTML, without any reference to the network; a value that the template misses is an error."""
+    """The page as UTF-8 HTML, without any reference to the network; a value that the template
+    misses is an error.
+    """
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("bftrainer_replay.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.PackageLoader("bftrainer_replay.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
+    )
     environment.filters["marked_up"] = _marked_up
     return environment.get_template("page.html.j2").render(page=page, version=__version__).encode()
 
@@ -182,7 +208,9 @@ def _marked_up(text: str) -> str:
 
 
 def write(out: Path, page: Page) -> int:
-    """Write pictures/*.png, data/*.csv and, last, report.html; returns the size of report.html in bytes."""
+    """Write pictures/*.png, data/*.csv and, last, report.html; returns the size of report.html in
+    bytes.
+    """
     top = () if page.top is None else tuple(picture.table for picture in page.top.pictures)
     for item in (*top, *(item for chapter in page.chapters for item in chapter.items)):
         if isinstance(item, Picture):
@@ -193,8 +221,11 @@ def write(out: Path, page: Page) -> int:
     return len(text)
 
 
-def step_series(edges_s: Sequence[float], values: Mapping[str, Sequence[float]], window: LogWindow) -> str:
-    """Nodes over time, each number constant between two edges (seconds since 1970), as JSON for the page's script.
+def step_series(
+    edges_s: Sequence[float], values: Mapping[str, Sequence[float]], window: LogWindow
+) -> str:
+    """Nodes over time, each number constant between two edges (seconds since 1970), as JSON for the
+    page's script.
 
     The first series is filled. ``window`` has the time zone of the reader and the spans to shade.
     """
@@ -210,9 +241,14 @@ def step_series(edges_s: Sequence[float], values: Mapping[str, Sequence[float]],
 
 
 def offsets(edges_s: Sequence[float], zone: tzinfo) -> list[tuple[int, int]]:
-    """(from when, seconds east of UTC) in the time zone: more than one where clocks are changed in between."""
+    """(from when, seconds east of UTC) in the time zone: more than one where clocks are changed in
+    between.
+    """
     found: list[tuple[int, int]] = []
-    for at_s in (edges_s[0], *np.arange(3600 * math.ceil(edges_s[0] / 3600), edges_s[-1], 3600).tolist()):
+    for at_s in (
+        edges_s[0],
+        *np.arange(3600 * math.ceil(edges_s[0] / 3600), edges_s[-1], 3600).tolist(),
+    ):
         east = datetime.fromtimestamp(at_s, zone).utcoffset()
         seconds = 0 if east is None else round(east.total_seconds())
         if not found or found[-1][1] != seconds:

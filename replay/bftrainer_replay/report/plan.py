@@ -15,7 +15,9 @@ _MANY = 40
 
 @dataclass(frozen=True, slots=True)
 class ReportPlan:
-    """Cells by the question they answer; ``base`` is in most. ``models``: trainings of one model each."""
+    """Cells by the question they answer; ``base`` is in most. ``models``: trainings of one model
+    each.
+    """
 
     base: Cell
     policies: tuple[Cell, ...]
@@ -28,16 +30,33 @@ class ReportPlan:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """All cells, each once."""
-        every = (self.base, *self.policies, *self.forward, *self.parallel, *self.costs, *self.objectives, *self.models)
+        every = (
+            self.base,
+            *self.policies,
+            *self.forward,
+            *self.parallel,
+            *self.costs,
+            *self.objectives,
+            *self.models,
+        )
         return tuple(dict.fromkeys(every))
 
     def beyond(self, rescale_s: float) -> ReportPlan:
-        """Without values of T_fwd and of costs with which growth would never pay, which a replay refuses."""
+        """Without values of T_fwd and of costs with which growth would never pay, which a replay
+        refuses.
+        """
         return ReportPlan(
             self.base,
             *(
                 tuple(cell for cell in cells if cell is self.base or cell.looks_beyond(rescale_s))
-                for cells in (self.policies, self.forward, self.parallel, self.costs, self.objectives, self.models)
+                for cells in (
+                    self.policies,
+                    self.forward,
+                    self.parallel,
+                    self.costs,
+                    self.objectives,
+                    self.models,
+                )
             ),
         )
 
@@ -54,23 +73,44 @@ def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
     return ReportPlan(
         base=base,
         policies=(base, *(replace(base, policy=p) for p in ("equal-share",) if p != base.policy)),
-        forward=_sorted(base, [replace(bare, forward_s=s) for s in (30.0, 300.0, 900.0)], "forward_s"),
-        parallel=_sorted(base, [replace(bare, max_parallel=p) for p in _numbers(base.max_parallel)], "max_parallel"),
+        forward=_sorted(
+            base, [replace(bare, forward_s=s) for s in (30.0, 300.0, 900.0)], "forward_s"
+        ),
+        parallel=_sorted(
+            base,
+            [replace(bare, max_parallel=p) for p in _numbers(base.max_parallel)],
+            "max_parallel",
+        ),
         costs=_sorted(base, [replace(bare, cost_factor=f) for f in (2.0, 4.0)], "cost_factor"),
-        objectives=(base, *(replace(bare, objective=o) for o in ("throughput",) if o != base.objective)),
+        objectives=(
+            base,
+            *(replace(bare, objective=o) for o in ("throughput",) if o != base.objective),
+        ),
         models=tuple(replace(bare, workload=name) for name in workloads),
     )
 
 
 def worst_and_best(trainers: Sequence[Trainer]) -> list[str]:
-    """The models whose largest size gains least and most over one node; none if there is only one."""
+    """The models whose largest size gains least and most over one node; none if there is only
+    one.
+    """
     gains = {t.model: t.curve.at(t.max_nodes) / one_node_rate(t) for t in trainers}
-    return sorted(gains, key=lambda model: gains[model])[:: max(len(gains) - 1, 1)] if len(gains) > 1 else []
+    return (
+        sorted(gains, key=lambda model: gains[model])[:: max(len(gains) - 1, 1)]
+        if len(gains) > 1
+        else []
+    )
 
 
 def _numbers(base: int) -> tuple[int, ...]:
-    """Numbers of trainings around ``base``: from a tenth of a few, from a quarter of many (one of many takes long)."""
-    return (max(base // 10, 1), max(base // 3, 1), 3 * base) if base < _MANY else (base // 4, base // 2, 2 * base)
+    """Numbers of trainings around ``base``: from a tenth of a few, from a quarter of many (one of
+    many takes long).
+    """
+    return (
+        (max(base // 10, 1), max(base // 3, 1), 3 * base)
+        if base < _MANY
+        else (base // 4, base // 2, 2 * base)
+    )
 
 
 def _sorted(base: Cell, others: Sequence[Cell], name: str) -> tuple[Cell, ...]:

@@ -1,4 +1,6 @@
-"""The files of a replay, written when it is complete: summary.json, trainers.csv, decisions.csv.gz and a figure."""
+"""The files of a replay, written when it is complete: summary.json, trainers.csv, decisions.csv.gz
+and a figure.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +20,56 @@ from bftrainer_replay.simulation.summary import Summary
 from bftrainer_replay.sweep.detail import detail_of, read_detail
 
 _TRAINER_COLUMNS = (
-    "id", "model", "submitted", "admitted", "started", "finished", "runtime_s", "samples", "node_hours",
-    "preemptions", "rescales", "lost_to_preemption_samples", "lost_to_rescale_samples",
-)  # fmt: skip
+    "id",
+    "model",
+    "submitted",
+    "admitted",
+    "started",
+    "finished",
+    "runtime_s",
+    "samples",
+    "node_hours",
+    "preemptions",
+    "rescales",
+    "lost_to_preemption_samples",
+    "lost_to_rescale_samples",
+)
 _DECISION_COLUMNS = (
-    "time", "joined", "left", "submitted", "finished", "pool_nodes", "used_nodes", "objective_value", "solver", "status",
-    "fallbacks", "samples", "lost_to_preemption_samples", "lost_to_rescale_samples", "counts",
-)  # fmt: skip
+    "time",
+    "joined",
+    "left",
+    "submitted",
+    "finished",
+    "pool_nodes",
+    "used_nodes",
+    "objective_value",
+    "solver",
+    "status",
+    "fallbacks",
+    "samples",
+    "lost_to_preemption_samples",
+    "lost_to_rescale_samples",
+    "counts",
+)
 
 
-def write_all(out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Summary) -> tuple[Path, ...]:
-    """Write all files into ``out`` by atomic rename. summary.json comes last: if it exists, the others are complete."""
+def write_all(
+    out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Summary
+) -> tuple[Path, ...]:
+    """Write all files into ``out`` by atomic rename. summary.json comes last: if it exists, the
+    others are complete.
+    """
     files = {
         "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
-        "decisions.csv.gz": gzip.compress(csv_bytes(_DECISION_COLUMNS, _decisions(outcome)), mtime=0),
+        "decisions.csv.gz": gzip.compress(
+            csv_bytes(_DECISION_COLUMNS, _decisions(outcome)), mtime=0
+        ),
         "timeline.png": png(
-            nodes_figure(read_detail(detail_of(scenario, outcome)), f"policy {summary.policy}", scenario.window)
+            nodes_figure(
+                read_detail(detail_of(scenario, outcome)),
+                f"policy {summary.policy}",
+                scenario.window,
+            )
         ),
         "summary.json": (json.dumps(asdict(summary), indent=2) + "\n").encode(),
     }
@@ -75,7 +111,9 @@ def _decisions(outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
             "" if answer is None else f"{answer.objective_value:.6f}",
             "" if answer is None else answer.solver,
             "" if answer is None else answer.status.value,
-            "" if answer is None else "; ".join(f"{f.solver}: {f.reason.value}" for f in answer.fallbacks),
+            ""
+            if answer is None
+            else "; ".join(f"{f.solver}: {f.reason.value}" for f in answer.fallbacks),
             f"{entry.totals.samples:.1f}",
             f"{entry.totals.lost_to_preemption:.1f}",
             f"{entry.totals.lost_to_rescale:.1f}",

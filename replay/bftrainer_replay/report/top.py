@@ -1,7 +1,9 @@
-"""The top of a report, read in twenty seconds: a sentence, four figures in boxes, two pictures, and what to believe.
+"""The top of a report, read in twenty seconds: a sentence, four figures in boxes, two pictures, and
+what to believe.
 
-Every figure says whether it is measured, simulated or calculated. All shares of use have one base, the idle node-hours of the
-log, and work is in one-node hours, so that elastic trainings and plain jobs compare.
+Every figure says whether it is measured, simulated or calculated. All shares of use have one base,
+the idle node-hours of the log, and work is in one-node hours, so that elastic trainings and plain
+jobs compare.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from bftrainer_replay.report.words import about, listed, precise, range_text, sh
 from bftrainer_replay.sweep.sample import LogSample
 
 DELAYS_S = (0.06, 0.31, 1.33)
-"""Medians of docs/slurm.md, "Effect on the main queue": least and largest of the recommended site; largest of the defaults."""
+"""Medians of docs/slurm.md, "Effect on the main queue": least and largest of the recommended site;
+largest of the defaults.
+"""
 PLAIN_DELAYS_S = (0.36, 4.36)
 """The same for plain preemptible jobs: largest of the recommended site, and of the defaults."""
 _EMPTY = 0.5
@@ -38,7 +42,8 @@ _EMPTY_RARE = 0.05  # of the time: a cluster that is empty more often just has f
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
-    """The simulated trainers. ``rates`` says where their curves come from, ``doubt`` is a warning about them.
+    """The simulated trainers. ``rates`` says where their curves come from, ``doubt`` is a warning
+    about them.
 
     ``table`` is the name of the user's own trainer table, if any.
     """
@@ -64,7 +69,10 @@ class Trainings:
         models = sorted({trainer.model for trainer in self.trainers})
         if self.table:
             return f"the trainings of {self.table}"
-        return f"copies of {f'{len(models)} sample models' if len(models) > 1 else f'the sample model {models[0]}'}"
+        return (
+            "copies of "
+            f"{f'{len(models)} sample models' if len(models) > 1 else f'the sample model {models[0]}'}"
+        )
 
 
 def top_of(
@@ -90,7 +98,9 @@ def top_of(
         rows.insert(3, ("Compared", f"With the report on {figures.since(last)}"))
     return PageTop(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
-        sentence=_whose(window) + (figures.lacks_jobs and f"{figures.lacks_jobs} ") + sentence(figures),
+        sentence=_whose(window)
+        + (figures.lacks_jobs and f"{figures.lacks_jobs} ")
+        + sentence(figures),
         boxes=(
             _idle_box(figures, window, found),
             _training_box(figures, sample),
@@ -99,7 +109,8 @@ def top_of(
         ),
         pictures=pictures,
         rows=tuple(rows),
-        foot="A node-hour of work is the work of one node in an hour without interruption; a month has 30 days. "
+        foot="A node-hour of work is the work of one node in an hour without interruption; a "
+        "month has 30 days. "
         f"{origin.log}, SHA-256 {origin.sha256[:16]}…; {origin.day}.",
     )
 
@@ -107,7 +118,8 @@ def top_of(
 def _whose(window: LogWindow) -> str:
     user = window.site.only_user
     return (
-        f"Not the whole cluster: this log has the jobs of user {user} only, and counts those of others as idle. "
+        f"Not the whole cluster: this log has the jobs of user {user} only, and counts those "
+        "of others as idle. "
         if user
         else ""
     )
@@ -116,68 +128,100 @@ def _whose(window: LogWindow) -> str:
 def sentence(figures: ReportFigures) -> str:
     """The claim, with the definition of idle."""
     left_out = f" ({figures.left_out} left out)" if figures.left_out else ""
-    many, each, work = figures.trainings, min(figures.nodes_each, figures.machine_nodes), figures.work_share
+    many, each, work = (
+        figures.trainings,
+        min(figures.nodes_each, figures.machine_nodes),
+        figures.work_share,
+    )
     plain = ""
     alike = next((some for some in figures.plain if some.share >= work - _ALIKE), figures.plain[-1])
     if alike.share >= work - _ALIKE and alike.jobs <= 10 * many:
         plain, work = f", or {counted(alike.jobs, 'plain one-node job')},", min(work, alike.share)
     least, most, _ = DELAYS_S
     more = figures.pool_share or 0.0
-    pool = f", a pool of one-node tasks beside them another {precise(more)}," if more >= _WORTH_SAYING else ""
+    pool = (
+        f", a pool of one-node tasks beside them another {precise(more)},"
+        if more >= _WORTH_SAYING
+        else ""
+    )
     return (
         f"{_idle_text(figures)} of the node-hours of this cluster lie idle{left_out}: "
-        f"{counted(many, 'elastic training')} of up to {counted(each, 'node')} each{plain} would turn "
+        f"{counted(many, 'elastic training')} of up to {counted(each, 'node')} each{plain} "
+        "would turn "
         f"{precise(work)} of these into work{pool} "
-        f"and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by {least:g} to {most:.1f} seconds."
+        "and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by "
+        f"{least:g} to {most:.1f} seconds."
     )
 
 
 def _idle_text(figures: ReportFigures) -> str:
     """The idle share, or its range over all readings of the log."""
-    least, most = (share_text(share) for share in figures.idle_range or (figures.idle_share, figures.idle_share))
+    least, most = (
+        share_text(share)
+        for share in figures.idle_range or (figures.idle_share, figures.idle_share)
+    )
     return least.capitalize() if least == most else f"Between {least} and {most}"
 
 
 def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics) -> Box:
     month_h = figures.idle_node_h_a_month
     causes = found.idle_while
-    waiting = "" if causes is None else f"waiting jobs could have used at most {share_text(causes.fillable_share)}"
+    waiting = (
+        ""
+        if causes is None
+        else f"waiting jobs could have used at most {share_text(causes.fillable_share)}"
+    )
     mean = f"{about(found.eq_nodes)} nodes on average"
     other = [f"{bound.idle_share:.1%} {bound.condition}" for bound in window.site.bounds]
     fine = [mean, waiting, *other, without_empty(window, found), without_silent(window)]
     return Box(
-        "idle", "Idle", f"{figures.idle_share:.1%}",
+        "idle",
+        "Idle",
+        f"{figures.idle_share:.1%}",
         f"of all node-hours{' in service' * bool(figures.left_out)}: {about(month_h)} a month",
-        "; ".join(text for text in fine if text), "measured", ", job log",
-    )  # fmt: skip
+        "; ".join(text for text in fine if text),
+        "measured",
+        ", job log",
+    )
 
 
 def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
     work_h = figures.idle_node_h_a_month * figures.work_share
-    hours = ", whole log" if sample.is_whole else f", {sample.replayed_h:,.3g} of {sample.log.span_s / 3600:,.0f} hours"
+    hours = (
+        ", whole log"
+        if sample.is_whole
+        else f", {sample.replayed_h:,.3g} of {sample.log.span_s / 3600:,.0f} hours"
+    )
     lost = figures.held_share - figures.work_share
     rest = "; spreading over many nodes and interruptions cost the rest" if lost > 0.01 else ""
     return Box(
-        "training", f"{counted(figures.trainings, 'elastic training')}", precise(figures.work_share),
+        "training",
+        f"{counted(figures.trainings, 'elastic training')}",
+        precise(figures.work_share),
         f"of the idle node-hours become work: {about(work_h)} a month",
         f"Trainings hold {precise(figures.held_share)}{rest}",
-        "simulated", hours,
-    )  # fmt: skip
+        "simulated",
+        hours,
+    )
 
 
 def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
     alike, best = figures.plain_alike, figures.plain[-1]
     one = best.jobs == alike.jobs
-    number = precise(alike.share) if one else f"{precise(alike.share)} – {precise(best.share)}"  # noqa: RUF001  # a dash
+    number = precise(alike.share) if one else (f"{precise(alike.share)} – {precise(best.share)}")  # noqa: RUF001  # a dash
     more = "" if one else f", {precise(best.share)} with {best.jobs:,}"
     between = _between(figures.plain, alike.jobs)
     other = "" if between is None else f"{between.jobs:,} at once: {precise(between.share)}. "
     return Box(
-        "plain", "Plain one-node jobs instead", number,
-        f"of the idle node-hours become work: {precise(alike.share)} with {alike.jobs:,} at once{more}",
+        "plain",
+        "Plain one-node jobs instead",
+        number,
+        f"of the idle node-hours become work: {precise(alike.share)} with {alike.jobs:,} at "
+        f"once{more}",
         f"{other}Preemptible, saved at the notice; each start costs {trainings.start_s:.0f} s",
-        "calculated", " from the job log",
-    )  # fmt: skip
+        "calculated",
+        " from the job log",
+    )
 
 
 def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
@@ -189,12 +233,16 @@ def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
 def _wait_box() -> Box:
     (least, most, default), (plain, plain_default) = DELAYS_S, PLAIN_DELAYS_S
     return Box(
-        "wait", "Longer wait, main queue", f"{least:g}–{most:.1f} s",  # noqa: RUF001  # a dash
+        "wait",
+        "Longer wait, main queue",
+        f"{least:g}–{most:.1f} s",  # noqa: RUF001  # a dash
         "for a job that takes nodes from training",
-        f"Recommended settings; plain jobs 0 to {plain:.1f} s. Slurm's defaults: up to {default:.1f} s, plain jobs "
+        f"Recommended settings; plain jobs 0 to {plain:.1f} s. Slurm's defaults: up to "
+        f"{default:.1f} s, plain jobs "
         f"{plain_default:.1f} s",
-        "measured", ", medians, Slurm, 8 nodes",
-    )  # fmt: skip
+        "measured",
+        ", medians, Slurm, 8 nodes",
+    )
 
 
 def without_silent(window: LogWindow) -> str:
@@ -203,19 +251,32 @@ def without_silent(window: LogWindow) -> str:
     if silent is None:
         return ""
     nodes = f"{counted(silent.nodes, 'node')}"
-    return f"{silent.idle_share_without:.1%} if the {nodes} that ran no job for {LEAST_H:g} hours or more were down"
+    return (
+        f"{silent.idle_share_without:.1%} if the {nodes} that ran no job for {LEAST_H:g} "
+        "hours or more were down"
+    )
 
 
 def without_empty(window: LogWindow, found: Characteristics) -> str:
     """The times in which nearly no node had a job: maintenance rather than nodes to be had."""
     pool = pool_sizes_of(window)
     empty = pool.nodes > _EMPTY * found.machine_nodes
-    hours, node_h = pool.duration_s[empty].sum() / 3600, float(pool.nodes[empty] @ pool.duration_s[empty]) / 3600
+    hours, node_h = (
+        pool.duration_s[empty].sum() / 3600,
+        float(pool.nodes[empty] @ pool.duration_s[empty]) / 3600,
+    )
     rest_h = found.span_h - hours
-    if not found.node_hours or node_h < _EMPTY_MATTERS * found.node_hours or hours > _EMPTY_RARE * found.span_h:
+    if (
+        not found.node_hours
+        or node_h < _EMPTY_MATTERS * found.node_hours
+        or hours > _EMPTY_RARE * found.span_h
+    ):
         return ""
     without = (found.node_hours - node_h) / (rest_h * found.machine_nodes - found.down_node_h)
-    return f"{without:.1%} without {span_text(hours)} in which over half were idle, as around maintenance"
+    return (
+        f"{without:.1%} without {span_text(hours)} in which over half were idle, as around "
+        "maintenance"
+    )
 
 
 def _measured(figures: ReportFigures, window: LogWindow, found: Characteristics) -> str:
@@ -223,10 +284,12 @@ def _measured(figures: ReportFigures, window: LogWindow, found: Characteristics)
     unknown = (
         ""
         if figures.left_out or window.site.silent
-        else " The log does not show which nodes were out of service: some of the idle ones may have been."
+        else " The log does not show which nodes were out of service: some of the idle ones "
+        "may have been."
     )
     return (
-        f"Idle nodes: {span_text(found.span_h)} of the log{jobs}.{unknown} {waiting_sentence(window, found)} Waits: a Slurm "
+        f"Idle nodes: {span_text(found.span_h)} of the log{jobs}.{unknown} "
+        f"{waiting_sentence(window, found)} Waits: a Slurm "
         "test cluster of 8 nodes, not this one (docs/slurm.md, Effect on the main queue)."
     )
 
@@ -234,20 +297,32 @@ def _measured(figures: ReportFigures, window: LogWindow, found: Characteristics)
 def waiting_sentence(window: LogWindow, found: Characteristics) -> str:
     """By what it was judged whether a waiting job could have used idle nodes."""
     if found.idle_while is None:
-        return "Whether a waiting job could have used the idle nodes is in the scheduler's own log, not in this one."
+        return (
+            "Whether a waiting job could have used the idle nodes is in the scheduler's own "
+            "log, not in this one."
+        )
     dialect = (GENERIC if window.queue is None else window.queue.dialect).partition
-    judged = {JobFact.PARTITION: dialect, JobFact.RESOURCES: "devices", JobFact.CONSTRAINT: "features"}
+    judged = {
+        JobFact.PARTITION: dialect,
+        JobFact.RESOURCES: "devices",
+        JobFact.CONSTRAINT: "features",
+    }
     judged[JobFact.TIME_LIMIT] = "time limit"
-    known = listed(["size", *(word for fact, word in judged.items() if fact not in found.idle_while.unknown)])
-    blocks = ". Jobs here get blocks of the torus: whether the idle nodes formed a block is not judged" * _has_blocks(
-        window
+    known = listed(
+        ["size", *(word for fact, word in judged.items() if fact not in found.idle_while.unknown)]
+    )
+    blocks = (
+        ". Jobs here get blocks of the torus: whether the idle nodes formed a block is not judged"
+        * _has_blocks(window)
     )
     return f"Waiting jobs are judged by {known}{blocks}."
 
 
 def _has_blocks(window: LogWindow) -> bool:
     """Whether the nodes are those of a machine that gives jobs blocks of its network."""
-    every = window.initial or next((event.change.joined for event in window.events if event.change.joined), frozenset())
+    every = window.initial or next(
+        (event.change.joined for event in window.events if event.change.joined), frozenset()
+    )
     return any(is_block(node) for node in sorted(every)[:1])
 
 
@@ -260,7 +335,8 @@ def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) 
     models = f"Work depends on the models: {models}. " if models else ""
     return (
         f"Trainings: {trainings.whose}; {part}. {models}In a month, jobs take nodes from training "
-        f"{about(figures.preemptions_a_month)} times; each stops a training for {seconds} s, which the figures include. A pool "
+        f"{about(figures.preemptions_a_month)} times; each stops a training for {seconds} s, "
+        "which the figures include. A pool "
         f"starts on a node in {trainings.start_s:.0f} s. Plain jobs: calculated from the whole log."
     )
 
@@ -278,19 +354,22 @@ def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) ->
     return (
         f"**Each training may spread over up to {counted(each, 'node')}: {cap}.** Rates: "
         f"{trainings.rates}.{placed} How many trainings "
-        f"your users have is for you to say (--max-parallel); {figures.trainings} is only a default."
+        f"your users have is for you to say (--max-parallel); {figures.trainings} is only a "
+        "default."
     )
 
 
 def _next(trainings: Trainings) -> str:
     measure = (
-        "Count and measure your users' trainings (bftrainer rehearse FILE.toml --curves curves.csv), and make this page again "
+        "Count and measure your users' trainings (bftrainer rehearse FILE.toml --curves "
+        "curves.csv), and make this page again "
         "with --curves curves.csv. "
         if trainings.doubt
         else ""
     )
     return (
-        f"{measure}Then set the scheduler up (docs/site-setup.md, docs/lsf.md; bftrainer doctor) and run a pilot on a few "
+        f"{measure}Then set the scheduler up (docs/site-setup.md, docs/lsf.md; bftrainer "
+        "doctor) and run a pilot on a few "
         "nodes for a week."
     )
 
@@ -298,7 +377,8 @@ def _next(trainings: Trainings) -> str:
 def as_text(top: PageTop) -> str:
     """The top for a terminal."""
     boxes = "\n".join(
-        f"{box.title}: {box.number} {box.text}. {box.fine}. ({box.origin}{box.where})" for box in top.boxes
+        f"{box.title}: {box.number} {box.text}. {box.fine}. ({box.origin}{box.where})"
+        for box in top.boxes
     )
     rows = "\n".join(f"{name}: {text.replace('**', '')}" for name, text in top.rows)
     return f"{top.sentence}\n{boxes}\n{rows}"

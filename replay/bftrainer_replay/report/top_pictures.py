@@ -1,4 +1,6 @@
-"""The two pictures at the top of a report: idle nodes over time, and work over the number of trainings or plain jobs."""
+"""The two pictures at the top of a report: idle nodes over time, and work over the number of
+trainings or plain jobs.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,16 @@ _CLOSE = 0.05  # of all idle node-hours: numbers that a picture need not name tw
 _TELLABLE = 0.04
 _NEARLY_ALL = 0.9
 _LETTER, _LINE = 0.02, 0.09
-"""A bold letter of 12 px in a chart of 353 by 170 px: that of 420 px is the narrowest page, 1300 px has the lowest charts."""
+"""A bold letter of 12 px in a chart of 353 by 170 px: that of 420 px is the narrowest page, 1300 px
+has the lowest charts.
+"""
 _BLUE, _ORANGE = "of-training", "of-plain"
 
 
 def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | None) -> TopPicture:
-    """Idle nodes, and those of them in training: replayed, or without a replay of the whole log at most as many as fit."""
+    """Idle nodes, and those of them in training: replayed, or without a replay of the whole log at
+    most as many as fit.
+    """
     idle = pool_sizes_of(window)
     cap = figures.trainings * figures.nodes_each
     used = (
@@ -45,8 +51,14 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     most = float(np.nanmax(found.idle, initial=0.0))
     many = f"{counted(figures.trainings, 'training')}"
     caps = cap < most
-    words = "of these in training" if detail is not None else "of these, as many as can be in training"
-    span = f"Mean week, {window.clock_name}" if found.is_week else f"Means of an hour, {window.clock_name}"
+    words = (
+        "of these in training" if detail is not None else "of these, as many as can be in training"
+    )
+    span = (
+        f"Mean week, {window.clock_name}"
+        if found.is_week
+        else f"Means of an hour, {window.clock_name}"
+    )
     legend = (
         ("idle", "idle nodes, "),
         ("training", f"{words}."),
@@ -58,7 +70,10 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
         else f"{many} could fill nearly every idle node"
     )
     chart = _hours_chart(found, most, cap if caps else None)
-    label = f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {most:,.0f} in an hour; {title}."
+    label = (
+        f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {most:,.0f} in "
+        f"an hour; {title}."
+    )
     charts = [("", chart.svg(label))]
     if found.days:
         charts.append(
@@ -72,9 +87,13 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
         if found.is_week
         else [f"{at:%Y-%m-%dT%H:%M}" for at in found.begins]
     )
-    rows = tuple((at, _mean(n), _mean(u)) for at, n, u in zip(times, found.idle, found.used, strict=True))
+    rows = tuple(
+        (at, _mean(n), _mean(u)) for at, n, u in zip(times, found.idle, found.used, strict=True)
+    )
     sentence = "Read: mean nodes of each hour. An empty cell: out of service, or not recorded."
-    table = PageTable("top-idle", "Idle nodes over time", sentence, ("from", "idle nodes", "in training"), rows)
+    table = PageTable(
+        "top-idle", "Idle nodes over time", sentence, ("from", "idle nodes", "in training"), rows
+    )
     return TopPicture(title, legend, tuple(charts), table)
 
 
@@ -84,7 +103,11 @@ def _mean(value: float) -> str:
 
 def _weekend(found: Course) -> str:
     """Whether weekends differ from other days."""
-    days = np.repeat(np.arange(7), 24) if found.is_week else np.array([at.weekday() for at in found.begins])
+    days = (
+        np.repeat(np.arange(7), 24)
+        if found.is_week
+        else np.array([at.weekday() for at in found.begins])
+    )
     ends = np.isin(days, _WEEKEND)
     if not ends.any() or ends.all() or len(set(days.tolist())) < 7:
         return ""
@@ -99,7 +122,9 @@ def _hours_chart(found: Course, most: float, cap: int | None) -> Chart:
     chart = Chart(float(hours), max(most * 1.04, 1.0))
     places = list(range(hours + 1))
     clock = [k % 24 for k in range(hours)] if found.is_week else [at.hour for at in found.begins]
-    weekday = [k // 24 for k in range(hours)] if found.is_week else [at.weekday() for at in found.begins]
+    weekday = (
+        [k // 24 for k in range(hours)] if found.is_week else [at.weekday() for at in found.begins]
+    )
     _bands(chart, [hour >= _NIGHT_H[0] or hour < _NIGHT_H[1] for hour in clock], "night")
     _bands(chart, np.isnan(found.idle).tolist(), "out")
     chart.steps(places, found.idle, "idle")
@@ -112,10 +137,22 @@ def _hours_chart(found: Course, most: float, cap: int | None) -> Chart:
     step = -(-len(noons) // 11)
     for count, k in enumerate(noons):
         name = DAYS[weekday[k]] + ("" if found.is_week else f" {found.begins[k].day}")
-        kind = " ".join(filter(None, ("weekend" * (weekday[k] in _WEEKEND), "" if count % (2 * step) == 0 else "wide")))
+        kind = " ".join(
+            filter(
+                None,
+                ("weekend" * (weekday[k] in _WEEKEND), "" if count % (2 * step) == 0 else "wide"),
+            )
+        )
         if count % step == 0:
             is_last = k > 0.95 * hours
-            chart.text(name, hours if is_last else k, 0, kind=kind, dy=17, anchor="end" if is_last else "middle")
+            chart.text(
+                name,
+                hours if is_last else k,
+                0,
+                kind=kind,
+                dy=17,
+                anchor="end" if is_last else "middle",
+            )
     return chart
 
 
@@ -142,8 +179,12 @@ def _days_chart(days: Course) -> Chart:
     return chart
 
 
-def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]) -> TopPicture:
-    """Work over the number of trainings or jobs; ``usable`` is the share that this number of trainings can hold at most."""
+def number_picture(
+    figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]
+) -> TopPicture:
+    """Work over the number of trainings or jobs; ``usable`` is the share that this number of
+    trainings can hold at most.
+    """
     work = [(row.cell.max_parallel, work_share(row)) for row in rows]
     plain = [(each.jobs, each.share) for each in figures.plain]
     least, most = min(n for n, _ in (*work, *plain)), max(n for n, _ in (*work, *plain))
@@ -159,7 +200,8 @@ def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Cal
     chart.grid((0.0, 0.5, 1.0), "{:.0%}")
     numbers = [n for n, _ in work]
     caps = [
-        (n, min(usable(n), 1.0)) for n in sorted({*numbers, *(round(least * 10 ** (wide * k / 24)) for k in range(25))})
+        (n, min(usable(n), 1.0))
+        for n in sorted({*numbers, *(round(least * 10 ** (wide * k / 24)) for k in range(25))})
     ]
     caps = [(n, share) for n, share in caps if numbers[0] <= n <= numbers[-1]]
     is_capped = min(share for _, share in caps) < 1 - _CLOSE
@@ -171,16 +213,29 @@ def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Cal
     jobs = dict(plain)
     named = _named(jobs, figures.trainings)
     chart.dots([(at(n), jobs[n]) for n in named], "plain")
-    lines = [[(at(n), share) for n, share in points] for points in (work, plain, caps if is_capped else work)]
+    lines = [
+        [(at(n), share) for n, share in points]
+        for points in (work, plain, caps if is_capped else work)
+    ]
     _name_points(
         chart,
-        [(at(n), dict(work)[n], words, _BLUE) for n, words in _of_trainings(work, figures.trainings)]
-        + [(at(n), jobs[n], f"{counted(n, 'plain job')}: {precise(jobs[n])}", _ORANGE) for n in named],
+        [
+            (at(n), dict(work)[n], words, _BLUE)
+            for n, words in _of_trainings(work, figures.trainings)
+        ]
+        + [
+            (at(n), jobs[n], f"{counted(n, 'plain job')}: {precise(jobs[n])}", _ORANGE)
+            for n in named
+        ],
         lines,
     )
     _number_axis(chart, least, most, at)
     title = _title(figures, is_capped)
-    dotted = f" Dotted: the most that trainings of {counted(figures.nodes_each, 'node')} can hold." if is_capped else ""
+    dotted = (
+        f" Dotted: the most that trainings of {counted(figures.nodes_each, 'node')} can hold."
+        if is_capped
+        else ""
+    )
     legend = (("", f"Share of the idle node-hours turned into work. Marks are replays.{dotted}"),)
     label = (
         f"{title}. "
@@ -188,7 +243,9 @@ def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Cal
         + "; "
         + "; ".join(f"{counted(n, 'plain job')} {share:.0%}" for n, share in plain)
     )
-    return TopPicture(title, legend, (("", chart.svg(label)),), _number_table(dict(work), dict(plain)))
+    return TopPicture(
+        title, legend, (("", chart.svg(label)),), _number_table(dict(work), dict(plain))
+    )
 
 
 def _title(figures: ReportFigures, is_capped: bool) -> str:
@@ -197,15 +254,20 @@ def _title(figures: ReportFigures, is_capped: bool) -> str:
         return f"A few trainings are enough; plain jobs need {best.jobs:,}"
     if is_capped:
         return "The more at once, the more becomes work"
-    enough = next((plain.jobs for plain in figures.plain if plain.share >= figures.work_share), None)
+    enough = next(
+        (plain.jobs for plain in figures.plain if plain.share >= figures.work_share), None
+    )
     if enough is None:
         return "Trainings turn more into work than any number of plain jobs"
-    return f"{counted(figures.trainings, 'training does', 'trainings do')} the work of {counted(enough, 'plain job')}"
+    return (
+        f"{counted(figures.trainings, 'training does', 'trainings do')} the work of "
+        f"{counted(enough, 'plain job')}"
+    )
 
 
 def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
-    """As many plain jobs as trainings, if they do enough to be told from none; beside them one, or the number nearest to two
-    thirds of what most do.
+    """As many plain jobs as trainings, if they do enough to be told from none; beside them one, or
+    the number nearest to two thirds of what most do.
     """
     if plain[trainings] > 0.5:
         return [n for n in (min(plain), trainings) if n == trainings or plain[n] < 0.5]
@@ -215,7 +277,9 @@ def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
 
 
 def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tuple[int, str]]:
-    """The numbers that the picture names: that of the sentence, and the one that is farthest from it, with their words."""
+    """The numbers that the picture names: that of the sentence, and the one that is farthest from
+    it, with their words.
+    """
     shares, first, last = dict(work), work[0], work[-1]
     told = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
     if first[1] > _NEARLY_ALL - 0.1 and first[0] != trainings:
@@ -226,9 +290,13 @@ def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tup
 
 
 def _name_points(
-    chart: Chart, points: Sequence[tuple[float, float, str, str]], lines: Sequence[Sequence[tuple[float, float]]]
+    chart: Chart,
+    points: Sequence[tuple[float, float, str, str]],
+    lines: Sequence[Sequence[tuple[float, float]]],
 ) -> None:
-    """Words for points (x, share, words, kind): each at the nearest place where they touch no line and no other words."""
+    """Words for points (x, share, words, kind): each at the nearest place where they touch no line
+    and no other words.
+    """
     along = np.linspace(0.0, chart.wide, 400)
     drawn = np.concatenate(
         [
@@ -237,21 +305,36 @@ def _name_points(
             for x in [along[(along >= line[0][0]) & (along <= line[-1][0])]]
         ]
     )
-    for x, share, words, kind in sorted(points, key=lambda point: point[1]):  # the lowest have the least room
+    for x, share, words, kind in sorted(
+        points, key=lambda point: point[1]
+    ):  # the lowest have the least room
         width, at = _LETTER * len(words), x / chart.wide
-        left, base = (each.ravel() for each in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63)))
+        left, base = (
+            each.ravel()
+            for each in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63))
+        )
         touched = np.zeros(len(left), dtype=np.bool_)
         for px, py in drawn:
-            touched |= (px > left - 0.01) & (px < left + width + 0.01) & (py > base - 0.03) & (py < base + _LINE)
+            touched |= (
+                (px > left - 0.01)
+                & (px < left + width + 0.01)
+                & (py > base - 0.03)
+                & (py < base + _LINE)
+            )
         beside = np.maximum(np.maximum(left - at, at - left - width), 0)
         over = np.maximum(np.maximum(base - share, share - base - _LINE), 0)
-        far = np.hypot(2 * beside, over) + 0.05 * np.hypot(2 * (left + width / 2 - at), base - share) + 9 * touched
+        far = (
+            np.hypot(2 * beside, over)
+            + 0.05 * np.hypot(2 * (left + width / 2 - at), base - share)
+            + 9 * touched
+        )
         best = int(far.argmin())
         is_left = left[best] + width / 2 < at
         place = (left[best] + width * is_left) * chart.wide
         chart.text(words, place, float(base[best]), kind=kind, anchor="end" if is_left else "start")
         corners = np.meshgrid(
-            np.linspace(left[best], left[best] + width, 30), base[best] + np.array([0, _LINE / 2, _LINE])
+            np.linspace(left[best], left[best] + width, 30),
+            base[best] + np.array([0, _LINE / 2, _LINE]),
         )
         drawn = np.concatenate((drawn, np.column_stack([each.ravel() for each in corners])))
 
@@ -265,7 +348,11 @@ def _number_axis(chart: Chart, least: int, most: int, at: Callable[[int], float]
     )
     for n in marks:
         chart.text(
-            f"{n:,}", at(n), 0, dy=17, anchor="start" if n == least else "end" if chart.x(at(n)) > 97 else "middle"
+            f"{n:,}",
+            at(n),
+            0,
+            dy=17,
+            anchor="start" if n == least else "end" if chart.x(at(n)) > 97 else "middle",
         )
     chart.text("trainings, or jobs, at once", chart.wide / 2, 0, dy=35, anchor="middle")
 

@@ -8,15 +8,24 @@ from bftrainer.client.history import History
 from bftrainer.domain.node_stages import TO_TRAINING
 from bftrainer.persistence.time_lines import TimeLine
 from bftrainer_replay.figures.node_stages import node_stages_figure, stage_table
-from bftrainer_replay.figures.trainer import over_samples_figure, over_time_figure, rescale_times, speeds
+from bftrainer_replay.figures.trainer import (
+    over_samples_figure,
+    over_time_figure,
+    rescale_times,
+    speeds,
+)
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
 
 
 def trainer_page(
-    name: str, history: History, facts: Mapping[str, str], metric: str | None, nodes: Sequence[TimeLine] = ()
+    name: str,
+    history: History,
+    facts: Mapping[str, str],
+    metric: str | None,
+    nodes: Sequence[TimeLine] = (),
 ) -> Page:
-    """``facts`` are those of ``bftrainer show`` as text; the history has two points or more. ``nodes`` made their first step
-    in this trainer.
+    """``facts`` are those of ``bftrainer show`` as text; the history has two points or more.
+    ``nodes`` made their first step in this trainer.
     """
     edges, speed, reached = speeds(history.points)
     points = [
@@ -28,11 +37,22 @@ def trainer_page(
         )
         for p in history.points
     ]
-    course = [(f"{at:.3f}", f"{n:.10g}", f"{rate:.6g}") for at, n, rate in zip(edges[1:], reached, speed, strict=True)]
+    course = [
+        (f"{at:.3f}", f"{n:.10g}", f"{rate:.6g}")
+        for at, n, rate in zip(edges[1:], reached, speed, strict=True)
+    ]
     pictures = (
-        Picture("over-time", over_time_figure(name, history, metric), ("time", "samples", "step", "loss"), points),
         Picture(
-            "over-samples", over_samples_figure(name, history, metric), ("time", "samples", "samples_per_s"), course
+            "over-time",
+            over_time_figure(name, history, metric),
+            ("time", "samples", "step", "loss"),
+            points,
+        ),
+        Picture(
+            "over-samples",
+            over_samples_figure(name, history, metric),
+            ("time", "samples", "samples_per_s"),
+            course,
         ),
     )
     last = history.points[-1]
@@ -42,14 +62,28 @@ def trainer_page(
         ("changes of size", f"{len(rescale_times(history)):,}"),
         ("nodes at most", str(max((it.nodes for it in history.nodes), default=0))),
     )
-    table = PageTable("facts", "Facts", "As bftrainer show prints it.", ("", name), tuple(facts.items()), prose=True)
+    table = PageTable(
+        "facts",
+        "Facts",
+        "As bftrainer show prints it.",
+        ("", name),
+        tuple(facts.items()),
+        prose=True,
+    )
     return Page(
         title=f"The course of {name}",
-        lead="Loss, nodes and speed as the trainer reported them. Thin lines mark changes of its number of nodes.",
+        lead=(
+            "Loss, nodes and speed as the trainer reported them. Thin lines mark changes of "
+            "its number of nodes."
+        ),
         warnings=(),
         tiles=tiles,
         chapters=(
-            Chapter("Course", "Over time, waiting shows; over samples, only the training does.", pictures),
+            Chapter(
+                "Course",
+                "Over time, waiting shows; over samples, only the training does.",
+                pictures,
+            ),
             *_of_nodes(name, nodes),
             Chapter("Facts", "", (table,)),
         ),
@@ -63,6 +97,7 @@ def _of_nodes(name: str, nodes: Sequence[TimeLine]) -> tuple[Chapter, ...]:
     columns = ("fragment", *(f"{stage.value}_s" for stage in TO_TRAINING[1:]))
     picture = Picture("from-idle-to-training", node_stages_figure(name, nodes), columns, rows)
     text = (
-        "The seconds between an idle node and its first step in this trainer, as bftrainer nodes --timeline shows them."
+        "The seconds between an idle node and its first step in this trainer, as bftrainer "
+        "nodes --timeline shows them."
     )
     return (Chapter("Nodes", text, (picture,)),)

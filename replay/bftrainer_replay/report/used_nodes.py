@@ -1,4 +1,6 @@
-"""The idle node-hours that training uses, and how far that may be off if pieces of the log were replayed."""
+"""The idle node-hours that training uses, and how far that may be off if pieces of the log were
+replayed.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ from bftrainer_replay.sweep.results import SweepRow
 class UsedNodes:
     """Node-hours of one replay: idle, in training, and left over.
 
-    Pieces of a log may have fewer idle nodes than the log, and so many trainers can use only so many nodes. What training uses
-    of the nodes that it could use at most is therefore taken from the pieces, and how many these are from the whole log.
-    ``correction`` is what this does to the node-hours in training.
+    Pieces of a log may have fewer idle nodes than the log, and so many trainers can use only so
+    many nodes. What training uses of the nodes that it could use at most is therefore taken from
+    the pieces, and how many these are from the whole log. ``correction`` is what this does to the
+    node-hours in training.
     """
 
     idle_node_h: float
@@ -45,7 +48,9 @@ class UsedNodes:
 
 
 def one_node_hours(row: SweepRow) -> float:
-    """The outcome in hours of a single dedicated node, which favors no model; corrected as the node-hours in training."""
+    """The outcome in hours of a single dedicated node, which favors no model; corrected as the
+    node-hours in training.
+    """
     return float(row.result["outcome_one_node_h"]) * UsedNodes.of(row).correction
 
 
@@ -55,33 +60,46 @@ def work_share(row: SweepRow) -> float:
 
 
 def preemptions(row: SweepRow, idle_node_h: float) -> float:
-    """How often a job takes a node from training over the whole log, with this number of idle node-hours."""
+    """How often a job takes a node from training over the whole log, with this number of idle
+    node-hours.
+    """
     used = UsedNodes.of(row)
     times_larger = idle_node_h / used.idle_node_h if row.parts and used.idle_node_h else 1.0
     return float(row.result["preemptions"]) * times_larger * used.correction
 
 
 def used_spread(row: SweepRow) -> float:
-    """By how much the share of the used node-hours may be off because pieces of the log stand for all of it.
+    """By how much the share of the used node-hours may be off because pieces of the log stand for
+    all of it.
 
-    Twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the log was replayed.
+    Twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the log was
+    replayed.
     """
     scale = 1.0 if row.log_usable_share is None else row.log_usable_share
     parts = [
-        (part.usable_node_h or UsedNodes.of(part).idle_node_h, UsedNodes.of(part).used_node_h) for part in row.parts
+        (part.usable_node_h or UsedNodes.of(part).idle_node_h, UsedNodes.of(part).used_node_h)
+        for part in row.parts
     ]
     if len(parts) < 2:
         return 0.0
     whole, used = sum(there for there, _ in parts), sum(own for _, own in parts)
     without = [(used - own) / (whole - there) for there, own in parts if whole > there]
     mean = sum(without) / len(without) if without else 0.0
-    return 2 * scale * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
+    return (
+        2
+        * scale
+        * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
+    )
 
 
 def usable_shares(row: SweepRow) -> tuple[float, ...]:
-    """For each piece, what training uses of the node-hours that this number of trainers can use at most."""
+    """For each piece, what training uses of the node-hours that this number of trainers can use at
+    most.
+    """
     whole = [(UsedNodes.of(part), part.usable_node_h) for part in row.parts]
-    return tuple(nodes.used_node_h / (usable or nodes.idle_node_h or 1.0) for nodes, usable in whole)
+    return tuple(
+        nodes.used_node_h / (usable or nodes.idle_node_h or 1.0) for nodes, usable in whole
+    )
 
 
 def spread_text(row: SweepRow) -> str:
@@ -92,6 +110,7 @@ def spread_text(row: SweepRow) -> str:
         return f"±{counted(points, 'percentage point')}"
     told = " to ".join(dict.fromkeys((share_text(shares[0]), share_text(shares[-1]))))
     return (
-        f"the choice of pieces makes this uncertain by ±{counted(points, 'percentage point')} (twice the standard "
+        f"the choice of pieces makes this uncertain by ±{counted(points, 'percentage point')} "
+        "(twice the standard "
         f"error): in each, training uses {told} of what so many trainings can use at most"
     )

@@ -39,7 +39,11 @@ def about(value: float) -> str:
 def range_text(values: Sequence[float]) -> str:
     """The least and the largest value, rounded if they differ."""
     least, most = min(values), max(values)
-    return f"{least:g}" if least == most else " to ".join(dict.fromkeys((f"{least:.0f}", f"{most:.0f}")))
+    return (
+        f"{least:g}"
+        if least == most
+        else " to ".join(dict.fromkeys((f"{least:.0f}", f"{most:.0f}")))
+    )
 
 
 def span_text(hours: float) -> str:
@@ -49,10 +53,15 @@ def span_text(hours: float) -> str:
 
 def dates(window: LogWindow) -> str:
     """The days of a log, in its own time zone."""
-    first, last = (datetime.fromtimestamp(at, window.zone or timezone.utc) for at in (window.start_s, window.end_s))
+    first, last = (
+        datetime.fromtimestamp(at, window.zone or timezone.utc)
+        for at in (window.start_s, window.end_s)
+    )
     begin, end = f"{first:%B} {first.day}", f"{last:%B} {last.day}"
     if first.year != last.year:
         return f"{begin}, {first.year} to {end}, {last.year}"
     if first.month == last.month:
         end = str(last.day)
-    return f"{begin}, {last.year}" if first.date() == last.date() else f"{begin} to {end}, {last.year}"
+    return (
+        f"{begin}, {last.year}" if first.date() == last.date() else f"{begin} to {end}, {last.year}"
+    )

@@ -1,13 +1,16 @@
-"""What no policy exceeds on a log: without rescale costs, and by nodes that have had the time to start.
+"""What no policy exceeds on a log: without rescale costs, and by nodes that have had the time to
+start.
 
-* The *no-cost bound*. If trainers are alike, it is the outcome of the same replay with all R = 0 and a decision at every event;
-  if they differ, that is no bound, and it is the maximum of a linear program (:mod:`.upper_bound`). The replay of trainers
-  that are alike may run out of work, and then more trainers could do more.
-* The *start bound*. A node that joins the pool trains R_up later at the earliest, whatever the policy does (sooner if a start
-  from no nodes is shorter): at each moment at most P_jmax trainers share the nodes that joined R_up ago or earlier, those of
-  the window's start included. Trainers that are alike then train no more than the integral of the best rate on that many
-  nodes; for those that differ, the linear program counts these nodes only. Under ``paper`` costs nothing takes time to start,
-  and there is no such bound.
+* The *no-cost bound*. If trainers are alike, it is the outcome of the same replay with all R = 0
+  and a decision at every event; if they differ, that is no bound, and it is the maximum of a linear
+  program (:mod:`.upper_bound`). The replay of trainers that are alike may run out of work, and then
+  more trainers could do more.
+* The *start bound*. A node that joins the pool trains R_up later at the earliest, whatever the
+  policy does (sooner if a start from no nodes is shorter): at each moment at most P_jmax trainers
+  share the nodes that joined R_up ago or earlier, those of the window's start included. Trainers
+  that are alike then train no more than the integral of the best rate on that many nodes; for those
+  that differ, the linear program counts these nodes only. Under ``paper`` costs nothing takes time
+  to start, and there is no such bound.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ from bftrainer_replay.simulation.upper_bound import upper_bound
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Samples, and when the replay behind ``no_cost`` ran out of work, if it did. ``start``: None under ``paper`` costs.
+    """Samples, and when the replay behind ``no_cost`` ran out of work, if it did. ``start``: None
+    under ``paper`` costs.
 
     ``static`` is A_s, to which U and the bounds are relative; 0: unknown, and so are they.
     """
@@ -53,7 +57,9 @@ class Bounds:
 
 
 def references(scenario: Scenario, begin: Callable[[str], OnTime]) -> Bounds:
-    """A_s and both bounds, which are relative to P_jmax: none without it. ``begin`` begins a progress bar."""
+    """A_s and both bounds, which are relative to P_jmax: none without it. ``begin`` begins a
+    progress bar.
+    """
     if scenario.max_parallel is None:
         return Bounds()
     static = static_outcome(scenario, on_time=begin("static nodes"))
@@ -84,7 +90,9 @@ def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bound
 
 
 def start_bound(scenario: Scenario) -> float | None:
-    """Samples that no policy exceeds under the scenario's cost model; None under ``paper`` costs."""
+    """Samples that no policy exceeds under the scenario's cost model; None under ``paper``
+    costs.
+    """
     if scenario.cost_model is CostModel.PAPER:
         return None
     trainers = _true(scenario)
@@ -99,16 +107,26 @@ def start_bound(scenario: Scenario) -> float | None:
 
 
 def _shortest_start_s(trainer: Trainer) -> float:
-    """Seconds from a decision until new nodes train at the earliest: beside old ones, or without any."""
+    """Seconds from a decision until new nodes train at the earliest: beside old ones, or without
+    any.
+    """
     return min(trainer.growth_s, trainer.starts_s(0) + trainer.scale_up_s)
 
 
 def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
     """The integral of the largest rate of ``places`` trainers like this one."""
     demand = TrainerDemand(
-        trainer.id, trainer.curve, trainer.min_nodes, trainer.max_nodes, 0.0, 0.0, sizes=trainer.sizes_with_zero
+        trainer.id,
+        trainer.curve,
+        trainer.min_nodes,
+        trainer.max_nodes,
+        0.0,
+        0.0,
+        sizes=trainer.sizes_with_zero,
     )
-    usable, which = np.unique(np.minimum(sizes.nodes, places * trainer.max_nodes), return_inverse=True)
+    usable, which = np.unique(
+        np.minimum(sizes.nodes, places * trainer.max_nodes), return_inverse=True
+    )
     solve = Exact().solve
     best = [solve(Problem(int(nodes), 1.0, (demand,) * places)).objective_value for nodes in usable]
     return float(np.dot(np.array(best)[which], sizes.duration_s))

@@ -1,4 +1,6 @@
-"""Several users on the same idle nodes, each with a pilot that decides for the user's own trainers."""
+"""Several users on the same idle nodes, each with a pilot that decides for the user's own
+trainers.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Users(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UserMemories:
-    """By user: the policy's memory, the pilot's memory of the split, and nodes that it holds beside those of trainers."""
+    """By user: the policy's memory, the pilot's memory of the split, and nodes that it holds beside
+    those of trainers.
+    """
 
     inner: Mapping[str, object] = field(default_factory=dict)
     shares: Mapping[str, ShareMemory] = field(default_factory=dict)
@@ -48,18 +52,28 @@ class UserMemories:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """``nodes`` that no trainer has used since ``since_s``. They are released :data:`UNUSED_S` later, with a demand cap."""
+    """``nodes`` that no trainer has used since ``since_s``. They are released :data:`UNUSED_S`
+    later, with a demand cap.
+    """
 
     nodes: int = 0
     since_s: float = math.inf
     cap: DemandCap | None = None
 
-    def now(self, trainers: frozenset[str], demand: int, used: int, free: int, now_s: float) -> Unused:
-        """Those of the ``free`` nodes that are still held, while trainers have ``used`` nodes and could use ``demand``."""
+    def now(
+        self, trainers: frozenset[str], demand: int, used: int, free: int, now_s: float
+    ) -> Unused:
+        """Those of the ``free`` nodes that are still held, while trainers have ``used`` nodes and
+        could use ``demand``.
+        """
         cap = self.cap if self.cap is not None and self.cap.counts(trainers, demand, used) else None
         nodes = min(self.nodes, free)
         if nodes and now_s - self.since_s >= UNUSED_S:
-            return Unused(cap=DemandCap("", trainers, used, max(used + nodes, cap.tried if cap else 0), demand))
+            return Unused(
+                cap=DemandCap(
+                    "", trainers, used, max(used + nodes, cap.tried if cap else 0), demand
+                )
+            )
         return replace(self, nodes=nodes, cap=cap)
 
     def after(self, nodes: int, now_s: float) -> Unused:
@@ -69,8 +83,8 @@ class Unused:
 
 @dataclass(frozen=True, slots=True)
 class ByUser(Wrapped):
-    """``policy`` for the trainers of each user, on the user's nodes. ``user_of``: trainer's id to user. ``given_up``: the nodes
-    that users gave up for others, by decision.
+    """``policy`` for the trainers of each user, on the user's nodes. ``user_of``: trainer's id to
+    user. ``given_up``: the nodes that users gave up for others, by decision.
     """
 
     how: Users
@@ -80,7 +94,10 @@ class ByUser(Wrapped):
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         memory = state.memory if isinstance(state.memory, UserMemories) else UserMemories()
-        users = sorted({self.user_of[a.trainer.id] for a in state.active} | {self.user_of[t.id] for t in state.queue})
+        users = sorted(
+            {self.user_of[a.trainer.id] for a in state.active}
+            | {self.user_of[t.id] for t in state.queue}
+        )
         of_user = {
             u: replace(
                 state,
@@ -90,13 +107,19 @@ class ByUser(Wrapped):
             )
             for u in users
         }
-        held = {u: frozenset[str]().union(*(a.nodes for a in its.active)) for u, its in of_user.items()}
+        held = {
+            u: frozenset[str]().union(*(a.nodes for a in its.active)) for u, its in of_user.items()
+        }
         wants = {
             u: sum(a.trainer.max_nodes for a in its.active) + sum(t.max_nodes for t in its.queue)
             for u, its in of_user.items()
         }
         has = {u: len(nodes) for u, nodes in held.items()}
-        unused = self._unused(of_user, len(state.pool), wants, has, memory.unused) if self.how is Users.SHARE else {}
+        unused = (
+            self._unused(of_user, len(state.pool), wants, has, memory.unused)
+            if self.how is Users.SHARE
+            else {}
+        )
         counts, shares, again_s = self._nodes(state, wants, has, memory.shares)
         kept = {u: sorted(held[u])[: counts[u]] for u in users}
         free = sorted(state.pool.difference(*kept.values()))
@@ -106,7 +129,9 @@ class ByUser(Wrapped):
             more = counts[u] - len(kept[u])
             nodes, free = frozenset([*kept[u], *free[:more]]), free[more:]
             active = tuple(replace(a, nodes=a.nodes & nodes) for a in its.active)
-            its = replace(its, pool=nodes, active=active, classes=(), window_ends=_of(its.window_ends, nodes))
+            its = replace(
+                its, pool=nodes, active=active, classes=(), window_ends=_of(its.window_ends, nodes)
+            )
             decision, inner[u] = self.policy.decide(its, event)
             found |= {a.trainer.id: n for a, n in zip(its.active, decision.counts, strict=True)}
             again_s = min(again_s, math.inf if decision.wake_at_s is None else decision.wake_at_s)
@@ -118,10 +143,16 @@ class ByUser(Wrapped):
         return decision, UserMemories(inner, shares, unused)
 
     def _unused(
-        self, of_user: Mapping[str, State], pool: int, wants: dict[str, int], has: dict[str, int],
+        self,
+        of_user: Mapping[str, State],
+        pool: int,
+        wants: dict[str, int],
+        has: dict[str, int],
         before: Mapping[str, Unused],
-    ) -> dict[str, Unused]:  # fmt: skip
-        """What pilots hold beside the nodes of trainers. It is added to what each ``has``, and caps what each ``wants``."""
+    ) -> dict[str, Unused]:
+        """What pilots hold beside the nodes of trainers. It is added to what each ``has``, and caps
+        what each ``wants``.
+        """
         unused, idle = dict[str, Unused](), pool - sum(has.values())
         for u, its in of_user.items():
             trainers = frozenset([*(a.trainer.id for a in its.active), *(t.id for t in its.queue)])
@@ -133,9 +164,15 @@ class ByUser(Wrapped):
         return unused
 
     def _nodes(
-        self, state: State, wants: Mapping[str, int], held: Mapping[str, int], before: Mapping[str, ShareMemory]
+        self,
+        state: State,
+        wants: Mapping[str, int],
+        held: Mapping[str, int],
+        before: Mapping[str, ShareMemory],
     ) -> tuple[dict[str, int], Mapping[str, ShareMemory], float]:
-        """How many nodes each user has now, the memories of the pilots, and when they decide again."""
+        """How many nodes each user has now, the memories of the pilots, and when they decide
+        again.
+        """
         pool, free = len(state.pool), len(state.pool) - sum(held.values())
         if self.how is Users.EQUAL:
             parts = whole_parts(pool, wants, held)
@@ -145,12 +182,19 @@ class ByUser(Wrapped):
         has, most, again_s = dict(held), dict[str, float](wants), math.inf
         if self.how is Users.SHARE:
             trainers = [*(a.trainer for a in state.active), *state.queue]
-            least = {u: min(t.min_nodes for t in trainers if self.user_of[t.id] == u) for u in wants}
+            least = {
+                u: min(t.min_nodes for t in trainers if self.user_of[t.id] == u) for u in wants
+            }
             idle = [f"idle {i}" for i in range(free)]
-            claims = {u: Sharer(u, "", wants[u], held[u], is_short=not free, least=least[u]) for u in wants}
+            claims = {
+                u: Sharer(u, "", wants[u], held[u], is_short=not free, least=least[u])
+                for u in wants
+            }
             for u, own in claims.items():
                 others = [c for name, c in claims.items() if name != u]
-                found = split(own, 0, others, idle, math.inf, before.get(u, ShareMemory()), state.at_s)
+                found = split(
+                    own, 0, others, idle, math.inf, before.get(u, ShareMemory()), state.at_s
+                )
                 shares[u], most[u] = found.memory, min(found.part, wants[u])
                 has[u] -= found.release_count
                 again_s = min(again_s, found.next_change_s)
@@ -168,7 +212,9 @@ class ByUser(Wrapped):
 
 @dataclass(frozen=True, slots=True)
 class UserOutcome:
-    """What a user's trainers did, in one-node hours: on the shared nodes, and on nodes of the user's own, one of U."""
+    """What a user's trainers did, in one-node hours: on the shared nodes, and on nodes of the
+    user's own, one of U.
+    """
 
     user: str
     one_node_h: float
@@ -180,8 +226,12 @@ class UserOutcome:
         return self.one_node_h / self.own_part_h if self.own_part_h else math.nan
 
 
-def outcomes_by_user(scenario: Scenario, policy: Policy, outcome: ReplayOutcome) -> tuple[UserOutcome, ...]:
-    """Each user's outcome beside that of ``policy`` on every U-th node, the mean of up to :data:`DEALS` deals."""
+def outcomes_by_user(
+    scenario: Scenario, policy: Policy, outcome: ReplayOutcome
+) -> tuple[UserOutcome, ...]:
+    """Each user's outcome beside that of ``policy`` on every U-th node, the mean of up to
+    :data:`DEALS` deals.
+    """
     window, work = scenario.window, _work(scenario.arrivals, outcome)
     names = sorted(window.initial.union(*(event.change.joined for event in window.events)))
     users, found = sorted(work), []
@@ -205,5 +255,7 @@ def _work(arrivals: Sequence[Arrival], outcome: ReplayOutcome) -> dict[str, floa
     return work
 
 
-def _of(ends: tuple[tuple[str, float], ...], nodes: frozenset[str]) -> tuple[tuple[str, float], ...]:
+def _of(
+    ends: tuple[tuple[str, float], ...], nodes: frozenset[str]
+) -> tuple[tuple[str, float], ...]:
     return tuple(end for end in ends if end[0] in nodes)

@@ -1,4 +1,6 @@
-"""Metrics for users: completion times, queueing times and fairness, from a replay's runs and the workload's submissions."""
+"""Metrics for users: completion times, queueing times and fairness, from a replay's runs and the
+workload's submissions.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ from bftrainer_replay.simulation.replay_world import Arrival
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Seconds over the completed trainers; queueing time over those that have started. NaN if there are none.
+    """Seconds over the completed trainers; queueing time over those that have started. NaN if there
+    are none.
 
-    ``jain`` is Jain's index of the speeds 1 / slowdown, 1 if all are slowed down alike. The slowdown of a trainer is its
-    completion time divided by its run time alone at its best size.
+    ``jain`` is Jain's index of the speeds 1 / slowdown, 1 if all are slowed down alike. The
+    slowdown of a trainer is its completion time divided by its run time alone at its best size.
     """
 
     completed: int

@@ -1,15 +1,19 @@
-"""When a queue is done: the distribution of the times that it took from past moments, calibrated on those moments.
+"""When a queue is done: the distribution of the times that it took from past moments, calibrated on
+those moments.
 
-*Weights.* A past moment counts half after 14 days, and more the closer its pool of the last hour is to the present one.
+*Weights.* A past moment counts half after 14 days, and more the closer its pool of the last hour is
+to the present one.
 
-*Times that are not known*, as the log ended first, count as at least that long (the product-limit estimator of Kaplan and
-Meier).
+*Times that are not known*, as the log ended first, count as at least that long (the product-limit
+estimator of Kaplan and Meier).
 
-*Widening.* The same forecast is made at every past moment from those before it. Its error there is log(true / median) in
-units of the distance from the median to the end of its 80 % interval on that side. All distances are multiplied by the
-80 % quantile of these errors (split conformal prediction with a normalized score), at least by 1, and then by 1 + 1.16 / n:
-what Student's distribution adds to an 80 % interval from n times. n is the number of days of these errors, which are fewer than
-all past days, and still less if the queue takes longer than a day: of two weeks, three to five days have errors.
+*Widening.* The same forecast is made at every past moment from those before it. Its error there is
+log(true / median) in units of the distance from the median to the end of its 80 % interval on that
+side. All distances are multiplied by the 80 % quantile of these errors (split conformal prediction
+with a normalized score), at least by 1, and then by 1 + 1.16 / n: what Student's distribution adds
+to an 80 % interval from n times. n is the number of days of these errors, which are fewer than all
+past days, and still less if the queue takes longer than a day: of two weeks, three to five days
+have errors.
 """
 
 from __future__ import annotations
@@ -38,8 +42,8 @@ _WARM = 0.4  # the part of the past moments from which no error is taken: too fe
 class PastRuns:
     """One queue, or one trainer of it, from past moments in order of time.
 
-    ``took_s``: seconds until it was done (infinite: the log ended first, ``log_s`` after the moment). ``pool``: the mean of the
-    pool over the hour before it, relative to that over the log.
+    ``took_s``: seconds until it was done (infinite: the log ended first, ``log_s`` after the
+    moment). ``pool``: the mean of the pool over the hour before it, relative to that over the log.
     """
 
     start_s: Floats
@@ -55,7 +59,8 @@ class PastRuns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forecast:
-    """The distribution of the seconds until the queue is done: ``share[k]`` is done after ``seconds[k]``.
+    """The distribution of the seconds until the queue is done: ``share[k]`` is done after
+    ``seconds[k]``.
 
     ``widened``: the factor of the widening; ``errors``: the past forecasts behind it.
     """
@@ -70,7 +75,9 @@ class Forecast:
         return self._at(0.5)
 
     def after_s(self, share: float) -> float:
-        """Seconds until the queue is done with this probability; infinite where the log does not tell."""
+        """Seconds until the queue is done with this probability; infinite where the log does not
+        tell.
+        """
         median_s = self.median_s
         return float(median_s * (self._at(share) / median_s) ** self.widened)
 
@@ -87,7 +94,9 @@ class Forecast:
 
 
 def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
-    """The forecast at ``now_s``; ``pool`` is that of the last hour, None if unknown. None: the past tells too little."""
+    """The forecast at ``now_s``; ``pool`` is that of the last hour, None if unknown. None: the past
+    tells too little.
+    """
     known = _plain(runs.before(len(runs.start_s), now_s), now_s, pool)
     if known is None or not np.isfinite(known.median_s):
         return None
@@ -104,7 +113,9 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
         widened, behind = float(np.quantile(np.array(errors)[found], LEVEL)), np.array(of)[found]
     days = len(np.unique(behind // _DAY_S)) / max(1.0, known.median_s / _DAY_S)
     few = 1 + _STUDENT / max(days, 1.0)
-    return Forecast(known.seconds, known.share, few * min(max(widened, 1.0), _WIDEST), int(found.sum()))
+    return Forecast(
+        known.seconds, known.share, few * min(max(widened, 1.0), _WIDEST), int(found.sum())
+    )
 
 
 def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:

@@ -16,8 +16,8 @@ def without_curves(
 ) -> tuple[Arrival, ...]:
     """The same trainers as users describe them who do not know how fast they are.
 
-    ``by_model``: trainers of one model share their measurements; otherwise each trainer has its own. ``learning`` has the
-    other settings.
+    ``by_model``: trainers of one model share their measurements; otherwise each trainer has its
+    own. ``learning`` has the other settings.
     """
     found = []
     for arrival in arrivals:
@@ -29,7 +29,9 @@ def without_curves(
             scale_up_s=BLANK_UP_S,
             scale_down_s=BLANK_DOWN_S,
             start_s=None,
-            learning=replace(learning or Learning(), key=true.model if by_model else "", blank=True),
+            learning=replace(
+                learning or Learning(), key=true.model if by_model else "", blank=True
+            ),
         )
         found.append(replace(arrival, trainer=said, actual=true))
     return tuple(found)

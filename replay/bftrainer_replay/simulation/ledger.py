@@ -1,4 +1,6 @@
-"""The journal of a replay: a row per decision, kept in memory, and the time that each decision took."""
+"""The journal of a replay: a row per decision, kept in memory, and the time that each decision
+took.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ from bftrainer_replay.simulation.replay_world import ReplayTotals, ReplayWorld
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A decision: its time, its event, its counts, and the totals up to then (before the decision's own costs).
+    """A decision: its time, its event, its counts, and the totals up to then (before the decision's
+    own costs).
 
-    ``taken_nodes`` is the number of nodes that left while a trainer held them. ``invested_samples`` is the cost of the
-    planned rescales as the policy weighs it: the sum of O_j(C_j) * R_j (Eqns 13, 16).
+    ``taken_nodes`` is the number of nodes that left while a trainer held them. ``invested_samples``
+    is the cost of the planned rescales as the policy weighs it: the sum of O_j(C_j) * R_j (Eqns 13,
+    16).
     """
 
     at_s: float
@@ -40,7 +44,9 @@ class LedgerRow:
 
 @dataclass(slots=True)
 class Ledger:
-    """The journal of one replay. ``on_time`` is called with the time of every event, for a progress bar."""
+    """The journal of one replay. ``on_time`` is called with the time of every event, for a progress
+    bar.
+    """
 
     world: ReplayWorld
     policy: TimedPolicy
@@ -75,12 +81,26 @@ class Ledger:
                 submitted=sum(isinstance(change, TrainerSubmitted) for change in event.changes),
                 finished=sum(isinstance(change, TrainerFinished) for change in event.changes),
                 pool_nodes=len(state.pool),
-                counts=tuple([(active.trainer.id, n) for active, n in zip(state.active, counts, strict=True) if n]),
+                counts=tuple(
+                    [
+                        (active.trainer.id, n)
+                        for active, n in zip(state.active, counts, strict=True)
+                        if n
+                    ]
+                ),
                 answer=plan.decision.answer,
                 totals=self.world.totals(),
-                taken_nodes=sum(self._held.get(a.trainer.id, 0) - len(a.nodes) for a in state.active) if left else 0,
+                taken_nodes=sum(
+                    self._held.get(a.trainer.id, 0) - len(a.nodes) for a in state.active
+                )
+                if left
+                else 0,
                 invested_samples=sum(
-                    [self._investment(a, n) for a, n in zip(state.active, counts, strict=True) if n != len(a.nodes)],
+                    [
+                        self._investment(a, n)
+                        for a, n in zip(state.active, counts, strict=True)
+                        if n != len(a.nodes)
+                    ],
                     0.0,
                 ),
             )
@@ -88,6 +108,10 @@ class Ledger:
         self._held = dict(self.entries[-1].counts)
 
     def _investment(self, active: Active, nodes: int) -> float:
-        """O_j(C_j) * R_j of one trainer. It still runs on C_j nodes: the decision has not been applied yet."""
+        """O_j(C_j) * R_j of one trainer. It still runs on C_j nodes: the decision has not been
+        applied yet.
+        """
         trainer, grows = active.trainer, nodes > len(active.nodes)
-        return self.world.runs[trainer.id].rate * (trainer.scale_up_s if grows else trainer.scale_down_s)
+        return self.world.runs[trainer.id].rate * (
+            trainer.scale_up_s if grows else trainer.scale_down_s
+        )

@@ -1,9 +1,9 @@
 """How an evaluation function falls during training: families with the shapes of [thesis Fig. 3.1].
 
-"Within the first 20 % of the total training time, 65 %, 98 %, and 90 % of the maximum reduction has been achieved for VAE,
-Bi-RNN and GRU" ([thesis 3.1]). Values are normalized: 1 at the start, 0 when trained, exponential in between, which is the
-simplest shape with one parameter to fit. MNIST and LSTM are not in that figure; their curves are assumptions, and generated
-workloads say so.
+"Within the first 20 % of the total training time, 65 %, 98 %, and 90 % of the maximum reduction has
+been achieved for VAE, Bi-RNN and GRU" ([thesis 3.1]). Values are normalized: 1 at the start, 0 when
+trained, exponential in between, which is the simplest shape with one parameter to fit. MNIST and
+LSTM are not in that figure; their curves are assumptions, and generated workloads say so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ EARLY = 0.2
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
-    """E as a function of the completed share of the training; ``early`` is the reduction reached at 20 %."""
+    """E as a function of the completed share of the training; ``early`` is the reduction reached at
+    20 %.
+    """
 
     early: float
 

@@ -1,4 +1,6 @@
-"""Simulated measurements of a replayed trainer: its steady rates and stalls, with an error like that of real ones."""
+"""Simulated measurements of a replayed trainer: its steady rates and stalls, with an error like
+that of real ones.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class _Segment:
 
 @dataclass(slots=True)
 class Meter:
-    """Measures the trainers whose curves are learned. ``noise`` is the relative standard deviation of one window."""
+    """Measures the trainers whose curves are learned. ``noise`` is the relative standard deviation
+    of one window.
+    """
 
     noise: float = 0.0
     seed: int = 0
@@ -42,7 +46,9 @@ class Meter:
         """Measure this trainer in windows of at least ``window_s`` seconds."""
         self.windows_s[trainer_id] = window_s
 
-    def read(self, runs: Mapping[str, ReplayedTrainer], at_s: float) -> tuple[RateSeen | StallSeen, ...]:
+    def read(
+        self, runs: Mapping[str, ReplayedTrainer], at_s: float
+    ) -> tuple[RateSeen | StallSeen, ...]:
         """The measurements since the last call. Call it before the runs are changed at ``at_s``."""
         seen: list[RateSeen | StallSeen] = []
         if not self.windows_s:
@@ -68,7 +74,10 @@ class Meter:
             return StallSeen(name, grew, self._off(run.ready_s - run.since_s))
         if not math.isfinite(run.switch_s):  # nothing started
             return StallSeen(name, False, self._off(run.ready_s - run.since_s))
-        start_s, switch_s = run.switch_s - run.since_s, run.ready_s - max(run.switch_s, run.stalled_until_s)
+        start_s, switch_s = (
+            run.switch_s - run.since_s,
+            run.ready_s - max(run.switch_s, run.stalled_until_s),
+        )
         return StallSeen(name, True, self._off(switch_s), self._off(start_s))
 
     def _segment(self, name: str, run: ReplayedTrainer) -> _Segment:

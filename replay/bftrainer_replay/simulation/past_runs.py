@@ -1,4 +1,6 @@
-"""A queue started at many past moments of a log: how long each trainer took from there to its end."""
+"""A queue started at many past moments of a log: how long each trainer took from there to its
+end.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,20 @@ _RECENT_S = 3600.0
 
 
 def took_s(
-    log: LogWindow, trainers: Sequence[Trainer], policy: Policy, max_parallel: int | None, start_s: float
+    log: LogWindow,
+    trainers: Sequence[Trainer],
+    policy: Policy,
+    max_parallel: int | None,
+    start_s: float,
 ) -> NDArray[np.float64]:
     """Seconds that each trainer takes from ``start_s``; infinite where the log ends first.
 
     Costs are those of drivers with warm workers (``overlap``).
     """
     arrivals = tuple(Arrival(start_s, trainer) for trainer in trainers)
-    scenario = Scenario(piece(log, start_s, log.end_s), arrivals, max_parallel, CostModel.OVERLAP, until_done=True)
+    scenario = Scenario(
+        piece(log, start_s, log.end_s), arrivals, max_parallel, CostModel.OVERLAP, until_done=True
+    )
     outcome = play(scenario, policy, keep_entries=False)
     ends_s = {run.trainer.id: run.finished_s for run in outcome.runs}
     found = [ends_s.get(trainer.id) for trainer in trainers]
@@ -42,7 +50,9 @@ def recent_nodes(log: LogWindow, at_s: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def even_starts(log: LogWindow) -> Iterator[float]:
-    """Endless moments of the log, such that the first of them, however many, are spread evenly (van der Corput)."""
+    """Endless moments of the log, such that the first of them, however many, are spread evenly (van
+    der Corput).
+    """
     k = 0
     while True:
         part = int(f"{k:032b}"[::-1], 2) / 2**32

@@ -1,6 +1,7 @@
 """Replays a workload on a log, and the *static* run that its efficiency refers to (paper 4.1).
 
-The static run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without rescale costs.
+The static run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without
+rescale costs.
 """
 
 from __future__ import annotations
@@ -37,14 +38,17 @@ _ALLOCATIONS = 20_000  # between two collections
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The input of a replay: nodes, trainers, the number admitted at once (P_jmax), and the cost of a rescale.
+    """The input of a replay: nodes, trainers, the number admitted at once (P_jmax), and the cost of
+    a rescale.
 
-    P_jmax None: the policy decides how many train; a policy that cannot gets :func:`enough_trainers`.
+    P_jmax None: the policy decides how many train; a policy that cannot gets
+    :func:`enough_trainers`.
 
-    A trainer that loses its nodes writes a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there is no
-    notice: it repeats the work since its last checkpoint, one every so often, under every policy. Where curves are learned,
-    ``noise`` is the relative standard deviation of one measurement, drawn with ``noise_seed``. ``until_done``: the replay ends
-    with the last trainer of a known length, not with the window.
+    A trainer that loses its nodes writes a checkpoint at the notice of the scheduler. With
+    ``checkpoint_s`` there is no notice: it repeats the work since its last checkpoint, one every so
+    often, under every policy. Where curves are learned, ``noise`` is the relative standard
+    deviation of one measurement, drawn with ``noise_seed``. ``until_done``: the replay ends with
+    the last trainer of a known length, not with the window.
     """
 
     window: LogWindow
@@ -60,7 +64,9 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOutcome:
-    """The result of a replay: totals, trainers, journal entries, and timings (``decision_s`` and ``wall_s``)."""
+    """The result of a replay: totals, trainers, journal entries, and timings (``decision_s`` and
+    ``wall_s``).
+    """
 
     totals: ReplayTotals
     runs: tuple[ReplayedTrainer, ...]
@@ -78,9 +84,11 @@ def play(
     keep_entries: bool = True,
     skip_queueing: bool = False,
 ) -> ReplayOutcome:
-    """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy cannot serve a trainer.
+    """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy
+    cannot serve a trainer.
 
-    ``skip_queueing``: no decision where a submission only lengthens the queue, for policies that change nothing then.
+    ``skip_queueing``: no decision where a submission only lengthens the queue, for policies that
+    change nothing then.
     """
     arrivals = _started_as(policy, scenario.arrivals)
     for arrival in arrivals:
@@ -136,16 +144,22 @@ def _started_as(policy: Policy, arrivals: tuple[Arrival, ...]) -> tuple[Arrival,
     if start_s is None:
         return arrivals
     return tuple(
-        a if a.trainer.fill else replace(a, trainer=replace(a.trainer, scale_up_s=start_s, start_s=None))
+        a
+        if a.trainer.fill
+        else replace(a, trainer=replace(a.trainer, scale_up_s=start_s, start_s=None))
         for a in arrivals
     )
 
 
 @contextmanager
 def _rarely_collected() -> Iterator[None]:
-    """Look for cycles of garbage less often: a replay creates frozen values by the million, and hardly any cycle."""
+    """Look for cycles of garbage less often: a replay creates frozen values by the million, and
+    hardly any cycle.
+    """
     before = gc.get_threshold()
-    gc.set_threshold(max(before[0], _ALLOCATIONS) if before[0] else 0, *before[1:])  # 0: the caller has switched it off
+    gc.set_threshold(
+        max(before[0], _ALLOCATIONS) if before[0] else 0, *before[1:]
+    )  # 0: the caller has switched it off
     try:
         yield
     finally:
@@ -158,16 +172,19 @@ def equivalent_nodes(window: LogWindow) -> float:
 
 
 def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
-    """A_s in samples: the queue on N_eq constant nodes, equal share, no costs; a fraction of a node is interpolated.
+    """A_s in samples: the queue on N_eq constant nodes, equal share, no costs; a fraction of a node
+    is interpolated.
 
-    The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated to the end, so that A_s is
-    the capacity of the nodes, not the work that there was.
+    The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated
+    to the end, so that A_s is the capacity of the nodes, not the work that there was.
     """
     return on_constant_nodes(trainings_of(scenario), equivalent_nodes(scenario.window), on_time)
 
 
 def on_constant_nodes(scenario: Scenario, nodes: float, on_time: OnTime | None = None) -> float:
-    """Samples of the queue on this number of nodes, without costs; a fraction of a node is interpolated."""
+    """Samples of the queue on this number of nodes, without costs; a fraction of a node is
+    interpolated.
+    """
     low, part = math.floor(nodes), nodes - math.floor(nodes)
     outcome = _on_constant_nodes(scenario, low, on_time)
     if part:
@@ -176,13 +193,23 @@ def on_constant_nodes(scenario: Scenario, nodes: float, on_time: OnTime | None =
 
 
 def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
-    """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work lasted, or without P_jmax."""
-    admitted = [r.admitted_s for r in outcome.runs if r.admitted_s is not None and not r.trainer.fill]
-    if scenario.max_parallel is None or not admitted or len(admitted) < len(trainings_of(scenario).arrivals):
+    """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work
+    lasted, or without P_jmax.
+    """
+    admitted = [
+        r.admitted_s for r in outcome.runs if r.admitted_s is not None and not r.trainer.fill
+    ]
+    if (
+        scenario.max_parallel is None
+        or not admitted
+        or len(admitted) < len(trainings_of(scenario).arrivals)
+    ):
         return None
     places = min(scenario.max_parallel, len(admitted))
     finished = sorted(r.finished_s for r in outcome.runs if r.finished_s is not None)
-    emptied = finished[len(admitted) - places :]  # the first finish that leaves fewer than ``places`` at work
+    emptied = finished[
+        len(admitted) - places :
+    ]  # the first finish that leaves fewer than ``places`` at work
     return max(emptied[0], max(admitted)) if emptied else None
 
 
@@ -192,7 +219,9 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
     window = scenario.window
     names = frozenset(f"n{i:06d}" for i in range(nodes))
     constant = LogWindow(window.start_s, window.end_s, names, (), nodes, f"{nodes} constant nodes")
-    static = replace(scenario, window=constant, arrivals=free_of_costs(scenario.arrivals), decide_on=DecideOn.ALL)
+    static = replace(
+        scenario, window=constant, arrivals=free_of_costs(scenario.arrivals), decide_on=DecideOn.ALL
+    )
     outcome = play(static, EqualShare(), on_time=on_time, skip_queueing=True)
     end_s = ran_out_s(outcome, static)
     if end_s is None:
@@ -203,7 +232,9 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
 
 def free_of_costs(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
     """The same trainers with their true curves and without rescale costs."""
-    return tuple(replace(a, trainer=_free_of_costs(a.actual or a.trainer), actual=None) for a in arrivals)
+    return tuple(
+        replace(a, trainer=_free_of_costs(a.actual or a.trainer), actual=None) for a in arrivals
+    )
 
 
 def _free_of_costs(trainer: Trainer) -> Trainer:

@@ -1,26 +1,30 @@
-"""How a trainer's samples grow between events, and what a rescale costs: the cost models of a replay.
+"""How a trainer's samples grow between events, and what a rescale costs: the cost models of a
+replay.
 
-``stall`` (physical): after a rescale a trainer makes no progress for R_up (it grew, or started) or R_dw (it shrank,
-preempted or planned). An event causes one stall per trainer, the longer one; a stall ends at max(old end, now + R).
+``stall`` (physical): after a rescale a trainer makes no progress for R_up (it grew, or started) or
+R_dw (it shrank, preempted or planned). An event causes one stall per trainer, the longer one; a
+stall ends at max(old end, now + R).
 
-``paper``: lumps of samples instead of time. A planned rescale costs O_j(C_j) * R_j, with C_j after any preemption; a
-preemption costs O_j(N_j before) * R_dw, once per trainer and event; a start from 0 costs nothing. Lumps are subtracted from
-the trainer's progress.
+``paper``: lumps of samples instead of time. A planned rescale costs O_j(C_j) * R_j, with C_j after
+any preemption; a preemption costs O_j(N_j before) * R_dw, once per trainer and event; a start from
+0 costs nothing. Lumps are subtracted from the trainer's progress.
 
-``delay`` ([ModelArts 5.5]): a trainer that grows stays on its old nodes for R_up, a trainer that starts waits for R_up;
-shrinking is free.
+``delay`` ([ModelArts 5.5]): a trainer that grows stays on its old nodes for R_up, a trainer that
+starts waits for R_up; shrinking is free.
 
-``overlap`` (what drivers with warm workers do): new nodes start for S while the old ones train on, then all stall for the
-switch, W^up; shrinking and losses stall for W^dw (:mod:`bftrainer.domain.rescaling`). A trainer without S has S = 0.
+``overlap`` (what drivers with warm workers do): new nodes start for S while the old ones train on,
+then all stall for the switch, W^up; shrinking and losses stall for W^dw
+(:mod:`bftrainer.domain.rescaling`). A trainer without S has S = 0.
 
 ``stall`` and ``delay`` are ``overlap`` with S = 0, W = R, and with S = R_up, W = 0.
 
-A trainer makes no progress on a number of nodes that is not one of its legal sizes: old nodes that a loss left at such a size
-wait for the new ones.
+A trainer makes no progress on a number of nodes that is not one of its legal sizes: old nodes that
+a loss left at such a size wait for the new ones.
 
-A loss that leaves fewer nodes than N_j^min kills the training; any loss kills a ``rigid`` trainer, an ordinary job. It writes
-a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there is none: it repeats the work since its last checkpoint
-(one every ``checkpoint_s`` of training). A planned stop loses nothing.
+A loss that leaves fewer nodes than N_j^min kills the training; any loss kills a ``rigid`` trainer,
+an ordinary job. It writes a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there
+is none: it repeats the work since its last checkpoint (one every ``checkpoint_s`` of training). A
+planned stop loses nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +58,9 @@ class CostModel(Enum):
 
 
 def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
-    """T_fwd has to be above this for growth ever to pay: the longest rescale under ``overlap``, else below 0."""
+    """T_fwd has to be above this for growth ever to pay: the longest rescale under ``overlap``,
+    else below 0.
+    """
     if model is not CostModel.OVERLAP:
         return -1.0
     told = [model.costs_of(trainer) for trainer in trainers]
@@ -63,17 +69,20 @@ def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
 
 @dataclass(slots=True)
 class ReplayedTrainer:
-    """A trainer's progress: a line that bends only at rescales, so nothing is computed between them.
+    """A trainer's progress: a line that bends only at rescales, so nothing is computed between
+    them.
 
-    Values that depend on the line alone are kept from one bend to the next: ``rate`` (samples per second on its present nodes
-    after any stall), ``steady_s`` (max(since_s, ready_s)) and ``finishes_s`` (when it reaches its samples or ends by itself, if
-    nothing changes; infinity if never).
+    Values that depend on the line alone are kept from one bend to the next: ``rate`` (samples per
+    second on its present nodes after any stall), ``steady_s`` (max(since_s, ready_s)) and
+    ``finishes_s`` (when it reaches its samples or ends by itself, if nothing changes; infinity if
+    never).
 
-    Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per second between
-    ``stalled_until_s`` and ``switch_s`` while new nodes start. ``lost_to_preemption`` and ``lost_to_rescale`` are in samples:
-    lumps, or what the trainer would have processed during its stalls. Where stalls overlap, the loss counts as the
-    preemption's. ``stalled_node_s``: of ``node_s``, in stalls or on nodes that start. ``saved`` are the samples of the last
-    checkpoint.
+    Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per
+    second between ``stalled_until_s`` and ``switch_s`` while new nodes start.
+    ``lost_to_preemption`` and ``lost_to_rescale`` are in samples: lumps, or what the trainer would
+    have processed during its stalls. Where stalls overlap, the loss counts as the preemption's.
+    ``stalled_node_s``: of ``node_s``, in stalls or on nodes that start. ``saved`` are the samples
+    of the last checkpoint.
     """
 
     trainer: Trainer
@@ -124,7 +133,9 @@ class ReplayedTrainer:
         if at_s > self.steady_s:
             done += self.rate * (at_s - self.steady_s)
         if self.slow_rate:
-            done += self.slow_rate * max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
+            done += self.slow_rate * max(
+                min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0
+            )
         return done
 
     def _bend(self) -> None:
@@ -153,7 +164,9 @@ class ReplayedTrainer:
         slow = max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
         stalled = max(min(at_s, self.ready_s) - self.since_s, 0.0) - slow
         self.lost_to_preemption += self.rate * preempted
-        self.lost_to_rescale += self.rate * max(stalled - preempted, 0.0) + (self.rate - self.slow_rate) * slow
+        self.lost_to_rescale += (
+            self.rate * max(stalled - preempted, 0.0) + (self.rate - self.slow_rate) * slow
+        )
         self.node_s += self.nodes * (at_s - self.since_s)
         self.stalled_node_s += self.nodes * stalled + len(self._starting()) * slow
         if self.checkpoint_s is not None and self.rate > 0:
@@ -172,7 +185,11 @@ class ReplayedTrainer:
             self._preempted(self.rate * self.trainer.scale_down_s)
         if self.checkpoint_s is not None and (self.rigid or len(kept) < self.trainer.min_nodes):
             self._preempted(self.samples - self.saved)
-        if self.cost_model is not CostModel.PAPER and not self.rigid and not self._starting().issuperset(left):
+        if (
+            self.cost_model is not CostModel.PAPER
+            and not self.rigid
+            and not self._starting().issuperset(left)
+        ):
             self.preempted_until_s = max(self.preempted_until_s, at_s + self._costs.scale_down_s)
         self._move(kept, at_s, stalls=not self.rigid)
         if not self.nodes:
@@ -184,7 +201,9 @@ class ReplayedTrainer:
         self.rescales += 1
         self.waited_s = self.longest_wait_s(at_s)
         if self.cost_model is CostModel.PAPER:
-            lump = self.rate * (self.trainer.scale_up_s if len(after) > self.nodes else self.trainer.scale_down_s)
+            lump = self.rate * (
+                self.trainer.scale_up_s if len(after) > self.nodes else self.trainer.scale_down_s
+            )
             self.samples -= lump
             self.lost_to_rescale += lump
         if self.started_s is None:
@@ -196,7 +215,9 @@ class ReplayedTrainer:
             self.saved, self.trains_since_s = self.samples, max(at_s, self.ready_s)
 
     def finish(self, at_s: float) -> None:
-        """The trainer has reached its samples (the excess is discarded) or ended by itself; its nodes are free."""
+        """The trainer has reached its samples (the excess is discarded) or ended by itself; its
+        nodes are free.
+        """
         self.settle(at_s)
         self.stopped = self.started_s is not None and at_s >= self.started_s + self.stops_after_s
         if self.trainer.samples_total is not None:
@@ -219,10 +240,16 @@ class ReplayedTrainer:
     def _starting(self) -> Nodes:
         """Nodes that do not train yet."""
         pending = self._rescaling
-        return frozenset() if pending is None or pending.switch_s is None else self.held - pending.training
+        return (
+            frozenset()
+            if pending is None or pending.switch_s is None
+            else self.held - pending.training
+        )
 
     def _move(self, after: Nodes, at_s: float, *, stalls: bool = True) -> None:
-        """The present nodes become ``after``. Paper's lumps, and the loss of a job that is killed, stall nothing."""
+        """The present nodes become ``after``. Paper's lumps, and the loss of a job that is killed,
+        stall nothing.
+        """
         if stalls and self.cost_model is not CostModel.PAPER:
             now = rescaled(self._costs, self._rescaling, self.held, after, at_s)
             self.stalled_until_s, self.ready_s = now.stalled_until_s, now.ready_s
@@ -235,11 +262,14 @@ class ReplayedTrainer:
 
 @dataclass(slots=True)
 class ReplayedPool(ReplayedTrainer):
-    """A pool of independent workers: each node works from S after it joined until it leaves, whatever the others do.
+    """A pool of independent workers: each node works from S after it joined until it leaves,
+    whatever the others do.
 
-    Its length does not end it: the work of a pool lasts. A preempted worker loses nothing but the task that it had.
+    Its length does not end it: the work of a pool lasts. A preempted worker loses nothing but the
+    task that it had.
 
-    ``working``: node to the time from which it works; ``starting``: the same of nodes that do not work yet, in this order.
+    ``working``: node to the time from which it works; ``starting``: the same of nodes that do not
+    work yet, in this order.
     """
 
     working: dict[str, float] = field(default_factory=dict)
@@ -278,7 +308,9 @@ class ReplayedPool(ReplayedTrainer):
                 self.begun_s -= since_s
         if gone := self.held - after:
             self.starting = deque(it for it in self.starting if it[1] not in gone)
-        self.starting.extend((at_s + self.trainer.growth_s, node) for node in sorted(after - self.held))
+        self.starting.extend(
+            (at_s + self.trainer.growth_s, node) for node in sorted(after - self.held)
+        )
         self.held, self.nodes = after, len(after)
 
 

@@ -1,4 +1,6 @@
-"""ReplayWorld: nodes from a recorded log, trainers from a workload, and their progress from a cost model."""
+"""ReplayWorld: nodes from a recorded log, trainers from a workload, and their progress from a cost
+model.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from dataclasses import InitVar, dataclass, field, replace
 from enum import Enum
 
 from bftrainer.domain.counted import counted
-from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.events import (
+    Change,
+    Event,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer_replay.logs.model import LogWindow
@@ -18,7 +27,9 @@ from bftrainer_replay.simulation.progress import CostModel, ReplayedPool, Replay
 
 
 class DecideOn(Enum):
-    """Events that cause a decision: pool changes, submissions and completions, or pool changes only (the authors' replayer)."""
+    """Events that cause a decision: pool changes, submissions and completions, or pool changes only
+    (the authors' replayer).
+    """
 
     ALL = "all"
     POOL = "pool"
@@ -28,9 +39,10 @@ class DecideOn(Enum):
 class Arrival:
     """A trainer and when it is submitted, in the log's time.
 
-    ``trainer`` is as its user specifies it. ``actual_samples`` is the number of samples that it really takes (None: as
-    specified), ``stops_after_s`` when it ends by itself after its first start, ``losses`` how its evaluation function falls.
-    ``actual`` has its true curve and costs if its user does not know them; ``user`` is the name of the latter, if there is one.
+    ``trainer`` is as its user specifies it. ``actual_samples`` is the number of samples that it
+    really takes (None: as specified), ``stops_after_s`` when it ends by itself after its first
+    start, ``losses`` how its evaluation function falls. ``actual`` has its true curve and costs if
+    its user does not know them; ``user`` is the name of the latter, if there is one.
     """
 
     at_s: float
@@ -45,12 +57,18 @@ class Arrival:
     def truth(self) -> Trainer:
         """The trainer as it really is."""
         true = self.actual or self.trainer
-        return true if self.actual_samples is None else replace(true, samples_total=self.actual_samples)
+        return (
+            true
+            if self.actual_samples is None
+            else replace(true, samples_total=self.actual_samples)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayTotals:
-    """Samples done, lost to preemption, and lost to planned rescales. ``samples`` does not include lost ones."""
+    """Samples done, lost to preemption, and lost to planned rescales. ``samples`` does not include
+    lost ones.
+    """
 
     samples: float = 0.0
     lost_to_preemption: float = 0.0
@@ -59,14 +77,16 @@ class ReplayTotals:
 
 @dataclass(eq=False)
 class ReplayWorld:
-    """The :class:`~bftrainer.domain.ports.World` of a replay over a log's window. The replay ends at ``window.end_s``.
+    """The :class:`~bftrainer.domain.ports.World` of a replay over a log's window. The replay ends
+    at ``window.end_s``.
 
-    At each time, in this order: progress is credited, nodes leave (with their cost), trainers that have reached their
-    samples finish, trainers are submitted. Then the coordinator admits trainers and the policy decides. An event takes
-    O(running trainers + nodes that left): each one's samples are computed once. ``until_done``: the replay ends with the last
-    trainer of a known length.
+    At each time, in this order: progress is credited, nodes leave (with their cost), trainers that
+    have reached their samples finish, trainers are submitted. Then the coordinator admits trainers
+    and the policy decides. An event takes O(running trainers + nodes that left): each one's samples
+    are computed once. ``until_done``: the replay ends with the last trainer of a known length.
 
-    While ``places`` trainers are unfinished, a submission only lengthens the queue: it waits for the next event.
+    While ``places`` trainers are unfinished, a submission only lengthens the queue: it waits for
+    the next event.
     """
 
     window: LogWindow
@@ -96,7 +116,9 @@ class ReplayWorld:
         self.runs: dict[str, ReplayedTrainer] = {}
 
     def next_event(self, state: State) -> Event | None:
-        """The earliest of pool change, submission, completion and wake-up; None after the end of the window."""
+        """The earliest of pool change, submission, completion and wake-up; None after the end of
+        the window.
+        """
         wake_at_s = state.wake_at_s
         if self._ended or (self.until_done and self._is_done()):
             return None
@@ -105,7 +127,9 @@ class ReplayWorld:
         if self.decide_on is DecideOn.ALL:
             if len(self.runs) - self._pools - self._ends < self.places:
                 at_s = min(at_s, self._arrival_time())
-            at_s = min(at_s, min([run.finishes_s for run in self._started.values()], default=math.inf))
+            at_s = min(
+                at_s, min([run.finishes_s for run in self._started.values()], default=math.inf)
+            )
         if at_s > self.window.end_s:
             self._end()
             return None
@@ -120,10 +144,19 @@ class ReplayWorld:
         if wake_at_s is not None and wake_at_s <= at_s:
             changes.append(TimerDue())
         done = tuple(self._done.items())
-        return Event(at_s, tuple(changes), done, self._losses(done), measured=measured, all_joined=self._all_joined)
+        return Event(
+            at_s,
+            tuple(changes),
+            done,
+            self._losses(done),
+            measured=measured,
+            all_joined=self._all_joined,
+        )
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
-        """Rescale trainers. Preemptions were applied when they happened: a forced step only confirms one."""
+        """Rescale trainers. Preemptions were applied when they happened: a forced step only
+        confirms one.
+        """
         for step in steps:
             run = self._started.setdefault(step.trainer_id, self.runs[step.trainer_id])
             if not step.forced:
@@ -135,9 +168,13 @@ class ReplayWorld:
             self._held[step.trainer_id] = step.after
 
     def totals(self) -> ReplayTotals:
-        """Outcome and costs up to now, over all trainers. A stall is counted when it ends or is cut short."""
+        """Outcome and costs up to now, over all trainers. A stall is counted when it ends or is cut
+        short.
+        """
         done = self._finished
-        pairs = [(self._done[name], run) for name, run in self._started.items() if not run.trainer.fill]
+        pairs = [
+            (self._done[name], run) for name, run in self._started.items() if not run.trainer.fill
+        ]
         runs = [run for _, run in pairs]
         return ReplayTotals(
             done.samples + sum([min(samples, run.total) for samples, run in pairs]),
@@ -146,7 +183,9 @@ class ReplayWorld:
         )
 
     def _losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
-        """The present evaluation functions; a trainer without a curve, or before its first sample, reports none."""
+        """The present evaluation functions; a trainer without a curve, or before its first sample,
+        reports none.
+        """
         if not self._curves:
             return ()
         reported = []
@@ -187,7 +226,9 @@ class ReplayWorld:
 
     def _finish_due(self, at_s: float) -> list[TrainerFinished]:
         started = ((name, run) for name, run in self._started.items() if not run.trainer.fill)
-        due = [name for name, run in started if run.finishes_s <= at_s or self._done[name] >= run.total]
+        due = [
+            name for name, run in started if run.finishes_s <= at_s or self._done[name] >= run.total
+        ]
         for name in due:
             run = self._started.pop(name)
             run.finish(at_s)
@@ -218,7 +259,12 @@ class ReplayWorld:
             if arrival.losses is not None:
                 self._curves[told.id] = arrival.losses
             self.runs[told.id] = ReplayedTrainer(
-                arrival.truth, self.cost_model, at_s, arrival.stops_after_s, self.checkpoint_s, self.rigid
+                arrival.truth,
+                self.cost_model,
+                at_s,
+                arrival.stops_after_s,
+                self.checkpoint_s,
+                self.rigid,
             )
             submitted.append(TrainerSubmitted(told))
         return submitted

@@ -34,9 +34,9 @@ class Latency:
 class Summary:
     """docs/concepts.md explains every figure; shares are fractions (0.834), not percent.
 
-    ``work_share`` is the trainings' outcome in one-node hours per idle node-hour, ``pool_share`` that of pools that fill,
-    and ``plain_share`` that of plain one-node jobs on all idle nodes (None without a pool). ``done`` are the times from
-    submission to the end.
+    ``work_share`` is the trainings' outcome in one-node hours per idle node-hour, ``pool_share``
+    that of pools that fill, and ``plain_share`` that of plain one-node jobs on all idle nodes (None
+    without a pool). ``done`` are the times from submission to the end.
     """
 
     policy: str
@@ -71,7 +71,9 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: B
     """U and the bounds are None if A_s is 0."""
     static = bounds.static
     runs = [run for run in outcome.runs if not run.trainer.fill]
-    pool_h = sum(run.samples / run.trainer.curve.at(1) / 3600 for run in outcome.runs if run.trainer.fill)
+    pool_h = sum(
+        run.samples / run.trainer.curve.at(1) / 3600 for run in outcome.runs if run.trainer.fill
+    )
     pools = [run.trainer for run in outcome.runs if run.trainer.fill]
     most = max(pool_sizes_of(scenario.window).nodes.max(initial=0), 1) if pools else 1
     used_node_s = sum(run.node_s for run in outcome.runs)
@@ -84,7 +86,9 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: B
         policy=policy,
         work_share=work_h / (integral / 3600) if integral else None,
         pool_share=pool_h / (integral / 3600) if integral and pools else None,
-        plain_share=plain_jobs(scenario.window, (most,), pools[0].growth_s)[0].share if pools else None,
+        plain_share=plain_jobs(scenario.window, (most,), pools[0].growth_s)[0].share
+        if pools
+        else None,
         done=time_to_done(scenario.window, trainings_of(scenario).arrivals, runs),
         efficiency=outcome.totals.samples / static if static else None,
         no_cost_bound=bounds.no_cost / static if static else None,

@@ -1,9 +1,10 @@
 """How long every trainer takes from its submission to its end, and the fluid bound on that.
 
-The *fluid bound*: all idle nodes work from their first second, at the best rate per node of each trainer, without rescale
-costs, on any number of trainers at once. Then the nodes are one server of varying speed, and the shortest remaining work
-first leaves the fewest trainers unfinished at any time: no policy has a smaller mean or an earlier last completion. A trainer
-alone at its best size bounds its own completion as well.
+The *fluid bound*: all idle nodes work from their first second, at the best rate per node of each
+trainer, without rescale costs, on any number of trainers at once. Then the nodes are one server of
+varying speed, and the shortest remaining work first leaves the fewest trainers unfinished at any
+time: no policy has a smaller mean or an earlier last completion. A trainer alone at its best size
+bounds its own completion as well.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from bftrainer_replay.simulation.replay_world import Arrival
 
 @dataclass(frozen=True, slots=True)
 class TimeToDone:
-    """Hours from submission to the end: mean and 95th percentile; ``last_h``: from the first submission to the last end.
+    """Hours from submission to the end: mean and 95th percentile; ``last_h``: from the first
+    submission to the last end.
 
-    Trainers that are not done by the end of the window (``unfinished``) count as if they ended then: with them, the true
-    values are larger. None without trainers.
+    Trainers that are not done by the end of the window (``unfinished``) count as if they ended
+    then: with them, the true values are larger. None without trainers.
     """
 
     mean_h: float | None
@@ -39,12 +41,16 @@ class TimeToDone:
         return "-" if hours is None else f"{'≥ ' if self.unfinished else ''}{hours:,.1f}"
 
 
-def time_to_done(window: LogWindow, arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]) -> TimeToDone:
+def time_to_done(
+    window: LogWindow, arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]
+) -> TimeToDone:
     """Of all trainers that are submitted before the window ends."""
     ends = {run.trainer.id: run.finished_s for run in runs}
     since_s = _submitted(window, arrivals)
     done_s = [ends.get(a.trainer.id) for a in arrivals if a.at_s <= window.end_s]
-    return _summary(since_s, [window.end_s if end_s is None else end_s for end_s in done_s], done_s.count(None))
+    return _summary(
+        since_s, [window.end_s if end_s is None else end_s for end_s in done_s], done_s.count(None)
+    )
 
 
 def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | None:
@@ -56,18 +62,25 @@ def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | 
     sizes = pool_sizes_of(window)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
     times_s = np.append(sizes.start_s, window.end_s)
-    rises = np.append(True, np.diff(node_s) > 0)  # the first instant at which so much node-time has passed
+    rises = np.append(
+        True, np.diff(node_s) > 0
+    )  # the first instant at which so much node-time has passed
     works = [_least_node_s(trainer) for trainer in trainers]
     served = _shortest_first(np.interp(since_s, times_s, node_s).tolist(), works)
     done_s = np.interp(served, node_s[rises], times_s[rises], right=window.end_s)
     late = np.array(served) > node_s[-1]
-    alone_s = [s + (t.samples_total or 0.0) / (max(rates(t)) or 1.0) for s, t in zip(since_s, trainers, strict=True)]
+    alone_s = [
+        s + (t.samples_total or 0.0) / (max(rates(t)) or 1.0)
+        for s, t in zip(since_s, trainers, strict=True)
+    ]
     # Which trainer has which completion is not fixed: the bound is on the mean and on the last.
     fluid = _summary(since_s, done_s.tolist(), int(late.sum()))
     alone = _summary(since_s, np.minimum(alone_s, window.end_s).tolist(), 0)
     if fluid.mean_h is None or fluid.last_h is None or alone.mean_h is None or alone.last_h is None:
         return fluid
-    return TimeToDone(max(fluid.mean_h, alone.mean_h), None, max(fluid.last_h, alone.last_h), fluid.unfinished)
+    return TimeToDone(
+        max(fluid.mean_h, alone.mean_h), None, max(fluid.last_h, alone.last_h), fluid.unfinished
+    )
 
 
 def _submitted(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
@@ -89,7 +102,9 @@ def _least_node_s(trainer: Trainer) -> float:
 
 
 def _shortest_first(released: Sequence[float], works: Sequence[float]) -> list[float]:
-    """Completions of one server of speed 1, the shortest remaining work first; jobs are ``released`` in any order."""
+    """Completions of one server of speed 1, the shortest remaining work first; jobs are
+    ``released`` in any order.
+    """
     order = sorted(range(len(works)), key=lambda j: released[j])
     done = [0.0] * len(works)
     waiting: list[tuple[float, int]] = []

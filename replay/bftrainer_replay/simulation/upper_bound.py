@@ -1,19 +1,23 @@
-"""An upper bound on the samples of any policy, for trainers that differ: a linear program over the time at each pool size.
+"""An upper bound on the samples of any policy, for trainers that differ: a linear program over the
+time at each pool size.
 
-A replay without rescale costs is no bound if trainers differ: which model holds the P_jmax places decides the outcome, and a
-policy that finishes slow models early can train more than one that always maximizes throughput. The program knows nothing of
-when things happen, only of how long the pool has each size. If K trainers are admitted in all:
+A replay without rescale costs is no bound if trainers differ: which model holds the P_jmax places
+decides the outcome, and a policy that finishes slow models early can train more than one that
+always maximizes throughput. The program knows nothing of when things happen, only of how long the
+pool has each size. If K trainers are admitted in all:
 
-* x[m,n,b] >= 0: seconds that places of model m spend on n nodes while the pool size is in bin b, n a breakpoint of O_m (sizes
-  between breakpoints are mixtures of both neighbors),
-* s_j: samples of trainer j, at most its total, and 0 for all but the first K trainers in order of submission,
+* x[m,n,b] >= 0: seconds that places of model m spend on n nodes while the pool size is in bin b, n
+  a breakpoint of O_m (sizes between breakpoints are mixtures of both neighbors),
+* s_j: samples of trainer j, at most its total, and 0 for all but the first K trainers in order of
+  submission,
 * P_jmax places in every bin of length w_b and mean pool size N_b:  sum x <= P_jmax w_b,  sum n x <= N_b w_b,
 * no more places of a model than it has trainers:  sum over n of x[m,n,b] <= count_m w_b,
 * what the places of a model train:  sum of s_j over m <= sum O_m(n) x,
 * at most P_jmax of the K are unfinished, so  sum s_j / total_j >= K - P_jmax,
 
-maximizing sum s_j; the bound is the maximum over K. Every schedule satisfies these constraints for its K, and merging pool
-sizes into bins only adds up constraints that hold. The program has no rescale costs, no arrival times and no integers but K.
+maximizing sum s_j; the bound is the maximum over K. Every schedule satisfies these constraints for
+its K, and merging pool sizes into bins only adds up constraints that hold. The program has no
+rescale costs, no arrival times and no integers but K.
 """
 
 from __future__ import annotations
@@ -55,7 +59,9 @@ class _Model:
 
 @dataclass(slots=True)
 class _Admitted:
-    """The program with the first K trainers admitted: ``counts`` of them of each group; ``lengths`` are those of a trainer."""
+    """The program with the first K trainers admitted: ``counts`` of them of each group; ``lengths``
+    are those of a trainer.
+    """
 
     solver: highspy.Highs
     finished_row: int
@@ -72,25 +78,36 @@ class _Admitted:
             self.counts[group] += 1 if k > before else -1
         for group in set(changed):
             self.solver.changeColBounds(group, 0.0, self.counts[group] * self.lengths[group])
-        self.solver.changeRowBounds(self.finished_row, float(max(0, k - self.max_parallel)), highspy.kHighsInf)
+        self.solver.changeRowBounds(
+            self.finished_row, float(max(0, k - self.max_parallel)), highspy.kHighsInf
+        )
         return _maximum(self.solver)
 
 
 def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """Samples on pools of these sizes; ``trainers`` in order of submission, with their true curves."""
+    """Samples on pools of these sizes; ``trainers`` in order of submission, with their true
+    curves.
+    """
     levels = _levels_of(sizes)
     if not trainers or not levels.seconds:
         return 0.0
     of_trainer, models = _models_of(trainers)
     span_s = sum(levels.seconds)
-    groups: dict[tuple[int, float | None], int] = {}  # trainers of one model and length share a column
-    group_of = [groups.setdefault((m, t.samples_total), len(groups)) for m, t in zip(of_trainer, trainers, strict=True)]
+    groups: dict[
+        tuple[int, float | None], int
+    ] = {}  # trainers of one model and length share a column
+    group_of = [
+        groups.setdefault((m, t.samples_total), len(groups))
+        for m, t in zip(of_trainer, trainers, strict=True)
+    ]
     lengths = [
-        total / _UNIT if total is not None else max(models[m].curve.per_s) * span_s / _UNIT for m, total in groups
+        total / _UNIT if total is not None else max(models[m].curve.per_s) * span_s / _UNIT
+        for m, total in groups
     ]
     solver, finished_row = _program(levels, models, list(groups), max_parallel)
     program = _Admitted(solver, finished_row, group_of, lengths, max_parallel, [0] * len(groups))
-    # While all trainers can be finished, one more of them is more samples: the maximum is at the last such K, or beyond.
+    # While all trainers can be finished, one more of them is more samples: the maximum is at the
+    # last such K, or beyond.
     whole = np.cumsum([lengths[group] for group in group_of])
     low, high = min(max_parallel, len(trainers)), len(trainers)
     while low < high:
@@ -101,7 +118,8 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
             low = middle
     best = 0.0
     for k in range(low, len(trainers) + 1):
-        # Since no more than P_jmax of the first K + 1 are unfinished, neither are of the first K: no larger K is feasible.
+        # Since no more than P_jmax of the first K + 1 are unfinished, neither are of the first K:
+        # no larger K is feasible.
         if (found := program.maximum(k)) is None:
             break
         best = max(best, found)
@@ -115,14 +133,23 @@ def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
     models = []
     for (curve, sizes), m in places.items():
         inside = {n for n in curve.nodes if sizes and sizes[0] <= n <= sizes[-1]}
-        models.append(_Model(curve, tuple(sorted(inside | set(sizes[:1]) | set(sizes[-1:]))), of_trainer.count(m)))
+        models.append(
+            _Model(
+                curve, tuple(sorted(inside | set(sizes[:1]) | set(sizes[-1:]))), of_trainer.count(m)
+            )
+        )
     return of_trainer, models
 
 
 def _program(
-    levels: _Levels, models: Sequence[_Model], groups: Sequence[tuple[int, float | None]], max_parallel: int
+    levels: _Levels,
+    models: Sequence[_Model],
+    groups: Sequence[tuple[int, float | None]],
+    max_parallel: int,
 ) -> tuple[highspy.Highs, int]:
-    """The program without any trainer admitted, and the row of finished trainers. The columns are the groups, then x."""
+    """The program without any trainer admitted, and the row of finished trainers. The columns are
+    the groups, then x.
+    """
     program = ConstraintRows(native_sos=True)
     samples = [program.variable(0.0, 0.0, objective=1.0) for _ in groups]
     most_s = max_parallel * max(levels.seconds)
@@ -144,15 +171,24 @@ def _program(
                 limit([(spent[m, n, b], 1.0) for n in model.points], model.count * seconds)
     for m, model in enumerate(models):
         own = [(x, 1.0) for x, (which, _) in zip(samples, groups, strict=True) if which == m]
-        trained = [(x, -model.curve.at(n) / _UNIT) for (which, n, _), x in spent.items() if which == m]
+        trained = [
+            (x, -model.curve.at(n) / _UNIT) for (which, n, _), x in spent.items() if which == m
+        ]
         limit([*own, *trained], 0.0)
-    finished = [(x, _UNIT / total if total is not None else 0.0) for x, (_, total) in zip(samples, groups, strict=True)]
+    finished = [
+        (x, _UNIT / total if total is not None else 0.0)
+        for x, (_, total) in zip(samples, groups, strict=True)
+    ]
     limit(finished, highspy.kHighsInf)
-    return loaded(highspy, program.milp(0), "the upper bound", {"threads": 1}), len(program.rows) - 1
+    return loaded(highspy, program.milp(0), "the upper bound", {"threads": 1}), len(
+        program.rows
+    ) - 1
 
 
 def _levels_of(sizes: PoolSizes) -> _Levels:
-    """The pool sizes in at most ``_BINS`` bins of about the same length in time; time without nodes does not count."""
+    """The pool sizes in at most ``_BINS`` bins of about the same length in time; time without nodes
+    does not count.
+    """
     kept = (sizes.nodes > 0) & (sizes.duration_s > 0)
     if not kept.any():
         return _Levels([], [])
@@ -162,7 +198,9 @@ def _levels_of(sizes: PoolSizes) -> _Levels:
     which = np.minimum((_BINS * (ends - seconds / 2) / ends[-1]).astype(np.int64), _BINS - 1)
     used, bins = np.unique(which, return_inverse=True)
     whole = np.bincount(bins, seconds, minlength=len(used))
-    return _Levels(whole.tolist(), (np.bincount(bins, seconds * levels, minlength=len(used)) / whole).tolist())
+    return _Levels(
+        whole.tolist(), (np.bincount(bins, seconds * levels, minlength=len(used)) / whole).tolist()
+    )
 
 
 def _maximum(solver: highspy.Highs) -> float | None:
@@ -177,6 +215,11 @@ def _maximum(solver: highspy.Highs) -> float | None:
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kOptimal:
         return float(solver.getInfo().objective_function_value)
-    if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+    if status in (
+        highspy.HighsModelStatus.kInfeasible,
+        highspy.HighsModelStatus.kUnboundedOrInfeasible,
+    ):
         return None
-    raise BFTrainerError(f"the upper bound was not found: HiGHS ended with {solver.modelStatusToString(status)}")
+    raise BFTrainerError(
+        f"the upper bound was not found: HiGHS ended with {solver.modelStatusToString(status)}"
+    )

@@ -1,4 +1,5 @@
-"""A cell of a sweep (one log, one workload, one combination of settings) and its replay, a task named by its content.
+"""A cell of a sweep (one log, one workload, one combination of settings) and its replay, a task
+named by its content.
 
 Tasks with the same content have the same key and are computed once.
 """
@@ -28,8 +29,8 @@ _WITHOUT_SETTINGS = ("equal-share",)
 class Cell:
     """One combination of settings. ``log`` and ``workload`` are names in :class:`Inputs`.
 
-    ``max_parallel`` 0: no P_jmax, the policy decides how many train. ``cost_factor`` multiplies R_up and R_dw. ``detail`` keeps
-    the data for figures of a single replay.
+    ``max_parallel`` 0: no P_jmax, the policy decides how many train. ``cost_factor`` multiplies
+    R_up and R_dw. ``detail`` keeps the data for figures of a single replay.
     """
 
     log: str
@@ -45,7 +46,9 @@ class Cell:
     detail: bool = False
 
     def looks_beyond(self, rescale_s: float) -> bool:
-        """Whether T_fwd is longer than a rescale that takes ``rescale_s`` before ``cost_factor`` applies."""
+        """Whether T_fwd is longer than a rescale that takes ``rescale_s`` before ``cost_factor``
+        applies.
+        """
         return self.forward_s > self.cost_factor * rescale_s
 
 
@@ -73,7 +76,9 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One computation for a cell. ``key``, a hash of everything that it depends on, names its result file."""
+    """One computation for a cell. ``key``, a hash of everything that it depends on, names its
+    result file.
+    """
 
     cell: Cell
     key: str
@@ -81,9 +86,17 @@ class Task:
 
 
 def task(cell: Cell, inputs: Inputs, kind: str = REPLAY, on: Iterable[str] | None = None) -> Task:
-    """A task; its key has only the settings that it depends on: ``on``, or those that the policy of a replay uses."""
-    told: dict[str, object] = {name: value for name, value in asdict(cell).items() if on is None or name in on}
-    unused = ("log", "workload", *(("objective", "forward_s") if cell.policy in _WITHOUT_SETTINGS else ()))
+    """A task; its key has only the settings that it depends on: ``on``, or those that the policy of
+    a replay uses.
+    """
+    told: dict[str, object] = {
+        name: value for name, value in asdict(cell).items() if on is None or name in on
+    }
+    unused = (
+        "log",
+        "workload",
+        *(("objective", "forward_s") if cell.policy in _WITHOUT_SETTINGS else ()),
+    )
     content = {
         **{name: value for name, value in told.items() if name not in unused},
         "kind": kind,

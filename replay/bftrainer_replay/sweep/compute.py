@@ -27,7 +27,9 @@ _SOLVE_S = 10.0
 def compute(task: Task, inputs: Inputs) -> Result:
     """The result of a task."""
     if task.kind == POOL:
-        return {"pool_node_h": _beside_trainings(scenario_of(task.cell, inputs), policy_of(task.cell))}
+        return {
+            "pool_node_h": _beside_trainings(scenario_of(task.cell, inputs), policy_of(task.cell))
+        }
     return replayed(task.cell, scenario_of(task.cell, inputs))[0]
 
 
@@ -40,7 +42,9 @@ def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutc
         for run in outcome.runs
         if run.finished_s is not None and run.started_s is not None
     ]
-    result: dict[str, object] = {name: getattr(summary, name) for name in SUMMED if name != "span_h"}
+    result: dict[str, object] = {
+        name: getattr(summary, name) for name in SUMMED if name != "span_h"
+    }
     result |= {
         "span_h": whole.window.service_s / 3600,
         "work_ran_out_at": summary.work_ran_out_at,
@@ -53,9 +57,13 @@ def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutc
 
 
 def _beside_trainings(whole: Scenario, policy: Policy) -> float:
-    """One-node hours of a pool that fills what the trainings leave: on any number of nodes, with their mean time to start."""
+    """One-node hours of a pool that fills what the trainings leave: on any number of nodes, with
+    their mean time to start.
+    """
     most = max(int(pool_sizes_of(whole.window).nodes.max(initial=0)), 1)
-    start_s = float(np.mean([whole.cost_model.costs_of(arrival.trainer).growth_s for arrival in whole.arrivals]))
+    start_s = float(
+        np.mean([whole.cost_model.costs_of(arrival.trainer).growth_s for arrival in whole.arrivals])
+    )
     pool = Arrival(whole.window.start_s, one_node_pool("pool", most, start_s))
     outcome = play(replace(whole, arrivals=(*whole.arrivals, pool)), policy, keep_entries=False)
     return next(run.samples for run in outcome.runs if run.trainer.id == "pool") / 3600
@@ -66,14 +74,21 @@ def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
     arrivals = inputs.arrivals_of(cell)
     if cell.cost_factor != 1.0:
         arrivals = tuple(_with_costs(arrival, cell.cost_factor) for arrival in arrivals)
-    return Scenario(inputs.windows[cell.log], arrivals, cell.max_parallel or None, cell.cost_model, cell.decide_on)
+    return Scenario(
+        inputs.windows[cell.log],
+        arrivals,
+        cell.max_parallel or None,
+        cell.cost_model,
+        cell.decide_on,
+    )
 
 
 def policy_of(cell: Cell) -> Policy:
     """The policy of a cell. Raises :class:`~bftrainer.errors.UnknownNameError` for its names."""
     allocator = build_allocator("exact", _SOLVE_S)
     return build_policy(
-        cell.policy, PolicySettings(allocator, find_objective(cell.objective), cell.forward_s, cell.seed)
+        cell.policy,
+        PolicySettings(allocator, find_objective(cell.objective), cell.forward_s, cell.seed),
     )
 
 

@@ -1,4 +1,6 @@
-"""The data for the figure of a single replay, small enough for a result file: means per step of time."""
+"""The data for the figure of a single replay, small enough for a result file: means per step of
+time.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """``idle`` and ``used`` are mean nodes in each of the equal steps between ``edges_s`` (seconds since 1970)."""
+    """``idle`` and ``used`` are mean nodes in each of the equal steps between ``edges_s`` (seconds
+    since 1970).
+    """
 
     edges_s: Array
     idle: Array
@@ -33,7 +37,9 @@ def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
 
     def means(nodes: list[int]) -> list[float]:
         node_s = np.concatenate(([0.0], np.cumsum(np.array(nodes) * lengths)))
-        return [round(float(x), 2) for x in np.diff(np.interp(edges_s, at_s, node_s)) / np.diff(edges_s)]
+        return [
+            round(float(x), 2) for x in np.diff(np.interp(edges_s, at_s, node_s)) / np.diff(edges_s)
+        ]
 
     return {
         "edges_s": edges_s.tolist(),

@@ -1,4 +1,6 @@
-"""From logs and workloads to the inputs of cells. Generated trainers are submitted when the log begins and outlast it."""
+"""From logs and workloads to the inputs of cells. Generated trainers are submitted when the log
+begins and outlast it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.compute import policy_of
 from bftrainer_replay.workload.curves import TABLE_2, find_curve, read_curves
-from bftrainer_replay.workload.workload import SAMPLES_TOTAL, diverse, hpo, read_workload, submissions
+from bftrainer_replay.workload.workload import (
+    SAMPLES_TOTAL,
+    diverse,
+    hpo,
+    read_workload,
+    submissions,
+)
 
 WorkloadKind = Literal["hpo", "diverse"]
 _SPARE = 1.1
@@ -25,7 +33,9 @@ _FEWEST, _MOST = 50, 50_000
 
 @dataclass(frozen=True, slots=True)
 class WorkloadTable:
-    """Trainers: a trainer table, or ``hpo`` or ``diverse``, all submitted at the start and enough to outlast the log."""
+    """Trainers: a trainer table, or ``hpo`` or ``diverse``, all submitted at the start and enough
+    to outlast the log.
+    """
 
     trainers: Path | None = None
     curves: Path | None = None
@@ -36,16 +46,21 @@ class WorkloadTable:
 class MakeTrainers(Protocol):
     """Makes the trainers of a window.
 
-    Generated trainers outlast the window with up to ``places`` of them at once. ``units`` is the number of units that a node of
-    the window has, of those that the trainers' curves count: GPUs, if a trainer's size is a number of GPUs.
+    Generated trainers outlast the window with up to ``places`` of them at once. ``units`` is the
+    number of units that a node of the window has, of those that the trainers' curves count: GPUs,
+    if a trainer's size is a number of GPUs.
     """
 
-    def __call__(self, window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]: ...
+    def __call__(
+        self, window: LogWindow, seed: int, *, places: int = 0, units: int = 1
+    ) -> tuple[Arrival, ...]: ...
 
 
 @dataclass(frozen=True)
 class SweepWorkload:
-    """A named workload, made from a window and a seed. ``has_times``: its trainers come at times of the log."""
+    """A named workload, made from a window and a seed. ``has_times``: its trainers come at times of
+    the log.
+    """
 
     name: str
     make: MakeTrainers
@@ -58,7 +73,9 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
     if table.trainers is not None:
         read = read_workload(table.trainers, curves, table.model)
 
-        def as_read(window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]:
+        def as_read(
+            window: LogWindow, seed: int, *, places: int = 0, units: int = 1
+        ) -> tuple[Arrival, ...]:
             return read.arrivals
 
         return SweepWorkload(table.trainers.name, as_read, has_times=True)
@@ -66,7 +83,9 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
     if table.kind == "hpo":
         curves = {model: find_curve(model, curves)}
 
-    def make(window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]:
+    def make(
+        window: LogWindow, seed: int, *, places: int = 0, units: int = 1
+    ) -> tuple[Arrival, ...]:
         times = submissions(window.start_s, enough(window, curves, places, units), 0.0)
         return hpo(model, times, curves) if table.kind == "hpo" else diverse(times, seed, curves)
 
@@ -74,21 +93,32 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
 
 
 def enough(window: LogWindow, curves: Mapping[str, Curve], places: int = 0, units: int = 1) -> int:
-    """The number of trainers that outlast the log, even at their most efficient size and with ``places`` of them at once.
+    """The number of trainers that outlast the log, even at their most efficient size and with
+    ``places`` of them at once.
 
-    The models come in turn. Trainers are admitted in order, so all but the last ``places`` that were admitted are finished:
-    the time that those need comes on top, as if they were of the longest model. ``units``: see :class:`MakeTrainers`.
+    The models come in turn. Trainers are admitted in order, so all but the last ``places`` that
+    were admitted are finished: the time that those need comes on top, as if they were of the
+    longest model. ``units``: see :class:`MakeTrainers`.
     """
-    fewest_unit_s = [SAMPLES_TOTAL / max(v / n for n, v in zip(c.nodes, c.per_s, strict=True)) for c in curves.values()]
+    fewest_unit_s = [
+        SAMPLES_TOTAL / max(v / n for n, v in zip(c.nodes, c.per_s, strict=True))
+        for c in curves.values()
+    ]
     mean_unit_s = sum(fewest_unit_s) / len(fewest_unit_s)
     largest = max(curve.nodes[-1] for curve in curves.values())
     usable_nodes = places * math.ceil(largest / units) if places else math.inf
-    wanted_s = _SPARE * units * pool_sizes_of(window).node_s(usable_nodes) + places * max(fewest_unit_s)
+    wanted_s = _SPARE * units * pool_sizes_of(window).node_s(usable_nodes) + places * max(
+        fewest_unit_s
+    )
     return min(math.ceil(wanted_s / mean_unit_s) + _FEWEST, _MOST)
 
 
-def inputs_of(windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkload], cells: Sequence[Cell]) -> Inputs:
-    """The windows and trainers that the cells refer to. Checks all names, and what each policy needs to know of trainers."""
+def inputs_of(
+    windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkload], cells: Sequence[Cell]
+) -> Inputs:
+    """The windows and trainers that the cells refer to. Checks all names, and what each policy
+    needs to know of trainers.
+    """
     known = {workload.name: workload for workload in workloads}
     # A replay does not use the queue, and a million jobs are too many to send to every process.
     bare = {name: replace(window, queue=None) for name, window in windows.items()}

@@ -1,4 +1,6 @@
-"""A result file per task, named by its content and written by atomic rename: it is complete, or it does not exist."""
+"""A result file per task, named by its content and written by atomic rename: it is complete, or it
+does not exist.
+"""
 
 from __future__ import annotations
 

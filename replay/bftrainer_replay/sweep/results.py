@@ -1,4 +1,6 @@
-"""The results of a sweep: a row per cell, in the order of the grid, without anything that depends on the machine."""
+"""The results of a sweep: a row per cell, in the order of the grid, without anything that depends
+on the machine.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,38 @@ from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, task
 from bftrainer_replay.sweep.result_files import Result, ResultStore
 
 SUMMED = (
-    "span_h", "resource_integral_node_h", "decisions", "outcome_samples", "outcome_one_node_h", "rescale_cost_samples",
-    "preemption_cost_samples", "preemptions", "rescales", "unused_node_h", "completed", "submitted", "pool_events",
-)  # fmt: skip
+    "span_h",
+    "resource_integral_node_h",
+    "decisions",
+    "outcome_samples",
+    "outcome_one_node_h",
+    "rescale_cost_samples",
+    "preemption_cost_samples",
+    "preemptions",
+    "rescales",
+    "unused_node_h",
+    "completed",
+    "submitted",
+    "pool_events",
+)
 """Results of a replay that are sums over its parts: pieces of the log."""
 
 
 class WorkRanOutError(BFTrainerError):
-    """Generated trainers did not last as long as the log: nodes without work would count as nodes that trainings cannot use."""
+    """Generated trainers did not last as long as the log: nodes without work would count as nodes
+    that trainings cannot use.
+    """
 
 
 def check_work_lasted(ends: Iterable[str | None]) -> None:
-    """Check that no replay of generated trainers ran out of work; ``ends`` are the times at which one did, or None."""
+    """Check that no replay of generated trainers ran out of work; ``ends`` are the times at which
+    one did, or None.
+    """
     early = [end for end in ends if end is not None]
     if early:
         raise WorkRanOutError(
-            f"the generated trainers ran out of work on {min(early)} of the log's time, so the shares of use would be too low; "
+            f"the generated trainers ran out of work on {min(early)} of the log's time, so the "
+            "shares of use would be too low; "
             "use a shorter part of the log (--hours), or trainers of your own (--trainers)"
         )
 
@@ -35,9 +53,10 @@ def check_work_lasted(ends: Iterable[str | None]) -> None:
 class SweepRow:
     """A cell and its results.
 
-    ``parts`` are the rows of the pieces of a log of which this is the sum. ``usable_node_h``: what P_jmax trainers of the
-    largest size could use of the idle node-hours of such a piece, or of all; ``log_usable_share``: of the idle node-hours of
-    the whole log. ``pool_node_h``: one-node hours of a pool beside the trainings, if it was replayed.
+    ``parts`` are the rows of the pieces of a log of which this is the sum. ``usable_node_h``: what
+    P_jmax trainers of the largest size could use of the idle node-hours of such a piece, or of all;
+    ``log_usable_share``: of the idle node-hours of the whole log. ``pool_node_h``: one-node hours
+    of a pool beside the trainings, if it was replayed.
     """
 
     cell: Cell
@@ -56,7 +75,10 @@ class SweepRow:
 
 def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[SweepRow, ...]:
     """The rows of all cells that have results."""
-    found = ((cell, store.get(task(cell, inputs)), store.get(task(cell, inputs, POOL)) or {}) for cell in cells)
+    found = (
+        (cell, store.get(task(cell, inputs)), store.get(task(cell, inputs, POOL)) or {})
+        for cell in cells
+    )
     return tuple(
         SweepRow(cell, result, pool_node_h=pool.get("pool_node_h"))
         for cell, result, pool in found
@@ -65,24 +87,43 @@ def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[
 
 
 def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
-    """One row for the pieces of a log; the data of its pictures are those of the piece ``shown``."""
+    """One row for the pieces of a log; the data of its pictures are those of the piece
+    ``shown``.
+    """
     if len(parts) == 1:
         return replace(parts[0], cell=cell)
     results = [part.result for part in parts]
-    ended = [(float(it["mean_runtime_h"]), int(it["completed"])) for it in results if it["mean_runtime_h"] is not None]
+    ended = [
+        (float(it["mean_runtime_h"]), int(it["completed"]))
+        for it in results
+        if it["mean_runtime_h"] is not None
+    ]
     found = {
         **results[shown],
         **{name: sum(result[name] for result in results) for name in (*SUMMED, "wall_s")},
-        "mean_runtime_h": sum(h * n for h, n in ended) / sum(n for _, n in ended) if any(n for _, n in ended) else None,
-        "work_ran_out_at": min((at for it in results if (at := it["work_ran_out_at"]) is not None), default=None),
+        "mean_runtime_h": sum(h * n for h, n in ended) / sum(n for _, n in ended)
+        if any(n for _, n in ended)
+        else None,
+        "work_ran_out_at": min(
+            (at for it in results if (at := it["work_ran_out_at"]) is not None), default=None
+        ),
     }
     pool_h = [part.pool_node_h for part in parts if part.pool_node_h is not None]
-    return SweepRow(cell, found, tuple(parts), pool_node_h=sum(pool_h) if len(pool_h) == len(parts) else None)
+    return SweepRow(
+        cell, found, tuple(parts), pool_node_h=sum(pool_h) if len(pool_h) == len(parts) else None
+    )
 
 
 def as_dict(row: SweepRow) -> dict[str, object]:
     """The row as a JSON object."""
     cell = {it.name: getattr(row.cell, it.name) for it in fields(Cell) if it.name != "detail"}
-    settings = {name: value.value if isinstance(value, Enum) else value for name, value in cell.items()}
+    settings = {
+        name: value.value if isinstance(value, Enum) else value for name, value in cell.items()
+    }
     told = {name: value for name, value in row.result.items() if name not in ("detail", "wall_s")}
-    return {**settings, "max_parallel": row.cell.max_parallel or "auto", "work_share": row.work_share, **told}
+    return {
+        **settings,
+        "max_parallel": row.cell.max_parallel or "auto",
+        "work_share": row.work_share,
+        **told,
+    }

@@ -1,8 +1,9 @@
 """Runs tasks, in this process or in several. Every result is stored immediately.
 
-Workers are forked from a server that has imported all modules once. They receive the parsed log once and write their results
-themselves: the parent process only counts, and uses no core. A terminal sends Ctrl-C to all processes: only the parent acts on
-it, and kills the workers, whose tasks may take minutes.
+Workers are forked from a server that has imported all modules once. They receive the parsed log
+once and write their results themselves: the parent process only counts, and uses no core. A
+terminal sends Ctrl-C to all processes: only the parent acts on it, and kills the workers, whose
+tasks may take minutes.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ def do_all(
     on_done: OnDone = lambda done, whole: None,
     cost: Callable[[Task], float] = lambda task: 1,
 ) -> tuple[FailedTask, ...]:
-    """Run the tasks that have no result in the store; ``on_done`` is called after each task with (done, total), sums of
-    ``cost``: those that are running are half done.
+    """Run the tasks that have no result in the store; ``on_done`` is called after each task with
+    (done, total), sums of ``cost``: those that are running are half done.
 
-    A failed task does not stop the others; all failures are returned at the end. If the process is killed, only the tasks
-    that were running are lost.
+    A failed task does not stop the others; all failures are returned at the end. If the process is
+    killed, only the tasks that were running are lost.
     """
     left = [task for task in tasks if store.get(task) is None]
     done, whole = 0.0, sum(map(cost, left))
@@ -65,7 +66,9 @@ def do_all(
             on_done(done, whole)
         return tuple(failures)
     with _workers(min(jobs, len(left)), (inputs, store, compute)) as pool:
-        futures: dict[Future[list[FailedTask]], float] = {pool.submit(_in_child, task): cost(task) for task in left}
+        futures: dict[Future[list[FailedTask]], float] = {
+            pool.submit(_in_child, task): cost(task) for task in left
+        }
         for count, future in enumerate(as_completed(futures), start=1):
             failures += future.result()
             done += futures[future]
@@ -75,7 +78,9 @@ def do_all(
 
 
 def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> list[FailedTask]:
-    """Compute and store a result. An error becomes text, because not every exception can be sent between processes."""
+    """Compute and store a result. An error becomes text, because not every exception can be sent
+    between processes.
+    """
     try:
         store.put(task, compute(task, inputs))
     except BFTrainerError as error:
@@ -93,7 +98,9 @@ def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[
         with safe_path_for_children():
             _start_server_deaf_to_the_terminal()
         others = set(multiprocessing.active_children())
-        with ProcessPoolExecutor(jobs, mp_context=server, initializer=_begin_child, initargs=sweep) as pool:
+        with ProcessPoolExecutor(
+            jobs, mp_context=server, initializer=_begin_child, initargs=sweep
+        ) as pool:
             try:
                 yield pool
             except BaseException:
@@ -110,9 +117,11 @@ def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[
 
 
 def _start_server_deaf_to_the_terminal() -> None:
-    """Start the fork server with the signals of a terminal blocked. Its workers inherit that: none prints a traceback.
+    """Start the fork server with the signals of a terminal blocked. Its workers inherit that: none
+    prints a traceback.
 
-    multiprocessing's resource tracker is started first: it ignores Ctrl-C itself, and unblocks it here when it has started.
+    multiprocessing's resource tracker is started first: it ignores Ctrl-C itself, and unblocks it
+    here when it has started.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     try:

@@ -1,8 +1,10 @@
-"""Pieces of a long log that stand for all of it: drawn over the log, replayed one by one, and added up.
+"""Pieces of a long log that stand for all of it: drawn over the log, replayed one by one, and added
+up.
 
-A replay costs about half a millisecond per decision, so a year of a busy cluster would take an hour for one report. The log is
-divided into strata of equal length, and one piece is drawn in each at random, with a fixed seed: every season has its part,
-and no weekday or hour is preferred. Every piece begins with the whole queue of trainers and none of them running.
+A replay costs about half a millisecond per decision, so a year of a busy cluster would take an hour
+for one report. The log is divided into strata of equal length, and one piece is drawn in each at
+random, with a fixed seed: every season has its part, and no weekday or hour is preferred. Every
+piece begins with the whole queue of trainers and none of them running.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from bftrainer_replay.sweep.results import SweepRow, rows_of, summed
 SEED = 0
 LOG = "log"
 """``Cell.log`` of a replay of the whole log, and the beginning of the names of its pieces."""
-# Long pieces: every piece begins without trainers, and what an objective does to slow ones shows after days only.
-# Hours of a piece, and how many of them are the least that stands for a log: three weeks, else two days, else three times six
-# hours. The last is for machines with tens of thousands of idle nodes, where two days take a quarter of an hour.
+# Long pieces: every piece begins without trainers, and what an objective does to slow ones shows
+# after days only. Hours of a piece, and how many of them are the least that stands for a log: three
+# weeks, else two days, else three times six hours. The last is for machines with tens of thousands
+# of idle nodes, where two days take a quarter of an hour.
 _LENGTHS_H = ((168.0, 3), (24.0, 2), (6.0, 3))
 _LARGEST = 0.8  # of the log: a larger part is not worth the doubt
 
@@ -52,7 +55,9 @@ class LogSample:
 
     @cached_property
     def shown(self) -> str:
-        """The name of the piece with the median number of idle nodes: its pictures stand for all."""
+        """The name of the piece with the median number of idle nodes: its pictures stand for
+        all.
+        """
         names = list(self.windows)
         idle = [pool_sizes_of(piece).node_hours() / piece.span_s for piece in self.pieces]
         return names[int(np.argsort(idle, kind="stable")[len(idle) // 2])]
@@ -76,18 +81,26 @@ class LogSample:
 
     def cells(self, cell: Cell) -> tuple[Cell, ...]:
         """The cell on every piece; only the piece that is shown has the data for pictures."""
-        return tuple(replace(cell, log=n, detail=cell.detail and n == self.shown) for n in self.windows)
+        return tuple(
+            replace(cell, log=n, detail=cell.detail and n == self.shown) for n in self.windows
+        )
 
-    def rows(self, cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> dict[Cell, SweepRow]:
+    def rows(
+        self, cells: Sequence[Cell], inputs: Inputs, store: ResultStore
+    ) -> dict[Cell, SweepRow]:
         """The rows of the cells, summed over the pieces, which are their ``parts``."""
         shown = list(self.windows).index(self.shown)
-        found = {cell: summed(cell, rows_of(self.cells(cell), inputs, store), shown) for cell in cells}
+        found = {
+            cell: summed(cell, rows_of(self.cells(cell), inputs, store), shown) for cell in cells
+        }
         if self.is_whole:
             return found
         return {cell: self._with_usable(row, inputs) for cell, row in found.items()}
 
     def _with_usable(self, row: SweepRow, inputs: Inputs) -> SweepRow:
-        """The pieces may have more or fewer idle nodes than the log, and places for trainers limit how many can be used."""
+        """The pieces may have more or fewer idle nodes than the log, and places for trainers limit
+        how many can be used.
+        """
         arrivals = inputs.arrivals_of(self.cells(row.cell)[0])
         most = row.cell.max_parallel * max(arrival.trainer.max_nodes for arrival in arrivals)
         usable = [pool_sizes_of(piece).node_s(most) / 3600 for piece in self.pieces]
@@ -103,26 +116,37 @@ def whole(log: LogWindow) -> LogSample:
 
 
 def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
-    """About ``share`` of the log, in the longest pieces of which there are enough; at least three times six hours."""
+    """About ``share`` of the log, in the longest pieces of which there are enough; at least three
+    times six hours.
+    """
     if share >= _LARGEST:
         return whole(log)
     span_h = log.span_s / 3600
-    length_h, fewest = next((each for each in _LENGTHS_H if share * span_h >= math.prod(each)), _LENGTHS_H[-1])
+    length_h, fewest = next(
+        (each for each in _LENGTHS_H if share * span_h >= math.prod(each)), _LENGTHS_H[-1]
+    )
     count = max(round(share * span_h / length_h), fewest)
     if count * length_h >= _LARGEST * span_h:
         return whole(log)
     rng = np.random.default_rng(np.random.PCG64(seed))
     room_s = log.span_s / count - length_h * 3600
-    starts = [log.start_s + k * log.span_s / count + float(rng.random()) * room_s for k in range(count)]
-    return LogSample(log, pieces(log, [round(at_s / 60) * 60.0 for at_s in starts], length_h * 3600))
+    starts = [
+        log.start_s + k * log.span_s / count + float(rng.random()) * room_s for k in range(count)
+    ]
+    return LogSample(
+        log, pieces(log, [round(at_s / 60) * 60.0 for at_s in starts], length_h * 3600)
+    )
 
 
 def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """About how many decisions a replay makes: one per change of the pool, and one per trainer that the used nodes complete.
+    """About how many decisions a replay makes: one per change of the pool, and one per trainer that
+    the used nodes complete.
 
     ``trainers`` may be a few of the workload, of every model.
     """
-    usable_s = pool_sizes_of(window).node_s(max_parallel * max(trainer.max_nodes for trainer in trainers))
+    usable_s = pool_sizes_of(window).node_s(
+        max_parallel * max(trainer.max_nodes for trainer in trainers)
+    )
     node_s = [
         t.samples_total / max(v / n for n, v in zip(t.curve.nodes, t.curve.per_s, strict=True))
         for t in trainers
@@ -134,8 +158,8 @@ def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: i
 def cost_s(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
     """About how many seconds a replay takes on one core.
 
-    Fitted to replays of Summit, KTH-SP2, Theta, Mira and LLNL-Thunder: 0.4 ms per decision with ten trainers on a few hundred
-    idle nodes; twice that with 40 trainers, or with 12,000 idle nodes.
+    Fitted to replays of Summit, KTH-SP2, Theta, Mira and LLNL-Thunder: 0.4 ms per decision with ten
+    trainers on a few hundred idle nodes; twice that with 40 trainers, or with 12,000 idle nodes.
     """
     idle = pool_sizes_of(window).node_hours() * 3600 / window.span_s if window.span_s else 0.0
     each_s = 0.0004 * (0.7 + 0.03 * max_parallel) * (1 + idle / 12_000)

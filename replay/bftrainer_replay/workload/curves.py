@@ -1,4 +1,5 @@
-"""Throughput curves: Table 2 of the paper, built in, and curve files (``model,nodes_1,nodes_2,...``).
+"""Throughput curves: Table 2 of the paper, built in, and curve files
+(``model,nodes_1,nodes_2,...``).
 
 A curve file may have a column ``node_type``, which says on what nodes each model was measured.
 """
@@ -15,7 +16,8 @@ from bftrainer.system.printable import printable
 from bftrainer_replay.csv_tables import read_table
 
 _TABLE_2_NODES = (1, 2, 4, 8, 16, 32, 64)
-# Paper, Table 2: ImageNet models on Summit, thousands of samples per second, minibatch 32 per GPU (6 per node).
+# Paper, Table 2: ImageNet models on Summit, thousands of samples per second, minibatch 32 per GPU
+# (6 per node).
 _TABLE_2 = {
     "alexnet": (7.1, 13.1, 21.1, 40.5, 74.0, 130.8, 202.1),
     "resnet18": (5.2, 10.6, 20.4, 39.6, 78.0, 144.8, 262.7),
@@ -25,18 +27,26 @@ _TABLE_2 = {
     "vgg16": (1.2, 2.4, 4.7, 9.3, 18.3, 36.2, 70.2),
     "densenet": (1.0, 2.0, 3.8, 7.6, 15.0, 28.8, 57.8),
 }
-_ALIASES = {"mnasnet1": "mnasnet", "mnasnet10": "mnasnet", "mobilenet": "mobilenets", "mobilenetv2": "mobilenets"}
+_ALIASES = {
+    "mnasnet1": "mnasnet",
+    "mnasnet10": "mnasnet",
+    "mobilenet": "mobilenets",
+    "mobilenetv2": "mobilenets",
+}
 _NODE_TYPE = "node_type"
 TABLE_2_NODES = "Summit nodes with six V100 GPUs each"
 _COLUMN = re.compile(r"nodes_(\d{1,7})", re.ASCII)
 
 TABLE_2: Mapping[str, Curve] = {
-    model: Curve(_TABLE_2_NODES, tuple(1000.0 * value for value in row)) for model, row in _TABLE_2.items()
+    model: Curve(_TABLE_2_NODES, tuple(1000.0 * value for value in row))
+    for model, row in _TABLE_2.items()
 }
 
 
 def plain_name(model: str) -> str:
-    """A model's name without case and punctuation (VGG-16 is vgg16); the authors' file names become the paper's."""
+    """A model's name without case and punctuation (VGG-16 is vgg16); the authors' file names become
+    the paper's.
+    """
     plain = re.sub(r"[^a-z0-9]", "", model.lower())
     return _ALIASES.get(plain, plain)
 
@@ -50,7 +60,9 @@ def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
 
 
 def read_curves(path: Path) -> dict[str, Curve]:
-    """Read a curve file: a row per model, a column per node count, samples per second; empty cells were not measured."""
+    """Read a curve file: a row per model, a column per node count, samples per second; empty cells
+    were not measured.
+    """
     header, rows = read_table(path)
     columns: dict[int, str] = {}
     for column in header[1:]:
@@ -58,24 +70,36 @@ def read_curves(path: Path) -> dict[str, Curve]:
             continue
         match = _COLUMN.fullmatch(column)
         if match is None:
-            raise InputFileError(f"{path}:1", f"unknown column {column!r:.60}, expected model, nodes_1, nodes_2, ...")
+            raise InputFileError(
+                f"{path}:1", f"unknown column {column!r:.60}, expected model, nodes_1, nodes_2, ..."
+            )
         n = int(match.group(1))
         if n in columns:
-            raise InputFileError(f"{path}:1", f"columns {columns[n]} and {column} are the same node count")
+            raise InputFileError(
+                f"{path}:1", f"columns {columns[n]} and {column} are the same node count"
+            )
         columns[n] = column
     if header[:1] != ["model"] or not columns:
         shown = printable(",".join(header))
-        raise InputFileError(f"{path}:1", f"columns are {shown:.200}, expected model,nodes_1,nodes_2,...")
+        raise InputFileError(
+            f"{path}:1", f"columns are {shown:.200}, expected model,nodes_1,nodes_2,..."
+        )
     curves: dict[str, Curve] = {}
     for row in rows:
         name = plain_name(row.text("model"))
         if name in curves:
-            raise InputFileError(row.where, f"duplicate model {row.text('model')!r}, expected one row per model")
+            raise InputFileError(
+                row.where, f"duplicate model {row.text('model')!r}, expected one row per model"
+            )
         # Models may be measured on different node counts.
-        points = [(n, row.number(column)) for n, column in columns.items() if row.cells[column].strip()]
+        points = [
+            (n, row.number(column)) for n, column in columns.items() if row.cells[column].strip()
+        ]
         if points and points[0][0] == 0:
             if points[0][1] != 0:
-                raise InputFileError(row.where, f"nodes_0 is {points[0][1]:g}, expected 0: no nodes, no samples")
+                raise InputFileError(
+                    row.where, f"nodes_0 is {points[0][1]:g}, expected 0: no nodes, no samples"
+                )
             points = points[1:]
         try:
             curves[name] = Curve(tuple(n for n, _ in points), tuple(value for _, value in points))
@@ -89,4 +113,8 @@ def node_types(path: Path) -> tuple[str, ...]:
     header, rows = read_table(path)
     if _NODE_TYPE not in header:
         return ()
-    return tuple(dict.fromkeys(printable(row.text(_NODE_TYPE)) for row in rows if row.cells[_NODE_TYPE].strip()))
+    return tuple(
+        dict.fromkeys(
+            printable(row.text(_NODE_TYPE)) for row in rows if row.cells[_NODE_TYPE].strip()
+        )
+    )

@@ -1,5 +1,5 @@
-"""What a pilot has: its unfinished trainers, with what is left of each and the curves and costs that are known now, and the
-pool of its journal.
+"""What a pilot has: its unfinished trainers, with what is left of each and the curves and costs
+that are known now, and the pool of its journal.
 """
 
 from __future__ import annotations
@@ -22,20 +22,27 @@ from bftrainer_replay.logs.model import LogWindow, PoolEvent, union, within
 from bftrainer_replay.simulation.replay_world import Arrival
 
 
-def unfinished_trainers(state: Path, group: str | None, at_s: float) -> tuple[tuple[Arrival, ...], tuple[str, ...]]:
-    """The trainers of :func:`queue_of`, submitted at ``at_s`` in their order; and the names of those whose length or speed is
-    unknown, which are left out. Raises :class:`~bftrainer.errors.UserError` if none is left.
+def unfinished_trainers(
+    state: Path, group: str | None, at_s: float
+) -> tuple[tuple[Arrival, ...], tuple[str, ...]]:
+    """The trainers of :func:`queue_of`, submitted at ``at_s`` in their order; and the names of
+    those whose length or speed is unknown, which are left out. Raises
+    :class:`~bftrainer.errors.UserError` if none is left.
     """
     queue = [it for it in queue_of(state) if group in (None, it.group)]
     arrivals = tuple(Arrival(at_s, it.trainer) for it in queue if not it.lacks)
     if not arrivals:
         whose = f"of group {group!r} " if group is not None else ""
-        raise UserError(f"{state}: no trainer {whose}with a known length (samples_total) is unfinished")
+        raise UserError(
+            f"{state}: no trainer {whose}with a known length (samples_total) is unfinished"
+        )
     return arrivals, tuple(it.trainer.id for it in queue if it.lacks)
 
 
 class Queued(NamedTuple):
-    """An unfinished trainer with what is left of it. ``lacks``: what its end depends on and is not known."""
+    """An unfinished trainer with what is left of it. ``lacks``: what its end depends on and is not
+    known.
+    """
 
     trainer: Trainer
     group: str | None
@@ -43,7 +50,8 @@ class Queued(NamedTuple):
 
 
 def queue_of(state: Path) -> tuple[Queued, ...]:
-    """All that trains or waits, in the order of the decisions, also what no pilot has read yet; without pools that fill.
+    """All that trains or waits, in the order of the decisions, also what no pilot has read yet;
+    without pools that fill.
 
     A trainer whose end is not known takes its nodes for good.
     """
@@ -53,8 +61,14 @@ def queue_of(state: Path) -> tuple[Queued, ...]:
     if has_registry(state):
         with opened_registry(state) as registry:
             found, records = last_state(registry.store), registry.trainers()
-    known = {} if found is None else {t.id: t for t in (*(a.trainer for a in found.active), *found.queue)}
-    measured = frozenset(key for key, it in found.measurements if it.points) if found else frozenset()
+    known = (
+        {}
+        if found is None
+        else {t.id: t for t in (*(a.trainer for a in found.active), *found.queue)}
+    )
+    measured = (
+        frozenset(key for key, it in found.measurements if it.points) if found else frozenset()
+    )
     core, learning = due(records, frozenset()), read(state).learning
     queue = []
     for name in (*(n for n in known if n in core), *(n for n in core if n not in known)):
@@ -63,25 +77,37 @@ def queue_of(state: Path) -> tuple[Queued, ...]:
     registered = {record.name for record in records}
     for name, spec in pending.items():
         if name not in registered:
-            queue.append(_queued(spec.trainer(), spec.group, 0.0, frozenset() if spec.is_blank else None))
+            queue.append(
+                _queued(spec.trainer(), spec.group, 0.0, frozenset() if spec.is_blank else None)
+            )
     return tuple(it for it in queue if not it.trainer.fill)
 
 
-def _queued(trainer: Trainer, group: str | None, done: float, measured: frozenset[str] | None) -> Queued:
+def _queued(
+    trainer: Trainer, group: str | None, done: float, measured: frozenset[str] | None
+) -> Queued:
     """``measured``: keys of curves that have been measured; None: its curve needs none."""
     blank = trainer.learning.blank if trainer.learning is not None else measured is not None
     lacks = ""
     if trainer.samples_total is None:
         lacks = "its length is unknown (samples_total)"
-    elif measured is not None and blank and (trainer.learning is None or key_of(trainer) not in measured):
+    elif (
+        measured is not None
+        and blank
+        and (trainer.learning is None or key_of(trainer) not in measured)
+    ):
         lacks = "its speed is not measured yet"
-    left = None if lacks or trainer.samples_total is None else max(trainer.samples_total - done, 1e-9)
-    return Queued(replace(trainer, samples_total=left, learning=None, node_class=None), group, lacks)
+    left = (
+        None if lacks or trainer.samples_total is None else max(trainer.samples_total - done, 1e-9)
+    )
+    return Queued(
+        replace(trainer, samples_total=left, learning=None, node_class=None), group, lacks
+    )
 
 
 def pool_of(store: Store, end_s: float) -> LogWindow | None:
-    """The pool of the journal up to now; None if it is empty. Times without a trainer, when a pilot lets its nodes go, and
-    those between two pilots are gaps.
+    """The pool of the journal up to now; None if it is empty. Times without a trainer, when a pilot
+    lets its nodes go, and those between two pilots are gaps.
     """
     changes: list[PoolEvent] = []
     gaps: list[tuple[float, float]] = []
@@ -113,4 +139,6 @@ def pool_of(store: Store, end_s: float) -> LogWindow | None:
         gaps.append((idle_s, end_s))
     start_s, nodes = changes[0].at_s, {node for it in changes for node in it.change.joined}
     known = tuple(union(within(gaps, start_s, end_s)))
-    return LogWindow(start_s, end_s, frozenset(), tuple(changes), len(nodes), "the pilot's journal", gaps=known)
+    return LogWindow(
+        start_s, end_s, frozenset(), tuple(changes), len(nodes), "the pilot's journal", gaps=known
+    )

@@ -1,4 +1,6 @@
-"""The workload of a replay: the authors' trainer tables, and seeded generators of the paper's two scenarios."""
+"""The workload of a replay: the authors' trainer tables, and seeded generators of the paper's two
+scenarios.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.workload.curves import TABLE_2, find_curve
 
-# The authors' column names: R_up, R_dw, N_min, N_max, samples, submission; Tstart is the time of a start, S.
-# ``pool``: 1 for a pool that fills, of one-node work that lasts; it uses neither the model, nor Tcdw and Pmax.
+# The authors' column names: R_up, R_dw, N_min, N_max, samples, submission; Tstart is the time of a
+# start, S. ``pool``: 1 for a pool that fills, of one-node work that lasts; it uses neither the
+# model, nor Tcdw and Pmax.
 REQUIRED = ("job", "Tcup", "Tcdw", "Jmin", "Jmax", "Pmax", "Tsub")
 OPTIONAL = ("model", "priority", "Tstart", "user", "pool")
 SAMPLES_TOTAL = 1.3e8  # 100 epochs of ImageNet (paper 4.2)
@@ -33,15 +36,23 @@ class Workload:
 
 
 def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = None) -> Workload:
-    """Read a trainer table; ``model`` names the curve of all trainers and overrides the model column."""
+    """Read a trainer table; ``model`` names the curve of all trainers and overrides the model
+    column.
+    """
     header, rows = read_table(path)
     for column in header:
         if column not in REQUIRED + OPTIONAL:
-            raise InputFileError(f"{path}:1", str(UnknownNameError("column", column, REQUIRED + OPTIONAL)))
+            raise InputFileError(
+                f"{path}:1", str(UnknownNameError("column", column, REQUIRED + OPTIONAL))
+            )
     if missing := [column for column in REQUIRED if column not in header]:
-        raise InputFileError(f"{path}:1", f"column {missing[0]} is missing, expected {','.join(REQUIRED)}")
+        raise InputFileError(
+            f"{path}:1", f"column {missing[0]} is missing, expected {','.join(REQUIRED)}"
+        )
     if model is None and "model" not in header:
-        raise InputFileError(f"{path}:1", "has no column model; add one, or specify the model with --model")
+        raise InputFileError(
+            f"{path}:1", "has no column model; add one, or specify the model with --model"
+        )
     arrivals: list[Arrival] = []
     falling: dict[str, str] = {}
     seen: dict[str, str] = {}
@@ -53,7 +64,8 @@ def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = N
         seen[name] = row.where
         if falls := arrival.trainer.curve.falls_at():
             falling[arrival.trainer.model] = (
-                f"the throughput of {arrival.trainer.model} falls at {counted(falls[0], 'node')}; the curve is used as it is"
+                f"the throughput of {arrival.trainer.model} falls at "
+                f"{counted(falls[0], 'node')}; the curve is used as it is"
             )
         arrivals.append(arrival)
     if not arrivals:
@@ -90,14 +102,18 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
 
 
 def one_node_pool(name: str, most: int, start_s: float) -> Trainer:
-    """A pool that fills, on up to ``most`` nodes; its unit of work is what one node does in a second."""
+    """A pool that fills, on up to ``most`` nodes; its unit of work is what one node does in a
+    second.
+    """
     curve = Curve((1, most), (1.0, float(most))) if most > 1 else Curve((1,), (1.0,))
     return Trainer(name, curve, 1, most, 0.0, 0.0, start_s=start_s, fill=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RescaleCosts:
-    """Of generated trainers: R_up and R_dw, or with a start the start and the stalls at the switch."""
+    """Of generated trainers: R_up and R_dw, or with a start the start and the stalls at the
+    switch.
+    """
 
     up_s: float = 18.0
     down_s: float = 12.0
@@ -110,27 +126,42 @@ def hpo(
     curves: Mapping[str, Curve] = TABLE_2,
     costs: RescaleCosts | None = None,
 ) -> tuple[Arrival, ...]:
-    """Hyperparameter optimization (paper 5.1): identical trials, R_up 18 s, R_dw 12 s unless other costs are given."""
+    """Hyperparameter optimization (paper 5.1): identical trials, R_up 18 s, R_dw 12 s unless other
+    costs are given.
+    """
     curve, costs = find_curve(model, curves), costs or RescaleCosts()
     return tuple(
-        Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curve, costs)) for i, at_s in enumerate(submissions_s)
+        Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curve, costs))
+        for i, at_s in enumerate(submissions_s)
     )
 
 
-def diverse(submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curve] = TABLE_2) -> tuple[Arrival, ...]:
-    """Many users (paper 5.2): the models in turn, R_up uniform in 17-19 s and R_dw in 11-13 s, as in the authors' table."""
+def diverse(
+    submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curve] = TABLE_2
+) -> tuple[Arrival, ...]:
+    """Many users (paper 5.2): the models in turn, R_up uniform in 17-19 s and R_dw in 11-13 s, as
+    in the authors' table.
+    """
     rng = np.random.default_rng(np.random.PCG64(seed))
     models = sorted(curves)
     arrivals = []
     for i, at_s in enumerate(submissions_s):
         model = models[i % len(models)]
         up, down = round(rng.uniform(17.0, 19.0), 3), round(rng.uniform(11.0, 13.0), 3)
-        arrivals.append(Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curves[model], RescaleCosts(up, down))))
+        arrivals.append(
+            Arrival(
+                at_s, _trainer(f"{model}-{i:04d}", model, curves[model], RescaleCosts(up, down))
+            )
+        )
     return tuple(arrivals)
 
 
-def submissions(start_s: float, count: int, spacing_s: float, *, poisson_seed: int | None = None) -> tuple[float, ...]:
-    """Submission times from ``start_s``: every ``spacing_s``, or a Poisson process with that mean spacing."""
+def submissions(
+    start_s: float, count: int, spacing_s: float, *, poisson_seed: int | None = None
+) -> tuple[float, ...]:
+    """Submission times from ``start_s``: every ``spacing_s``, or a Poisson process with that mean
+    spacing.
+    """
     if poisson_seed is None:
         return tuple(start_s + i * spacing_s for i in range(count))
     rng = np.random.default_rng(np.random.PCG64(poisson_seed))
@@ -140,17 +171,40 @@ def submissions(start_s: float, count: int, spacing_s: float, *, poisson_seed: i
 
 
 def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
-    """Write a trainer table that :func:`read_workload` can read. Starts are a column if every trainer has one."""
+    """Write a trainer table that :func:`read_workload` can read. Starts are a column if every
+    trainer has one.
+    """
     starts = all(a.trainer.start_s is not None for a in arrivals)
     rows = (
-        (t.id, t.model, t.scale_up_s, t.scale_down_s, t.min_nodes, t.max_nodes, t.samples_total, format_time(a.at_s))
+        (
+            t.id,
+            t.model,
+            t.scale_up_s,
+            t.scale_down_s,
+            t.min_nodes,
+            t.max_nodes,
+            t.samples_total,
+            format_time(a.at_s),
+        )
         + ((t.start_s,) if starts else ())
         for a in arrivals
         for t in (a.trainer,)
     )
-    write_atomically(path, csv_bytes(("job", "model", *REQUIRED[1:], *(("Tstart",) if starts else ())), rows))
+    write_atomically(
+        path, csv_bytes(("job", "model", *REQUIRED[1:], *(("Tstart",) if starts else ())), rows)
+    )
 
 
 def _trainer(name: str, model: str, curve: Curve, costs: RescaleCosts) -> Trainer:
     up_s, down_s = costs.up_s, costs.down_s
-    return Trainer(name, curve, 1, curve.nodes[-1], up_s, down_s, SAMPLES_TOTAL, model=model, start_s=costs.start_s)
+    return Trainer(
+        name,
+        curve,
+        1,
+        curve.nodes[-1],
+        up_s,
+        down_s,
+        SAMPLES_TOTAL,
+        model=model,
+        start_s=costs.start_s,
+    )

@@ -1,4 +1,6 @@
-"""Workers in containers. What stands for Apptainer and pyxis here: a program, and the options of pyxis by name."""
+"""Workers in containers. What stands for Apptainer and pyxis here: a program, and the options of
+pyxis by name.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ os.environ["PYTHONPATH"] = os.path.dirname(binds[packages + "/bftrainer"])
 print("in the container", flush=True)
 os.execvp(words[0], words)
 """
-"""Checks the command line of `apptainer exec`, and runs the command outside, with bftrainer where it is bound."""
+"""Checks the command line of `apptainer exec`, and runs the command outside, with bftrainer where
+it is bound.
+"""
 SCRIPT = """
 import os, time
 from bftrainer.progress import Reporter
@@ -60,7 +64,11 @@ while True:
 def test_a_worker_is_started_by_apptainer_warm_and_cold_from_an_image_that_is_staged_once_per_node(
     tmp_path: Path,
 ) -> None:
-    for folder, name, text in (("bin", "apptainer", APPTAINER), ("work", "t.sif", "image"), ("work", "t.py", SCRIPT)):
+    for folder, name, text in (
+        ("bin", "apptainer", APPTAINER),
+        ("work", "t.sif", "image"),
+        ("work", "t.py", SCRIPT),
+    ):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_text(text)
     (tmp_path / "bin/apptainer").chmod(0o755)
@@ -74,7 +82,12 @@ def test_a_worker_is_started_by_apptainer_warm_and_cold_from_an_image_that_is_st
         "setup": ["true"],  # its login shell keeps PATH
         "cwd": "work",
     }
-    spec = settle(check_table(table, TrainerSpec, "test"), "test", tmp_path, {"PATH": path, "PYTHONPATH": "/host"})
+    spec = settle(
+        check_table(table, TrainerSpec, "test"),
+        "test",
+        tmp_path,
+        {"PATH": path, "PYTHONPATH": "/host"},
+    )
     with Trainer(tmp_path / "a", driver="restart", warm=True) as trainer:
         told = json.loads(trainer.directory.trainer.read_text())
         message = trainer_message(spec)
@@ -104,7 +117,10 @@ def test_what_is_asked_of_srun_is_what_pyxis_knows_and_doctor_finds_it() -> None
     assert "/state/trainers/a:/state/trainers/a,/work:/work," in box.of_step[1]
     assert (box.runtime, box.arguments) == ("", ())
     assert containers(PYXIS, None).detail == ".sqsh images: srun has pyxis"
-    assert containers("--container=PATH  OCI bundle", "/usr/bin/apptainer").detail == ".sif images: /usr/bin/apptainer"
+    assert (
+        containers("--container=PATH  OCI bundle", "/usr/bin/apptainer").detail
+        == ".sif images: /usr/bin/apptainer"
+    )
     assert not containers("--container=PATH  OCI bundle", None).required
 
 
@@ -116,7 +132,9 @@ def test_what_is_asked_of_srun_is_what_pyxis_knows_and_doctor_finds_it() -> None
     ],
 )
 def test_an_image_that_is_no_file_is_refused(image: str, words: str, tmp_path: Path) -> None:
-    spec = check_table({"name": "a", "command": ["python"], "max_nodes": 1, "image": image}, TrainerSpec, "a.toml")
+    spec = check_table(
+        {"name": "a", "command": ["python"], "max_nodes": 1, "image": image}, TrainerSpec, "a.toml"
+    )
     with pytest.raises(InputFileError, match=r"a.toml: image") as refused:
         settle(spec, "a.toml", tmp_path, {})
     assert words in str(refused.value)

@@ -74,15 +74,23 @@ class Told:
         return [step for step in self.steps if isinstance(step, kind)]
 
     def reports(self, kind: type) -> list[object]:
-        return [step.event for step in self.steps if isinstance(step, Report) and isinstance(step.event, kind)]
+        return [
+            step.event
+            for step in self.steps
+            if isinstance(step, Report) and isinstance(step.event, kind)
+        ]
 
     def member(self, host: HostSlots) -> Member:
         membership = self.state.membership
         known = (*membership.group, *membership.announced, *membership.warm, *membership.warming)
         return next(member for member in known if member.host == host)
 
-    def ended(self, host: HostSlots, status: int, error: str = "", *, planned: bool = False) -> list[DriverStep]:
-        return self.hear(WorkerEnded(self.member(host), Exit(status, planned, LOG, error, host.node)))
+    def ended(
+        self, host: HostSlots, status: int, error: str = "", *, planned: bool = False
+    ) -> list[DriverStep]:
+        return self.hear(
+            WorkerEnded(self.member(host), Exit(status, planned, LOG, error, host.node))
+        )
 
 
 def training(terms: Terms, *hosts: HostSlots) -> Told:
@@ -90,7 +98,13 @@ def training(terms: Terms, *hosts: HostSlots) -> Told:
     told = Told(terms)
     told.hear(HostsListed(hosts))
     if terms.elastic:
-        told.hear(*(Warmed(step.member, is_cold=True) for step in told.steps if isinstance(step, StartWarming)))
+        told.hear(
+            *(
+                Warmed(step.member, is_cold=True)
+                for step in told.steps
+                if isinstance(step, StartWarming)
+            )
+        )
         told.hear(TimePassed())
     told.hear(*(Joined(told.member(host), LOG) for host in hosts))
     if terms.elastic:
@@ -155,7 +169,9 @@ def test_a_silence_of_hang_s_fails_the_trainer(terms: Terms) -> None:
     told.hear(TimePassed(), at_s=149.0)
     assert told.state.outcome is None, "a silence of 50 s has ended well: 99 s are no hang"
     told.hear(TimePassed(), at_s=150.0)
-    assert told.state.outcome == DriverOutcome(Ending.FAILED, "hung: no report for 100 s (hang_s)", 1, LOG)
+    assert told.state.outcome == DriverOutcome(
+        Ending.FAILED, "hung: no report for 100 s (hang_s)", 1, LOG
+    )
     assert len(told.reports(Hung)) == 2
 
 
@@ -180,7 +196,9 @@ def test_no_node_left_asks_for_a_checkpoint(terms: Terms) -> None:
 def test_a_command_that_cannot_start_fails(terms: Terms) -> None:
     told = training(terms, A, B)
     told.ended(A, 127)
-    assert told.state.outcome.reason == "the command cannot be started: a worker ended with status 127"
+    assert (
+        told.state.outcome.reason == "the command cannot be started: a worker ended with status 127"
+    )
 
 
 @ALL
@@ -197,7 +215,9 @@ def test_a_lost_worker_costs_an_elastic_group_its_node(terms: Terms) -> None:
     lost = told.member(B)
     steps = told.ended(B, -9)
     assert Drop(lost) in steps
-    assert [step.members for step in steps if isinstance(step, Announce)] == [(told.member(A), told.member(C))]
+    assert [step.members for step in steps if isinstance(step, Announce)] == [
+        (told.member(A), told.member(C))
+    ]
     assert told.reports(Withheld) == [Withheld("b", "2", "a worker ended by SIGKILL")]
     told.hear(GroupFormed((told.member(A).label, told.member(C).label)))
     told.hear(Reported(ProgressLine(0.0, Phase.RUNNING, 1, 2, 9, 9.0))) if terms.confirmed else None
@@ -209,9 +229,15 @@ def test_a_dismissed_member_holds_back_the_report_until_it_has_ended(terms: Term
     told = training(terms, A, B)
     gone = told.member(B)
     told.hear(HostsListed((A,)))
-    told.hear(GroupFormed((told.member(A).label,)), Reported(ProgressLine(0.0, Phase.RUNNING, 1, 1, 9, 9.0)))
+    told.hear(
+        GroupFormed((told.member(A).label,)),
+        Reported(ProgressLine(0.0, Phase.RUNNING, 1, 1, 9, 9.0)),
+    )
     assert told.reports(Running) == []
-    told.hear(WorkerEnded(gone, Exit(-9, True, LOG)), Reported(ProgressLine(0.0, Phase.RUNNING, 1, 1, 9, 9.0)))
+    told.hear(
+        WorkerEnded(gone, Exit(-9, True, LOG)),
+        Reported(ProgressLine(0.0, Phase.RUNNING, 1, 1, 9, 9.0)),
+    )
     assert told.reports(Running) == [Running(1, ("1",))]
 
 
@@ -289,7 +315,9 @@ def test_three_groups_in_succession_that_the_script_ends_fail_the_trainer() -> N
     for host in (A, B, C):
         told.ended(host, 1, "ValueError: boom")
         if told.state.outcome is None:
-            told.hear(GroupFormed(tuple(member.label for member in told.state.membership.announced)))
+            told.hear(
+                GroupFormed(tuple(member.label for member in told.state.membership.announced))
+            )
     assert told.state.outcome.reason.startswith("workers of 3 groups in succession failed")
 
 
@@ -299,7 +327,9 @@ def test_a_node_that_joins_or_leaves_a_pool_concerns_no_other() -> None:
     assert [step.member.host for step in told.steps if isinstance(step, StartWarming)] == [C]
     assert told.of(AskWorkersToStop) == []
     told.hear(Warmed(told.member(C), is_cold=True), TimePassed())
-    assert [[m.host for m in step.members] for step in told.steps if isinstance(step, Announce)] == [[C]]
+    assert [
+        [m.host for m in step.members] for step in told.steps if isinstance(step, Announce)
+    ] == [[C]]
     gone = [told.member(A), told.member(B)]
     told.hear(GroupFormed((told.member(C).label,)))
     assert told.reports(Running) == [], "workers that were asked to stop may still run"
@@ -328,8 +358,12 @@ def test_no_worker_of_a_pool_starts_again_that_hears_of_a_stop_before_its_driver
     assert told.of(Retry) == []
 
 
-@pytest.mark.parametrize(("status", "finishes", "fails"), [(1, False, True), (1, True, False), (-9, False, False)])
-def test_three_failures_without_a_finished_task_fail_a_pool(status: int, finishes: bool, fails: bool) -> None:
+@pytest.mark.parametrize(
+    ("status", "finishes", "fails"), [(1, False, True), (1, True, False), (-9, False, False)]
+)
+def test_three_failures_without_a_finished_task_fail_a_pool(
+    status: int, finishes: bool, fails: bool
+) -> None:
     told = training(POOL, A)
     for _ in range(3):
         told.hear(*([TaskFinished(told.member(A))] if finishes else []))
@@ -338,7 +372,8 @@ def test_three_failures_without_a_finished_task_fail_a_pool(status: int, finishe
     assert (told.state.outcome is not None) is fails
     if told.state.outcome is not None:
         assert told.state.outcome.reason == (
-            "3 workers in succession failed, and no task was finished; the last one ended with status 1: ValueError: boom"
+            "3 workers in succession failed, and no task was finished; the last one ended with "
+            "status 1: ValueError: boom"
         )
 
 
@@ -368,7 +403,8 @@ def test_a_pool_is_done_when_no_slot_has_work_left() -> None:
 
 HEARD = st.lists(
     st.tuples(
-        st.sampled_from(["hosts", "stop", "warm", "join", "end", "form", "over", "line", "time"]), st.integers(0, 7)
+        st.sampled_from(["hosts", "stop", "warm", "join", "end", "form", "over", "line", "time"]),
+        st.integers(0, 7),
     )
 )
 
@@ -384,16 +420,20 @@ def test_the_core_changes_no_state_and_says_nothing_after_the_end(
         known = [*membership.group, *membership.announced, *membership.warm, *membership.warming]
         member = known[number % len(known)] if known else Member("x", A)
         heard: Heard = {
-            "hosts": HostsListed(tuple(host for bit, host in enumerate((A, B, C)) if number >> bit & 1)),
+            "hosts": HostsListed(
+                tuple(host for bit, host in enumerate((A, B, C)) if number >> bit & 1)
+            ),
             "stop": StopRequested(),
             "warm": Warmed(member),
             "join": Joined(member, LOG),
-            "end": WorkerEnded(member, Exit((0, 1, 83, -9, -6, 127, 137, 83)[number], number > 5, LOG)),
+            "end": WorkerEnded(
+                member, Exit((0, 1, 83, -9, -6, 127, 137, 83)[number], number > 5, LOG)
+            ),
             "form": GroupFormed(tuple(each.label for each in membership.announced)),
             "over": GroupOver(),
             "line": Reported(ProgressLine(0.0, list(Phase)[number % 4], 1, number, 1, 1.0)),
             "time": TimePassed(),
-        }[what]  # fmt: skip
+        }[what]
         before, was_over = copy.deepcopy(told.state), told.state.outcome is not None
         state = told.state
         told.hear(heard, at_s=float(now_s * (1 + 20 * (number == 7))))
@@ -412,7 +452,9 @@ PREEMPTED = frozenset({A.fragment})
 
 @pytest.mark.parametrize("terms", [TORCHRUN, RESTART], ids=["torchrun", "restart"])
 def test_a_preempted_node_lets_its_workers_save_at_once(terms: Terms) -> None:
-    """All workers are asked, before those of the next group do their imports; its node is released once they have left."""
+    """All workers are asked, before those of the next group do their imports; its node is released
+    once they have left.
+    """
     told = training(terms, A, B)
     told.hear(HostsListed((B,), PREEMPTED), HostsListed((B,), PREEMPTED))
     assert told.of(AskWorkersToStop) == [AskWorkersToStop("a node is preempted")]

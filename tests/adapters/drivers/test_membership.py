@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.protocol.hosts_file import HostSlots
-from bftrainer_adapters.drivers.common.membership import Announce, Drop, Member, Membership, StartWarming
+from bftrainer_adapters.drivers.common.membership import (
+    Announce,
+    Drop,
+    Member,
+    Membership,
+    StartWarming,
+)
 
 A, B, C, D = (HostSlots(name, 1, f"f{name}") for name in "abcd")
 
@@ -83,7 +89,11 @@ def test_a_lost_fragment_is_not_used_again_but_its_node_is() -> None:
 
 
 def test_no_node_of_the_group_left_means_leave_once() -> None:
-    for hosts, reason in (([], "no nodes"), ([B], "none of its nodes is left"), ([HostSlots("a", 1, "new")], "none")):
+    for hosts, reason in (
+        ([], "no nodes"),
+        ([B], "none of its nodes is left"),
+        ([HostSlots("a", 1, "new")], "none"),
+    ):
         membership = started(A)
         (leave,) = membership.order(hosts, 1.0)
         assert leave.reason.startswith(reason)
@@ -111,8 +121,17 @@ def test_what_horovod_may_just_take_is_kept_for_a_second() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["order", "warm", "form", "lose"]), st.sets(st.sampled_from([A, B, C, D])))))
-def test_whatever_happens_nothing_unwanted_or_dead_is_announced(story: list[tuple[str, set[HostSlots]]]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["order", "warm", "form", "lose"]),
+            st.sets(st.sampled_from([A, B, C, D])),
+        )
+    )
+)
+def test_whatever_happens_nothing_unwanted_or_dead_is_announced(
+    story: list[tuple[str, set[HostSlots]]],
+) -> None:
     membership = Membership()
     wanted: list[HostSlots] = []
     for now_s, (what, some) in enumerate(story):
@@ -133,7 +152,10 @@ def test_whatever_happens_nothing_unwanted_or_dead_is_announced(story: list[tupl
             if isinstance(action, Announce):
                 assert all(member.host in wanted for member in action.members)
                 assert not {member.host.fragment for member in action.members} & membership.withheld
-        labels = [member.label for member in (*membership.announced, *membership.warming, *membership.warm)]
+        labels = [
+            member.label
+            for member in (*membership.announced, *membership.warming, *membership.warm)
+        ]
         assert len(labels) == len(set(labels))
 
 

@@ -64,7 +64,9 @@ def server(driver: Driver) -> Iterator[RendezvousServer]:
     made.stop()
 
 
-def ask(server: RendezvousServer, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+def ask(
+    server: RendezvousServer, method: str, path: str, body: bytes | None = None
+) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request(method, path, body)
@@ -89,7 +91,12 @@ def test_a_worker_is_served(server: RendezvousServer, driver: Driver) -> None:
     assert ask(server, "GET", inside(server, "global", "0")) == (200, b"address")
     assert ask(server, "GET", inside(server, "global", "1")) == (404, b"")
     assert ask(server, "GET", inside(server, "rank_and_size", "a:0")) == (200, b"0,1,0,1,0,1")
-    assert ask(server, "PUT", inside(server, "worker_addresses", "a:0"), registration((ADDRESSES, KEY)))[0] == 200
+    assert (
+        ask(
+            server, "PUT", inside(server, "worker_addresses", "a:0"), registration((ADDRESSES, KEY))
+        )[0]
+        == 200
+    )
     assert driver.registered == [("a", 0, ADDRESSES, KEY)]
 
 
@@ -104,16 +111,26 @@ def test_without_the_token_nothing_is_read_written_or_ended(
     payload = registration(Touch(tmp_path / "pwned"))
     for scope, key in [("worker_addresses", "a:0"), ("global", "0"), ("rank_and_size", "a:0")]:
         for method, body in [("GET", None), ("PUT", payload), ("DELETE", None)]:
-            assert ask(server, method, f"{before}/{scope}/{key}", body) == (403, b""), (method, scope)
+            assert ask(server, method, f"{before}/{scope}/{key}", body) == (403, b""), (
+                method,
+                scope,
+            )
     assert not (tmp_path / "pwned").exists()
     assert driver.registered == registered
     assert driver.asked == []
     assert ask(server, "GET", inside(server, "global", "0")) == (200, b"address")
 
 
-def test_even_with_the_token_a_pickle_runs_no_code(server: RendezvousServer, driver: Driver, tmp_path: Path) -> None:
-    for value in (Touch(tmp_path / "pwned"), ({"lo": [("127.0.0.1", Touch(tmp_path / "pwned"))]}, KEY)):
-        assert ask(server, "PUT", inside(server, "worker_addresses", "a:0"), registration(value)) == (403, b"")
+def test_even_with_the_token_a_pickle_runs_no_code(
+    server: RendezvousServer, driver: Driver, tmp_path: Path
+) -> None:
+    for value in (
+        Touch(tmp_path / "pwned"),
+        ({"lo": [("127.0.0.1", Touch(tmp_path / "pwned"))]}, KEY),
+    ):
+        assert ask(
+            server, "PUT", inside(server, "worker_addresses", "a:0"), registration(value)
+        ) == (403, b"")
     assert not (tmp_path / "pwned").exists()
     assert driver.registered == []
 
@@ -124,7 +141,9 @@ def test_even_with_the_token_no_key_of_a_worker_is_handed_out(server: Rendezvous
     assert (status, body) == (404, b"")
 
 
-def test_the_driver_is_not_sent_to_a_foreign_address(server: RendezvousServer, driver: Driver) -> None:
+def test_the_driver_is_not_sent_to_a_foreign_address(
+    server: RendezvousServer, driver: Driver
+) -> None:
     foreign = registration(({"eth0": [("192.0.2.1", 22)]}, KEY))
     assert ask(server, "PUT", inside(server, "worker_addresses", "a:0"), foreign) == (403, b"")
     assert driver.registered == []
@@ -155,7 +174,10 @@ def test_strangers_are_hung_up_on(driver: Driver) -> None:
 def test_it_listens_on_one_interface_only(server: RendezvousServer) -> None:
     assert interface_address("lo") == "127.0.0.1"
     assert server.address == "127.0.0.1"
-    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", server.port), timeout=60):
+    with (
+        pytest.raises(ConnectionRefusedError),
+        socket.create_connection(("127.0.0.2", server.port), timeout=60),
+    ):
         pass
     with pytest.raises(InvalidValueError, match="nosuch0"):
         interface_address("nosuch0")

@@ -35,8 +35,13 @@ def test_a_silence_of_hang_s_is_a_hang_and_a_new_group_begins_another() -> None:
 
 
 def test_a_driver_learns_from_the_lines_that_the_one_before_it_saw() -> None:
-    lines = [ProgressLine(at_s, incarnation=number) for at_s, number in ((0, 1), (40, 1), (900, 2), (903, 2))]
-    assert longest_silence_s(lines) == 40, "the time between two incarnations is no silence of the script"
+    lines = [
+        ProgressLine(at_s, incarnation=number)
+        for at_s, number in ((0, 1), (40, 1), (900, 2), (903, 2))
+    ]
+    assert longest_silence_s(lines) == 40, (
+        "the time between two incarnations is no silence of the script"
+    )
 
 
 def test_the_straggler_that_others_wait_for_gets_a_tenth_and_5_s_at_least() -> None:
@@ -75,7 +80,15 @@ def test_python_scripts_and_modules_can_start_warm(command: list[str], kept: lis
 
 @pytest.mark.parametrize(
     "command",
-    [[], ["./train"], ["python"], ["python", "-c", "pass"], ["python", "-m"], ["pythonic", "x.py"], ["bash", "x.sh"]],
+    [
+        [],
+        ["./train"],
+        ["python"],
+        ["python", "-c", "pass"],
+        ["python", "-m"],
+        ["pythonic", "x.py"],
+        ["bash", "x.sh"],
+    ],
 )
 def test_others_start_cold(command: list[str]) -> None:
     assert warm_command(command) is None
@@ -85,7 +98,11 @@ def test_survivors_of_a_loss_are_told_at_once_and_then_every_second() -> None:
     watch = HangWatch(60)
     assert not watch.must_free(TWO, False, 0.0)
     watch.member_lost = True
-    assert [now_s for now_s in (1.0, 1.5, 2.0, 2.9, 3.0) if watch.must_free(TWO, True, now_s)] == [1.0, 2.0, 3.0]
+    assert [now_s for now_s in (1.0, 1.5, 2.0, 2.9, 3.0) if watch.must_free(TWO, True, now_s)] == [
+        1.0,
+        2.0,
+        3.0,
+    ]
     assert not watch.must_free(set(), True, 5.0), "all have left"
     watch.regrouped()
     assert not watch.must_free(TWO, False, 60.0), "the next group has lost nobody"
@@ -93,7 +110,9 @@ def test_survivors_of_a_loss_are_told_at_once_and_then_every_second() -> None:
 
 def test_workers_that_left_without_a_loss_free_the_others_after_a_second() -> None:
     watch = HangWatch(60)
-    assert [now_s for now_s in (1.0, 1.9, 2.0, 2.5) if watch.must_free({("b", 0)}, True, now_s)] == [2.0]
+    assert [
+        now_s for now_s in (1.0, 1.9, 2.0, 2.5) if watch.must_free({("b", 0)}, True, now_s)
+    ] == [2.0]
 
 
 def test_a_survivor_that_answers_is_not_hung_and_one_that_does_not_is() -> None:
@@ -114,7 +133,10 @@ def test_errors_that_are_told_after_the_next_group_count_for_theirs() -> None:
     errors.formed(0.0)
     for now_s in (10.0, 20.0, 30.0):
         errors.formed(now_s)
-        answers += [errors.ended(FAILED, now_s + 1, of_last=True), errors.ended(FAILED, now_s + 1, of_last=True)]
+        answers += [
+            errors.ended(FAILED, now_s + 1, of_last=True),
+            errors.ended(FAILED, now_s + 1, of_last=True),
+        ]
     assert answers == [False, False, False, False, True, True]
     errors = ScriptErrors(soon_s=60)
     errors.formed(0.0)
@@ -125,13 +147,16 @@ def test_errors_that_are_told_after_the_next_group_count_for_theirs() -> None:
     assert errors.ended(FAILED, 21.0), "in three groups"
 
 
-@pytest.mark.parametrize("between", ["a group that ends without an error", "a long time", "a lost node"])
+@pytest.mark.parametrize(
+    "between", ["a group that ends without an error", "a long time", "a lost node"]
+)
 def test_errors_that_come_now_and_then_do_not_count(between: str) -> None:
     errors = ScriptErrors(soon_s=60)
     for now_s in (0.0, 200.0, 400.0, 600.0):
         errors.formed(now_s)
         assert not errors.ended(
-            FAILED if between != "a lost node" else done(-9), now_s + (61 if "time" in between else 1)
+            FAILED if between != "a lost node" else done(-9),
+            now_s + (61 if "time" in between else 1),
         )
         if "without" in between:
             errors.formed(now_s + 100)
@@ -140,14 +165,25 @@ def test_errors_that_come_now_and_then_do_not_count(between: str) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("Traceback (most recent call last):\n  File x\n    y\nValueError: boom\n", "ValueError: boom"),
-        ("Traceback (most recent call last):\n  File x\nKeyboardInterrupt\nbye\n", "KeyboardInterrupt"),
         (
-            "Traceback (most recent call last):\n  a\nKeyError: 1\n\nDuring handling of the above exception, another exception "
+            "Traceback (most recent call last):\n  File x\n    y\nValueError: boom\n",
+            "ValueError: boom",
+        ),
+        (
+            "Traceback (most recent call last):\n  File x\nKeyboardInterrupt\nbye\n",
+            "KeyboardInterrupt",
+        ),
+        (
+            "Traceback (most recent call last):\n  a\nKeyError: 1\n\nDuring handling of the "
+            "above exception, another exception "
             "occurred:\n\nTraceback (most recent call last):\n  b\na.b.Error: \x1b[31mred\n",
             "a.b.Error: \\x1b[31mred",
         ),
-        ("[rank2]: Traceback (most recent call last):\n[rank2]:   File x\n[rank2]: OSError: gone\n", "OSError: gone"),
+        (
+            "[rank2]: Traceback (most recent call last):\n[rank2]:   File x\n[rank2]: OSError: "
+            "gone\n",
+            "OSError: gone",
+        ),
         ("note: no traceback\n", ""),
     ],
 )
@@ -155,7 +191,9 @@ def test_the_last_exception_of_a_log(tmp_path: Path, text: str, found: str) -> N
     log = tmp_path / "worker.log"
     log.write_text(text)
     assert last_exception(log) == found
-    assert exit_of(1, False, log).told == (f"ended with status 1: {found}" if found else "ended with status 1")
+    assert exit_of(1, False, log).told == (
+        f"ended with status 1: {found}" if found else "ended with status 1"
+    )
     assert exit_of(-9, False, log).told == exit_of(137, False, log).told == "ended by SIGKILL"
 
 
@@ -163,22 +201,41 @@ def test_the_last_exception_of_a_log(tmp_path: Path, text: str, found: str) -> N
     ("last", "is_lost"),
     [
         ("srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 17", True),
-        ("srun: error: Unable to create step for job 17: Job/step already completing or completed", True),
-        ("srun: error: Unable to create step for job 17: Invalid Trackable RESource (TRES) specification", False),
+        (
+            "srun: error: Unable to create step for job 17: Job/step already completing or "
+            "completed",
+            True,
+        ),
+        (
+            "srun: error: Unable to create step for job 17: Invalid Trackable RESource (TRES) "
+            "specification",
+            False,
+        ),
         ("ValueError: srun: Check SLURM_JOB_ID", False),
     ],
 )
-def test_a_worker_whose_holder_has_ended_says_nothing_of_the_program(tmp_path: Path, last: str, is_lost: bool) -> None:
-    """A worker that starts again on a node that is being preempted: srun ends with status 1, 100 nodes at a time."""
+def test_a_worker_whose_holder_has_ended_says_nothing_of_the_program(
+    tmp_path: Path, last: str, is_lost: bool
+) -> None:
+    """A worker that starts again on a node that is being preempted: srun ends with status 1, 100
+    nodes at a time.
+    """
     (tmp_path / "log").write_text(f"srun: error: Slurm job 17 has expired\n{last}\n")
     end = exit_of(1, False, tmp_path / "log")
     assert (end.lost, end.failed, was_taken(end.status)) == (is_lost, not is_lost, is_lost)
 
 
-# --- How a driver ends, by one table for all launchers; and which worker's end is named as the cause of a failure
+# --- How a driver ends, by one table for all launchers; and which worker's end is named as the
+# cause of a failure
 
-RESET = "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:19204"
-NCCL = "torch.distributed.DistBackendError: NCCL error in: ..., remote process exited or there was a network error"
+RESET = (
+    "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
+    "[127.0.0.1]:19204"
+)
+NCCL = (
+    "torch.distributed.DistBackendError: NCCL error in: ..., remote process exited or there "
+    "was a network error"
+)
 HUNG = "hung: no report for 120 s (hang_s)"
 
 
@@ -186,7 +243,14 @@ def end(status: int, error: str = "", node: str = "n1", *, planned: bool = False
     return Exit(status, planned, LOG, error, node)
 
 
-OWN, PEER, ASKED, DONE, KILLED, ABORTED = end(1, "ValueError: x"), end(1, RESET), end(83), end(0), end(-9), end(-6)
+OWN, PEER, ASKED, DONE, KILLED, ABORTED = (
+    end(1, "ValueError: x"),
+    end(1, RESET),
+    end(83),
+    end(0),
+    end(-9),
+    end(-6),
+)
 AFTER_REQUEST = end(0, planned=True)
 NEXT = "another group"
 
@@ -197,7 +261,12 @@ NEXT = "another group"
         ([DONE, DONE], {}, Ending.DONE, Ending.DONE),
         ([ASKED, ASKED], {"leave": "stop requested", "left": True}, Ending.STOPPED, Ending.STOPPED),
         ([ASKED, PEER], {"leave": "stop requested", "left": True}, Ending.STOPPED, Ending.STOPPED),
-        ([AFTER_REQUEST] * 2, {"leave": "x", "left": True, "says_done": True}, Ending.DONE, Ending.DONE),
+        (
+            [AFTER_REQUEST] * 2,
+            {"leave": "x", "left": True, "says_done": True},
+            Ending.DONE,
+            Ending.DONE,
+        ),
         ([AFTER_REQUEST] * 2, {"left": True}, Ending.DONE, NEXT),
         ([ASKED], {}, Ending.STOPPED, NEXT),
         ([KILLED, KILLED], {"taken": True}, Ending.STOPPED, NEXT),
@@ -210,8 +279,10 @@ NEXT = "another group"
         ([KILLED], {"hung": HUNG, "taken": True}, Ending.FAILED, Ending.FAILED),
         ([DONE], {"hung": HUNG}, Ending.FAILED, Ending.FAILED),
     ],
-)  # fmt: skip
-def test_endings(exits: list[Exit], facts: dict[str, object], elastic: Ending, restarts: Ending | str) -> None:
+)
+def test_endings(
+    exits: list[Exit], facts: dict[str, object], elastic: Ending, restarts: Ending | str
+) -> None:
     found = [verdict(Ended(tuple(exits), kind, **facts)) for kind in (True, False)]  # type: ignore[arg-type]
     assert [NEXT if it is None else it.ending for it in found] == [elastic, restarts]
 
@@ -237,8 +308,12 @@ def test_a_worker_that_completed_while_the_others_hung_is_the_cause() -> None:
         ([end(-9, planned=True), end(0)], 1),
     ],
 )
-def test_the_worker_with_an_error_of_its_own_then_the_one_that_left_early(ends: list[Exit], number: int) -> None:
-    numbered = [Exit(it.status, it.planned, Path(str(at)), it.error, it.node) for at, it in enumerate(ends)]
+def test_the_worker_with_an_error_of_its_own_then_the_one_that_left_early(
+    ends: list[Exit], number: int
+) -> None:
+    numbered = [
+        Exit(it.status, it.planned, Path(str(at)), it.error, it.node) for at, it in enumerate(ends)
+    ]
     assert cause(numbered).log == Path(str(number))
 
 
@@ -250,7 +325,12 @@ def test_the_reason_names_node_and_slot_and_what_followed() -> None:
 
 
 ENDS = st.builds(
-    Exit, st.sampled_from([0, 1, 83, -9]), st.booleans(), st.just(LOG), st.sampled_from(["", RESET]), st.just("n")
+    Exit,
+    st.sampled_from([0, 1, 83, -9]),
+    st.booleans(),
+    st.just(LOG),
+    st.sampled_from(["", RESET]),
+    st.just("n"),
 )
 
 
@@ -265,7 +345,11 @@ def test_a_group_fails_only_by_a_worker_that_nobody_ended(
 
 
 def test_a_node_is_lost_by_another_s_signal_and_not_by_the_worker_s_own_abort() -> None:
-    assert [status for status in (0, 1, 83, 128, -9, 137, -15, 143, -6, 134, -11, 139) if was_taken(status)] == [
+    assert [
+        status
+        for status in (0, 1, 83, 128, -9, 137, -15, 143, -6, 134, -11, 139)
+        if was_taken(status)
+    ] == [
         -9,
         137,
         -15,

@@ -52,9 +52,18 @@ SRUN = ("srun", "--jobid={fragment_id}", "--overlap", "-w", "{node}", "-N1", "-n
 @pytest.fixture
 def directory(tmp_path: Path) -> TrainerDirectory:
     made = TrainerDirectory(tmp_path)
-    base = {"version": 1, "id": "t", "command": ["true"], "cwd": str(tmp_path), "min_nodes": 1, "max_nodes": 1}
+    base = {
+        "version": 1,
+        "id": "t",
+        "command": ["true"],
+        "cwd": str(tmp_path),
+        "min_nodes": 1,
+        "max_nodes": 1,
+    }
     made.trainer.write_text(json.dumps({**base, "environment": {"MINE": "1"}}))
-    made.driver.write_text(json.dumps({"version": 1, "driver": "horovod", **SITE, "log_bytes": 1000}))
+    made.driver.write_text(
+        json.dumps({"version": 1, "driver": "horovod", **SITE, "log_bytes": 1000})
+    )
     made.new_incarnation()
     return made
 
@@ -70,7 +79,9 @@ def settings(directory: TrainerDirectory) -> DriverSettings:
 
 
 @contextmanager
-def starting(directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings) -> Iterator[WorkerStarter]:
+def starting(
+    directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings
+) -> Iterator[WorkerStarter]:
     events = EventWriter(directory.events, 1)
     made = WorkerStarter(directory, order, settings, events)
     yield made
@@ -81,7 +92,9 @@ def starting(directory: TrainerDirectory, order: TrainerMessage, settings: Drive
 
 
 @pytest.fixture
-def starter(directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings) -> Iterator[WorkerStarter]:
+def starter(
+    directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings
+) -> Iterator[WorkerStarter]:
     with starting(directory, order, settings) as made:
         yield made
 
@@ -100,12 +113,22 @@ def running_command_lines() -> Iterator[bytes]:
 
 
 def test_the_prefix_is_filled_in() -> None:
-    assert filled_prefix(SRUN, HOST) == ["srun", "--jobid=77", "--overlap", "-w", "n1", "-N1", "-n1"]
+    assert filled_prefix(SRUN, HOST) == [
+        "srun",
+        "--jobid=77",
+        "--overlap",
+        "-w",
+        "n1",
+        "-N1",
+        "-n1",
+    ]
     assert filled_prefix(["env", "A={x}"], HOST) == ["env", "A={x}"]
 
 
 def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> None:
-    script = "import os, resource; print(os.environ['A'], resource.getrlimit(resource.RLIMIT_CORE)[0])"
+    script = (
+        "import os, resource; print(os.environ['A'], resource.getrlimit(resource.RLIMIT_CORE)[0])"
+    )
     shown = [sys.executable, "-c", script]
     good = ran_after(["A=1", "export A"], shown)
     assert good.stdout.split()[-2:] == ["1", "0"]
@@ -121,7 +144,9 @@ def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> No
 def test_setup_lines_stand_on_no_command_line_and_not_in_the_environment_of_the_worker(
     directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings
 ) -> None:
-    """The prefix, such as srun, has its arguments for as long as the worker runs, and any user may read them."""
+    """The prefix, such as srun, has its arguments for as long as the worker runs, and any user may
+    read them.
+    """
     mark = directory.path / "ready"
     lines = ("export HF_TOKEN=hf_secret", f"touch {mark}")
     prefix = ("/bin/sh", "-c", 'unset HF_TOKEN; "$@"; exit', "prefix")
@@ -131,7 +156,9 @@ def test_setup_lines_stand_on_no_command_line_and_not_in_the_environment_of_the_
         worker = starter.start(HOST, 0, shown, {}, b"never printed")
         eventually(mark.exists)
         command_lines = list(running_command_lines())
-        assert any(b"unset HF_TOKEN" in line for line in command_lines), "that of the prefix is there"
+        assert any(b"unset HF_TOKEN" in line for line in command_lines), (
+            "that of the prefix is there"
+        )
         assert not any(b"hf_secret" in line for line in command_lines)
         assert worker.send(b"\n")
         assert starter.wait(worker) == 0
@@ -154,20 +181,31 @@ def test_setup_begins_with_the_environment_of_the_trainer_whatever_profiles_do(
 
 def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:
     """The payload decides in which order the node's processes die."""
-    assert PREEMPTION_SIGNAL == NOTICE, "the payload, a file of its own on the node, has the number as well"
+    assert PREEMPTION_SIGNAL == NOTICE, (
+        "the payload, a file of its own on the node, has the number as well"
+    )
     argv = inside_step(["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
     assert ran(*argv).stdout == "alive\n"
 
 
-def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: TrainerMessage) -> None:
-    kept, left = {"SLURM_CONF": "/c", "PATH": "/bin"}, {"SLURM_JOB_ID": "1", "SRUN_DEBUG": "1", "SBATCH_X": "1"}
+def test_the_job_of_the_pilot_is_not_inherited(
+    settings: DriverSettings, order: TrainerMessage
+) -> None:
+    kept, left = (
+        {"SLURM_CONF": "/c", "PATH": "/bin"},
+        {"SLURM_JOB_ID": "1", "SRUN_DEBUG": "1", "SBATCH_X": "1"},
+    )
     found = worker_environment(kept | left | {"MINE": "0"}, settings, order, {"HOROVOD_RANK": "0"})
     mine = {**kept, "MINE": "1", "HOROVOD_RANK": "0"}
     assert found == {"PYTHONUNBUFFERED": "1", **mine}
 
 
-def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: TrainerDirectory) -> None:
-    worker = starter.start(HOST, 0, ["sh", "-c", "echo $BFTRAINER_NODE $BFTRAINER_FRAGMENT; echo no >&2; exit 3"], {})
+def test_a_worker_is_logged_and_reported(
+    starter: WorkerStarter, directory: TrainerDirectory
+) -> None:
+    worker = starter.start(
+        HOST, 0, ["sh", "-c", "echo $BFTRAINER_NODE $BFTRAINER_FRAGMENT; echo no >&2; exit 3"], {}
+    )
     assert starter.wait(worker) == 3
     begun, ended = JsonTail(directory.events).read()
     assert (begun["event"], begun["pid"]) == ("worker_started", worker.process.pid)
@@ -176,8 +214,12 @@ def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: Trai
     assert starter.live() == []
 
 
-def test_a_local_worker_dies_with_its_children(starter: WorkerStarter, directory: TrainerDirectory) -> None:
-    worker = starter.start(HOST, 0, ["sh", "-c", "trap '' TERM; sleep 60 & echo $! > child; wait"], {})
+def test_a_local_worker_dies_with_its_children(
+    starter: WorkerStarter, directory: TrainerDirectory
+) -> None:
+    worker = starter.start(
+        HOST, 0, ["sh", "-c", "trap '' TERM; sleep 60 & echo $! > child; wait"], {}
+    )
     child = directory.path / "child"
     eventually(lambda: child.exists() and child.read_text().strip())
     starter.kill_all()
@@ -185,7 +227,9 @@ def test_a_local_worker_dies_with_its_children(starter: WorkerStarter, directory
     eventually(lambda: identify(int(child.read_text())) is None)
 
 
-def test_children_of_a_local_worker_end_when_it_does(starter: WorkerStarter, directory: TrainerDirectory) -> None:
+def test_children_of_a_local_worker_end_when_it_does(
+    starter: WorkerStarter, directory: TrainerDirectory
+) -> None:
     worker = starter.start(HOST, 0, ["sh", "-c", "sleep 60 & echo $! > child; exit 4"], {})
     assert starter.wait(worker) == 4
     eventually(lambda: identify(int((directory.path / "child").read_text())) is None)
@@ -236,7 +280,8 @@ def test_the_reaper_ends_what_a_killed_driver_leaves(tmp_path: Path) -> None:
         "import signal, subprocess, time\n"
         "from bftrainer_adapters.drivers.common.reaper import Reaper\n"
         "reaper = Reaper()\n"
-        "ended = subprocess.Popen(['true']); reaper.watch(ended.pid, signal.SIGKILL); ended.wait(); reaper.forget(ended.pid)\n"
+        "ended = subprocess.Popen(['true']); reaper.watch(ended.pid, signal.SIGKILL); "
+        "ended.wait(); reaper.forget(ended.pid)\n"
         "worker = subprocess.Popen(['sh', '-c', 'sleep 60 & wait'], start_new_session=True)\n"
         "reaper.watch(worker.pid, None)\n"
         "print(worker.pid, flush=True)\n"
@@ -285,9 +330,13 @@ def test_exit_codes_as_a_shell_says_them() -> None:
 # --- What is imported before a worker runs its script
 
 
-def test_what_is_imported_ahead_is_not_searched_for_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_imported_ahead_is_not_searched_for_garbage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "site-packages").mkdir()
-    (tmp_path / "site-packages" / "probe_of_gc.py").write_text("import gc\nis_on = gc.isenabled()\n")
+    (tmp_path / "site-packages" / "probe_of_gc.py").write_text(
+        "import gc\nis_on = gc.isenabled()\n"
+    )
     (tmp_path / "train.py").write_text("import probe_of_gc\n")
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
     kept: list[object] = []
@@ -305,7 +354,8 @@ def test_what_is_imported_ahead_is_not_searched_for_garbage(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("slots", "set_by_user", "given"), [(2, {}, "1"), (1, {}, None), (2, {"OMP_NUM_THREADS": "4"}, None)]
+    ("slots", "set_by_user", "given"),
+    [(2, {}, "1"), (1, {}, None), (2, {"OMP_NUM_THREADS": "4"}, None)],
 )
 def test_warm_torchrun_workers_import_torch_with_the_number_of_threads(
     slots: int, set_by_user: dict[str, str], given: str | None

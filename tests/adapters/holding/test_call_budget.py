@@ -1,4 +1,6 @@
-"""The budget of calls: a bucket with properties that hold for every history, and what it lets through."""
+"""The budget of calls: a bucket with properties that hold for every history, and what it lets
+through.
+"""
 
 from __future__ import annotations
 
@@ -67,10 +69,17 @@ def test_another_limit_keeps_what_was_used(
     changed = bucket.limited(other, other_per_s, now_s)
     assert changed.level <= other
     assert changed.at(now_s + 1e6).level == pytest.approx(other)
-    assert bucket.at(now_s - 5.0).level <= bucket.level + 1e-9, "a clock that goes back refills nothing"
+    assert bucket.at(now_s - 5.0).level <= bucket.level + 1e-9, (
+        "a clock that goes back refills nothing"
+    )
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(CallKind)), st.integers(1, 12), st.floats(0.0, 60.0)), max_size=60))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(list(CallKind)), st.integers(1, 12), st.floats(0.0, 60.0)),
+        max_size=60,
+    )
+)
 def test_a_release_never_waits_and_a_more_important_kind_never_waits_longer(
     history: list[tuple[CallKind, int, float]],
 ) -> None:
@@ -85,7 +94,9 @@ def test_a_release_never_waits_and_a_more_important_kind_never_waits_longer(
 
 
 def test_looks_and_submissions_share_a_site_of_four_calls_a_minute() -> None:
-    """Looks alone must not use all of the refill, nor submissions: each goes on, at its own pace."""
+    """Looks alone must not use all of the refill, nor submissions: each goes on, at its own
+    pace.
+    """
     clock = Hand()
     budget = CallBudget(600.0, clock)
     budget.limit(40.0, 4.0 / 60.0)
@@ -130,7 +141,9 @@ def test_a_refusal_empties_the_bucket_and_others_calls_count() -> None:
 
 
 def test_calls_of_others_leave_no_debt() -> None:
-    """Minutes of workers' steps are counted at once: polls go on as the bucket refills, not when all of it is repaid."""
+    """Minutes of workers' steps are counted at once: polls go on as the bucket refills, not when
+    all of it is repaid.
+    """
     clock = Hand()
     budget = CallBudget(600.0, clock)
     budget.charge(10_000.0)

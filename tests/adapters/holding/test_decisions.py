@@ -17,22 +17,37 @@ from bftrainer_adapters.holding.decisions import HoldingSteps, ListAnswer, Shrin
 from bftrainer_adapters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
 from bftrainer_adapters.holding.holder_jobs import HolderRules, JobPhase, SchedulerTraits
 from bftrainer_adapters.holding.list_times import ListTimes
-from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderStarted, SubmissionHistory
+from bftrainer_adapters.holding.submission_history import (
+    HolderEnded,
+    HolderFailed,
+    HolderStarted,
+    SubmissionHistory,
+)
 from bftrainer_adapters.slurm.config import SlurmSettings
 
 PENDING, READY, LEAVING, GONE = FragmentPhase
-SETTINGS = SlurmSettings(partition="p", start_within_s=30.0, ready_within_s=30.0, max_pending=3, submissions_per_hour=6)
+SETTINGS = SlurmSettings(
+    partition="p", start_within_s=30.0, ready_within_s=30.0, max_pending=3, submissions_per_hour=6
+)
 RULES = HolderRules(
     SETTINGS,
-    SchedulerTraits("Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2, polls_at_rest=3),
+    SchedulerTraits(
+        "Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2, polls_at_rest=3
+    ),
     turn_s=lambda reason: 60.0 if reason == "Priority" else 0.0,
     is_limit=lambda reason: "limit" in reason,
 )
-RELEASED_MARK, NOTICE_MARK = (f"1700000000.0 {why} killed=0 took_s=0.01" for why in ("released", "notice"))
+RELEASED_MARK, NOTICE_MARK = (
+    f"1700000000.0 {why} killed=0 took_s=0.01" for why in ("released", "notice")
+)
 
 
 def held(
-    name: str, phase: FragmentPhase = READY, since_s: float = 0.0, ends_s: float | None = 9e9, **more: object
+    name: str,
+    phase: FragmentPhase = READY,
+    since_s: float = 0.0,
+    ends_s: float | None = 9e9,
+    **more: object,
 ) -> HolderFragment:
     fragment = Fragment(name, phase, None if phase is PENDING else ends_s)
     return replace(HolderFragment(fragment, since_s, runs=phase is not PENDING), **more)  # type: ignore[arg-type]
@@ -42,30 +57,40 @@ def of(*fragments: HolderFragment) -> dict[str, HolderFragment]:
     return {it.name: it for it in fragments}
 
 
-def listed(*jobs: Job, unknown: frozenset[str] = frozenset(), at_s: float = 50.0, **marks: Marks) -> ListAnswer:
+def listed(
+    *jobs: Job, unknown: frozenset[str] = frozenset(), at_s: float = 50.0, **marks: Marks
+) -> ListAnswer:
     found = {f"{name}#{name[1:]}": it for name, it in marks.items()}
     return ListAnswer({job.id: job for job in jobs}, unknown, found, at_s)
 
 
 def test_nothing_new_is_no_step() -> None:
     at_rest = of(held("n1#1"), held("n2#2"))
-    jobs = Job("1", "n1", JobPhase.RUNS, 9e9), Job("2", "n2", JobPhase.RUNS, 9e9 + 1)  # rounded differently
+    jobs = (
+        Job("1", "n1", JobPhase.RUNS, 9e9),
+        Job("2", "n2", JobPhase.RUNS, 9e9 + 1),
+    )  # rounded differently
     assert decisions.after_list(at_rest, listed(*jobs), RULES, 50.0) == HoldingSteps()
     assert decisions.after_marks(at_rest, {"n1#1": Marks()}, 50.0) == HoldingSteps()
 
 
 def test_a_payload_that_is_ready() -> None:
     steps = decisions.after_marks(
-        of(held("n1#1", PENDING, submission=OwnSubmission(2.0, 60.0, "a"))), {"n1#1": Marks(ready="1.0")}, 5.0
+        of(held("n1#1", PENDING, submission=OwnSubmission(2.0, 60.0, "a"))),
+        {"n1#1": Marks(ready="1.0")},
+        5.0,
     )
     assert [it.phase for it in steps.changed.values()] == [READY]
     assert steps.outcomes == (HolderStarted("n1", "a", 3.0),)
 
 
 @pytest.mark.parametrize(
-    ("phase", "why"), [(JobPhase.WAITS, "preempted and requeued"), (JobPhase.SUSPENDED, "suspended (SUSPENDED)")]
+    ("phase", "why"),
+    [(JobPhase.WAITS, "preempted and requeued"), (JobPhase.SUSPENDED, "suspended (SUSPENDED)")],
 )
-def test_one_that_must_not_go_on_is_released_and_ended_in_the_same_step(phase: JobPhase, why: str) -> None:
+def test_one_that_must_not_go_on_is_released_and_ended_in_the_same_step(
+    phase: JobPhase, why: str
+) -> None:
     steps = decisions.after_list(of(held("n1#1")), listed(Job("1", "n1", phase)), RULES, 50.0)
     assert (steps.mark_released, steps.end) == (("n1#1",), ("1",))
     assert [(it.phase, it.fragment.why) for it in steps.changed.values()] == [(LEAVING, why)]
@@ -85,7 +110,9 @@ def test_a_payload_that_runs_is_told_to_leave_and_its_job_ends_if_it_does_not() 
     three = of(held("n1#1"), held("n2#2", PENDING), held("n3#3"))
     three |= decisions.after_marks(three, {"n3#3": Marks(leaving=NOTICE_MARK)}, 49.0).changed
     steps = decisions.released(three, {*three}, 50.0)
-    assert (steps.leave, steps.end, steps.end_workers) == (("1",), ("2",), ()), "the third is preempted"
+    assert (steps.leave, steps.end, steps.end_workers) == (("1",), ("2",), ()), (
+        "the third is preempted"
+    )
     jobs = [Job(id_, f"n{id_}", JobPhase.RUNS, 9e9) for id_ in "13"]
     for now_s, ended in ((54.0, ("2",)), (56.0, ("1", "2", "3"))):
         later = decisions.after_list(three | dict(steps.changed), listed(*jobs), RULES, now_s)
@@ -119,10 +146,14 @@ def test_the_end_of_a_job_tells_what_went_wrong_and_how_long_it_took() -> None:
 
 
 def test_a_job_that_is_missing_is_gone_only_when_its_id_is_unknown_as_well() -> None:
-    once = decisions.after_list(of(held("n1#1")), listed(unknown=frozenset("1")), RULES, 50.0).changed
+    once = decisions.after_list(
+        of(held("n1#1")), listed(unknown=frozenset("1")), RULES, 50.0
+    ).changed
     assert (once["n1#1"].phase, decisions.to_ask_for(once, {})) == (READY, ["1"])
     assert decisions.after_list(once, listed(), RULES, 60.0).changed == {}, "no answer"
-    (gone,) = decisions.after_list(once, listed(unknown=frozenset("1")), RULES, 60.0).changed.values()
+    (gone,) = decisions.after_list(
+        once, listed(unknown=frozenset("1")), RULES, 60.0
+    ).changed.values()
     assert (gone.phase, gone.fragment.why) == (GONE, "unknown to Fake")
 
 
@@ -136,7 +167,9 @@ def test_several_nodes_leave_together_unless_they_were_released() -> None:
     assert (steps.mark_released, steps.end_workers, steps.end) == ((names[2],), (names[2],), ())
     now = three | dict(steps.changed)
     assert decisions.settled(now, 6.0) == HoldingSteps(), "its payload has not ended"
-    left = now | dict(decisions.after_marks(now, {names[2]: Marks(leaving=RELEASED_MARK)}, 6.0).changed)
+    left = now | dict(
+        decisions.after_marks(now, {names[2]: Marks(leaving=RELEASED_MARK)}, 6.0).changed
+    )
     (step,) = decisions.settled(left, 6.0).shrink
     assert step == Shrink("7", ("n1", "n2"), (names[2],))
     assert decisions.after_shrink(left, step, "", 6.0).changed[names[2]].phase is GONE
@@ -154,7 +187,10 @@ def test_lists_are_rare_at_rest() -> None:
     assert due_s(replace(times, suspects=True)) == 10
     assert due_s(times, held("n1#1", PENDING)) == 10
     assert due_s(times, held("n1#1", LEAVING)) == 1
-    assert due_s(times.failed("no answer", 10.0, 30.0, 40.0).failed("no answer", 10.0, 40.0, 50.0)) == 60
+    assert (
+        due_s(times.failed("no answer", 10.0, 30.0, 40.0).failed("no answer", 10.0, 40.0, 50.0))
+        == 60
+    )
 
 
 NODES = [f"n{i}" for i in range(6)]
@@ -184,7 +220,9 @@ class World:
         assert not set(asked) & taken, "no node that is held"
         assert pending + len(batch.jobs) <= max(SETTINGS.max_pending, pending)
         assert all(len(job) <= self.nodes_per_job for job in batch.jobs)
-        assert len(asked) + len(batch.refusals) + len(batch.rest) == len(nodes), "each request is answered"
+        assert len(asked) + len(batch.refusals) + len(batch.rest) == len(nodes), (
+            "each request is answered"
+        )
         for job in batch.jobs:
             id_ = str(len(self.sent_s) + 1)
             first, *others = (request.node for request in job)
@@ -192,7 +230,9 @@ class World:
             self.sent_s.append(self.now_s)
             self.history = self.history.sent(1, self.now_s)
             for name in self.jobs[id_].fragments:
-                pending_one = held(name, PENDING, self.now_s, submission=OwnSubmission(self.now_s, 3600.0, ""))
+                pending_one = held(
+                    name, PENDING, self.now_s, submission=OwnSubmission(self.now_s, 3600.0, "")
+                )
                 self.fragments[name] = pending_one
         cap = SETTINGS.submissions_per_hour
         assert cap is None or sum(self.now_s - at_s < 3600.0 for at_s in self.sent_s) <= cap
@@ -205,7 +245,9 @@ class World:
         for name in steps.mark_released:
             assert self.fragments[name].is_released or self.fragments[name].is_gone
         for id_ in steps.end:
-            assert all(it.is_released for it in self.fragments.values() if it.job == id_ and not it.is_gone)
+            assert all(
+                it.is_released for it in self.fragments.values() if it.job == id_ and not it.is_gone
+            )
         for outcome in steps.outcomes:
             self.history = self.history.after(outcome, RULES, self.now_s)
         for shrink in steps.shrink:
@@ -222,7 +264,11 @@ class World:
         for job in self.jobs.values():
             if job.phase is not JobPhase.OVER and job.id not in self.gone:
                 job.phase = data.draw(st.sampled_from(JobPhase), label=f"job {job.id}")
-        shown = {id_: job for id_, job in self.jobs.items() if data.draw(st.integers(0, 9)) or id_ in self.gone}
+        shown = {
+            id_: job
+            for id_, job in self.jobs.items()
+            if data.draw(st.integers(0, 9)) or id_ in self.gone
+        }
         over = frozenset(id_ for id_, job in self.jobs.items() if job.phase is JobPhase.OVER)
         asked = decisions.to_ask_for(self.fragments, shown)
         assert not self.gone & set(asked), "is not asked for again"
@@ -233,9 +279,12 @@ class World:
             job = shown.get(it.job)
             requeued = job is not None and job.phase is JobPhase.WAITS and it.has_run
             if requeued or (job is not None and job.phase is JobPhase.SUSPENDED):
-                assert name in steps.mark_released, "what the scheduler wants back is released in the same step"
+                assert name in steps.mark_released, (
+                    "what the scheduler wants back is released in the same step"
+                )
                 assert it.job in steps.end or any(
-                    not other.is_released and other.job == it.job for other in {**before, **steps.changed}.values()
+                    not other.is_released and other.job == it.job
+                    for other in {**before, **steps.changed}.values()
                 )
         self.take(steps)
 
@@ -254,14 +303,18 @@ def test_for_every_history(data: st.DataObject, nodes_per_job: int) -> None:
                 world.list(data)
             case "marks" if names:
                 found = data.draw(
-                    st.sampled_from((Marks("1.0"), Marks(leaving=NOTICE_MARK), Marks(leaving=RELEASED_MARK)))
+                    st.sampled_from(
+                        (Marks("1.0"), Marks(leaving=NOTICE_MARK), Marks(leaving=RELEASED_MARK))
+                    )
                 )
                 name = data.draw(st.sampled_from(names))
                 steps = decisions.after_marks(world.fragments, {name: found}, world.now_s)
                 after = {**world.fragments, **steps.changed}
                 if found.leaving and not after[name].has_left:
                     mates = [it for it in after.values() if it.job == after[name].job]
-                    assert all(it.phase in (LEAVING, PENDING) for it in mates), "a preempted job leaves as a whole"
+                    assert all(it.phase in (LEAVING, PENDING) for it in mates), (
+                        "a preempted job leaves as a whole"
+                    )
                 world.take(steps)
             case "release" if names:
                 chosen = data.draw(st.sets(st.sampled_from(names), min_size=1))
@@ -269,7 +322,9 @@ def test_for_every_history(data: st.DataObject, nodes_per_job: int) -> None:
                 assert set(steps.mark_released) == chosen
                 world.take(steps)
             case "fail":
-                failed = HolderFailed(data.draw(st.sampled_from(NODES)), data.draw(st.sampled_from(("", "limit"))))
+                failed = HolderFailed(
+                    data.draw(st.sampled_from(NODES)), data.draw(st.sampled_from(("", "limit")))
+                )
                 world.history = world.history.after(failed, RULES, world.now_s)
         world.take(decisions.settled(world.fragments, world.now_s))
 
@@ -279,5 +334,7 @@ def test_a_node_that_another_job_has_did_not_fail() -> None:
     for node in ("n1", "n2"):
         history = history.after(HolderFailed(node, ""), RULES, 0.0)
     history = history.observed(frozenset({"n2", "n3"}))
-    refused = {node: history.why_not(NodeRequest(node), RULES.settings, 0.0) for node in ("n1", "n2")}
+    refused = {
+        node: history.why_not(NodeRequest(node), RULES.settings, 0.0) for node in ("n1", "n2")
+    }
     assert [node for node, refusal in refused.items() if refusal] == ["n2"]

@@ -1,4 +1,6 @@
-"""Leases: what a payload finds in its own one and in the common file, also where something could not be written."""
+"""Leases: what a payload finds in its own one and in the common file, also where something could
+not be written.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_one_whose_lease_cannot_be_taken_back_is_not_kept_and_the_others_are(
     assert [is_kept(tmp_path, name) for name in names] == [False, False, True]
 
 
-def test_of_two_pilots_one_after_the_other_only_the_latter_keeps_what_it_took_over(tmp_path: Path) -> None:
+def test_of_two_pilots_one_after_the_other_only_the_latter_keeps_what_it_took_over(
+    tmp_path: Path,
+) -> None:
     first, second = HolderFiles(tmp_path), HolderFiles(tmp_path)
     for name in ("n1#1", "n2#2"):
         first.hold(name)
@@ -109,11 +113,20 @@ def test_of_two_pilots_one_after_the_other_only_the_latter_keeps_what_it_took_ov
 @pytest.mark.parametrize(
     ("mark", "words"),
     [
-        ("1700000000.123456 SIGTERM killed=3 took_s=0.021000", "preempted; 3 processes ended in 0.02 s"),
-        ("1700000000.123456 notice killed=1 took_s=1.500000", "preempted; 1 process ended in 1.50 s"),
+        (
+            "1700000000.123456 SIGTERM killed=3 took_s=0.021000",
+            "preempted; 3 processes ended in 0.02 s",
+        ),
+        (
+            "1700000000.123456 notice killed=1 took_s=1.500000",
+            "preempted; 1 process ended in 1.50 s",
+        ),
         ("1700000000.123456 SIGTERM killed=0 took_s=0.000010", "preempted"),
         ("1700000000.123456 released killed=0 took_s=0.000010", "released"),
-        ("1700000000.123456 lease lapsed killed=2 took_s=0.1", "lease lapsed; 2 processes ended in 0.10 s"),
+        (
+            "1700000000.123456 lease lapsed killed=2 took_s=0.1",
+            "lease lapsed; 2 processes ended in 0.10 s",
+        ),
         ("cut off", "cut off"),
     ],
 )
@@ -122,7 +135,8 @@ def test_the_mark_of_a_payload_is_words_without_a_raw_time(mark: str, words: str
 
 
 @pytest.mark.parametrize(
-    ("state", "why"), [("PREEMPTED", "preempted; 3 processes"), ("CANCELLED", "canceled; 3 processes")]
+    ("state", "why"),
+    [("PREEMPTED", "preempted; 3 processes"), ("CANCELLED", "canceled; 3 processes")],
 )
 def test_who_sent_sigterm_is_known_when_the_job_is_over(state: str, why: str) -> None:
     held = HolderFragment(Fragment("n1#7", FragmentPhase.READY), 0.0)
@@ -133,9 +147,11 @@ def test_who_sent_sigterm_is_known_when_the_job_is_over(state: str, why: str) ->
 
 def test_the_audit_takes_the_better_word_over(tmp_path: Path) -> None:
     ends = {
-        "n1#1": ("preempted", "canceled"), "n1#2": ("preempted; x", "PREEMPTED"), "n1#3": ("unused", "canceled"),
+        "n1#1": ("preempted", "canceled"),
+        "n1#2": ("preempted; x", "PREEMPTED"),
+        "n1#3": ("unused", "canceled"),
         "n1#4": ("", "x"),
-    }  # fmt: skip
+    }
     with closing(house(tmp_path / "state").store(writes=True)) as store:
         registry, writer = Registry(store), RegistryWriter(store)
         for name, (first, last) in ends.items():
@@ -143,4 +159,9 @@ def test_the_audit_takes_the_better_word_over(tmp_path: Path) -> None:
             writer.fragment_asked_back(name, 1.0, first)
             writer.fragment_released(name, 2.0, last)
         found = [(f.reason, f.asked_back_s, f.released_s) for f in registry.fragments()]
-    assert found == [("canceled", 1.0, 2.0), ("preempted; x", 1.0, 2.0), ("unused", 1.0, 2.0), ("x", 1.0, 2.0)]
+    assert found == [
+        ("canceled", 1.0, 2.0),
+        ("preempted; x", 1.0, 2.0),
+        ("unused", 1.0, 2.0),
+        ("x", 1.0, 2.0),
+    ]

@@ -1,4 +1,6 @@
-"""The common holder loop with a scheduler of a few lines: what it makes of answers that come late, odd or not at all."""
+"""The common holder loop with a scheduler of a few lines: what it makes of answers that come late,
+odd or not at all.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def successor_in_an_outage(
 def test_a_successor_lists_the_holders_within_a_poll_of_the_end_of_an_outage(
     house: House, tmp_path: Path, outage_s: int
 ) -> None:
-    """The pilot takes its predecessor's nodes for lost once other commands have been answered for two polls."""
+    """The pilot takes its predecessor's nodes for lost once other commands have been answered for
+    two polls.
+    """
     fragment, end_s = house.ready(), house.clock.elapsed_s() + outage_s
     successor, _ = successor_in_an_outage(house, tmp_path, outage_s)
     while not (shown := successor.poll()):
@@ -71,7 +75,9 @@ def test_a_successor_lists_the_holders_within_a_poll_of_the_end_of_an_outage(
     assert house.clock.elapsed_s() - end_s <= 10.0
 
 
-def test_a_successor_is_not_always_waiting_for_a_scheduler_that_hangs(house: House, tmp_path: Path) -> None:
+def test_a_successor_is_not_always_waiting_for_a_scheduler_that_hangs(
+    house: House, tmp_path: Path
+) -> None:
     successor, failed = successor_in_an_outage(house, tmp_path, 200, timeout_s=10.0)
     for _ in range(100):
         successor.poll()
@@ -81,7 +87,9 @@ def test_a_successor_is_not_always_waiting_for_a_scheduler_that_hangs(house: Hou
 
 
 def test_a_round_of_slow_submissions_ends_early_and_the_rest_follows_later(house: House) -> None:
-    """16 sbatch of 5 s each in one tick were 80 s without a renewal, a release or a look at the drivers."""
+    """16 sbatch of 5 s each in one tick were 80 s without a renewal, a release or a look at the
+    drivers.
+    """
     submit = house.jobs.submit
 
     def slow(claim: NodeRequest, beside: tuple[str, ...] = ()) -> str:
@@ -100,7 +108,9 @@ def test_a_round_of_slow_submissions_ends_early_and_the_rest_follows_later(house
 
 
 def test_all_that_are_not_listed_are_asked_for_in_one_command(house: House) -> None:
-    """A command per holder would cost a slow scheduler its time-out as often as there are holders."""
+    """A command per holder would cost a slow scheduler its time-out as often as there are
+    holders.
+    """
     for node in ("n1", "n2", "n3"):
         (fragment,) = house.holder.acquire((NodeRequest(node),)).fragments
         house.jobs.jobs[fragment.id].phase = JobPhase.RUNS
@@ -112,7 +122,11 @@ def test_all_that_are_not_listed_are_asked_for_in_one_command(house: House) -> N
     assert house.jobs.asked_for == [], "one list may be incomplete"
     phases = {fragment.node: fragment.phase for fragment in house.poll()}
     assert house.jobs.asked_for == [["1", "2", "3"]]
-    assert phases == {"n1": FragmentPhase.READY, "n2": FragmentPhase.GONE, "n3": FragmentPhase.READY}
+    assert phases == {
+        "n1": FragmentPhase.READY,
+        "n2": FragmentPhase.GONE,
+        "n3": FragmentPhase.READY,
+    }
 
 
 def test_two_failures_in_a_row_end_a_round(house: House) -> None:
@@ -124,7 +138,9 @@ def test_two_failures_in_a_row_end_a_round(house: House) -> None:
 
 
 def test_submissions_run_at_the_same_time_once_the_first_have_succeeded(house: House) -> None:
-    """Each command waits until as many run as may: a round of one after the other would never end."""
+    """Each command waits until as many run as may: a round of one after the other would never
+    end.
+    """
     together = [threading.Barrier(2), threading.Barrier(4)]
     house.jobs.while_submitting = lambda: together[house.jobs.submitted > 2].wait(60)
     acquired = house.holder.acquire(tuple(NodeRequest(f"n{i}") for i in range(6)))
@@ -135,11 +151,15 @@ def test_submissions_run_at_the_same_time_once_the_first_have_succeeded(house: H
 def test_submissions_at_the_same_time_respect_the_caps(house: House, tmp_path: Path) -> None:
     requests = tuple(NodeRequest(f"n{i}") for i in range(8))
     settings = SlurmSettings(partition="p", submissions_per_hour=3)
-    capped = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "capped"), house.clock, poll_s=10.0)
+    capped = JobHolder(
+        house.jobs, settings, HolderFiles(tmp_path / "capped"), house.clock, poll_s=10.0
+    )
     capped.poll()
     assert len(capped.acquire(requests).fragments) == 3
     settings = SlurmSettings(partition="p", max_pending=5)
-    pending = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "pending"), house.clock, poll_s=10.0)
+    pending = JobHolder(
+        house.jobs, settings, HolderFiles(tmp_path / "pending"), house.clock, poll_s=10.0
+    )
     pending.poll()
     house.jobs.submitted = 100
     there = len(pending.poll())
@@ -149,9 +169,12 @@ def test_submissions_at_the_same_time_respect_the_caps(house: House, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("against", "reason"), [("it suspends", "it suspends"), ("?", "would be preempted: fqueue: no answer")]
+    ("against", "reason"),
+    [("it suspends", "it suspends"), ("?", "would be preempted: fqueue: no answer")],
 )
-def test_nothing_is_submitted_where_nodes_would_not_be_given_back(house: House, against: str, reason: str) -> None:
+def test_nothing_is_submitted_where_nodes_would_not_be_given_back(
+    house: House, against: str, reason: str
+) -> None:
     house.jobs.against = against
     (refusal,) = house.holder.acquire((NodeRequest("n1"),)).refusals
     assert refusal.reason.endswith(reason)
@@ -161,7 +184,9 @@ def test_nothing_is_submitted_where_nodes_would_not_be_given_back(house: House, 
 def test_a_waiting_one_that_a_successor_finds_goes_on_waiting(house: House, tmp_path: Path) -> None:
     (fragment,) = house.holder.acquire((NodeRequest("n1"),)).fragments
     settings = SlurmSettings(partition="p", start_within_s=30.0)
-    successor = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "holders"), house.clock, poll_s=10.0)
+    successor = JobHolder(
+        house.jobs, settings, HolderFiles(tmp_path / "holders"), house.clock, poll_s=10.0
+    )
     assert [(f.name, f.phase) for f in successor.poll()] == [(fragment.name, FragmentPhase.PENDING)]
     assert house.jobs.ended == []
     house.jobs.jobs[fragment.id].phase = JobPhase.RUNS
@@ -185,7 +210,9 @@ def test_a_slow_prolog_and_epilog_are_measured_and_count_in_windows(house: House
     while [f.phase for f in house.poll()] != [FragmentPhase.GONE]:
         pass
     refused = house.holder.acquire((NodeRequest("n2", 140.0, node_class="a"),)).refusals
-    assert "50 s to start a holder, 0 s to rescale, 40 s until the node is idle" in refused[0].reason
+    assert (
+        "50 s to start a holder, 0 s to rescale, 40 s until the node is idle" in refused[0].reason
+    )
     (second,) = house.holder.acquire((NodeRequest("n2", 600.0, node_class="a"),)).fragments
     assert second.release_s == 40.0
     assert house.jobs.windows[-1] == 560.0

@@ -98,7 +98,9 @@ def test_nothing_new_is_the_very_same_answer(tmp_path: Path) -> None:
 
 
 def test_lists_are_rare_at_rest_until_a_node_has_no_job(tmp_path: Path) -> None:
-    """At every third poll; at the next one when a held node shows no job: it may have failed, and leaves no mark."""
+    """At every third poll; at the next one when a held node shows no job: it may have failed, and
+    leaves no mark.
+    """
     held = Held(tmp_path, traits=replace(TRAITS, polls_at_rest=3))
 
     def lists_in(polls: int) -> int:
@@ -130,9 +132,14 @@ def test_submissions_and_lists_wait_for_the_budget_and_releases_do_not(tmp_path:
     assert held.jobs.jobs["1"].phase is JobPhase.OVER
     assert held.jobs.tidied == 0, "the payload ends its workers"
     held.jobs.waits_s, held.jobs.refuses = {}, True
-    assert held.holder.acquire(spare) == Acquired(), "the site refused the call: no node is backed off"
+    assert held.holder.acquire(spare) == Acquired(), (
+        "the site refused the call: no node is backed off"
+    )
     held.jobs.refuses = False
-    assert [fragment.node for fragment in held.holder.acquire(spare).fragments] == ["spare1", "spare2"]
+    assert [fragment.node for fragment in held.holder.acquire(spare).fragments] == [
+        "spare1",
+        "spare2",
+    ]
 
 
 def test_every_mark_is_seen_before_its_turn_has_come_twice(tmp_path: Path) -> None:
@@ -192,7 +199,9 @@ def test_released_ones_are_seen_to_leave_at_once(tmp_path: Path) -> None:
 
 def test_what_the_list_says_of_one_at_rest_is_seen_at_the_next_list(tmp_path: Path) -> None:
     held = Held(tmp_path)
-    changed = dict(zip(("ends later", "suspended", "not listed", "jumps"), held.names, strict=False))
+    changed = dict(
+        zip(("ends later", "suspended", "not listed", "jumps"), held.names, strict=False)
+    )
     ids = {what: id_of(name) for what, name in changed.items()}
     jobs = held.jobs.jobs
     jobs[ids["ends later"]] = replace(jobs[ids["ends later"]], ends_s=2e9)
@@ -203,8 +212,12 @@ def test_what_the_list_says_of_one_at_rest_is_seen_at_the_next_list(tmp_path: Pa
     shown = {fragment.name: fragment for fragment in held.holder.poll()}
     assert shown[changed["ends later"]].ends_s == 2e9
     assert shown[changed["suspended"]].phase is FragmentPhase.LEAVING
-    assert shown[changed["not listed"]].phase is shown[changed["jumps"]].phase is FragmentPhase.READY
-    assert [f for f in held.shown if f.name in held.names[4:]] == [shown[name] for name in held.names[4:]]
+    assert (
+        shown[changed["not listed"]].phase is shown[changed["jumps"]].phase is FragmentPhase.READY
+    )
+    assert [f for f in held.shown if f.name in held.names[4:]] == [
+        shown[name] for name in held.names[4:]
+    ]
     jobs[missing.id] = missing
     held.clock.sleep(10.0)
     held.holder.poll()  # the suspended one was ended and is told for the last time

@@ -1,4 +1,6 @@
-"""Prologs and Epilogs as holders measure them: by node class, for the next pilot, and in what is asked for."""
+"""Prologs and Epilogs as holders measure them: by node class, for the next pilot, and in what is
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from bftrainer.errors import InputFileError
 from bftrainer.live.own_site import build_site
 from bftrainer.live.site_plugin import find_site
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.holding.holder_fragment import HolderFragment, OwnSubmission, left_at, ready_since
+from bftrainer_adapters.holding.holder_fragment import (
+    HolderFragment,
+    OwnSubmission,
+    left_at,
+    ready_since,
+)
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.holding.node_times import FILE, NodeTimes, read_times, save_times
 from bftrainer_adapters.slurm.config import SlurmSettings
@@ -40,7 +47,8 @@ def test_classes_have_their_own_times_and_others_those_of_all(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"starts": {"a": ["x"]}, "ends": {}}', '{"starts": 1, "ends": 2}', "\0"]
+    "text",
+    ["", "[]", "{}", '{"starts": {"a": ["x"]}, "ends": {}}', '{"starts": 1, "ends": 2}', "\0"],
 )
 def test_a_file_that_cannot_be_read_is_measured_again(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
@@ -64,24 +72,32 @@ def test_a_window_has_room_for_prolog_rescale_and_epilog(
     tmp_path: Path, window_s: float, useful_s: float, fits: bool
 ) -> None:
     """46 s to start, 11 s to end, a minute as the shortest time limit and 5 s of margin."""
-    why = filled(tmp_path).why_too_short(NodeRequest("n1", window_s, 4, "4 a100", useful_s), 86_400.0)
+    why = filled(tmp_path).why_too_short(
+        NodeRequest("n1", window_s, 4, "4 a100", useful_s), 86_400.0
+    )
     assert (why == "") is fits
     assert fits or "46 s to start a holder" in why
 
 
 def test_doctor_tells_what_an_epilog_costs_main_jobs(tmp_path: Path) -> None:
     filled(tmp_path)
-    found = [check for check in measured(SlurmSettings(partition="scavenge"), tmp_path) if check.name == "holder end"]
+    found = [
+        check
+        for check in measured(SlurmSettings(partition="scavenge"), tmp_path)
+        if check.name == "holder end"
+    ]
     (slow,) = found
     assert slow.state is CheckStatus.WARNING
     assert (
-        "idle 11 s after a holder's end: a main job that preempts holders waits that long for the Epilog" in slow.detail
+        "idle 11 s after a holder's end: a main job that preempts holders waits that long for "
+        "the Epilog" in slow.detail
     )
     assert '[ "$SLURM_JOB_PARTITION" = scavenge ] && exit 0' in slow.remedy
     assert not list(measured(SlurmSettings(partition="scavenge"), tmp_path / "new"))
 
 
-# --- Time-outs of commands that could let leases lapse are refused, on every site and with the remedy
+# --- Time-outs of commands that could let leases lapse are refused, on every site and with the
+# remedy
 
 TABLES = {"slurm": 'partition = "scavenge"', "lsf": 'queue = "idle"\nslots_per_node = 4'}
 
@@ -90,7 +106,8 @@ def built(tmp_path: Path, site: str, timeout_s: float | None, lease_s: float) ->
     path = tmp_path / "bftrainer.toml"
     timeout = "" if timeout_s is None else f"timeout_s = {timeout_s}"
     path.write_text(
-        f'[nodes]\nholder = "{site}"\n[times]\nlease_s = {lease_s}\n[{site}]\n{TABLES[site]}\n{timeout}\n',
+        f'[nodes]\nholder = "{site}"\n[times]\nlease_s = '
+        f"{lease_s}\n[{site}]\n{TABLES[site]}\n{timeout}\n",
         encoding="utf-8",
     )
     build_site(read_config(path), tmp_path, SystemClock())
@@ -103,7 +120,8 @@ def test_a_lease_holds_four_commands_without_an_answer(tmp_path: Path, site: str
     with pytest.raises(InputFileError) as refused:
         built(tmp_path, site, 20.0, 60.0)
     assert str(refused.value) == (
-        f"configuration: {site}.timeout_s: is 20 s, but times.lease_s is only 60 s: a few commands without an answer would let "
+        f"configuration: {site}.timeout_s: is 20 s, but times.lease_s is only 60 s: a few "
+        "commands without an answer would let "
         f"every holder end; set {site}.timeout_s to 15 or less, or times.lease_s to 80 or more"
     )
     assert find_site(site).table
@@ -117,7 +135,9 @@ def listed(ends_s: float | None) -> Job:
 
 
 def test_a_job_began_its_limit_before_its_end() -> None:
-    held = HolderFragment(Fragment("n1#7", FragmentPhase.PENDING), 0.0, OwnSubmission(0.0, 600.0, ""))
+    held = HolderFragment(
+        Fragment("n1#7", FragmentPhase.PENDING), 0.0, OwnSubmission(0.0, 600.0, "")
+    )
     held = held.listed_as(listed(None), 1.0)
     assert held.fragment.reached == ()
     held = held.listed_as(listed(1_700_000_600.0), 2.0)

@@ -1,4 +1,6 @@
-"""Holder jobs of several nodes: which nodes share one, and what happens to the others when one leaves."""
+"""Holder jobs of several nodes: which nodes share one, and what happens to the others when one
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -51,15 +53,22 @@ def jobs_of(house: House, *requests: NodeRequest) -> list[list[str]]:
 
 def test_nodes_share_a_job_if_they_are_alike(house: House) -> None:
     found = jobs_of(
-        house, NodeRequest("a1", node_class="a"), NodeRequest("b1", node_class="b"), NodeRequest("a2", node_class="a"),
-        NodeRequest("a3", 3600.0, node_class="a"), NodeRequest("a4", node_class="a", gpus=4),
-        NodeRequest("a5", node_class="a"), NodeRequest("a6", node_class="a"),
-    )  # fmt: skip
+        house,
+        NodeRequest("a1", node_class="a"),
+        NodeRequest("b1", node_class="b"),
+        NodeRequest("a2", node_class="a"),
+        NodeRequest("a3", 3600.0, node_class="a"),
+        NodeRequest("a4", node_class="a", gpus=4),
+        NodeRequest("a5", node_class="a"),
+        NodeRequest("a6", node_class="a"),
+    )
     assert found == [["a1", "a2", "a5"], ["a6"], ["b1"], ["a3"], ["a4"]]
 
 
 def test_nodes_of_a_job_that_was_refused_are_held_one_by_one(house: House) -> None:
-    """One node that Slurm does not give delays a job for all: the next try finds out which it is."""
+    """One node that Slurm does not give delays a job for all: the next try finds out which it
+    is.
+    """
     house.jobs.fails = True
     requests = (NodeRequest("n1"), NodeRequest("n2"))
     assert {r.node for r in house.holder.acquire(requests).refusals} == {"n1", "n2"}
@@ -79,8 +88,12 @@ def test_a_released_node_is_given_back_once_its_payload_has_ended(house: House) 
     assert phases(house) == {"n1": READY, "n2": READY}
 
 
-@pytest.mark.parametrize(("why", "payload_ends"), [("not now", True), ("its payload has not ended within 5 s", False)])
-def test_where_a_job_cannot_be_shrunk_it_ends_whole(house: House, why: str, payload_ends: bool) -> None:
+@pytest.mark.parametrize(
+    ("why", "payload_ends"), [("not now", True), ("its payload has not ended within 5 s", False)]
+)
+def test_where_a_job_cannot_be_shrunk_it_ends_whole(
+    house: House, why: str, payload_ends: bool
+) -> None:
     """A node that was released must become free, whatever that costs the others."""
     fragments = hold(house, "n1", "n2", "n3")
     house.jobs.why_whole = "not now"
@@ -114,7 +127,9 @@ def test_a_successor_gives_back_what_its_predecessor_released(house: House, tmp_
     fragments = hold(house, "n1", "n2", "n3")
     leave(house, fragments[2], "released")
     settings = SlurmSettings(partition="p")
-    holder = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "holders"), house.clock, poll_s=10.0)
+    holder = JobHolder(
+        house.jobs, settings, HolderFiles(tmp_path / "holders"), house.clock, poll_s=10.0
+    )
     successor = House(house.jobs, house.clock, holder)
     assert phases(successor) == {"n1": READY, "n2": READY, "n3": GONE}
     assert house.jobs.shrunk == [["n1", "n2"]]

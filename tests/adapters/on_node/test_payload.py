@@ -50,7 +50,12 @@ def start_payload(
     holders: Path, started: list[subprocess.Popen[bytes]], lease_s: float = 60.0, **constants: float
 ) -> subprocess.Popen[bytes]:
     """As on a node, or with some of the program's constants changed."""
-    env = {"SLURM_JOB_ID": JOB, "SLURM_STEP_ID": "0", "SLURMD_NODENAME": "node01", "PATH": os.environ["PATH"]}
+    env = {
+        "SLURM_JOB_ID": JOB,
+        "SLURM_STEP_ID": "0",
+        "SLURMD_NODENAME": "node01",
+        "PATH": os.environ["PATH"],
+    }
     argv = [sys.executable, "-I", "-S", str(PROGRAM), str(holders), str(lease_s)]
     if constants:
         code = f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import payload; "
@@ -70,13 +75,21 @@ def start_worker(
     started.append(process)
     wait_until(up.exists, "the worker")
     if "exec sleep" in script:  # until then its environment may be none
-        wait_until(lambda: payload.read(process.pid, "cmdline").startswith(b"sleep"), "the worker to be a sleep")
+        wait_until(
+            lambda: payload.read(process.pid, "cmdline").startswith(b"sleep"),
+            "the worker to be a sleep",
+        )
     return process
 
 
 def test_it_is_one_file_for_an_old_and_bare_python() -> None:
     tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 6))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     assert imported == {"_thread", "os", "signal", "subprocess", "sys", "time"}
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
 
@@ -85,10 +98,16 @@ def test_on_sigterm_it_kills_the_jobs_other_processes_and_nobody_else(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     holder = start_payload(tmp_path, started, MARK_S=PATIENCE_S)
-    stubborn = start_worker(started, "trap '' TERM; UP; while :; do sleep 0.2; done", tmp_path / "1")
-    family = start_worker(started, "setsid bash -c \"trap '' TERM; UP; sleep 1000\" & exec sleep 1000", tmp_path / "2")
+    stubborn = start_worker(
+        started, "trap '' TERM; UP; while :; do sleep 0.2; done", tmp_path / "1"
+    )
+    family = start_worker(
+        started, "setsid bash -c \"trap '' TERM; UP; sleep 1000\" & exec sleep 1000", tmp_path / "2"
+    )
     stranger = start_worker(started, "UP; exec sleep 1000", tmp_path / "3", SLURM_JOB_ID=JOB + "0")
-    script = subprocess.Popen(["sleep", "1000"], env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": JOB})
+    script = subprocess.Popen(
+        ["sleep", "1000"], env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": JOB}
+    )
     started.append(script)
     holder.send_signal(signal.SIGTERM)
     assert holder.wait(PATIENCE_S) == 0
@@ -97,11 +116,14 @@ def test_on_sigterm_it_kills_the_jobs_other_processes_and_nobody_else(
     assert (stranger.poll(), script.poll()) == (None, None)
     said = HolderFiles(tmp_path).leaving(NAME)
     assert " SIGTERM killed=" in said
-    # At least the stubborn one, the father and his child in a session of its own: whether they had children, chance decides.
+    # At least the stubborn one, the father and his child in a session of its own: whether they had
+    # children, chance decides.
     assert int(said.partition("killed=")[2].split()[0]) >= 3
 
 
-def test_what_forks_while_it_is_killed_dies_too(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_what_forks_while_it_is_killed_dies_too(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
     holder = start_payload(tmp_path, started)
     start_worker(started, "UP; while :; do setsid sleep 77 & sleep 0.002; done", tmp_path / "1")
     time.sleep(0.2)
@@ -113,7 +135,9 @@ def test_what_forks_while_it_is_killed_dies_too(tmp_path: Path, started: list[su
 def test_a_second_pass_looks_only_at_what_is_new_or_ours(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
-    """A node may have a thousand kernel threads and a few hundred daemons; a main job waits for every pass."""
+    """A node may have a thousand kernel threads and a few hundred daemons; a main job waits for
+    every pass.
+    """
     sweep = payload.Sweep(JOB, 0)
     first = start_worker(started, "UP; exec sleep 1000", tmp_path / "1")
     stranger = start_worker(started, "UP; exec sleep 1000", tmp_path / "2", SLURM_JOB_ID=JOB + "0")
@@ -125,7 +149,9 @@ def test_a_second_pass_looks_only_at_what_is_new_or_ours(
     assert sweep.find() == {first.pid, second.pid}
 
 
-def test_the_holders_script_is_no_worker(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_the_holders_script_is_no_worker(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
     """26.05 gives the environment of batch scripts a step, too: SLURM_STEP_ID=-5."""
     script = start_worker(started, "UP; exec sleep 1000", tmp_path / "1", SLURM_STEP_ID="-5")
     worker = start_worker(started, "UP; exec sleep 1000", tmp_path / "2")
@@ -151,14 +177,33 @@ MOUNTS = """\
     [
         ("12", V1, MOUNTS, "/sys/fs/cgroup/freezer/slurm_n1/uid_7/job_12"),
         ("12", V2, MOUNTS, "/sys/fs/cgroup/unified/system.slice/slurmstepd.scope/job_12"),
-        ("12", V2_SLUID, MOUNTS, f"/sys/fs/cgroup/unified/system.slice/node01_slurmstepd.scope/{SLUID}"),
-        ("12", V2, "32 24 0:28 /system.slice /c rw - cgroup2 cgroup2 rw\n", "/c/slurmstepd.scope/job_12"),
+        (
+            "12",
+            V2_SLUID,
+            MOUNTS,
+            f"/sys/fs/cgroup/unified/system.slice/node01_slurmstepd.scope/{SLUID}",
+        ),
+        (
+            "12",
+            V2,
+            "32 24 0:28 /system.slice /c rw - cgroup2 cgroup2 rw\n",
+            "/c/slurmstepd.scope/job_12",
+        ),
         ("12", V2, "32 24 0:28 /user.slice /c rw - cgroup2 cgroup2 rw\n", ""),
         ("1", V1, MOUNTS, ""),
         ("12", "0::/user.slice\n", MOUNTS, ""),
         ("12", "", "", ""),
     ],
-    ids=["v1", "v2", "v2 by SLUID", "mounted in part", "not mounted", "another job", "no job", "no cgroups"],
+    ids=[
+        "v1",
+        "v2",
+        "v2 by SLUID",
+        "mounted in part",
+        "not mounted",
+        "another job",
+        "no job",
+        "no cgroups",
+    ],
 )
 def test_the_jobs_cgroup_is_found(job: str, lines: str, mounts: str, folder: str) -> None:
     assert payload.folder_of_job(payload.name_of_folder(job, SLUID, lines), lines, mounts) == folder
@@ -198,7 +243,9 @@ def test_members_of_the_jobs_cgroup(tmp_path: Path, started: list[subprocess.Pop
     write_step(tmp_path / "job_12", "step_2/user/task_0")
     assert steps.find() == (set(), True), "steps that have ended"
     write_step(tmp_path / "job_12", "step_extern", manager, keeper, worker)
-    assert steps.find() == ({worker}, True), "an adopted session is the job's, Slurm's own process is not"
+    assert steps.find() == ({worker}, True), (
+        "an adopted session is the job's, Slurm's own process is not"
+    )
 
 
 def test_with_cgroups_a_steps_first_process_dies_last(
@@ -232,7 +279,9 @@ def lives(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("why", ["notice", "released"])
-def test_a_notice_or_its_release_ends_it(why: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_a_notice_or_its_release_ends_it(
+    why: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
     files = HolderFiles(tmp_path)
     holder = start_payload(tmp_path, started, MARK_S=PATIENCE_S)
     files.hold(NAME)
@@ -242,12 +291,20 @@ def test_a_notice_or_its_release_ends_it(why: str, tmp_path: Path, started: list
     assert f" {why} killed=0" in str(files.leaving(NAME))
 
 
-@pytest.mark.parametrize("answer", ["exec sleep 1000", "sleep 1000"], ids=["a program", "a script of the site"])
+@pytest.mark.parametrize(
+    "answer", ["exec sleep 1000", "sleep 1000"], ids=["a program", "a script of the site"]
+)
 @pytest.mark.parametrize("has_worker", [False, True], ids=["no worker", "a worker"])
 def test_its_own_question_to_slurm_ends_with_it_and_counts_as_no_worker(
-    answer: str, has_worker: bool, tmp_path: Path, started: list[subprocess.Popen[bytes]], slow_scontrol: Path
+    answer: str,
+    has_worker: bool,
+    tmp_path: Path,
+    started: list[subprocess.Popen[bytes]],
+    slow_scontrol: Path,
 ) -> None:
-    """scontrol inherits the step's environment from the payload; on a busy controller it runs for seconds."""
+    """scontrol inherits the step's environment from the payload; on a busy controller it runs for
+    seconds.
+    """
     (slow_scontrol / "scontrol").write_text(f"#!/bin/sh\n: >{tmp_path}/asked\n{answer}\n")
     holder = start_payload(tmp_path / "holders", started, MARK_S=PATIENCE_S)
     wait_until((tmp_path / "asked").exists, "the question")
@@ -255,7 +312,9 @@ def test_its_own_question_to_slurm_ends_with_it_and_counts_as_no_worker(
         start_worker(started, "UP; exec sleep 1000", tmp_path / "1")
     holder.send_signal(payload.NOTICE)
     assert holder.wait(PATIENCE_S) == 0
-    assert f" notice killed={int(has_worker)} " in str(HolderFiles(tmp_path / "holders").leaving(NAME))
+    assert f" notice killed={int(has_worker)} " in str(
+        HolderFiles(tmp_path / "holders").leaving(NAME)
+    )
     assert payload.Sweep(JOB, 0).find() == set(), "a process that is left would keep the step"
 
 
@@ -281,7 +340,9 @@ def test_a_file_system_that_hangs_does_not_keep_the_node(
 def test_a_lease_that_is_renewed_holds_and_one_that_is_not_lapses(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
-    """It lapses after 5.5 s, so a machine may hang for some of them and the renewed one still holds."""
+    """It lapses after 5.5 s, so a machine may hang for some of them and the renewed one still
+    holds.
+    """
     files = HolderFiles(tmp_path)
     holder = start_payload(tmp_path, started, lease_s=3.0, GRACE_S=2.0, MARK_S=PATIENCE_S)
     files.hold(NAME)
@@ -317,7 +378,9 @@ def test_renewals_do_not_keep_one_that_the_pilot_does_not_hold(
     assert "lease lapsed" in (files.leaving(NAME) or "")
 
 
-def test_a_pilot_may_be_silent_for_as_long_as_its_lease(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_a_pilot_may_be_silent_for_as_long_as_its_lease(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
     assert payload.limit_s(60.0) == 75.0
     files = HolderFiles(tmp_path)
     holder = start_payload(tmp_path, started, lease_s=2.0)
@@ -357,7 +420,11 @@ def test_a_payload_that_was_stopped_itself_does_not_take_the_pilot_for_dead(
     ],
 )
 def test_it_asks_once_whether_a_notice_came_before_it(
-    answer: str, leaves: bool, tmp_path: Path, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+    answer: str,
+    leaves: bool,
+    tmp_path: Path,
+    started: list[subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Slurm sends notices to the steps that exist, and kills the others at the end of GraceTime."""
     folder, asked = tmp_path / "bin", tmp_path / "asked"
@@ -378,13 +445,21 @@ def test_it_asks_once_whether_a_notice_came_before_it(
 SAVES = "trap 'echo saved >OUT; exit 83' USR1; UP; while :; do sleep 0.05; done"
 
 
-def test_workers_that_may_save_are_told_and_waited_for(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
-    """The driver that reads ``preempted.jsonl`` asks them; here the test does. Others are waited for in vain, and killed."""
+def test_workers_that_may_save_are_told_and_waited_for(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """The driver that reads ``preempted.jsonl`` asks them; here the test does. Others are waited
+    for in vain, and killed.
+    """
     trainer = tmp_path / "trainer"
     trainer.mkdir()
     (trainer / "preempted.jsonl").touch()
     holder = start_payload(tmp_path / "holders", started)
-    env = {"BFTRAINER_TRAINER_DIR": str(trainer), "BFTRAINER_FRAGMENT": NAME, "BFTRAINER_NOTICE_S": str(PATIENCE_S)}
+    env = {
+        "BFTRAINER_TRAINER_DIR": str(trainer),
+        "BFTRAINER_FRAGMENT": NAME,
+        "BFTRAINER_NOTICE_S": str(PATIENCE_S),
+    }
     script = SAVES.replace("OUT", str(tmp_path / "saved"))
     worker = start_worker(started, script, tmp_path / "1", **env)
     silent = start_worker(started, "UP; exec sleep 1000", tmp_path / "2")
@@ -405,20 +480,29 @@ def test_a_worker_that_does_not_save_is_killed(
 ) -> None:
     """Its time is bounded, and the trainer directory may be gone: a main job waits."""
     holder = start_payload(tmp_path / "holders", started, MOST_NOTICE_S=0.3)
-    env = {"BFTRAINER_TRAINER_DIR": "/nowhere", "BFTRAINER_FRAGMENT": NAME, "BFTRAINER_NOTICE_S": seconds}
-    worker = start_worker(started, "trap '' TERM USR1; UP; while :; do sleep 0.05; done", tmp_path / "1", **env)
+    env = {
+        "BFTRAINER_TRAINER_DIR": "/nowhere",
+        "BFTRAINER_FRAGMENT": NAME,
+        "BFTRAINER_NOTICE_S": seconds,
+    }
+    worker = start_worker(
+        started, "trap '' TERM USR1; UP; while :; do sleep 0.05; done", tmp_path / "1", **env
+    )
     holder.send_signal(signal.SIGTERM)
     assert holder.wait(PATIENCE_S) == 0
     assert worker.wait(PATIENCE_S) == -signal.SIGKILL
 
 
-# --- What runs on a compute node does so by its path, with that node's own Python 3.6 and nothing else
+# --- What runs on a compute node does so by its path, with that node's own Python 3.6 and nothing
+# else
 
 FILES = sorted(Path(on_node.__file__).parent.glob("*.py"))
 
 
 def test_no_module_has_the_name_of_one_of_the_standard_library() -> None:
-    """The folder is ``sys.path[0]`` of these programs: one named ``signal.py`` would be imported instead of Python's."""
+    """The folder is ``sys.path[0]`` of these programs: one named ``signal.py`` would be imported
+    instead of Python's.
+    """
     assert not {path.stem for path in FILES} & sys.stdlib_module_names
 
 
@@ -426,10 +510,20 @@ def test_no_module_has_the_name_of_one_of_the_standard_library() -> None:
 def test_it_is_python_3_6_and_imports_only_the_standard_library(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 6))
     beside = {other.stem for other in FILES}
-    guarded = {id(node) for top in tree.body if isinstance(top, ast.If) for node in ast.walk(ast.Module(top.body, []))}
+    guarded = {
+        id(node)
+        for top in tree.body
+        if isinstance(top, ast.If)
+        for node in ast.walk(ast.Module(top.body, []))
+    }
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in guarded:
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            names = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+            )
             assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names | beside
-    # Not understood by 3.6, although feature_version lets it pass: lazy annotations and what they may contain.
+    # Not understood by 3.6, although feature_version lets it pass: lazy annotations and what they
+    # may contain.
     assert "from __future__ import annotations" not in path.read_text(encoding="utf-8")

@@ -1,4 +1,6 @@
-"""What a broker publishes, whose files count, and whose holders it ends. Slurm's commands are scripts here."""
+"""What a broker publishes, whose files count, and whose holders it ends. Slurm's commands are
+scripts here.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,14 @@ from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.job_list import parse_jobs
 from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV, SlurmScheduler
-from bftrainer_adapters.slurm.published import JOBS, Head, NotPublishedError, Published, name_of, packed
+from bftrainer_adapters.slurm.published import (
+    JOBS,
+    Head,
+    NotPublishedError,
+    Published,
+    name_of,
+    packed,
+)
 from bftrainer_adapters.slurm.site import published
 from bftrainer_adapters.slurm.states import node_view
 
@@ -48,7 +57,9 @@ def line(
     nodes: int = 1,
     at: str = "node01",
 ) -> str:
-    return f"{job}|{user}|{account}|(null)|{state}|p|N/A|(null)|{nodes}|{at}|N/A|None|{name}|{comment}"
+    return (
+        f"{job}|{user}|{account}|(null)|{state}|p|N/A|(null)|{nodes}|{at}|N/A|None|{name}|{comment}"
+    )
 
 
 def printed(*lines: str, mark: str = "m") -> str:
@@ -59,7 +70,13 @@ JOBS_NOW = (
     line(1, "ann", "RUNNING", "secret|main", "a comment"),
     line(2, "ann", "PENDING", "secret", "a comment"),
     line(3, "ann", "RUNNING", "bftrainer-pilot", "bftrainer: pilot a of ann; wants 8"),
-    line(4, "ann", "CANCELLED", "bftrainer-holder", "bftrainer: idle node held by pilot a of ann; released"),
+    line(
+        4,
+        "ann",
+        "CANCELLED",
+        "bftrainer-holder",
+        "bftrainer: idle node held by pilot a of ann; released",
+    ),
 )
 
 
@@ -73,14 +90,18 @@ def broker(tmp_path: Path) -> Broker:
     squeue = f'{count}\nsed "s/MARK$/${{SQUEUE_FORMAT##*|}}/" {tmp_path}/jobs'
     (tmp_path / "config").write_text(CONFIG.format("none"))
     cases = '*reservation) echo "No reservations in the system" ;; *config)'
-    scontrol = f'{count}\ncase "$*" in {cases} cat {tmp_path}/config ;; *) cat {tmp_path}/nodes ;; esac'
+    scontrol = (
+        f'{count}\ncase "$*" in {cases} cat {tmp_path}/config ;; *) cat {tmp_path}/nodes ;; esac'
+    )
     env = programs(tmp_path, squeue=squeue, scontrol=scontrol, scancel=count)
     calls = SlurmCalls(env, elapsed_s=time.monotonic)
     return Broker(folder, calls, Guard(calls, frozenset(), "pilots", lambda _: None))
 
 
 def asked(tmp_path: Path) -> list[str]:
-    return [it.split()[0].rpartition("/")[2] for it in (tmp_path / "calls").read_text().splitlines()]
+    return [
+        it.split()[0].rpartition("/")[2] for it in (tmp_path / "calls").read_text().splitlines()
+    ]
 
 
 def test_pilots_read_what_was_published_and_ask_nothing(broker: Broker, tmp_path: Path) -> None:
@@ -88,7 +109,9 @@ def test_pilots_read_what_was_published_and_ask_nothing(broker: Broker, tmp_path
     before = asked(tmp_path)
     calls = SlurmCalls(broker.calls.env, published=Published(broker.folder, os.getuid()))
     found = calls.jobs(1.0)
-    assert [job["%A"] for job in found.jobs] == ["2", "3", "4"], "running jobs of others are not published"
+    assert [job["%A"] for job in found.jobs] == ["2", "3", "4"], (
+        "running jobs of others are not published"
+    )
     assert "secret" not in (broker.folder / JOBS).read_text()
     assert [(it.user, it.wants) for it in peers.of_jobs(found)] == [("ann", 8)]
     assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt")
@@ -102,24 +125,38 @@ def test_pilots_read_what_was_published_and_ask_nothing(broker: Broker, tmp_path
 def test_an_idle_node_is_confirmed_by_two_lists_and_not_by_one_that_is_read_twice(
     broker: Broker, tmp_path: Path
 ) -> None:
-    env = broker.calls.env | programs(tmp_path, sdiag="echo 'sdiag output at Wed Nov 25 12:00:00 2026 (1795608000)'")
-    scheduler = SlurmScheduler(calls=SlurmCalls(env, published=Published(broker.folder, os.getuid())))
+    env = broker.calls.env | programs(
+        tmp_path, sdiag="echo 'sdiag output at Wed Nov 25 12:00:00 2026 (1795608000)'"
+    )
+    scheduler = SlurmScheduler(
+        calls=SlurmCalls(env, published=Published(broker.folder, os.getuid()))
+    )
     config, view = configuration({"nodes": {"confirm_s": 1e-3}}), ClusterView(PollSchedule(0.0))
 
     def confirmed() -> bool:
         nonlocal view
-        view = polled(view, time.monotonic(), PollAnswer(scheduler.observe(), PilotS(0.0), ()), config)
+        view = polled(
+            view, time.monotonic(), PollAnswer(scheduler.observe(), PilotS(0.0), ()), config
+        )
         return "node08" in {it.request.node for it in view.candidates}
 
     broker.publish()
-    assert [confirmed(), confirmed(), confirmed()] == [False] * 3, "a main job waits, and all three rest on one list"
-    assert view.schedule.hinted_s > view.schedule.begun_s, "a poll that found no new list is not repeated at once"
+    assert [confirmed(), confirmed(), confirmed()] == [False] * 3, (
+        "a main job waits, and all three rest on one list"
+    )
+    assert view.schedule.hinted_s > view.schedule.begun_s, (
+        "a poll that found no new list is not repeated at once"
+    )
     broker.publish()
     assert confirmed()
 
 
-def test_pilots_weigh_users_as_a_broker_has_published_and_else_ask(broker: Broker, tmp_path: Path) -> None:
-    (tmp_path / "jobs").write_text(printed(line(3, "ann", "RUNNING", "bftrainer-holder"), mark="MARK"))
+def test_pilots_weigh_users_as_a_broker_has_published_and_else_ask(
+    broker: Broker, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs").write_text(
+        printed(line(3, "ann", "RUNNING", "bftrainer-holder"), mark="MARK")
+    )
     (folder := tmp_path / "accounts").mkdir()
     weights, shares = asks(folder), folder / "shares"
     shares.write_text("ann||3\nbea||1\n")
@@ -130,15 +167,21 @@ def test_pilots_weigh_users_as_a_broker_has_published_and_else_ask(broker: Broke
     for broker.weights, theirs, own in ((None, 3, 1), (weights, 1, 2)):
         broker.publish()
         assert ([it.weight for it in pilot.look()], pilot.own.weight) == ([theirs], own)
-    assert len((folder / "asked").read_text().splitlines()) == 2, "once by the pilot and once by the broker"
+    assert len((folder / "asked").read_text().splitlines()) == 2, (
+        "once by the pilot and once by the broker"
+    )
 
 
 @pytest.mark.parametrize("users", [4_000, 20_000])
-def test_pilots_read_the_weights_of_all_users_of_a_large_site(users: int, broker: Broker, tmp_path: Path) -> None:
+def test_pilots_read_the_weights_of_all_users_of_a_large_site(
+    users: int, broker: Broker, tmp_path: Path
+) -> None:
     (folder := tmp_path / "accounts").mkdir()
     broker.weights = asks(folder)
     names = [f"user-of-a-large-site-{number:05d}" for number in range(users)]
-    (folder / "shares").write_text("".join(f"{name}||{7 + number}\n" for number, name in enumerate(names)))
+    (folder / "shares").write_text(
+        "".join(f"{name}||{7 + number}\n" for number, name in enumerate(names))
+    )
     broker.publish()
     found = Published(broker.folder, os.getuid())
     weights = found.jobs().weights
@@ -149,13 +192,18 @@ def test_pilots_read_the_weights_of_all_users_of_a_large_site(users: int, broker
     assert len(head) < 300, "pilots read it twice a second"
 
 
-def test_a_broker_publishes_nothing_that_pilots_would_refuse(broker: Broker, tmp_path: Path) -> None:
+def test_a_broker_publishes_nothing_that_pilots_would_refuse(
+    broker: Broker, tmp_path: Path
+) -> None:
     with (tmp_path / "jobs").open("a") as file:
         for number in range(70):
             comment = "x" * (1 << 20)
-            file.write(f"{line(100 + number, 'ann', 'PENDING', 'bftrainer-holder', comment)}|MARK\n")
+            file.write(
+                f"{line(100 + number, 'ann', 'PENDING', 'bftrainer-holder', comment)}|MARK\n"
+            )
     with pytest.raises(
-        SchedulerError, match=r"not published, .*: 73,\d{3},\d{3} bytes, pilots read at most 67,108,864"
+        SchedulerError,
+        match=r"not published, .*: 73,\d{3},\d{3} bytes, pilots read at most 67,108,864",
     ):
         broker.publish()
     assert not (broker.folder / JOBS).exists()
@@ -194,7 +242,10 @@ def test_a_demand_is_news_and_another_look_is_not(broker: Broker, tmp_path: Path
     assert not pilot.has_news(), "nothing is published"
     for wants, expected in ((8, True), (8, False), (9, True)):
         text = printed(
-            line(3, "ann", "RUNNING", "bftrainer-pilot", f"bftrainer: pilot a of ann; wants {wants}"), mark="MARK"
+            line(
+                3, "ann", "RUNNING", "bftrainer-pilot", f"bftrainer: pilot a of ann; wants {wants}"
+            ),
+            mark="MARK",
         )
         (tmp_path / "jobs").write_text(text)
         broker.publish()
@@ -209,7 +260,9 @@ def test_a_host_list_is_compared_with_those_of_now(broker: Broker, tmp_path: Pat
     pilot = peers.SlurmPeerPilots("b", "ann", calls=calls)
     broker.publish()
     claim = "bftrainer: pilot c of ann; hosts n1"
-    (tmp_path / "jobs").write_text(printed(line(7, "ann", "RUNNING", "bftrainer-pilot", claim), mark="MARK"))
+    (tmp_path / "jobs").write_text(
+        printed(line(7, "ann", "RUNNING", "bftrainer-pilot", claim), mark="MARK")
+    )
     pilot.announce(("n1",))
     assert [[it.pilot for it in pilot.look()] for _ in range(2)] == [["c"], ["a"]]
 
@@ -233,26 +286,46 @@ def linked(path: Path) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "absent": (lambda path: None, "No such file"),
-    "stale": (lambda path: path.write_bytes(whole(at_s=time.time() - 11)), "11.0 s old, expected at most 10.0"),
+    "stale": (
+        lambda path: path.write_bytes(whole(at_s=time.time() - 11)),
+        "11.0 s old, expected at most 10.0",
+    ),
     "of the future": (lambda path: path.write_bytes(whole(at_s=time.time() + 5)), "-5.0 s old"),
     "NaN": (lambda path: path.write_bytes(whole(at_s=float("nan"))), "nan s old"),
-    "endless": (lambda path: path.write_bytes(whole(at_s=time.time() - 70, for_s=float("inf"))), "at most 60.0"),
+    "endless": (
+        lambda path: path.write_bytes(whole(at_s=time.time() - 70, for_s=float("inf"))),
+        "at most 60.0",
+    ),
     "truncated": (lambda path: path.write_bytes(whole()[:-10]), "bytes of text, expected"),
-    "weights": (lambda path: path.write_bytes(whole("[1]\n" + printed(*JOBS_NOW), weights_size=4)), "squeue: "),
+    "weights": (
+        lambda path: path.write_bytes(whole("[1]\n" + printed(*JOBS_NOW), weights_size=4)),
+        "squeue: ",
+    ),
     "weights of any size": (lambda path: path.write_bytes(whole(weights_size=1 << 60)), "squeue: "),
     "no JSON": (lambda path: path.write_bytes(b"[" * 100_000), "squeue: "),
     "no head": (lambda path: path.write_bytes(b"{}\n"), "squeue: 'at_s'"),
-    "huge": (lambda path: (path.write_bytes(whole()), os.truncate(path, 65 << 20)), "expected at most 67,108,864"),
+    "huge": (
+        lambda path: (path.write_bytes(whole()), os.truncate(path, 65 << 20)),
+        "expected at most 67,108,864",
+    ),
     "a link": (linked, "is not a regular file"),
-    "two links": (lambda path: (path.write_bytes(whole()), os.link(path, path.with_name("b"))), "several links"),
-    "writable": (lambda path: (path.write_bytes(whole()), path.chmod(0o666)), "others can write it"),
+    "two links": (
+        lambda path: (path.write_bytes(whole()), os.link(path, path.with_name("b"))),
+        "several links",
+    ),
+    "writable": (
+        lambda path: (path.write_bytes(whole()), path.chmod(0o666)),
+        "others can write it",
+    ),
     "a pipe": (os.mkfifo, "is not a regular file"),
     "garbled": (lambda path: path.write_bytes(whole("hello\n")), "squeue's header is"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(case: str, broker: Broker) -> None:
+def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(
+    case: str, broker: Broker
+) -> None:
     make, words = REFUSED[case]
     make(broker.folder / JOBS)
     with pytest.raises(Exception, match=words) as caught:
@@ -262,7 +335,9 @@ def test_a_file_that_does_not_count_is_refused_in_one_line_and_slurm_is_asked(ca
     assert len((found := calls.jobs(1.0)).jobs) == 4
     assert re.search(words, calls.unpublished), "events tell it"
     (broker.folder / name_of(NODES_ARGV)).write_bytes(whole("lies"))
-    assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt"), "no other file counts without it"
+    assert calls.look(NODES_ARGV, 1.0, found) == recorded("planned.nodes.txt"), (
+        "no other file counts without it"
+    )
 
 
 def test_an_answer_of_another_cluster_does_not_count(broker: Broker, tmp_path: Path) -> None:
@@ -301,13 +376,17 @@ def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
     assert "that others cannot write" in complaint(bftrainer("broker", tmp_path))
 
 
-def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broker, tmp_path: Path) -> None:
+def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(
+    broker: Broker, tmp_path: Path
+) -> None:
     told: list[str] = []
     guard = Guard(broker.calls, frozenset(), "pilots", told.append)
     words = "bftrainer: idle node held by pilot a of ann; released at once when needed; wants 8"
     rows = [line(n, "ann", "RUNNING", "bftrainer-holder", words) for n in range(10, 17)]
     rows += [line(17, "ann", "RUNNING", "bftrainer-holder", words, account="science")]
-    rows += [line(30, "bea", "RUNNING", "bftrainer-pilot", "bftrainer: pilot b of bea; wants 8 short")]
+    rows += [
+        line(30, "bea", "RUNNING", "bftrainer-pilot", "bftrainer: pilot b of bea; wants 8 short")
+    ]
     nodes = tuple(node_view(f"node{n}", "ALLOCATED", ("p",), "", 2) for n in range(8))
     for at_s in range(0, 200, 10):
         guard.look(parse_jobs(printed(*rows), "m"), nodes, float(at_s))
@@ -315,7 +394,11 @@ def test_who_keeps_nodes_above_a_part_is_told_and_loses_the_latest(broker: Broke
     assert [it.partition(" ")[2] for it in calls] == [
         "--user=ann --account=pilots --name=bftrainer-holder 16 15 14 13"
     ], "once, and not the job of another account"
-    rows = [*rows[:3], *(line(n, "ann", "RUNNING", "bftrainer-holder", words) for n in range(40, 45)), rows[-1]]
+    rows = [
+        *rows[:3],
+        *(line(n, "ann", "RUNNING", "bftrainer-holder", words) for n in range(40, 45)),
+        rows[-1],
+    ]
     guard.look(parse_jobs(printed(*rows), "m"), nodes, 210.0)
     assert "44 43 42 41" in (tmp_path / "calls").read_text(), "it takes them again: at once"
     for at_s, n in ((3900.0, 3), (3910.0, 8)):
@@ -335,29 +418,43 @@ def guarded(broker: Broker, tmp_path: Path, rows: Callable[[float], tuple[str, .
     for at_s in range(0, 200, 10):
         guard.look(parse_jobs(printed(*rows(float(at_s))), "m"), nodes, float(at_s))
     known = tmp_path / "calls"
-    return [it.rpartition(" ")[2] for it in known.read_text().splitlines()] if known.exists() else []
+    return (
+        [it.rpartition(" ")[2] for it in known.read_text().splitlines()] if known.exists() else []
+    )
 
 
 CLAIM = "bftrainer: pilot {} of {}; wants 4 short; hosts {}"
 
 
-@pytest.mark.parametrize(("hosts", "first", "ended"), [("n[0-3]", 4, []), ("n[0-4]", 4, ["13"]), ("n[0-3]", 0, ["12"])])
+@pytest.mark.parametrize(
+    ("hosts", "first", "ended"), [("n[0-3]", 4, []), ("n[0-4]", 4, ["13"]), ("n[0-3]", 0, ["12"])]
+)
 def test_who_cannot_use_a_users_nodes_ends_no_holder_there(
     broker: Broker, tmp_path: Path, hosts: str, first: int, ended: list[str]
 ) -> None:
-    """A main job has the nodes of the other's list. In the last case, the user holds nodes outside its own list."""
+    """A main job has the nodes of the other's list. In the last case, the user holds nodes outside
+    its own list.
+    """
     ann = CLAIM.format("a", "ann", "n[4-7]")
-    rows = [line(n, "ann", "RUNNING", "bftrainer-holder", ann, at=f"n{first + n - 10}") for n in range(10, 14)]
+    rows = [
+        line(n, "ann", "RUNNING", "bftrainer-holder", ann, at=f"n{first + n - 10}")
+        for n in range(10, 14)
+    ]
     rows.append(line(20, "bea", "RUNNING", "bftrainer-pilot", CLAIM.format("b", "bea", hosts)))
     assert guarded(broker, tmp_path, lambda _: tuple(rows)) == ended
 
 
 def test_neither_a_large_holder_nor_ever_new_names_evade_it(broker: Broker, tmp_path: Path) -> None:
     def rows(at_s: float) -> tuple[str, ...]:
-        words = f"bftrainer: idle node held by pilot {at_s} of eve; released at once when needed; wants 8"
+        words = (
+            f"bftrainer: idle node held by pilot {at_s} of eve; released at once when "
+            "needed; wants 8"
+        )
         return (
             line(10, "eve", "RUNNING", "bftrainer-holder", words, nodes=8),
-            line(30, "bea", "RUNNING", "bftrainer-pilot", "bftrainer: pilot b of bea; wants 8 short"),
+            line(
+                30, "bea", "RUNNING", "bftrainer-pilot", "bftrainer: pilot b of bea; wants 8 short"
+            ),
         )
 
     assert guarded(broker, tmp_path, rows) == ["10"]

@@ -1,4 +1,6 @@
-"""Slurm's commands within a budget: what they cost, limits read from Slurm's configuration, and answers that were refused."""
+"""Slurm's commands within a budget: what they cost, limits read from Slurm's configuration, and
+answers that were refused.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,38 @@ from bftrainer.errors import CommandError, PostponedError
 from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
 from bftrainer_adapters.slurm import job_list, jobs
 from bftrainer_adapters.slurm.calls import SlurmCalls, cost
-from bftrainer_adapters.slurm.observe import CLOCK_KEPT_S, NODES_ARGV, RESERVATIONS_ARGV, ServerClock
+from bftrainer_adapters.slurm.observe import (
+    CLOCK_KEPT_S,
+    NODES_ARGV,
+    RESERVATIONS_ARGV,
+    ServerClock,
+)
 from bftrainer_adapters.slurm.rate_limit import RateLimit, parse_calls_of, rate_limit
 from bftrainer_adapters.slurm.setup import config_argv
 
-LIMITED = "SlurmctldParameters = enable_configless,rl_enable,rl_bucket_size=40,rl_refill_period=60,rl_refill_rate=4"
+LIMITED = (
+    "SlurmctldParameters = "
+    "enable_configless,rl_enable,rl_bucket_size=40,rl_refill_period=60,rl_refill_rate=4"
+)
 CONFIG = f"SLURM_VERSION = 26.05.5\nSlurmUser = slurm(64030)\n{LIMITED}\n"
 
 
 @pytest.mark.parametrize(
     ("argv", "calls"),
     [
-        (job_list.query().argv, 2), (NODES_ARGV, 2), (RESERVATIONS_ARGV, 1), (config_argv(), 2),
-        (["sdiag"], 1), (["sbatch", "-N1"], 1),
-        (jobs.list_query("me").argv, 2), (jobs.known_query(["1"]).argv, 2), (jobs.steps_argv(["1"]), 1),
-        (jobs.cancel_argv(["1", "2", "3"]), 3), (jobs.kill_steps_argv(["1.0", "2.0"]), 8),
+        (job_list.query().argv, 2),
+        (NODES_ARGV, 2),
+        (RESERVATIONS_ARGV, 1),
+        (config_argv(), 2),
+        (["sdiag"], 1),
+        (["sbatch", "-N1"], 1),
+        (jobs.list_query("me").argv, 2),
+        (jobs.known_query(["1"]).argv, 2),
+        (jobs.steps_argv(["1"]), 1),
+        (jobs.cancel_argv(["1", "2", "3"]), 3),
+        (jobs.kill_steps_argv(["1.0", "2.0"]), 8),
     ],
-)  # fmt: skip
+)
 def test_what_a_command_costs_slurmctld(argv: list[str], calls: int) -> None:
     """Counted by sdiag: docs/slurm.md."""
     assert cost(argv) == calls
@@ -40,7 +57,9 @@ def test_the_limit_of_a_site() -> None:
     found = rate_limit(config, "me")
     assert found == RateLimit(40, 4 / 60)
     assert found.per_minute == pytest.approx(4.0)
-    assert rate_limit({"SlurmctldParameters": "rl_enable"}, "me") == RateLimit(30, 2.0), "Slurm's defaults"
+    assert rate_limit({"SlurmctldParameters": "rl_enable"}, "me") == RateLimit(30, 2.0), (
+        "Slurm's defaults"
+    )
     assert [rate_limit(config, user) for user in ("root", "slurm")] == [None, None], "exempt"
     assert rate_limit({"SlurmctldParameters": "enable_configless"}, "me") is None
 
@@ -67,7 +86,9 @@ def test_the_sites_limit_becomes_the_budgets(tmp_path: Path) -> None:
     assert calls.is_limited
     for _ in range(30):
         calls.run(["squeue"], CallKind.LOOK, 10.0)
-    with pytest.raises(PostponedError, match=r"the budget of 3\.2 calls a minute allows the next look in") as caught:
+    with pytest.raises(
+        PostponedError, match=r"the budget of 3\.2 calls a minute allows the next look in"
+    ) as caught:
         calls.check(CallKind.LOOK)
     assert caught.value.retry_s > 60
     assert calls.wait_s(CallKind.RELEASE) == 0.0
@@ -80,7 +101,9 @@ def test_the_sites_limit_becomes_the_budgets(tmp_path: Path) -> None:
 
 
 def test_a_refused_call_is_no_failure_but_many_in_a_row_are(tmp_path: Path) -> None:
-    """26.05.5's commands print nothing, sleep and try again: a timeout under a limit is taken for a refusal."""
+    """26.05.5's commands print nothing, sleep and try again: a timeout under a limit is taken for a
+    refusal.
+    """
     clock = FakeClock()
     calls = limited(tmp_path, clock, "sleep 30")
     for _ in range(3):
@@ -90,7 +113,10 @@ def test_a_refused_call_is_no_failure_but_many_in_a_row_are(tmp_path: Path) -> N
         calls.run(["squeue"], CallKind.LOOK, 0.05)
     programs(tmp_path, squeue="echo x")
     calls.run(["squeue"], CallKind.LOOK, 10.0)
-    programs(tmp_path, squeue="echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
+    programs(
+        tmp_path,
+        squeue="echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
+    )
     with pytest.raises(CommandError, match="Unable to contact"):
         calls.run(["squeue"], CallKind.LOOK, 10.0)
 

@@ -1,4 +1,6 @@
-"""What doctor says of a Slurm site: recorded answers of two set-ups, and the same with one thing wrong at a time."""
+"""What doctor says of a Slurm site: recorded answers of two set-ups, and the same with one thing
+wrong at a time.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,15 @@ def judged(
     change: Callable[[str], str] = lambda text: text,
 ) -> dict[str, Check]:
     """Findings by name, of answers that were changed."""
-    config, partitions = change(recorded(f"site-{site}.config.txt")), change(recorded(f"site-{site}.partitions.txt"))
+    config, partitions = (
+        change(recorded(f"site-{site}.config.txt")),
+        change(recorded(f"site-{site}.partitions.txt")),
+    )
     found = judge(settings, SiteSetup(config, parse_partitions(partitions), Accounting(qos)), "me")
     for one in found:
-        assert (one.remedy == "") == (one.state is CheckStatus.OK), f"every failed check says a remedy: {one}"
+        assert (one.remedy == "") == (one.state is CheckStatus.OK), (
+            f"every failed check says a remedy: {one}"
+        )
         assert "\n" not in one.detail + one.remedy
     return {one.name: one for one in found}
 
@@ -57,13 +64,31 @@ FAULTS = [
     ("preemption", "BROKEN", "slurm.qos is empty", "preempt/partition_prio", "preempt/qos"),
     ("preemption", "BROKEN", "keep memory and GPUs", "PreemptMode=CANCEL", "PreemptMode=SUSPEND"),
     ("preemption", "BROKEN", "nothing ends a holder", "PreemptMode=CANCEL", "PreemptMode=OFF"),
-    ("preemption", "BROKEN", "no partition with its nodes is above", "PriorityTier=10", "PriorityTier=1"),
+    (
+        "preemption",
+        "BROKEN",
+        "no partition with its nodes is above",
+        "PriorityTier=10",
+        "PriorityTier=1",
+    ),
     ("preemption", "OK", "main preempts", "PreemptMode=CANCEL", "PreemptMode=REQUEUE"),
-    ("partition", "BROKEN", "partition 'scavenge' does not exist; available: main, other", "=scavenge", "=other"),
+    (
+        "partition",
+        "BROKEN",
+        "partition 'scavenge' does not exist; available: main, other",
+        "=scavenge",
+        "=other",
+    ),
     ("partition", "BROKEN", "is DOWN", "State=UP", "State=DOWN"),
     ("max wall", "OK", "MaxTime 14400 s", "MaxTime=UNLIMITED", "MaxTime=04:00:00"),
     ("max wall", "WARNING", "holders last 600 s", "MaxTime=UNLIMITED", "MaxTime=00:10:00"),
-    ("preemption", "BROKEN", "whose priority is as high", "PreemptMode=CANCEL", "PreemptMode=CANCEL,PRIORITY"),
+    (
+        "preemption",
+        "BROKEN",
+        "whose priority is as high",
+        "PreemptMode=CANCEL",
+        "PreemptMode=CANCEL,PRIORITY",
+    ),
     (
         "preemption",
         "BROKEN",
@@ -85,7 +110,13 @@ FAULTS = [
     ("scheduler", "WARNING", "without planned starts", "sched/backfill", "sched/builtin"),
     ("scheduler", "WARNING", "every 60 s", "bf_interval=1,", "bf_interval=60,"),
     ("kill wait", "OK", "up to 20 s for other jobs", "GraceTime=30", "GraceTime=5"),
-    ("kill wait", "WARNING", "KillWait 60 s", "KillWait                = 5", "KillWait                = 60"),
+    (
+        "kill wait",
+        "WARNING",
+        "KillWait 60 s",
+        "KillWait                = 5",
+        "KillWait                = 60",
+    ),
     ("kill wait", "WARNING", "GraceTime 300 s", "GraceTime=30", "GraceTime=300"),
     ("user signal", "WARNING", "when GraceTime is over", ",preempt_send_user_signal", ""),
     (
@@ -95,7 +126,13 @@ FAULTS = [
         ",preempt_send_user_signal",
         "\nPreemptParameters = send_user_signal",
     ),
-    ("exempt time", "BROKEN", "600 s", "PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
+    (
+        "exempt time",
+        "BROKEN",
+        "600 s",
+        "PreemptExemptTime       = 00:00:00",
+        "PreemptExemptTime       = 00:10:00",
+    ),
     ("tracking", "OK", "cgroups", "proctrack/linuxproc", "proctrack/cgroup"),
 ]
 CGROUPS = swap("proctrack/linuxproc", "proctrack/cgroup")
@@ -117,9 +154,14 @@ def test_one_thing_at_a_time(name: str, weight: str, words: str, old: str, new: 
 
 @pytest.mark.parametrize(("name", "words", "old", "new"), WITH_CGROUPS)
 def test_what_matters_more_with_cgroups(name: str, words: str, old: str, new: str) -> None:
-    without, found = judged(change=swap(old, new)), judged(change=lambda text: CGROUPS(swap(old, new)(text)))
+    without, found = (
+        judged(change=swap(old, new)),
+        judged(change=lambda text: CGROUPS(swap(old, new)(text))),
+    )
     assert words not in without[name].detail
-    assert (found[name].state, words in found[name].detail) == (CheckStatus.WARNING, True), found[name]
+    assert (found[name].state, words in found[name].detail) == (CheckStatus.WARNING, True), found[
+        name
+    ]
 
 
 def test_partitions_whose_jobs_holders_would_keep_waiting() -> None:
@@ -132,13 +174,17 @@ def test_partitions_whose_jobs_holders_would_keep_waiting() -> None:
     found = judged(change=with_debug("node[07-08]"))
     assert found["preemption"].state is CheckStatus.BROKEN
     assert "jobs of debug wait for holders, those of main do not" in found["preemption"].detail
-    assert judged(change=with_debug("other[1-2]"))["preemption"].state is CheckStatus.OK, "they share no node"
+    assert judged(change=with_debug("other[1-2]"))["preemption"].state is CheckStatus.OK, (
+        "they share no node"
+    )
 
 
 @pytest.mark.parametrize("words", ["ExclusiveTopo=YES ExclusiveUser=NO", "Exclusive=TOPO"])
 def test_partitions_whose_jobs_get_whole_blocks(words: str) -> None:
     def main_has(text: str) -> str:
-        return re.sub(r"^(PartitionName=main .*) ExclusiveUser=NO", rf"\1 {words}", text, flags=re.MULTILINE)
+        return re.sub(
+            r"^(PartitionName=main .*) ExclusiveUser=NO", rf"\1 {words}", text, flags=re.MULTILINE
+        )
 
     found = judged(change=main_has)
     assert weights(found, CheckStatus.BROKEN) == {"topology"}
@@ -166,7 +212,11 @@ LIMITED = "scavenger||cancel|0.000000|00:00:45|00:01:00|00:30:00|2|3|4||node=1|n
     ("text", "weight", "words"),
     [
         (QOSES, CheckStatus.OK, "normal preempts scavenger"),
-        (QOSES.replace("normal|scavenger|", "normal||"), CheckStatus.BROKEN, "no QOS lists scavenger"),
+        (
+            QOSES.replace("normal|scavenger|", "normal||"),
+            CheckStatus.BROKEN,
+            "no QOS lists scavenger",
+        ),
         (QOSES.replace("0.000000", "1.000000"), CheckStatus.WARNING, "UsageFactor 1"),
         (
             QOSES.replace("\nscavenger|", "\nother|"),
@@ -186,12 +236,16 @@ def test_a_site_that_preempts_by_qos(text: str | None, weight: CheckStatus, word
 
 def enforced(text: str) -> str:
     """A site with QOS preemption that applies limits."""
-    return BY_QOS(text).replace("AccountingStorageEnforce = none", "AccountingStorageEnforce = associations,limits,qos")
+    return BY_QOS(text).replace(
+        "AccountingStorageEnforce = none", "AccountingStorageEnforce = associations,limits,qos"
+    )
 
 
 def test_what_a_qos_limits() -> None:
     known = parse_qos(QOSES.splitlines()[0] + "\n" + LIMITED)
-    assert "limits" not in judged(settings=SlurmSettings(qos="scavenger"), change=BY_QOS, qos=known), "not enforced"
+    assert "limits" not in judged(
+        settings=SlurmSettings(qos="scavenger"), change=BY_QOS, qos=known
+    ), "not enforced"
     found = judged(settings=SlurmSettings(qos="scavenger"), change=enforced, qos=known)
     assert found["exempt time"].state is CheckStatus.BROKEN
     assert "QOS scavenger has PreemptExemptTime 60 s" in found["exempt time"].detail
@@ -201,9 +255,12 @@ def test_what_a_qos_limits() -> None:
     assert "GraceTime 45 s" in found["kill wait"].detail
     off = LIMITED.replace("00:01:00", "00:00:00").replace("|2|3|", "|0|3|")
     found = judged(
-        settings=SlurmSettings(qos="scavenger"), qos=parse_qos(off),
-        change=lambda text: enforced(text).replace("PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
-    )  # fmt: skip
+        settings=SlurmSettings(qos="scavenger"),
+        qos=parse_qos(off),
+        change=lambda text: enforced(text).replace(
+            "PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"
+        ),
+    )
     assert "exempt time" not in found, "the QOS takes precedence"
     assert found["limits"].state is CheckStatus.BROKEN
 
@@ -217,7 +274,9 @@ def test_what_a_qos_limits() -> None:
     ],
 )
 def test_a_site_that_limits_calls(words: str, state: CheckStatus | None) -> None:
-    found = judged(change=swap("preempt_send_user_signal", f"preempt_send_user_signal,{words}")).get("rate limit")
+    found = judged(
+        change=swap("preempt_send_user_signal", f"preempt_send_user_signal,{words}")
+    ).get("rate limit")
     assert (found.state if found else None) is state
 
 
@@ -229,7 +288,15 @@ def test_a_qos_that_suspends() -> None:
 
 def test_without_a_configuration_only_what_holds_for_any_pilot() -> None:
     found = judged(settings=None)
-    assert set(found) == {"version", "privacy", "kill wait", "user signal", "epilog", "scheduler", "tracking"}
+    assert set(found) == {
+        "version",
+        "privacy",
+        "kill wait",
+        "user signal",
+        "epilog",
+        "scheduler",
+        "tracking",
+    }
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "Configuration data as of now\nEpilog = x\n"])

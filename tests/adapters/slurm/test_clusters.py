@@ -1,4 +1,6 @@
-"""Several clusters under one slurmdbd: the option of all commands, the heading of squeue, and what is refused."""
+"""Several clusters under one slurmdbd: the option of all commands, the heading of squeue, and what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def test_the_recorded_answers_of_another_cluster(version: str) -> None:
     assert text.startswith("CLUSTER: b\nJOBID|")
     (job,) = job_list.parse_jobs(without_heading(SQUEUE, text, "b"), MARK).jobs
     assert parse_submitted(recorded("clusters.sbatch.txt", version)) == SubmittedJob(job["%A"], "b")
-    assert without_heading(["squeue", "-h"], recorded("clusters.no-heading.txt", version), "b") == "RUNNING\n"
+    assert (
+        without_heading(["squeue", "-h"], recorded("clusters.no-heading.txt", version), "b")
+        == "RUNNING\n"
+    )
     assert "No cluster 'nosuch' known by database" in recorded("clusters.unknown.txt", version)
     with pytest.raises(SchedulerError, match="begins with 'CLUSTER: b', expected 'CLUSTER: a'"):
         without_heading(SQUEUE, text, "a")
@@ -59,7 +64,8 @@ def test_a_cluster_in_a_federation_has_to_be_named() -> None:
     check = cluster_check("", "a", federation)
     assert (check.state, check.remedy) == (CheckStatus.BROKEN, 'set slurm.cluster = "a"')
     assert (
-        "cluster a is in federation fed: without slurm.cluster, sbatch may start a holder on a sibling" in check.detail
+        "cluster a is in federation fed: without slurm.cluster, sbatch may start a holder on a "
+        "sibling" in check.detail
     )
     for cluster, detail in (("a", "a (slurm.cluster)"), ("", "a (this host's slurm.conf)")):
         check = cluster_check(cluster, "a", federation if cluster else "")
@@ -67,7 +73,9 @@ def test_a_cluster_in_a_federation_has_to_be_named() -> None:
 
 
 def test_every_command_names_the_cluster(tmp_path: Path) -> None:
-    script = f'echo "${{0##*/}} $*" >> {tmp_path}/calls; [ "${{0##*/}}" != squeue ] || echo "CLUSTER: b"'
+    script = (
+        f'echo "${{0##*/}} $*" >> {tmp_path}/calls; [ "${{0##*/}}" != squeue ] || echo "CLUSTER: b"'
+    )
     names = ("sbatch", "squeue", "scancel", "scontrol", "sdiag", "sacctmgr")
     calls = SlurmCalls(programs(tmp_path, **dict.fromkeys(names, script)), cluster="b")
     for name in names:
@@ -76,13 +84,18 @@ def test_every_command_names_the_cluster(tmp_path: Path) -> None:
     assert asked == [f"{name} -M b -x" for name in names[:-1]] + ["sacctmgr -x"]
     assert worker_settings("", "b")["prefix"][:4] == ["srun", "-M", "b", "--jobid={job_id}"]  # type: ignore[index]
     assert of_cluster(NODES_ARGV, "") == [*NODES_ARGV]
-    assert (ENVIRONMENT["SQUEUE_LOCAL"], ENVIRONMENT["SCONTROL_LOCAL"]) == ("1", "1"), "no siblings of a federation"
+    assert (ENVIRONMENT["SQUEUE_LOCAL"], ENVIRONMENT["SCONTROL_LOCAL"]) == ("1", "1"), (
+        "no siblings of a federation"
+    )
 
 
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"options": ["--clusters=b"]}, "--clusters=b would submit holders to a cluster that the pilot does not list"),
+        (
+            {"options": ["--clusters=b"]},
+            "--clusters=b would submit holders to a cluster that the pilot does not list",
+        ),
         ({"options": ["-M", "b"]}, "options: -M would submit"),
         ({"options": ["-Mb"], "cluster": "b"}, "options: -Mb would submit"),
         ({"cluster": "a,b"}, "'a,b' is not the name of one cluster"),
@@ -91,7 +104,9 @@ def test_every_command_names_the_cluster(tmp_path: Path) -> None:
         ({"cluster": "b", "backend": "pyslurm"}, "pyslurm asks the cluster of slurm.conf only"),
     ],
 )
-def test_a_table_that_names_no_cluster_or_two_is_one_line(table: dict[str, object], words: str) -> None:
+def test_a_table_that_names_no_cluster_or_two_is_one_line(
+    table: dict[str, object], words: str
+) -> None:
     with pytest.raises(InputFileError, match=words) as caught:
         check_table({"partition": "p", **table}, SlurmSettings, "bftrainer.toml: slurm")
     assert "\n" not in str(caught.value)
@@ -110,7 +125,11 @@ def test_a_table_that_names_no_cluster_or_two_is_one_line(table: dict[str, objec
             'SLURM_CLUSTERS=b, which bftrainer does not obey; set slurm.cluster = "b", or unset',
         ),
         ("", {"SLURM_CLUSTERS": "b", "SLURM_CLUSTER_NAME": "a"}, "which bftrainer does not obey"),
-        ("a", {"SLURM_CLUSTERS": "b"}, 'slurm.cluster is "a", but SLURM_CLUSTERS=b; unset one of them'),
+        (
+            "a",
+            {"SLURM_CLUSTERS": "b"},
+            'slurm.cluster is "a", but SLURM_CLUSTERS=b; unset one of them',
+        ),
     ],
 )
 def test_a_variable_that_names_another_cluster_is_an_error(
@@ -134,26 +153,39 @@ def test_commands_without_a_configuration_obey_the_variable() -> None:
 
 def holder(folder: Path, sbatch: str, cluster: str = "", federation: str = "") -> _Slurm:
     """Where sbatch prints this."""
-    (folder / "config").write_text(f"{CONFIG.format(cluster or 'a')}AccountingStorageType = slurmdbd\n")
+    (folder / "config").write_text(
+        f"{CONFIG.format(cluster or 'a')}AccountingStorageType = slurmdbd\n"
+    )
     (folder / "federation").write_text(federation)
     (folder / "sbatch-prints").write_text(sbatch)
     env = programs(
-        folder, sbatch=f"cat {folder}/sbatch-prints", scancel=f'echo "$*" >> {folder}/canceled', sacctmgr="exit 1",
-        scontrol=f'case "$*" in *federation) cat {folder}/federation ;; *) cat {folder}/config ;; esac',
-    )  # fmt: skip
+        folder,
+        sbatch=f"cat {folder}/sbatch-prints",
+        scancel=f'echo "$*" >> {folder}/canceled',
+        sacctmgr="exit 1",
+        scontrol=(
+            f'case "$*" in *federation) cat {folder}/federation ;; *) cat {folder}/config ;; esac'
+        ),
+    )
     settings = SlurmSettings(partition="p", cluster=cluster)
     return _Slurm(settings, HolderFiles(folder), "test", 60.0, SlurmCalls(env, cluster=cluster))
 
 
-@pytest.mark.parametrize(("cluster", "printed"), [("", "5000\n"), ("", "5000;a\n"), ("b", "5000;b\n"), ("b", "5000\n")])
-def test_a_job_on_the_pilots_cluster_is_a_holder(cluster: str, printed: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "printed"), [("", "5000\n"), ("", "5000;a\n"), ("b", "5000;b\n"), ("b", "5000\n")]
+)
+def test_a_job_on_the_pilots_cluster_is_a_holder(
+    cluster: str, printed: str, tmp_path: Path
+) -> None:
     slurm = holder(tmp_path, printed, cluster)
     slurm.begin()
     assert slurm.submit(NodeRequest("n1", 600.0)) == "5000"
 
 
 @pytest.mark.parametrize(("cluster", "other"), [("", "b"), ("b", "a")])
-def test_a_job_on_another_cluster_is_canceled_there_and_an_error(cluster: str, other: str, tmp_path: Path) -> None:
+def test_a_job_on_another_cluster_is_canceled_there_and_an_error(
+    cluster: str, other: str, tmp_path: Path
+) -> None:
     slurm = holder(tmp_path, f"5000;{other}\n", cluster)
     slurm.begin()
     words = f"sbatch submitted job 5000 to cluster {other}, expected {cluster or 'a'}: canceled"
@@ -165,23 +197,31 @@ def test_a_job_on_another_cluster_is_canceled_there_and_an_error(cluster: str, o
         slurm.submit(NodeRequest("n1", 600.0))
 
 
-def test_a_successor_on_another_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_successor_on_another_cluster_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     env = programs(
-        tmp_path, sbatch="echo '8;b'", scontrol="exit 0",
+        tmp_path,
+        sbatch="echo '8;b'",
+        scontrol="exit 0",
         squeue='case "$*" in *PD*) ;; *) echo "RUNNING|N/A|me|p|a|q|1:00|(null)|pilot" ;; esac',
-    )  # fmt: skip
+    )
     monkeypatch.setenv("PATH", env["PATH"])
     own = SlurmPilotJob("7", tmp_path / "successor.sh")
     for here in ("b", ""):
         monkeypatch.setenv("SLURM_CLUSTER_NAME", here)
         assert own.submit_successor() == "8"
     monkeypatch.setenv("SLURM_CLUSTER_NAME", "a")
-    with pytest.raises(SchedulerError, match="job 8, to cluster b, expected a; `scancel -M b 8` ends it"):
+    with pytest.raises(
+        SchedulerError, match="job 8, to cluster b, expected a; `scancel -M b 8` ends it"
+    ):
         own.submit_successor()
 
 
 def test_no_holder_is_submitted_in_a_federation_without_a_cluster(tmp_path: Path) -> None:
-    with pytest.raises(SchedulerError, match=r'cluster a is in federation fed: .*: set slurm.cluster = "a"'):
+    with pytest.raises(
+        SchedulerError, match=r'cluster a is in federation fed: .*: set slurm.cluster = "a"'
+    ):
         holder(tmp_path, "1\n", federation=recorded("clusters.federation.txt", OLDEST)).begin()
     holder(tmp_path, "1\n", "a", recorded("clusters.federation.txt", OLDEST)).begin()
 
@@ -192,18 +232,26 @@ def test_a_scheduler_of_another_cluster_reads_its_jobs(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG.format("b"))
     (tmp_path / "nodes").write_text(recorded("empty.nodes.txt"))
     (tmp_path / "sdiag-prints").write_text(recorded("empty.sdiag.txt"))
-    cases = '*reservation) echo "No reservations in the system" ;; *node) cat nodes ;; *) cat config ;; esac'
+    cases = (
+        '*reservation) echo "No reservations in the system" ;; *node) cat nodes ;; *) cat '
+        "config ;; esac"
+    )
     env = programs(
-        tmp_path, squeue='sed "s/MARK$/${SQUEUE_FORMAT##*|}/" ' + str(tmp_path / "jobs"),
-        scontrol=f'cd {tmp_path}; [ "$1 $2" = "-M b" ] || exit 1; case "$*" in {cases}', sdiag=f"cat {tmp_path}/sdiag-prints",
-    )  # fmt: skip
+        tmp_path,
+        squeue='sed "s/MARK$/${SQUEUE_FORMAT##*|}/" ' + str(tmp_path / "jobs"),
+        scontrol=f'cd {tmp_path}; [ "$1 $2" = "-M b" ] || exit 1; case "$*" in {cases}',
+        sdiag=f"cat {tmp_path}/sdiag-prints",
+    )
     seen = SlurmScheduler(calls=SlurmCalls(env, cluster="b")).observe()
     assert (len(seen.pending), len(seen.nodes)) == (1, 8)
 
 
 def test_a_pilot_shows_no_demand_in_a_job_of_another_cluster() -> None:
     inside = {"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "a"}
-    jobs = [_job_there(SlurmSettings(partition="p", cluster=cluster), inside) for cluster in ("", "a", "b")]
+    jobs = [
+        _job_there(SlurmSettings(partition="p", cluster=cluster), inside)
+        for cluster in ("", "a", "b")
+    ]
     assert jobs == ["7", "7", ""]
 
 

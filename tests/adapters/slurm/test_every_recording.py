@@ -1,4 +1,6 @@
-"""Every parser on what each version of Slurm answered in the same situations; text and JSON beside each other."""
+"""Every parser on what each version of Slurm answered in the same situations; text and JSON beside
+each other.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,27 @@ from bftrainer_adapters.slurm.site_limits import Holders
 from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
-MOMENTS = ("empty", "planned", "reasons", "hostile", "kinds", "reserved", "states", "gpus", "mig", "shard")
+MOMENTS = (
+    "empty",
+    "planned",
+    "reasons",
+    "hostile",
+    "kinds",
+    "reserved",
+    "states",
+    "gpus",
+    "mig",
+    "shard",
+)
 JSON_VERSIONS = [version for version in VERSIONS if parse_version(version) >= slurm_json.SINCE]
 
 every_version = pytest.mark.parametrize("version", VERSIONS)
 
 
 def nodes(moment: str, version: str) -> dict[str, NodeView]:
-    return {node.name: node for node in slurm_text.parse_nodes(recorded(f"{moment}.nodes.txt", version))}
+    return {
+        node.name: node for node in slurm_text.parse_nodes(recorded(f"{moment}.nodes.txt", version))
+    }
 
 
 def pending(moment: str, version: str) -> tuple[PendingJob, ...]:
@@ -56,7 +71,11 @@ def observation(moment: str, version: str) -> Observation:
     at_s, planned_s = slurm_text.parse_times(recorded(f"{moment}.sdiag.txt", version))
     reservations = slurm_text.parse_reservations(recorded(f"{moment}.reservations.txt", version))
     return Observation(
-        at_s, tuple(nodes(moment, version).values()), pending(moment, version), reservations, planned_s=planned_s
+        at_s,
+        tuple(nodes(moment, version).values()),
+        pending(moment, version),
+        reservations,
+        planned_s=planned_s,
     )
 
 
@@ -73,27 +92,38 @@ def test_a_recording_says_of_which_version_it_is_and_nothing_of_the_machine(vers
 @pytest.mark.parametrize("version", JSON_VERSIONS)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_text_and_json_of_one_moment_say_the_same(version: str, moment: str) -> None:
-    by_json = {node.name: node for node in slurm_json.parse_nodes(recorded(f"{moment}.nodes.json", version))}
+    by_json = {
+        node.name: node
+        for node in slurm_json.parse_nodes(recorded(f"{moment}.nodes.json", version))
+    }
     by_text = nodes(moment, version)
     assert by_json.keys() == by_text.keys()
     for name, node in by_text.items():
         assert flags_of(node.state) == flags_of(by_json[name].state)
         assert node == replace(by_json[name], state=node.state)
     told = slurm_json.parse_reservations(recorded(f"{moment}.reservations.json", version))
-    assert sorted(told, key=lambda r: r.id) == sorted(observation(moment, version).reservations, key=lambda r: r.id)
-    jobs = {job.id: job for job in slurm_json.parse_pending(recorded(f"{moment}.pending.json", version))}
+    assert sorted(told, key=lambda r: r.id) == sorted(
+        observation(moment, version).reservations, key=lambda r: r.id
+    )
+    jobs = {
+        job.id: job for job in slurm_json.parse_pending(recorded(f"{moment}.pending.json", version))
+    }
     assert jobs.keys() == {job.id for job in pending(moment, version)}
     for job in pending(moment, version):
         other = jobs[job.id]
         assert (job.starts_s is None) == (other.starts_s is None)
-        assert job.starts_s is None or job.starts_s == pytest.approx(other.starts_s, abs=3), "a cycle may lie between"
+        assert job.starts_s is None or job.starts_s == pytest.approx(other.starts_s, abs=3), (
+            "a cycle may lie between"
+        )
         assert replace(job, starts_s=None) == replace(other, starts_s=None)
 
 
 @every_version
 def test_an_empty_cluster_and_a_planned_one(version: str) -> None:
     empty = observation("empty", version)
-    assert {free.node.name for free in free_nodes(empty, PilotJobs())} == {f"node{n:02d}" for n in range(1, 9)}
+    assert {free.node.name for free in free_nodes(empty, PilotJobs())} == {
+        f"node{n:02d}" for n in range(1, 9)
+    }
     assert (empty.pending, empty.reservations) == ((), ())
     seen = observation("planned", version)
     assert sorted((job.size, len(job.nodes)) for job in seen.pending) == [(3, 3), (7, 7)]
@@ -121,14 +151,28 @@ def test_states(version: str) -> None:
     found = nodes("states", version)
     what = {name: node.availability for name, node in found.items()}
     busy, unusable = Availability.BUSY, Availability.UNUSABLE
-    expected = [busy, unusable, unusable, unusable, unusable, busy, Availability.ASLEEP, Availability.FREE]
+    expected = [
+        busy,
+        unusable,
+        unusable,
+        unusable,
+        unusable,
+        busy,
+        Availability.ASLEEP,
+        Availability.FREE,
+    ]
     assert what == {f"node{n:02d}": one for n, one in enumerate(expected, 1)}
     flags = {name: flags_of(node.state) for name, node in found.items()}
-    assert {NodeFlag.ALLOCATED, NodeFlag.DRAIN} <= flags["node01"], "its reason says that it is idle"
+    assert {NodeFlag.ALLOCATED, NodeFlag.DRAIN} <= flags["node01"], (
+        "its reason says that it is idle"
+    )
     for name, flag in (
-        ("node02", NodeFlag.DRAIN), ("node03", NodeFlag.DOWN), ("node04", NodeFlag.MAINTENANCE), ("node05", NodeFlag.RESERVED),
+        ("node02", NodeFlag.DRAIN),
+        ("node03", NodeFlag.DOWN),
+        ("node04", NodeFlag.MAINTENANCE),
+        ("node05", NodeFlag.RESERVED),
         ("node07", NodeFlag.POWERED_DOWN),
-    ):  # fmt: skip
+    ):
         assert flag in flags[name]
 
 
@@ -136,15 +180,24 @@ def test_states(version: str) -> None:
 def test_reservations_of_every_kind_end_windows(version: str) -> None:
     seen = observation("reserved", version)
     assert {one.id: min(one.nodes) for one in seen.reservations} == {
-        "flex": "node01", "floats": "node02", "magnetic": "node03", "now": "node04", "both": "node05",
-    }  # fmt: skip
-    windows = {free.node.name: (free.end.id, free.window_s(seen.at_s)) for free in free_nodes(seen, PilotJobs())}
+        "flex": "node01",
+        "floats": "node02",
+        "magnetic": "node03",
+        "now": "node04",
+        "both": "node05",
+    }
+    windows = {
+        free.node.name: (free.end.id, free.window_s(seen.at_s))
+        for free in free_nodes(seen, PilotJobs())
+    }
     assert windows.keys() == {"node01", "node03", "node05", "node06", "node07", "node08"}
     assert windows["node01"] == ("flex", pytest.approx(3600, abs=30))
     assert windows["node05"] == ("both", pytest.approx(3600, abs=30))
     assert windows["node03"] == ("magnetic", pytest.approx(14_400, abs=30))
     floats = next(one for one in seen.reservations if one.id == "floats")
-    assert floats.starts_s - seen.at_s == pytest.approx(7200, abs=2), "as far away as it was at first"
+    assert floats.starts_s - seen.at_s == pytest.approx(7200, abs=2), (
+        "as far away as it was at first"
+    )
     assert nodes("reserved", version)["node02"].state == "IDLE+RESERVED", "and yet in effect"
 
 
@@ -162,13 +215,14 @@ def test_gpus_mig_slices_and_shards(version: str) -> None:
 
 @every_version
 def test_names_and_comments_of_a_stranger(version: str) -> None:
-    assert {(job.user, job.starts_s, job.nodes, job.is_eligible) for job in pending("hostile", version)} == {
-        ("nobody", None, frozenset(), False)
-    }
+    assert {
+        (job.user, job.starts_s, job.nodes, job.is_eligible) for job in pending("hostile", version)
+    } == {("nobody", None, frozenset(), False)}
     peers = parse_peers(recorded("hostile.peers.txt", version), MARK, "mine", "root")
     assert [(one.user, one.pilot, one.hosts, len(one.holders)) for one in peers] == [
-        ("nobody", "evil", (), 1), ("nobody", "unknown", (), 1),
-    ]  # fmt: skip
+        ("nobody", "evil", (), 1),
+        ("nobody", "unknown", (), 1),
+    ]
     node = nodes("hostile", version)["node02"]
     assert "and State=DOWN" in recorded("hostile.nodes.txt", version)
     assert (node.availability, node.partitions) == (Availability.BUSY, ("main", "scavenge"))
@@ -181,11 +235,18 @@ def test_holders_steps_and_the_pilots_own_job(version: str) -> None:
         return {job.node: (job.id, job.phase) for job in listed.values()}
 
     found = holders("planned")
-    assert {node: phase for node, (_, phase) in found.items()} == {"node04": JobPhase.RUNS, "node05": JobPhase.RUNS}
+    assert {node: phase for node, (_, phase) in found.items()} == {
+        "node04": JobPhase.RUNS,
+        "node05": JobPhase.RUNS,
+    }
     assert holders("cancelled")["node05"][1] is JobPhase.OVER
     steps = parse_steps(recorded("planned.steps.txt", version), MARK)
-    assert steps == HolderSteps((f"{found['node04'][0]}.1",), frozenset(job for job, _ in found.values()))
-    assert parse_known(recorded("planned.known.txt", version), MARK) == {job for job, _ in found.values()}
+    assert steps == HolderSteps(
+        (f"{found['node04'][0]}.1",), frozenset(job for job, _ in found.values())
+    )
+    assert parse_known(recorded("planned.known.txt", version), MARK) == {
+        job for job, _ in found.values()
+    }
     job = parse_job(recorded("planned.job.txt", version))
     assert (job.state, job.user, job.name) == ("RUNNING", "root", "bftrainer-holder")
     assert job.options == ("--partition=scavenge", "--time=4:00")
@@ -200,13 +261,22 @@ def test_a_holder_of_several_nodes_that_has_given_one_back(version: str) -> None
     listed = Listing(OURS).read(recorded("several.holders.txt", version), MARK)
     (job,) = listed.values()
     assert job.fragments == tuple(f"node0{i}#{job.id}.node0{i}" for i in (1, 2, 3))
-    assert parse_nodes(recorded("several.nodes-of.txt", version), MARK) == {job.id: ("node01", "node02")}
+    assert parse_nodes(recorded("several.nodes-of.txt", version), MARK) == {
+        job.id: ("node01", "node02")
+    }
     text = recorded("several.job-steps.txt", version)
-    steps = {node: parse_job_steps(text, frozenset({node})).workers for node in ("node01", "node02", "node03")}
+    steps = {
+        node: parse_job_steps(text, frozenset({node})).workers
+        for node in ("node01", "node02", "node03")
+    }
     assert sorted([steps["node01"], steps["node02"]]) == [(f"{job.id}.1",), (f"{job.id}.2",)]
     assert steps["node03"] == ()
     assert parse_job_steps(text).payloads == {job.id}
-    told = "Job update not available right now" if version == "22.05.8" else "Invalid node name specified"
+    told = (
+        "Job update not available right now"
+        if version == "22.05.8"
+        else "Invalid node name specified"
+    )
     assert told in recorded("several.first.txt", version)
 
 
@@ -227,11 +297,15 @@ def test_accounts_and_a_main_job_that_waits_for_their_limit(version: str) -> Non
     answers = {
         " ".join(argv): recorded(f"shared.{name}.txt", version)
         for name, argv in {
-            "user": associations.argv("lab", user="root"), "account": associations.argv("lab", account="science"),
-            "accounts": associations.argv("lab"), "default-account": associations.default_account_argv("root"),
+            "user": associations.argv("lab", user="root"),
+            "account": associations.argv("lab", account="science"),
+            "accounts": associations.argv("lab"),
+            "default-account": associations.default_account_argv("root"),
         }.items()
-    }  # fmt: skip
-    accounts = {it.account: it for it in associations.parse(answers[" ".join(associations.argv("lab"))])}
+    }
+    accounts = {
+        it.account: it for it in associations.parse(answers[" ".join(associations.argv("lab"))])
+    }
     assert (accounts["pilots"].parent, accounts["physics"].parent) == ("science", "science")
     assert dict(accounts["science"].caps) == {"GrpTRES": "node=1"}
     of_user = associations.parse(answers[" ".join(associations.argv("lab", user="root"))])
@@ -243,7 +317,9 @@ def test_accounts_and_a_main_job_that_waits_for_their_limit(version: str) -> Non
     shared = shared_limits(at, "lab", lambda argv: answers[" ".join(argv)])
     (limit,) = shared.limits
     assert limit.accounts == {"science", "pilots", "physics"}
-    (wait,) = limit_waits.parse(recorded("shared.waits.txt", version), MARK, replace(shared, own_qos="scavenger"))
+    (wait,) = limit_waits.parse(
+        recorded("shared.waits.txt", version), MARK, replace(shared, own_qos="scavenger")
+    )
     assert (wait.size, wait.reason) == (1, "AssocGrpNodeLimit")
 
 
@@ -257,12 +333,19 @@ def test_calls_of_a_user_in_sdiag(version: str) -> None:
 
 @every_version
 def test_limits_of_a_qos(version: str) -> None:
-    plain, limited = (parse_qos(recorded(f"{name}.qos.txt", version)) for name in ("plain", "limited"))
+    plain, limited = (
+        parse_qos(recorded(f"{name}.qos.txt", version)) for name in ("plain", "limited")
+    )
     assert plain["normal"].preempts == {"scavenger"}
     assert (plain["scavenger"].preempt_mode, plain["scavenger"].usage_factor) == ("CANCEL", 0.0)
     ours = limited["scavenger"]
     assert (ours.grace_s, ours.exempt_s, ours.max_s) == (45, 3600.0, 1800.0)
-    assert ours.caps == {"MaxSubmitPU": "2", "MaxJobsPU": "1", "MaxTRESPU": "node=1", "GrpTRES": "node=2"}
+    assert ours.caps == {
+        "MaxSubmitPU": "2",
+        "MaxJobsPU": "1",
+        "MaxTRESPU": "node=1",
+        "GrpTRES": "node=2",
+    }
     listed = Listing(OURS).read(recorded("limited.holders.txt", version), MARK).values()
     waiting = [job for job in listed if job.phase is JobPhase.WAITS]
     assert [is_limit(job.reason) for job in waiting] == [True]
@@ -275,9 +358,14 @@ def test_what_doctor_says_of_a_site(version: str, site: str) -> None:
     config = recorded(f"site-{site}.config.txt", version)
     partitions = parse_partitions(recorded(f"site-{site}.partitions.txt", version))
     assert parse_config(config)["SLURM_VERSION"] == version
-    settings = SlurmSettings(qos="scavenger") if site == "qos" else SlurmSettings(partition="scavenge")
+    settings = (
+        SlurmSettings(qos="scavenger") if site == "qos" else SlurmSettings(partition="scavenge")
+    )
     qos = parse_qos(recorded("plain.qos.txt", version)) if site == "qos" else None
-    found = {check.name: check for check in judge(settings, SiteSetup(config, partitions, Accounting(qos)), "me")}
+    found = {
+        check.name: check
+        for check in judge(settings, SiteSetup(config, partitions, Accounting(qos)), "me")
+    }
     by_weight = {name for name, check in found.items() if check.state is not CheckStatus.OK}
     slow = {"kill wait", "user signal", "epilog", "scheduler"} if site == "defaults" else set()
     assert by_weight == {"tracking", *slow}, "the tests' cluster has no cgroups"
@@ -286,7 +374,9 @@ def test_what_doctor_says_of_a_site(version: str, site: str) -> None:
 
 
 def test_a_job_that_waits_in_an_expedited_requeue_is_pending_though_its_nodes_are_idle() -> None:
-    """26.05.5: they are IDLE, other jobs may start there, and ``-t PD`` does not list the job. It preempts holders."""
+    """26.05.5: they are IDLE, other jobs may start there, and ``-t PD`` does not list the job. It
+    preempts holders.
+    """
     version = VERSIONS[-1]
     (job,) = pending("expediting", version)
     assert (job.size, job.starts_s, job.is_eligible) == (8, None, True)
@@ -294,5 +384,9 @@ def test_a_job_that_waits_in_an_expedited_requeue_is_pending_though_its_nodes_ar
     assert states.pop("node02") is Availability.UNUSABLE
     assert set(states.values()) == {Availability.FREE}
     seen = observation("expediting", version)
-    assert may_be_taken_at_once(seen, PilotJobs()), "a node that becomes idle is taken only after debounce_s"
-    assert not may_be_taken_at_once(replace(seen, pending=()), PilotJobs()), "as it was without EXPEDITING"
+    assert may_be_taken_at_once(seen, PilotJobs()), (
+        "a node that becomes idle is taken only after debounce_s"
+    )
+    assert not may_be_taken_at_once(replace(seen, pending=()), PilotJobs()), (
+        "as it was without EXPEDITING"
+    )

@@ -1,4 +1,6 @@
-"""Lists of nodes in Slurm's answers: what they stand for, and how much of it one answer may contain."""
+"""Lists of nodes in Slurm's answers: what they stand for, and how much of it one answer may
+contain.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,23 @@ def test_no_nodes() -> None:
 @pytest.mark.parametrize(
     "listed",
     [
-        "node[1-", "node[3-1]", "n1!n2", "@all", "None assigned", "n[1-3]&n2", "x y", "gpu*", "n[1-100/2]", "n[[1-9]]",
-        "n[1-200001]", "n[1-199999],m[1-2]", "n" * 300 + "[1-100000]", "a" * 1_000_001,
+        "node[1-",
+        "node[3-1]",
+        "n1!n2",
+        "@all",
+        "None assigned",
+        "n[1-3]&n2",
+        "x y",
+        "gpu*",
+        "n[1-100/2]",
+        "n[[1-9]]",
+        "n[1-200001]",
+        "n[1-199999],m[1-2]",
+        "n" * 300 + "[1-100000]",
+        "a" * 1_000_001,
     ],
     ids=lambda listed: listed[:24],
-)  # fmt: skip
+)
 def test_what_is_no_list_is_refused_with_its_text(listed: str) -> None:
     with pytest.raises(SchedulerError, match="not a list of nodes") as error:
         parse_hostlist(listed)
@@ -45,9 +59,12 @@ def _lists(draw: st.DrawFn) -> str:
         ranges = [f"{a:0{width}d}-{a + n:0{width}d}" if n else f"{a:0{width}d}" for a, n in pieces]
         return f"[{','.join(ranges)}]"
 
-    prefixes = draw(st.lists(st.sampled_from(["n", "node", "cpn-f13-", "a.b-", "gpu_"]), min_size=1, max_size=3))
+    prefixes = draw(
+        st.lists(st.sampled_from(["n", "node", "cpn-f13-", "a.b-", "gpu_"]), min_size=1, max_size=3)
+    )
     return ",".join(
-        prefix + draw(st.sampled_from(["", brackets(), brackets() + "x" + brackets(), brackets() + "s"]))
+        prefix
+        + draw(st.sampled_from(["", brackets(), brackets() + "x" + brackets(), brackets() + "s"]))
         for prefix in prefixes
     )
 
@@ -59,7 +76,9 @@ def test_clustershell_reads_the_same(listed: str) -> None:
 
 
 def _reserved(lists: list[str]) -> str:
-    return "".join(f"ReservationName=r{n} StartTime=1 EndTime=2 Nodes={each}\n" for n, each in enumerate(lists))
+    return "".join(
+        f"ReservationName=r{n} StartTime=1 EndTime=2 Nodes={each}\n" for n, each in enumerate(lists)
+    )
 
 
 def _planned(lists: list[str]) -> str:
@@ -74,8 +93,12 @@ def _partitions(lists: list[str]) -> str:
 
 ANSWERS: dict[str, Callable[[list[str]], object]] = {
     "pending": lambda lists: [job.nodes for job in text.parse_pending(_planned(lists), MARK)],
-    "reservations": lambda lists: [each.nodes for each in text.parse_reservations(_reserved(lists))],
-    "partitions": lambda lists: [each.nodes for each in setup.parse_partitions(_partitions(lists)).values()],
+    "reservations": lambda lists: [
+        each.nodes for each in text.parse_reservations(_reserved(lists))
+    ],
+    "partitions": lambda lists: [
+        each.nodes for each in setup.parse_partitions(_partitions(lists)).values()
+    ],
 }
 
 

@@ -31,9 +31,11 @@ def test_recorded_parts(version: str) -> None:
     """Main jobs of 1 GPU, of none and of 3, and a holder of 3."""
     found = nodes("parts", version)
     assert {name: node.idle for name, node in found.items()} == {
-        "node01": Idle(7, 14, 56_000, 64_000), "node02": Idle(8, 12, 60_000, 64_000), "node03": Idle(5, 10, 52_000, 64_000),
+        "node01": Idle(7, 14, 56_000, 64_000),
+        "node02": Idle(8, 12, 60_000, 64_000),
+        "node03": Idle(5, 10, 52_000, 64_000),
         "node04": Idle(5, 14, 56_000, 64_000),
-    }  # fmt: skip
+    }
     assert {node.availability for node in found.values()} == {Availability.SHARED}
     spared = nodes("parts", version, ("AllocMem=8000 ", "AllocMem=8000 MemSpecLimit=6000 "))
     assert spared["node01"].idle == Idle(7, 14, 50_000, 64_000)
@@ -42,7 +44,12 @@ def test_recorded_parts(version: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "availability", "is_planned"),
     [
-        ("State=MIXED", "State=MIXED+PLANNED", Availability.SHARED, True),  # 26.05's words for a planned node with jobs
+        (
+            "State=MIXED",
+            "State=MIXED+PLANNED",
+            Availability.SHARED,
+            True,
+        ),  # 26.05's words for a planned node with jobs
         ("State=MIXED", "State=MIXED+DRAIN", Availability.BUSY, False),
         ("State=MIXED", "State=MIXED+COMPLETING", Availability.BUSY, False),
         ("State=MIXED", "State=ALLOCATED", Availability.BUSY, False),
@@ -61,8 +68,9 @@ def test_recorded_shards_are_left_alone() -> None:
     """A GPU with shards in use counts as not used."""
     found = nodes("part-shards", "22.05.8")
     assert [(node.idle, node.availability) for node in found.values()] == [
-        (None, Availability.BUSY), (None, Availability.FREE),
-    ]  # fmt: skip
+        (None, Availability.BUSY),
+        (None, Availability.FREE),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +96,9 @@ def test_which_gpus_are_idle(gres: str, used: str, expected: int | None) -> None
     assert idle_gpus(gres, used, "N/A") == expected
 
 
-@pytest.mark.parametrize("used", ["", "gpu:a100:9(IDX:0-8)", "gpu:a100:2(IDX:0)", "gpu:a100:many", "nvme:1"])
+@pytest.mark.parametrize(
+    "used", ["", "gpu:a100:9(IDX:0-8)", "gpu:a100:2(IDX:0)", "gpu:a100:many", "nvme:1"]
+)
 def test_words_that_are_not_understood_are_no_idle_gpu(used: str) -> None:
     with pytest.raises(SchedulerError, match="GresUsed"):
         idle_gpus(A100, used, "N/A")
@@ -100,7 +110,10 @@ def test_a_holder_of_a_part_bounds_its_cores_and_memory() -> None:
     def argv(request: NodeRequest) -> str:
         return " ".join(submit_argv(settings, request, "c", ["script"], Path("log")))
 
-    part, whole = argv(NodeRequest("n1", gpus=3, cpus=6, mib=24_000)), argv(NodeRequest("n1", gpus=8))
+    part, whole = (
+        argv(NodeRequest("n1", gpus=3, cpus=6, mib=24_000)),
+        argv(NodeRequest("n1", gpus=8)),
+    )
     assert "-p parts --gres=gpu:3 -N1 -n1 -w n1 -c 6 --mem=24000 -t" in part
     assert "--exclusive" not in part
     assert "-p scavenge --gres=gpu:8 -N1 -n1 -w n1 --exclusive --mem=0 -t" in whole

@@ -1,4 +1,6 @@
-"""pyslurm's side of the Scheduler port: a module with its names, filled with a recorded moment, says what the commands say."""
+"""pyslurm's side of the Scheduler port: a module with its names, filled with a recorded moment,
+says what the commands say.
+"""
 
 from __future__ import annotations
 
@@ -42,18 +44,31 @@ class FakePyslurm:
     def node(item: dict[str, Any]) -> SimpleNamespace:
         state = "+".join([item["state"].upper(), *item["state_flags"]])
         return SimpleNamespace(
-            name=item["name"], state=state, partitions=item["partitions"], active_features=[], total_cpus=item["cpus"],
+            name=item["name"],
+            state=state,
+            partitions=item["partitions"],
+            active_features=[],
+            total_cpus=item["cpus"],
             configured_gres={},
-        )  # fmt: skip
+        )
 
     @staticmethod
     def jobs() -> Iterator[tuple[int, SimpleNamespace]]:
         for line in recorded("moment-pyslurm_moment.squeue.txt").splitlines():
             job, name, partition, _, user, state, _, nodes, *_, planned, _, _ = line.split("|")
-            yield int(job), SimpleNamespace(
-                id=int(job), name=name, partition=partition, user_name=user, state=state, num_nodes=int(nodes),
-                start_time=1795224719 + int(job), scheduled_nodes=None if planned == "(null)" else planned,
-            )  # fmt: skip
+            yield (
+                int(job),
+                SimpleNamespace(
+                    id=int(job),
+                    name=name,
+                    partition=partition,
+                    user_name=user,
+                    state=state,
+                    num_nodes=int(nodes),
+                    start_time=1795224719 + int(job),
+                    scheduled_nodes=None if planned == "(null)" else planned,
+                ),
+            )
 
 
 class RecordedRest(SlurmScheduler):
@@ -67,7 +82,11 @@ def test_it_says_what_the_commands_say() -> None:
     jobs = {job.id: job for job in seen.pending}
     assert set(jobs) == {"9", "10", "11"}
     assert jobs["9"].nodes == {f"node{n:02d}" for n in range(4, 9)}
-    assert (jobs["10"].starts_s, jobs["10"].size, jobs["10"].partitions) == (1795224729.0, 3, ("main",))
+    assert (jobs["10"].starts_s, jobs["10"].size, jobs["10"].partitions) == (
+        1795224729.0,
+        3,
+        ("main",),
+    )
 
 
 def test_slurmctld_down_is_an_error() -> None:

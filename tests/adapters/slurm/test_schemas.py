@@ -15,9 +15,9 @@ from bftrainer_adapters.slurm.states import flags_of
 @pytest.mark.parametrize("version", range(41, 46))
 def test_every_word_of_a_schema_is_known(version: int) -> None:
     """From 24.05 (v0.0.41) to 26.05 (v0.0.45), with the fields that are read."""
-    schemas = json.loads(foreign("slurm-openapi-specs-v41-v45", f"openapi_spec_v{version}.json"))["components"][
-        "schemas"
-    ]
+    schemas = json.loads(foreign("slurm-openapi-specs-v41-v45", f"openapi_spec_v{version}.json"))[
+        "components"
+    ]["schemas"]
 
     def schema(name: str) -> dict[str, dict[str, object]]:
         return schemas[f"v0.0.{version}_{name}"]["properties"]
@@ -27,7 +27,9 @@ def test_every_word_of_a_schema_is_known(version: int) -> None:
             field = schemas[str(field["$ref"]).rpartition("/")[2]]
         return field["items"]["enum"]
 
-    assert {"name", "state", "partitions", "active_features", "gres", "cpus"} <= schema("node").keys()
+    assert {"name", "state", "partitions", "active_features", "gres", "cpus"} <= schema(
+        "node"
+    ).keys()
     job = schema("job_info")
     assert {
         "job_id",

@@ -34,7 +34,8 @@ def test_what_would_count_or_hold_one_node_is_refused(tmp_path: Path) -> None:
     check_settings(settings(), None, "c.toml")
     check_settings(settings(nodes_per_holder=1), 8, "c.toml")
     with pytest.raises(
-        UserError, match=r"c.toml: slurm.nodes_per_holder is 4, and peer pilots count a job as one node"
+        UserError,
+        match=r"c.toml: slurm.nodes_per_holder is 4, and peer pilots count a job as one node",
     ):
         check_settings(settings(), 8, "c.toml")
     script = tmp_path / "own.slurm"
@@ -46,7 +47,8 @@ def test_what_would_count_or_hold_one_node_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "status"), [("22.05.8", CheckStatus.BROKEN), ("24.11.5", CheckStatus.OK), ("26.05.5", CheckStatus.OK)]
+    ("version", "status"),
+    [("22.05.8", CheckStatus.BROKEN), ("24.11.5", CheckStatus.OK), ("26.05.5", CheckStatus.OK)],
 )
 def test_doctor_on_each_version(version: str, status: CheckStatus) -> None:
     (check,) = several_nodes(settings(), {"SLURM_VERSION": version})

@@ -1,4 +1,6 @@
-"""The checks without which a pilot holds no node: fourteen sites, one fault at a time, and what the user accepts."""
+"""The checks without which a pilot holds no node: fourteen sites, one fault at a time, and what the
+user accepts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ BROKEN = CheckStatus.BROKEN
 
 
 def broken(
-    site: PublicSite, settings: SlurmSettings | None = None, may_hold: Callable[[str], bool] = lambda node: True
+    site: PublicSite,
+    settings: SlurmSettings | None = None,
+    may_hold: Callable[[str], bool] = lambda node: True,
 ) -> dict[str, Check]:
     checks = checks_of_holding(settings or site.settings, site.facts, "me", may_hold)
     return {check.name: check for check in checks if check.state is BROKEN}
@@ -53,7 +57,9 @@ def test_doctor_prints_the_checks_that_the_pilot_obeys(name: str) -> None:
     text = recorded("site-recommended.config.txt")
     for line in site.config.splitlines():
         key = line.split(" = ")[0]
-        text = "".join(f"{line}\n" if old.startswith(f"{key} ") else f"{old}\n" for old in text.splitlines())
+        text = "".join(
+            f"{line}\n" if old.startswith(f"{key} ") else f"{old}\n" for old in text.splitlines()
+        )
     facts = replace(site.facts, config_text=text)
     of_pilot = checks_of_holding(site.settings, facts, "me")
     assert set(of_pilot) <= set(judge(site.settings, facts, "me"))
@@ -71,7 +77,9 @@ def test_partitions_that_count_and_partitions_that_do_not() -> None:
     for stopped in ("State=DOWN", "State=INACTIVE"):
         assert not broken(by_partition(MAIN, SCAVENGE, DEBUG.replace("State=UP", stopped)))
     assert not broken(by_partition(MAIN, SCAVENGE, DEBUG.replace("RootOnly=NO", "RootOnly=YES")))
-    assert broken(by_partition(MAIN, SCAVENGE, DEBUG.replace("State=UP", "State=DRAIN"))), "its queue goes on"
+    assert broken(by_partition(MAIN, SCAVENGE, DEBUG.replace("State=UP", "State=DRAIN"))), (
+        "its queue goes on"
+    )
 
 
 def test_nodes_that_the_pilot_excludes_do_not_count() -> None:
@@ -82,10 +90,16 @@ def test_nodes_that_the_pilot_excludes_do_not_count() -> None:
 
 
 def test_a_partition_that_is_the_main_queues_own() -> None:
-    """Its jobs count as pilots', so their plans would end no window; and nothing preempts holders for them."""
+    """Its jobs count as pilots', so their plans would end no window; and nothing preempts holders
+    for them.
+    """
     urgent = partition("urgent", "n[1-8]", 20)
     everybodys = SlurmSettings(partition="main")
-    found = broken(by_partition(urgent, MAIN.replace("PreemptMode=OFF", "PreemptMode=CANCEL"), settings=everybodys))
+    found = broken(
+        by_partition(
+            urgent, MAIN.replace("PreemptMode=OFF", "PreemptMode=CANCEL"), settings=everybodys
+        )
+    )
     assert "jobs that name no partition run there" in found["preemption"].detail
     half = by_partition(partition("main", "n[1-4]", 10, Default="YES"), SCAVENGE)
     assert "n5, n6, n7, n8 in no partition above scavenge" in broken(half)["preemption"].detail
@@ -97,25 +111,41 @@ def test_without_slurm_partition_holders_run_in_the_default_partition() -> None:
     only_qos = SlurmSettings(qos="scavenger")
     found = broken(by_partition(MAIN, SCAVENGE, settings=only_qos))
     assert "partition main has PreemptMode OFF" in found["preemption"].detail
-    none = broken(by_partition(MAIN.replace("Default=YES", "Default=NO"), SCAVENGE, settings=only_qos))
+    none = broken(
+        by_partition(MAIN.replace("Default=YES", "Default=NO"), SCAVENGE, settings=only_qos)
+    )
     assert "no partition is the default" in none["partition"].detail
 
 
-def by_qos(*others: str, name: str = "scavenger", unused_qos: frozenset[str] = frozenset()) -> dict[str, Check]:
+def by_qos(
+    *others: str, name: str = "scavenger", unused_qos: frozenset[str] = frozenset()
+) -> dict[str, Check]:
     site = PublicSite(
         config("qos", "CANCEL"),
         [partition("main", "n[1-8]", mode="CANCEL", Default="YES")],
         SlurmSettings(qos=name),
-        qos=[qos("normal", "scavenger"), qos("high", "scavenger,normal"), qos("scavenger"), *map(qos, others)],
+        qos=[
+            qos("normal", "scavenger"),
+            qos("high", "scavenger,normal"),
+            qos("scavenger"),
+            *map(qos, others),
+        ],
     )
     facts = replace(site.facts, unused_qos=unused_qos)
-    return {check.name: check for check in checks_of_holding(site.settings, facts, "me") if check.state is BROKEN}
+    return {
+        check.name: check
+        for check in checks_of_holding(site.settings, facts, "me")
+        if check.state is BROKEN
+    }
 
 
 def test_every_qos_that_can_use_the_nodes_must_preempt() -> None:
     assert not by_qos()
     found = by_qos("long", "other")
-    assert "jobs of QOS long, other wait for holders, those of high, normal do not" in found["qos"].detail
+    assert (
+        "jobs of QOS long, other wait for holders, those of high, normal do not"
+        in found["qos"].detail
+    )
     assert "long,other set Preempt+=scavenger" in found["qos"].remedy
     assert not by_qos("long", unused_qos=frozenset({"long"}))
 
@@ -128,9 +158,11 @@ def test_the_qos_of_jobs_that_name_none_is_no_holders() -> None:
 def test_a_qos_as_preemptible_as_the_holders_does_not_count_unless_jobs_get_it_by_default() -> None:
     low = [qos("scavenger"), qos("scavenger-s")]
     site = PublicSite(
-        config("qos", "CANCEL"), [partition("main", "n[1-8]", mode="CANCEL", Default="YES")], SlurmSettings(qos="scavenger"),
+        config("qos", "CANCEL"),
+        [partition("main", "n[1-8]", mode="CANCEL", Default="YES")],
+        SlurmSettings(qos="scavenger"),
         qos=[qos("normal", "scavenger,scavenger-s"), *low],
-    )  # fmt: skip
+    )
     assert not broken(site)
     top = Association("root", "", default_qos="scavenger-s")
     facts = replace(site.facts, accounting=replace(site.facts.accounting, associations=(top,)))
@@ -139,11 +171,16 @@ def test_a_qos_as_preemptible_as_the_holders_does_not_count_unless_jobs_get_it_b
 
 
 def test_a_partition_admits_only_some_qoses() -> None:
-    lines = [partition("main", "n[1-8]", mode="CANCEL", Default="YES"), partition("far", "m[1-8]", mode="CANCEL")]
+    lines = [
+        partition("main", "n[1-8]", mode="CANCEL", Default="YES"),
+        partition("far", "m[1-8]", mode="CANCEL"),
+    ]
     site = PublicSite(
-        config("qos", "CANCEL"), lines, SlurmSettings(qos="scavenger"),
+        config("qos", "CANCEL"),
+        lines,
+        SlurmSettings(qos="scavenger"),
         qos=[qos("normal", "scavenger"), qos("long"), qos("scavenger")],
-    )  # fmt: skip
+    )
     assert "long" in broken(site)["qos"].detail
     allowed = [lines[0].replace("AllowQos=ALL", "AllowQos=normal,scavenger"), lines[1]]
     assert not broken(replace(site, partitions=allowed))
@@ -153,17 +190,29 @@ def test_a_partition_admits_only_some_qoses() -> None:
 
 @pytest.mark.parametrize(
     ("main", "ours", "is_broken"),
-    [("FORCE:4", "FORCE:2", True), ("FORCE:2", "EXCLUSIVE", False), ("NO", "FORCE:2", False), ("FORCE:1", "FORCE:1", False)],
-)  # fmt: skip
-def test_oversubscribe_force_puts_main_jobs_beside_the_training(main: str, ours: str, is_broken: bool) -> None:
+    [
+        ("FORCE:4", "FORCE:2", True),
+        ("FORCE:2", "EXCLUSIVE", False),
+        ("NO", "FORCE:2", False),
+        ("FORCE:1", "FORCE:1", False),
+    ],
+)
+def test_oversubscribe_force_puts_main_jobs_beside_the_training(
+    main: str, ours: str, is_broken: bool
+) -> None:
     """As seen with 22.05.8: only where both partitions force."""
-    lines = [MAIN.replace("OverSubscribe=NO", f"OverSubscribe={main}"), SCAVENGE.replace("=NO Over", f"={ours} Over")]
+    lines = [
+        MAIN.replace("OverSubscribe=NO", f"OverSubscribe={main}"),
+        SCAVENGE.replace("=NO Over", f"={ours} Over"),
+    ]
     assert ("oversubscribe" in broken(by_partition(*lines))) == is_broken
 
 
 def test_oversubscribe_force_in_a_partition_that_holders_and_main_jobs_share() -> None:
     site = SITES["an exempt time of ten minutes"]
-    forced = replace(site, partitions=[site.partitions[0].replace("OverSubscribe=NO", "OverSubscribe=FORCE:2")])
+    forced = replace(
+        site, partitions=[site.partitions[0].replace("OverSubscribe=NO", "OverSubscribe=FORCE:2")]
+    )
     assert "jobs of gpu run on the cores" in broken(forced)["oversubscribe"].detail
 
 
@@ -180,19 +229,27 @@ def test_oversubscribe_force_in_a_partition_that_holders_and_main_jobs_share() -
         ("-1", None, None, 0.0),
     ],
 )
-def test_whose_exempt_time_counts(cluster: str, own: float | None, of_partition: float | None, expected: float) -> None:
-    """Those of QOSes come before the cluster's, and also where partitions decide about preemption."""
+def test_whose_exempt_time_counts(
+    cluster: str, own: float | None, of_partition: float | None, expected: float
+) -> None:
+    """Those of QOSes come before the cluster's, and also where partitions decide about
+    preemption.
+    """
     site = PublicSite(
-        config("partition_prio", "CANCEL", cluster), [MAIN, SCAVENGE.replace("QoS=N/A", "QoS=partq")], SETTINGS,
+        config("partition_prio", "CANCEL", cluster),
+        [MAIN, SCAVENGE.replace("QoS=N/A", "QoS=partq")],
+        SETTINGS,
         qos=[qos("normal", exempt=own), qos("partq", exempt=of_partition)],
-    )  # fmt: skip
+    )
     found = broken(site)
     assert ("exempt time" in found) == bool(expected)
     if expected:
         assert f"PreemptExemptTime {expected:g} s" in found["exempt time"].detail
 
 
-EXEMPT = PublicSite(config("partition_prio", "CANCEL", "00:10:00"), [MAIN, SCAVENGE, DEBUG], SETTINGS)
+EXEMPT = PublicSite(
+    config("partition_prio", "CANCEL", "00:10:00"), [MAIN, SCAVENGE, DEBUG], SETTINGS
+)
 
 
 def test_what_the_user_accepts_is_a_warning_of_that_check_only() -> None:
@@ -243,7 +300,10 @@ def test_parts_have_a_partition_of_their_own_which_is_checked_as_well() -> None:
         return {check.name: check for check in checks if check.state is BROKEN}
 
     assert not found(MAIN, SCAVENGE, parts), "each is the pilot's own to the other"
-    assert "parts has PreemptMode OFF" in found(MAIN, SCAVENGE, parts.replace("=CANCEL", "=OFF"))["preemption"].detail
+    assert (
+        "parts has PreemptMode OFF"
+        in found(MAIN, SCAVENGE, parts.replace("=CANCEL", "=OFF"))["preemption"].detail
+    )
 
 
 def test_hidden_nodes_and_an_accounting_that_is_silent() -> None:
@@ -283,7 +343,9 @@ def of_sacct(*answers: str) -> tuple[list[list[str]], Callable[[list[str]], str]
         (("normal|eve\n", "", ""), set()),
     ],
 )
-def test_qoses_that_no_job_has_used_for_a_week(answers: tuple[str, ...], expected: set[str]) -> None:
+def test_qoses_that_no_job_has_used_for_a_week(
+    answers: tuple[str, ...], expected: set[str]
+) -> None:
     asked, ask = of_sacct(*answers)
     assert unused(frozenset({"long", "other"}), "me", ask) == expected
     assert asked[0] == jobs_argv("now-1hours", frozenset())

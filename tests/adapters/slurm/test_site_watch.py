@@ -1,4 +1,6 @@
-"""When a pilot reads its site again, and what counts while Slurm or its accounting does not answer."""
+"""When a pilot reads its site again, and what counts while Slurm or its accounting does not
+answer.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +49,14 @@ class Site:
         return checks_of_holding(self.settings, facts, "me")
 
     def accounting(self, silence: str = "") -> None:
-        self.facts = replace(FIT.facts, accounting=Accounting(silence=silence) if silence else FIT.facts.accounting)
+        self.facts = replace(
+            FIT.facts, accounting=Accounting(silence=silence) if silence else FIT.facts.accounting
+        )
 
     def exempt(self, text: str) -> None:
-        self.facts = replace(self.facts, config_text=self.facts.config_text.replace("00:00:00", text))
+        self.facts = replace(
+            self.facts, config_text=self.facts.config_text.replace("00:00:00", text)
+        )
 
     def at(self, now_s: float) -> tuple[str, bool]:
         """The permit after a look at this time."""
@@ -81,7 +87,9 @@ def test_it_is_read_every_hour(site: Site) -> None:
 
 
 @pytest.mark.parametrize("of_accounting", [False, True])
-def test_silence_at_the_start_allows_nothing_and_is_asked_again_each_minute(site: Site, of_accounting: bool) -> None:
+def test_silence_at_the_start_allows_nothing_and_is_asked_again_each_minute(
+    site: Site, of_accounting: bool
+) -> None:
     site.accounting("no response" if of_accounting else "")
     site.error = "" if of_accounting else "no response"
     for now_s in range(0, 300, 10):
@@ -149,10 +157,19 @@ def test_a_restart_or_a_reconfiguration_is_a_reason_to_read(site: Site) -> None:
     text = recorded("site-recommended.config.txt")
     site.facts = replace(site.facts, config_text=text)
     site.watch.update()
-    for other in ("", text, str(text), text.replace("NEXT_JOB_ID             = 2", "NEXT_JOB_ID             = 3")):
+    for other in (
+        "",
+        text,
+        str(text),
+        text.replace("NEXT_JOB_ID             = 2", "NEXT_JOB_ID             = 3"),
+    ):
         site.watch.configuration_is(other)
     assert len(site.read_at) == 1
-    for key in ("BOOT_TIME               = 1", "HASH_VAL                = M", "PreemptExemptTime       = 0"):
+    for key in (
+        "BOOT_TIME               = 1",
+        "HASH_VAL                = M",
+        "PreemptExemptTime       = 0",
+    ):
         assert key in text
         site.watch.configuration_is(text.replace(key, key + "1"))
     assert len(site.read_at) == 4
@@ -173,12 +190,18 @@ def test_a_time_limit_is_read_again_when_slurm_says_that_it_is_too_long(site: Si
 
 def test_a_main_job_that_waits_is_a_reason_to_read_at_most_once_an_hour(site: Site) -> None:
     site.watch.update()
-    assert [site.watch.main_job_waits() for site.now_s in (10.0, 20.0, HOUR, HOUR + 10)] == [True, False, False, True]
+    assert [site.watch.main_job_waits() for site.now_s in (10.0, 20.0, HOUR, HOUR + 10)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_calls_a_day(site: Site) -> None:
-    """A reading costs slurmctld a call for the partitions, and two for a configuration that was forgotten; the other commands
-    ask slurmdbd. The longest time limit was read each hour before."""
+    """A reading costs slurmctld a call for the partitions, and two for a configuration that was
+    forgotten; the other commands ask slurmdbd. The longest time limit was read each hour before.
+    """
     jobs = WaitingMainJobs(lambda: site.now_s)
     early = 0
     for now_s in range(0, 24 * 3600, 10):
@@ -190,7 +213,8 @@ def test_calls_a_day(site: Site) -> None:
 
 
 NODES = tuple(
-    NodeView(f"n{i}", Availability.BUSY if i < 4 else Availability.FREE, ("main", "scavenge")) for i in range(6)
+    NodeView(f"n{i}", Availability.BUSY if i < 4 else Availability.FREE, ("main", "scavenge"))
+    for i in range(6)
 )
 
 
@@ -200,11 +224,27 @@ def squeue(*rows: dict[str, str]) -> JobList:
 
 
 def holder(node: str) -> dict[str, str]:
-    return {"%A": node, "%u": "me", "%j": HOLDER_NAME, "%T": "RUNNING", "%n": node, "%P": "scavenge", "%q": "low"}
+    return {
+        "%A": node,
+        "%u": "me",
+        "%j": HOLDER_NAME,
+        "%T": "RUNNING",
+        "%n": node,
+        "%P": "scavenge",
+        "%q": "low",
+    }
 
 
 def main_job(size: int, **more: str) -> dict[str, str]:
-    job = {"A": "7", "u": "eve", "T": "PENDING", "r": "Resources", "P": "main", "D": str(size), "q": "normal"} | more
+    job = {
+        "A": "7",
+        "u": "eve",
+        "T": "PENDING",
+        "r": "Resources",
+        "P": "main",
+        "D": str(size),
+        "q": "normal",
+    } | more
     return {f"%{key}": value for key, value in job.items()}
 
 
@@ -237,5 +277,15 @@ def test_a_job_counts_once_when_it_has_waited_for_a_minute_from_look_to_look() -
         now_s[0] = at_s
         return waiting.is_too_long(tuple(map(MainJobWait, names)))
 
-    assert [late(0.0, "7"), late(59.0, "7"), late(60.0, "7"), late(70.0, "7")] == [False, False, True, False]
-    assert [late(80.0), late(90.0, "7"), late(149.0, "7"), late(150.0, "7", "8")] == [False, False, False, True]
+    assert [late(0.0, "7"), late(59.0, "7"), late(60.0, "7"), late(70.0, "7")] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert [late(80.0), late(90.0, "7"), late(149.0, "7"), late(150.0, "7", "8")] == [
+        False,
+        False,
+        False,
+        True,
+    ]

@@ -14,16 +14,33 @@ from bftrainer_adapters.slurm.states import NodeFlag, availability_of, flags_of,
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        ("IDLE", "FREE"), ("IDLE+PLANNED", "PLANNED"), ("idle-", "PLANNED"), ("IDLE+DYNAMIC_NORM", "FREE"),
-        ("IDLE+CLOUD", "FREE"), ("IDLE+CLOUD+PLANNED", "PLANNED"), ("IDLE+DRAIN", "UNUSABLE"),
-        ("IDLE+MAINTENANCE+RESERVED", "UNUSABLE"), ("ALLOCATED", "BUSY"), ("MIXED", "BUSY"), ("mixed-", "BUSY"),
-        ("DOWN", "UNUSABLE"), ("IDLE+COMPLETING", "UNUSABLE"), ("IDLE+NOT_RESPONDING", "UNUSABLE"), ("idle*", "UNUSABLE"),
-        ("IDLE+CLOUD+POWERED_DOWN", "ASLEEP"), ("idle~", "ASLEEP"), ("IDLE+POWERING_UP", "ASLEEP"),
-        ("IDLE+POWERING_DOWN", "FALLING_ASLEEP"), ("idle!", "FALLING_ASLEEP"), ("DOWN+POWERED_DOWN", "UNUSABLE"),
-        ("IDLE+DRAIN+POWERED_DOWN", "UNUSABLE"), ("ALLOCATED+POWERING_UP", "BUSY"), ("IDLE+POWERED_DOWN+PLANNED", "ASLEEP"),
+        ("IDLE", "FREE"),
+        ("IDLE+PLANNED", "PLANNED"),
+        ("idle-", "PLANNED"),
+        ("IDLE+DYNAMIC_NORM", "FREE"),
+        ("IDLE+CLOUD", "FREE"),
+        ("IDLE+CLOUD+PLANNED", "PLANNED"),
+        ("IDLE+DRAIN", "UNUSABLE"),
+        ("IDLE+MAINTENANCE+RESERVED", "UNUSABLE"),
+        ("ALLOCATED", "BUSY"),
+        ("MIXED", "BUSY"),
+        ("mixed-", "BUSY"),
+        ("DOWN", "UNUSABLE"),
+        ("IDLE+COMPLETING", "UNUSABLE"),
+        ("IDLE+NOT_RESPONDING", "UNUSABLE"),
+        ("idle*", "UNUSABLE"),
+        ("IDLE+CLOUD+POWERED_DOWN", "ASLEEP"),
+        ("idle~", "ASLEEP"),
+        ("IDLE+POWERING_UP", "ASLEEP"),
+        ("IDLE+POWERING_DOWN", "FALLING_ASLEEP"),
+        ("idle!", "FALLING_ASLEEP"),
+        ("DOWN+POWERED_DOWN", "UNUSABLE"),
+        ("IDLE+DRAIN+POWERED_DOWN", "UNUSABLE"),
+        ("ALLOCATED+POWERING_UP", "BUSY"),
+        ("IDLE+POWERED_DOWN+PLANNED", "ASLEEP"),
         ("IDLE+REBOOT_REQUESTED", "UNUSABLE"),
     ],
-)  # fmt: skip
+)
 def test_what_a_state_means(state: str, expected: str) -> None:
     assert availability_of(state) is Availability[expected]
 
@@ -31,11 +48,19 @@ def test_what_a_state_means(state: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        ("ALLOCATED", False), ("MIXED+PLANNED", False), ("ALLOCATED+POWERING_UP", False), ("ALLOCATED+COMPLETING", False),
-        ("ALLOCATED+DRAIN", True), ("draining", True), ("MIXED+FAIL", True), ("ALLOCATED+REBOOT_REQUESTED", True),
-        ("MIXED+POWER_DOWN", True), ("ALLOCATED+CLOUD+POWER_DRAIN", True), ("ALLOCATED+RESERVED", False),
+        ("ALLOCATED", False),
+        ("MIXED+PLANNED", False),
+        ("ALLOCATED+POWERING_UP", False),
+        ("ALLOCATED+COMPLETING", False),
+        ("ALLOCATED+DRAIN", True),
+        ("draining", True),
+        ("MIXED+FAIL", True),
+        ("ALLOCATED+REBOOT_REQUESTED", True),
+        ("MIXED+POWER_DOWN", True),
+        ("ALLOCATED+CLOUD+POWER_DRAIN", True),
+        ("ALLOCATED+RESERVED", False),
     ],
-)  # fmt: skip
+)
 def test_an_administrator_waits_for_the_jobs_of_a_node(state: str, expected: bool) -> None:
     assert node_view("n1", state, ("main",), "", 2).is_withdrawn is expected
 
@@ -45,7 +70,13 @@ def test_only_idle_nodes_are_ever_free(flags: set[NodeFlag]) -> None:
     found = availability_of("+".join(sorted(flag.name for flag in flags)))
     if found in (Availability.FREE, Availability.PLANNED):
         assert NodeFlag.IDLE in flags
-        assert not flags & {NodeFlag.DOWN, NodeFlag.DRAIN, NodeFlag.ALLOCATED, NodeFlag.MIXED, NodeFlag.UNKNOWN}
+        assert not flags & {
+            NodeFlag.DOWN,
+            NodeFlag.DRAIN,
+            NodeFlag.ALLOCATED,
+            NodeFlag.MIXED,
+            NodeFlag.UNKNOWN,
+        }
     assert (found is Availability.PLANNED) <= (NodeFlag.PLANNED in flags)
 
 

@@ -1,4 +1,6 @@
-"""The table [slurm] of a configuration: errors in it, and the options that a holder requests by it."""
+"""The table [slurm] of a configuration: errors in it, and the options that a holder requests by
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,17 @@ from bftrainer_adapters.slurm.jobs import SubmittedJob, parse_submitted, submit_
         ({"partition": "s", "max_pendin": 3}, "did you mean 'max_pending'"),
         ({"partition": "s", "start_within_s": 0}, "start_within_s"),
         ({"qos": "s", "backend": "rest"}, "backend"),
-        ({"qos": "s", "gres": "gpu:4", "options": ["--gpus-per-node=4"]}, "both request GRES; remove one"),
+        (
+            {"qos": "s", "gres": "gpu:4", "options": ["--gpus-per-node=4"]},
+            "both request GRES; remove one",
+        ),
         ({"qos": "s", "gres": "nvme:1,shard:8"}, "hold whole GPUs"),
         ({"qos": "s", "options": ["--gres=shard:8"]}, "slurm: gres=shard:8 requests shards"),
         ({"qos": "s", "options": ["--tres-per-task", "cpu=2,gres/shard=8"]}, "hold whole GPUs"),
-        ({"qos": "s", "options": ["--gres=ssd:1"]}, 'would replace the request for the GPUs .* "gpu:N,ssd:1"'),
+        (
+            {"qos": "s", "options": ["--gres=ssd:1"]},
+            'would replace the request for the GPUs .* "gpu:N,ssd:1"',
+        ),
     ],
 )
 def test_a_table_that_is_wrong_is_one_line(table: dict[str, object], words: str) -> None:
@@ -34,21 +42,30 @@ def test_a_table_that_is_wrong_is_one_line(table: dict[str, object], words: str)
 
 
 @pytest.mark.parametrize(
-    ("gpus", "gres", "asked"), [(0, "", []), (4, "", ["--gres=gpu:4"]), (4, "gpu:2,ssd", ["--gres=gpu:2,ssd"])]
+    ("gpus", "gres", "asked"),
+    [(0, "", []), (4, "", ["--gres=gpu:4"]), (4, "gpu:2,ssd", ["--gres=gpu:2,ssd"])],
 )
 def test_a_holder_asks_for_all_gpus_of_its_node(gpus: int, gres: str, asked: list[str]) -> None:
     settings = SlurmSettings(partition="scavenge", gres=gres)
-    argv = submit_argv(settings, NodeRequest("node1", 600.0, gpus), "said", ("holder",), Path("log"))
+    argv = submit_argv(
+        settings, NodeRequest("node1", 600.0, gpus), "said", ("holder",), Path("log")
+    )
     assert [word for word in argv if word.startswith("--gres")] == asked
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        ("--gpus-per-node=4",), ("--gpus=4",), ("-G4",), ("-G", "4"), ("--gpus-per-node", "4"), ("--gpus-per-task=4",),
-        ("--gres", "gpu:a100:4,ssd"), ("--tres-per-task=cpu=2,gres/gpu=4",),
+        ("--gpus-per-node=4",),
+        ("--gpus=4",),
+        ("-G4",),
+        ("-G", "4"),
+        ("--gpus-per-node", "4"),
+        ("--gpus-per-task=4",),
+        ("--gres", "gpu:a100:4,ssd"),
+        ("--tres-per-task=cpu=2,gres/gpu=4",),
     ],
-)  # fmt: skip
+)
 def test_gpus_in_the_options_replace_the_automatic_request(options: tuple[str, ...]) -> None:
     """Slurm (22.05.8 to 26.05.5) refuses a job with --gres=gpu:4 and --gpus-per-node=4."""
     settings = SlurmSettings(partition="scavenge", options=(*options, "--constraint=ib"))
@@ -75,7 +92,9 @@ MEMORY = [
 
 
 @pytest.mark.parametrize(("table", "words"), MEMORY)
-def test_the_users_request_for_memory_replaces_that_for_all_of_it(table: dict[str, object], words: list[str]) -> None:
+def test_the_users_request_for_memory_replaces_that_for_all_of_it(
+    table: dict[str, object], words: list[str]
+) -> None:
     """Slurm refuses two of them (22.05.8 to 26.05.5), and filters of some sites refuse --mem."""
     settings = check_table({"partition": "scavenge", **table}, SlurmSettings, "slurm")
     argv = submit_argv(settings, NodeRequest("node1", 600.0), "said", ("holder",), Path("log"))
@@ -85,7 +104,9 @@ def test_the_users_request_for_memory_replaces_that_for_all_of_it(table: dict[st
 
 def test_holders_of_parts_request_their_own_memory() -> None:
     settings = SlurmSettings(partition="a", parts_partition="b", options=("--mem-per-cpu=4G",))
-    with pytest.raises(UserError, match=r"request slurm\.mem_per_gpu; remove --mem-per-cpu=4G from options"):
+    with pytest.raises(
+        UserError, match=r"request slurm\.mem_per_gpu; remove --mem-per-cpu=4G from options"
+    ):
         settings.check_unit_gpu("bftrainer.toml")
     argv = submit_argv(
         SlurmSettings(partition="a", mem=""),
@@ -109,7 +130,8 @@ No reservation for this job
 
 
 @pytest.mark.parametrize(
-    ("last", "submission"), [("5000\n", SubmittedJob("5000")), ("5000;b\n\n \n", SubmittedJob("5000", "b"))]
+    ("last", "submission"),
+    [("5000\n", SubmittedJob("5000")), ("5000;b\n\n \n", SubmittedJob("5000", "b"))],
 )
 def test_the_last_line_of_sbatch_is_the_job(last: str, submission: SubmittedJob) -> None:
     """Filters of some sites print checks before it."""
@@ -118,9 +140,16 @@ def test_the_last_line_of_sbatch_is_the_job(last: str, submission: SubmittedJob)
 
 @pytest.mark.parametrize(
     ("printed", "quoted"),
-    [(BANNER, "--> Checking available allocation (AB-123)...OK"), ("", ""), ("5000", "5000"), ("5000\nbye\n", "bye")],
+    [
+        (BANNER, "--> Checking available allocation (AB-123)...OK"),
+        ("", ""),
+        ("5000", "5000"),
+        ("5000\nbye\n", "bye"),
+    ],
 )
 def test_where_sbatch_prints_no_job_its_last_line_is_quoted(printed: str, quoted: str) -> None:
     with pytest.raises(SchedulerError) as caught:
         parse_submitted(printed)
-    assert str(caught.value) == f"the last line that sbatch printed is {quoted!r}, expected a job ID"
+    assert (
+        str(caught.value) == f"the last line that sbatch printed is {quoted!r}, expected a job ID"
+    )

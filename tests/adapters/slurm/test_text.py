@@ -1,4 +1,6 @@
-"""Slurm's text outputs: what was recorded is read, what is cut short or strange is refused with its text."""
+"""Slurm's text outputs: what was recorded is read, what is cut short or strange is refused with its
+text.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_settings() -> None:
     with pytest.raises(SchedulerError, match="truncated"):
         slurm_text.parse_has_epilog(without.replace("EpilogSlurmctld", "Later"))
     assert not slurm_text.parse_has_cgroups("ProctrackType           = proctrack/linuxproc\n")
-    assert slurm_text.parse_has_cgroups("PrologFlags = Alloc\nProctrackType           = proctrack/cgroup\nX = (null)\n")
+    assert slurm_text.parse_has_cgroups(
+        "PrologFlags = Alloc\nProctrackType           = proctrack/cgroup\nX = (null)\n"
+    )
 
 
 def holders(text: str, comment: str = OURS) -> dict[str, HolderJob]:
@@ -60,7 +64,9 @@ PARSERS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@pytest.mark.parametrize("text", ["", "\n", "slurm_load_jobs error: Unable to contact slurm controller\n", "{}\n"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "slurm_load_jobs error: Unable to contact slurm controller\n", "{}\n"]
+)
 def test_no_answer_is_not_an_empty_one(name: str, text: str) -> None:
     with pytest.raises(SchedulerError):
         PARSERS[name](text)
@@ -78,7 +84,9 @@ def test_an_answer_that_is_cut_within_a_record_is_refused(data: st.DataObject) -
 
 @pytest.mark.data
 def test_maintenance_of_25_11_and_outputs_that_are_refused() -> None:
-    nodes = slurm_text.parse_nodes(foreign("scheduler-output-samples", "sckyzo-text/scontrol_nodes.txt"))
+    nodes = slurm_text.parse_nodes(
+        foreign("scheduler-output-samples", "sckyzo-text/scontrol_nodes.txt")
+    )
     assert flags_of(nodes[0].state) >= {NodeFlag.MAINTENANCE, NodeFlag.RESERVED, NodeFlag.DRAIN}
     # Not in seconds, relative, or of 2017 without an epoch.
     for name in ("reservations.txt", "reservations_relative_time.txt"):

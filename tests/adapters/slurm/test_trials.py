@@ -1,4 +1,6 @@
-"""The table of versions that were tried is the only one: docs, recordings and the suite's versions agree with it."""
+"""The table of versions that were tried is the only one: docs, recordings and the suite's versions
+agree with it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What squeue shows of the users who share idle nodes, and the files that an administrator copies for them."""
+"""What squeue shows of the users who share idle nodes, and the files that an administrator copies
+for them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,13 @@ SITE = Path(__file__).parents[3] / "docs/examples/site"
 
 
 def held(job: int, user: str) -> str:
-    return line(job, user, "RUNNING", "bftrainer-holder", f"bftrainer: idle node held by pilot p of {user}; released")
+    return line(
+        job,
+        user,
+        "RUNNING",
+        "bftrainer-holder",
+        f"bftrainer: idle node held by pilot p of {user}; released",
+    )
 
 
 def pilot(job: int, user: str, words: str) -> str:
@@ -36,8 +44,14 @@ def pilot(job: int, user: str, words: str) -> str:
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """7 nodes are held and 1 is idle."""
-    rows = [pilot(1, "ann", "; wants 8"), *(held(n, "ann") for n in range(10, 16)), pilot(2, "bea", "; wants 50 short")]
-    (tmp_path / "jobs").write_text("".join(f"{it}|MARK\n" for it in (HEADER, *rows, held(20, "cal"))))
+    rows = [
+        pilot(1, "ann", "; wants 8"),
+        *(held(n, "ann") for n in range(10, 16)),
+        pilot(2, "bea", "; wants 50 short"),
+    ]
+    (tmp_path / "jobs").write_text(
+        "".join(f"{it}|MARK\n" for it in (HEADER, *rows, held(20, "cal")))
+    )
     (tmp_path / "config").write_text(CONFIG.format("none"))
     (tmp_path / "nodes").write_text(recorded("planned.nodes.txt"))
     cases = '*reservation) echo "No reservations in the system" ;; *config)'
@@ -55,34 +69,52 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def configure(state: Path) -> None:
     """The site's configuration, with a broker of this user."""
     (state / "published").mkdir()
-    text = re.sub("broker_user = .*", f'broker_user = "{own_name()}"', (SITE / "site.toml").read_text())
-    (state / "bftrainer.toml").write_text(re.sub("broker = .*", f'broker = "{state}/published"', text))
-    (state / "nodes").write_text(recorded("planned.nodes.txt").replace("Partitions=", "Partitions=scavenger,"))
+    text = re.sub(
+        "broker_user = .*", f'broker_user = "{own_name()}"', (SITE / "site.toml").read_text()
+    )
+    (state / "bftrainer.toml").write_text(
+        re.sub("broker = .*", f'broker = "{state}/published"', text)
+    )
+    (state / "nodes").write_text(
+        recorded("planned.nodes.txt").replace("Partitions=", "Partitions=scavenger,")
+    )
 
 
 @pytest.mark.parametrize("with_config", [False, True])
 def test_users_and_the_reasons_for_their_nodes(state: Path, with_config: bool) -> None:
     if with_config:
         configure(state)
-    rows = [json.loads(it) for it in bftrainer("users", "--state", state, "--json").out.splitlines()]
+    rows = [
+        json.loads(it) for it in bftrainer("users", "--state", state, "--json").out.splitlines()
+    ]
     keys = ("user", "pilots", "wants", "holds", "part", "lacks", "nodes", "idle")
     assert [tuple(row[key] for key in keys) for row in rows] == [
-        ("ann", 1, 8, 6, 4, 0, 8, 1), ("bea", 1, 8, 0, 3, 3, 8, 1), ("cal", 1, None, 1, 1, 0, 8, 1),
-    ]  # fmt: skip
+        ("ann", 1, 8, 6, 4, 0, 8, 1),
+        ("bea", 1, 8, 0, 3, 3, 8, 1),
+        ("cal", 1, None, 1, 1, 0, 8, 1),
+    ]
     assert "8 nodes, 1 idle" in bftrainer("users", "--state", state).out
-    said = [bftrainer("explain", "--user", user, "--state", state).out for user in ("ann", "bea", "cal")]
+    said = [
+        bftrainer("explain", "--user", user, "--state", state).out for user in ("ann", "bea", "cal")
+    ]
     assert "equal part is 4: 3 users share them" in said[0]
     assert "Others lack nodes: bea (3)" in said[0]
     assert "It lacks 3, and 1 are idle" in said[1]
     assert "shows no demand" in said[2]
-    assert "no pilot of this user" in complaint(bftrainer("explain", "--user", "eve", "--state", state))
+    assert "no pilot of this user" in complaint(
+        bftrainer("explain", "--user", "eve", "--state", state)
+    )
     accounting = "SLURM_VERSION = 1\nClusterName = lab\nAccountingStorageType = x/slurmdbd\n"
     (state / "config").write_text(accounting + CONFIG.format("none"))
-    assert ("weight" in bftrainer("users", "--state", state).out) is with_config, "it names the account"
+    assert ("weight" in bftrainer("users", "--state", state).out) is with_config, (
+        "it names the account"
+    )
     said = bftrainer("explain", "--user", "bea", "--state", state).out
     assert ("Its part, by weight 2 of 4, is 4" if with_config else "Its equal part is 3") in said
     (state / "config").write_text(CONFIG.format("jobs"))
-    assert "hides other users' jobs (PrivateData)" in complaint(bftrainer("users", "--state", state))
+    assert "hides other users' jobs (PrivateData)" in complaint(
+        bftrainer("users", "--state", state)
+    )
 
 
 def test_weights_come_from_the_broker(state: Path) -> None:
@@ -92,8 +124,14 @@ def test_weights_come_from_the_broker(state: Path) -> None:
     weights = packed_weights({"ann": 1, "bea": 3})
     head = Head(time.time(), 12.0, len(body), "MARK", weights_size=len(weights))
     write_atomically(state / "published" / JOBS, packed(head, weights + body), 0o644)
-    rows = [json.loads(it) for it in bftrainer("users", "--state", state, "--json").out.splitlines()]
-    assert [(row["user"], row["weight"], row["part"]) for row in rows] == [("ann", 1, 2), ("bea", 3, 5), ("cal", 1, 1)]
+    rows = [
+        json.loads(it) for it in bftrainer("users", "--state", state, "--json").out.splitlines()
+    ]
+    assert [(row["user"], row["weight"], row["part"]) for row in rows] == [
+        ("ann", 1, 2),
+        ("bea", 3, 5),
+        ("cal", 1, 1),
+    ]
 
 
 def test_what_an_administrator_copies_is_valid() -> None:
@@ -101,7 +139,10 @@ def test_what_an_administrator_copies_is_valid() -> None:
     config = read_config(SITE / "site.toml")
     settings = check_table(config.site_table("slurm"), SlurmSettings, "site.toml")
     unit = SITE / "bftrainer-broker.service"
-    words = f"bftrainer broker {settings.broker} --partition {settings.partition} --weights {settings.account}\n"
+    words = (
+        f"bftrainer broker {settings.broker} --partition {settings.partition} --weights "
+        f"{settings.account}\n"
+    )
     assert words in unit.read_text()
     assert f"\nUser={settings.broker_user}\n" in unit.read_text()
     if verify := shutil.which("systemd-analyze"):

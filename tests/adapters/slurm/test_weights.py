@@ -11,7 +11,10 @@ from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.user_weights import EVERY_S, Weights, argv, parse
 
-CONFIG = "SLURM_VERSION = 22.05.8\nClusterName = lab\nAccountingStorageType = accounting_storage/slurmdbd\n"
+CONFIG = (
+    "SLURM_VERSION = 22.05.8\nClusterName = lab\nAccountingStorageType = "
+    "accounting_storage/slurmdbd\n"
+)
 
 
 def asks(folder: Path, user: str = "bea") -> Weights:
@@ -22,7 +25,9 @@ def asks(folder: Path, user: str = "bea") -> Weights:
     return Weights(SlurmCalls(env, user=user), lambda: "pilots")
 
 
-def test_shares_are_read_once_in_a_quarter_of_an_hour_and_kept_while_they_cannot_be(tmp_path: Path) -> None:
+def test_shares_are_read_once_in_a_quarter_of_an_hour_and_kept_while_they_cannot_be(
+    tmp_path: Path,
+) -> None:
     weights, shares = asks(tmp_path), tmp_path / "shares"
     times = iter((10.0, 10.1, 11.0, 11.0, 12.0))
     weights.host_s = lambda: EVERY_S * next(times)
@@ -32,14 +37,18 @@ def test_shares_are_read_once_in_a_quarter_of_an_hour_and_kept_while_they_cannot
     assert weights.now() == {"ann": 3}
     shares.unlink()
     assert weights.now() == weights.now() == {"ann": 3}, "slurmdbd is down"
-    assert (tmp_path / "asked").read_text().splitlines() == 2 * [" ".join(argv("lab", "pilots")[1:])]
+    assert (tmp_path / "asked").read_text().splitlines() == 2 * [
+        " ".join(argv("lab", "pilots")[1:])
+    ]
     shares.write_text("||1\nbea||5\n")
     assert weights.now() == {}, "PrivateData shows one's own only"
 
 
 def test_no_accounting_no_weights_and_a_garbled_answer_is_none(tmp_path: Path) -> None:
     weights = asks(tmp_path)
-    (tmp_path / "accounting").write_text((tmp_path / "accounting").read_text().replace("slurmdbd", "none"))
+    (tmp_path / "accounting").write_text(
+        (tmp_path / "accounting").read_text().replace("slurmdbd", "none")
+    )
     assert weights.now() == {}
     assert not (tmp_path / "asked").exists()
     with pytest.raises(SchedulerError, match=r"truncated or garbled: 'ann\|\|'"):

@@ -1,7 +1,8 @@
 """Every reader of bytes that somebody else may have written, with samples of what it reads.
 
-A reader gets bytes and a folder for its files. It returns, or raises a :class:`BFTrainerError` whose message is one line;
-readers of files raise a :class:`UserError` (exit status 2). Everything else is a finding.
+A reader gets bytes and a folder for its files. It returns, or raises a :class:`BFTrainerError`
+whose message is one line; readers of files raise a :class:`UserError` (exit status 2). Everything
+else is a finding.
 """
 
 from __future__ import annotations

@@ -35,10 +35,21 @@ def _pilot_config(path: Path) -> None:
 def _trainer_file(path: Path) -> None:
     from bftrainer.config.trainer_file import read_trainer_file, settle
 
-    spec = settle(read_trainer_file(path), str(path), path.parent, {"PATH": os.defpath, "HOME": "/"})
-    for text in (*spec.command, *spec.env, *spec.env.values(), str(spec.cwd), *spec.setup, *spec.stage_in):
+    spec = settle(
+        read_trainer_file(path), str(path), path.parent, {"PATH": os.defpath, "HOME": "/"}
+    )
+    for text in (
+        *spec.command,
+        *spec.env,
+        *spec.env.values(),
+        str(spec.cwd),
+        *spec.setup,
+        *spec.stage_in,
+    ):
         assert "\0" not in text, "a NUL that no program can be given"
-    assert all(name and "=" not in name for name in spec.env), "a variable that no environment can have"
+    assert all(name and "=" not in name for name in spec.env), (
+        "a variable that no environment can have"
+    )
     trainer = spec.trainer()
     assert all(value <= 1e15 for value in trainer.curve.per_s), "a rate without a bound"
 
@@ -64,5 +75,7 @@ def readers() -> Iterator[Reader]:
     yield Reader("pilot config", of_file(_pilot_config, "bftrainer.toml"), (PILOT,))
     yield Reader("trainer file", of_file(_trainer_file, "trainer.toml"), (TRAINER,))
     yield Reader(
-        "host list", _host_list, (b"node[01-03,7],gpu*", b"n[1-4]m[2,3],cn?[08-10],x-1", b"n[1-4]m[2,3] cn?[08-10] x-1")
+        "host list",
+        _host_list,
+        (b"node[01-03,7],gpu*", b"n[1-4]m[2,3],cn?[08-10],x-1", b"n[1-4]m[2,3] cn?[08-10] x-1"),
     )

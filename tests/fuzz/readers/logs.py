@@ -37,10 +37,15 @@ def _log(form: str | None) -> Callable[[Path], object]:
                 refusal = refusal or error
                 continue
             _adds_up(opened, form, path.read_bytes(), skip_bad)
-            if skip_bad:  # what is read without skipping is the same log, and a million nodes take seconds
+            if (
+                skip_bad
+            ):  # what is read without skipping is the same log, and a million nodes take seconds
                 window = cut(opened.log)
                 if window.gpus is not None:
-                    assert all(event.change.joined or event.change.left for event in held_parts(window, 20.0).events)
+                    assert all(
+                        event.change.joined or event.change.left
+                        for event in held_parts(window, 20.0).events
+                    )
                     continue
                 idle_causes(window, most_work=0)
                 partitions_of(window)
@@ -59,7 +64,11 @@ def _adds_up(opened: OpenedLog, form: str | None, data: bytes, skip_bad: bool) -
     if data.startswith(_COMPRESSED):
         return
     if opened.is_event_log:
-        rows = [line for line in data.split(b"\n")[1:] if line.strip(b"\r") and not line.startswith(b"time,")]
+        rows = [
+            line
+            for line in data.split(b"\n")[1:]
+            if line.strip(b"\r") and not line.startswith(b"time,")
+        ]
         assert len(times) == len(rows) or b'"' in data
         return
     read, used, passed, skipped = totals(opened)
@@ -69,8 +78,12 @@ def _adds_up(opened: OpenedLog, form: str | None, data: bytes, skip_bad: bool) -
 
 
 def _records_of(form: str | None, data: bytes) -> int | None:
-    """How many records a line-based log has, counted without the importer; None where a record is not a line."""
-    lines = [line.rstrip("\r") for line in data.decode("utf-8-sig", errors="surrogateescape").split("\n")]
+    """How many records a line-based log has, counted without the importer; None where a record is
+    not a line.
+    """
+    lines = [
+        line.rstrip("\r") for line in data.decode("utf-8-sig", errors="surrogateescape").split("\n")
+    ]
     if form in ("sacct", "jobcomp", "lsb.acct"):
         lines = [line for line in lines if line and not line.startswith("#")]
     elif form == "pbs":
@@ -181,7 +194,9 @@ def readers() -> Iterator[Reader]:
     yield Reader("reservations", of_file(_outages("reservations")), (RESERVATIONS, NODE_EVENTS))
     yield Reader("any log", of_file(_log(None)), tuple(EXAMPLES.values()))
     sia = {name: text.encode() for name, text in SIA.items()}
-    yield Reader("profiles", of_file(_profiles), (GAVEL.encode(), _tar(sia), _tar(sia, "w:gz")), is_json=True)
+    yield Reader(
+        "profiles", of_file(_profiles), (GAVEL.encode(), _tar(sia), _tar(sia, "w:gz")), is_json=True
+    )
     traces = (PHILLY.encode(), POLLUX.encode(), _tar({"a/trace.csv": PHILLY.encode()}, "w:gz"))
     yield Reader("trace", of_file(_trace), traces)
     yield Reader("workload", of_file(_workload), (WORKLOAD,))

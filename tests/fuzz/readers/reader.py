@@ -14,7 +14,9 @@ Read = Callable[[bytes, Path], object]
 
 @dataclass(frozen=True)
 class Reader:
-    """``clean`` is what it may raise; ``is_json`` lets the mutations change values in a parsed sample, too."""
+    """``clean`` is what it may raise; ``is_json`` lets the mutations change values in a parsed
+    sample, too.
+    """
 
     name: str
     read: Read

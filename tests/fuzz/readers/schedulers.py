@@ -1,4 +1,6 @@
-"""Answers of schedulers: every public function ``parse_...`` of the adapters, each with the recordings that it may be given."""
+"""Answers of schedulers: every public function ``parse_...`` of the adapters, each with the
+recordings that it may be given.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,18 @@ from bftrainer.system import command
 LSF_SAMPLES = RECORDED.parent / "lsf" / "samples"
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
 _GIVEN: dict[str, object] = {
-    "mark": MARK, "pilot": "test", "user": "root", "comment": OURS, "label": "bftrainer holder", "now_s": 1.7e9,
-    "slots_per_node": 42, "header": "JOBID|STATE", "what": "jobs", "name": "idle", "uid": 0,
-}  # fmt: skip
+    "mark": MARK,
+    "pilot": "test",
+    "user": "root",
+    "comment": OURS,
+    "label": "bftrainer holder",
+    "now_s": 1.7e9,
+    "slots_per_node": 42,
+    "header": "JOBID|STATE",
+    "what": "jobs",
+    "name": "idle",
+    "uid": 0,
+}
 """Arguments by name."""
 
 
@@ -32,48 +43,92 @@ def _lines(*lines: str) -> bytes:
 
 
 def _document(*records: dict[str, str]) -> bytes:
-    return json.dumps({"COMMAND": "bjobs", "JOBS": len(records), "RECORDS": records}, indent=2).encode()
+    return json.dumps(
+        {"COMMAND": "bjobs", "JOBS": len(records), "RECORDS": records}, indent=2
+    ).encode()
 
 
-# Shapes that no recording has: after the manuals of Slurm 26.05 and LSF 10.1, and the adapters' own argument lists.
-_JOB = {"JOBID": "17", "STAT": "RUN", "USER": "eve", "QUEUE": "idle", "PROJ_NAME": "default", "JOB_NAME": "pilot"}
+# Shapes that no recording has: after the manuals of Slurm 26.05 and LSF 10.1, and the adapters' own
+# argument lists.
+_JOB = {
+    "JOBID": "17",
+    "STAT": "RUN",
+    "USER": "eve",
+    "QUEUE": "idle",
+    "PROJ_NAME": "default",
+    "JOB_NAME": "pilot",
+}
 _WRITTEN: dict[str, tuple[bytes, ...]] = {
-    "slurm.hostlists.parse_hostlist": (b"node[01-08,10],rack[1-2]n[08-09],login", b"(null)", b"cpn-f13-[01-20]"),
+    "slurm.hostlists.parse_hostlist": (
+        b"node[01-08,10],rack[1-2]n[08-09],login",
+        b"(null)",
+        b"cpn-f13-[01-20]",
+    ),
     "slurm.records.parse_records": (_lines(f"JOBID|STATE|{MARK}", f"1|RUNNING|{MARK}"),),
     "slurm.jobs.parse_submitted": (b"12\n", b"12;cluster\n"),
-    "slurm.jobs.parse_holder": (f"17|RUNNING|n1|1790000000|None|{OURS}; hosts n[1-3],gpu*".encode(),
-        f"18|PENDING||N/A|Resources|{OURS}".encode()),
+    "slurm.jobs.parse_holder": (
+        f"17|RUNNING|n1|1790000000|None|{OURS}; hosts n[1-3],gpu*".encode(),
+        f"18|PENDING||N/A|Resources|{OURS}".encode(),
+    ),
     "slurm.peers.parse_peers": (
         _lines(
             f"JOBID|USER|STATE|NAME|REASON|NODES|COMMENT|{MARK}",
-            f"17|eve|RUNNING|bftrainer-pilot|None|1|bftrainer: pilot x of eve; wants 5 short; hosts n[1-3],gpu*|{MARK}",
-            f"18|eve|RUNNING|bftrainer-holder|None|4|bftrainer: idle node held by pilot x of eve; wants 5|{MARK}",
+            "17|eve|RUNNING|bftrainer-pilot|None|1|bftrainer: pilot x of eve; wants 5 short; "
+            f"hosts n[1-3],gpu*|{MARK}",
+            "18|eve|RUNNING|bftrainer-holder|None|4|bftrainer: idle node held by pilot x of "
+            f"eve; wants 5|{MARK}",
         ),
     ),
     "slurm.job_list.parse_jobs": (
         _lines(
-            "JOBID|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON|NAME|COMMENT|" + MARK,
+            "JOBID|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON|NAME|COMMENT|"
+            + MARK,
             f"17|eve|a|q|PENDING|p,q|1790000000|n[1-3]|3||N/A|Priority|x|y|{MARK}",
             f"18|eve|a|q|RUNNING|p|N/A|(null)|1|n1|1790000000|None|bftrainer-holder|{OURS}|{MARK}",
         ),
     ),
-    "slurm.published.parse_head": (b'{"at_s": 1.7e9, "for_s": 12.0, "size": 99, "mark": "0123", "news": "89ab"}',),
+    "slurm.published.parse_head": (
+        b'{"at_s": 1.7e9, "for_s": 12.0, "size": 99, "mark": "0123", "news": "89ab"}',
+    ),
     "slurm.setup.parse_version": (b"slurm 22.05.8\n", b"slurm 26.05.2\n"),
-    "slurm.setup.parse_qos": (_lines("normal||cluster|1.000000|||" + "|" * 11,
-        "idle|normal|requeue|0|00:01:00|00:05:00|1-00:00:00|10|4|100|50|node=4|node=8|20|9|node=6|cpu=600|1-00:00:00"),),
+    "slurm.setup.parse_qos": (
+        _lines(
+            "normal||cluster|1.000000|||" + "|" * 11,
+            "idle|normal|requeue|0|00:01:00|00:05:00|1-00:00:00|10|4|100|50|node=4|node=8|20|9|node=6|cpu=600|1-00:00:00",
+        ),
+    ),
     "slurm.setup.parse_tres": (b"cpu=8,mem=8000M,node=4,gres/gpu=16",),
-    "slurm.pilot_job.parse_job": (_lines("RUNNING|1790000000|eve|idle|normal|account|(null)|(null)|pilot|x"),),
-    "lsf.text.parse_pending": (_document({**_JOB, "STAT": "PEND", "NREQ_SLOT": "84"},
-        {**_JOB, "STAT": "PSUSP", "NREQ_SLOT": "-"}),),
-    "lsf.jobs.parse_submitted": (_lines("Job <17> is submitted to queue <idle>."), _lines("welcome", "Job <9> is submitted to "
-        "default queue <normal>.")),
+    "slurm.pilot_job.parse_job": (
+        _lines("RUNNING|1790000000|eve|idle|normal|account|(null)|(null)|pilot|x"),
+    ),
+    "lsf.text.parse_pending": (
+        _document(
+            {**_JOB, "STAT": "PEND", "NREQ_SLOT": "84"}, {**_JOB, "STAT": "PSUSP", "NREQ_SLOT": "-"}
+        ),
+    ),
+    "lsf.jobs.parse_submitted": (
+        _lines("Job <17> is submitted to queue <idle>."),
+        _lines("welcome", "Job <9> is submitted to default queue <normal>."),
+    ),
     "lsf.windows.parse_length": (b"1 hours 11 minutes 50 seconds", b"44 minutes", b"UNLIMITED"),
-    "lsf.queue.parse_app": (_lines("", "APPLICATION NAME: idle", " -- For training.", "JOB_CONTROLS:", "    SUSPEND:     "
-        "[SIGTSTP]", "RESUME_CONTROL = SIGCONT", "JOB_SUSPEND_DELAY = 10"),),
-    "lsf.pilot_job.parse_job": (_document({**_JOB, "TIME_LEFT": "1:30 L", "FINISH_TIME": "Nov 22 21:00 L",
-        "RUNTIMELIMIT": "60"}),),
+    "lsf.queue.parse_app": (
+        _lines(
+            "",
+            "APPLICATION NAME: idle",
+            " -- For training.",
+            "JOB_CONTROLS:",
+            "    SUSPEND:     [SIGTSTP]",
+            "RESUME_CONTROL = SIGCONT",
+            "JOB_SUSPEND_DELAY = 10",
+        ),
+    ),
+    "lsf.pilot_job.parse_job": (
+        _document(
+            {**_JOB, "TIME_LEFT": "1:30 L", "FINISH_TIME": "Nov 22 21:00 L", "RUNTIMELIMIT": "60"}
+        ),
+    ),
     "lsf.pilot_job.parse_waiting": (_document({**_JOB, "STAT": "PEND"}),),
-}  # fmt: skip
+}
 
 
 def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -88,7 +143,9 @@ def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _argument(parameter: inspect.Parameter) -> object:
-    """Something of its type, where its name is not known: a test tells whether a sample is read with it."""
+    """Something of its type, where its name is not known: a test tells whether a sample is read
+    with it.
+    """
     of_its_type: dict[str, object] = {"str": "u", "int": 1, "float": 1.7e9, "bool": True}
     return _GIVEN.get(parameter.name.lstrip("_"), of_its_type.get(str(parameter.annotation)))
 
@@ -105,9 +162,13 @@ def _parser(function: Callable[..., Any]) -> Read:
 
 
 def _answer(path: Path) -> bytes:
-    """What the command printed: recordings begin with how they were made, or are a transcript of it."""
+    """What the command printed: recordings begin with how they were made, or are a transcript of
+    it.
+    """
     text = path.read_bytes()
-    transcript = re.fullmatch(rb"\$ [^\n]*\n(.*?)--- stderr\n(.*?)--- status \d+\n", text, re.DOTALL)
+    transcript = re.fullmatch(
+        rb"\$ [^\n]*\n(.*?)--- stderr\n(.*?)--- status \d+\n", text, re.DOTALL
+    )
     if transcript:
         return transcript[1] or transcript[2]
     return re.sub(rb"\A(?:# [^\n]*\n)+", b"", text)
@@ -120,7 +181,9 @@ def _recorded(scheduler: str) -> tuple[bytes, ...]:
         folders.append(LSF_SAMPLES)
     files = [path for folder in folders for path in sorted(folder.iterdir())]
     return tuple(
-        _answer(path)[:100_000] for path in files if path.suffix in (".txt", ".json") and path.stem != "SOURCE"
+        _answer(path)[:100_000]
+        for path in files
+        if path.suffix in (".txt", ".json") and path.stem != "SOURCE"
     )
 
 
@@ -134,7 +197,18 @@ def _samples_of(name: str, function: Callable[..., Any]) -> tuple[bytes, ...]:
 
 def readers() -> Iterator[Reader]:
     """The parsers."""
-    of_json = ("lsf.text.parse_hosts", "lsf.text.parse_pending", "lsf.jobs.parse_list", "lsf.pilot_job.parse_job")
+    of_json = (
+        "lsf.text.parse_hosts",
+        "lsf.text.parse_pending",
+        "lsf.jobs.parse_list",
+        "lsf.pilot_job.parse_job",
+    )
     for name, function in _parsers():
         is_json = name in of_json
-        yield Reader(name, _parser(function), _samples_of(name, function), clean=BFTrainerError, is_json=is_json)
+        yield Reader(
+            name,
+            _parser(function),
+            _samples_of(name, function),
+            clean=BFTrainerError,
+            is_json=is_json,
+        )

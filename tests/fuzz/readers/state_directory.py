@@ -46,12 +46,21 @@ def _journal_row(data: bytes, folder: Path) -> None:
 
 
 def _journal_samples() -> Iterator[bytes]:
-    """The rows of a journal, for :func:`_journal`: a JSON object with the policy and a list of [at_s, event, plan, answers]."""
+    """The rows of a journal, for :func:`_journal`: a JSON object with the policy and a list of
+    [at_s, event, plan, answers].
+    """
     for policy, journal in _journals():
         rows = [
-            [row["at_s"], *(json.loads(row[column]) for column in ("event", "plan", "answers"))] for row in journal[:6]
+            [row["at_s"], *(json.loads(row[column]) for column in ("event", "plan", "answers"))]
+            for row in journal[:6]
         ]
-        settings = {"policy": policy, "solver": "exact", "objective": "throughput", "forward_s": 120.0, "seed": 0}
+        settings = {
+            "policy": policy,
+            "solver": "exact",
+            "objective": "throughput",
+            "forward_s": 120.0,
+            "seed": 0,
+        }
         yield json.dumps({"settings": {**settings, "max_parallel": 10}, "rows": rows}).encode()
 
 
@@ -80,7 +89,9 @@ def _journal(data: bytes, folder: Path) -> None:
             for number, row in enumerate(rows, start=1):
                 at_s, *texts = row
                 values = [json.dumps(each) for each in texts]
-                database.execute("INSERT INTO journal VALUES (?, ?, 1, ?, ?, ?, 0.1)", (number, at_s, *values))
+                database.execute(
+                    "INSERT INTO journal VALUES (?, ?, 1, ?, ?, ?, 0.1)", (number, at_s, *values)
+                )
         database.commit()
     with closing(open_store(state)) as store:
         list(decide_again(store))
@@ -89,16 +100,28 @@ def _journal(data: bytes, folder: Path) -> None:
                 explain(store, active.trainer.id, entry.event.at_s)
 
 
-_COMMANDS = (("list", "--all"), ("nodes",), ("events",), ("show", "a"), ("explain", "a"), ("results",))
+_COMMANDS = (
+    ("list", "--all"),
+    ("nodes",),
+    ("events",),
+    ("show", "a"),
+    ("explain", "a"),
+    ("results",),
+)
 
 
 @functools.cache
 def _tables() -> dict[str, list[list[object]]]:
-    """The rows of a small registry, for :func:`_registry`: a JSON object with a list of rows for each table."""
+    """The rows of a small registry, for :func:`_registry`: a JSON object with a list of rows for
+    each table.
+    """
     spec = json.loads(_spool_sample())["spec"]
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript((RECORDED / "journal-before" / "bftrainer.sql").read_text())
-        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        names = [
+            row[0]
+            for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
         found = {
             name: [list(row) for row in database.execute(f"SELECT * FROM {name} LIMIT 3")]
             for name in names
@@ -106,26 +129,52 @@ def _tables() -> dict[str, list[list[object]]]:
         }
     now_s = 1.79e9
     found["trainers"] = [
-        _trainer_row(1, spec, "running", admitted_s=now_s, started_s=now_s, samples_done=1e6, held_node_s=9.0),
-        _trainer_row(2, {**spec, "name": "b"}, "queued", failures=1, samples_at_failure=5.0, not_before_s=now_s),
+        _trainer_row(
+            1, spec, "running", admitted_s=now_s, started_s=now_s, samples_done=1e6, held_node_s=9.0
+        ),
+        _trainer_row(
+            2,
+            {**spec, "name": "b"},
+            "queued",
+            failures=1,
+            samples_at_failure=5.0,
+            not_before_s=now_s,
+        ),
     ]
     found["fragments"] = [
         [1, "n1#1", "n1", now_s, now_s, None, None, ""],
         [2, "n2#1", "n2", now_s, None, now_s, now_s, "gone"],
     ]
-    found["notes"] = [[1, now_s, "pilot", "", "started with pid 1"], [2, now_s, "refused", "a", "no such file"]]
+    found["notes"] = [
+        [1, now_s, "pilot", "", "started with pid 1"],
+        [2, now_s, "refused", "a", "no such file"],
+    ]
     found["lease"] = [[1, "host", 1, "1", "", now_s, now_s]]
     return found
 
 
-def _trainer_row(number: int, spec: dict[str, object], status: str, **values: object) -> list[object]:
+def _trainer_row(
+    number: int, spec: dict[str, object], status: str, **values: object
+) -> list[object]:
     from bftrainer.persistence.database_checks import columns
 
     known = {
-        "number": number, "name": spec["name"], "spec": json.dumps(spec), "owner": "me", "spool_name": f"{number}.json",
-        "submitted_s": 1.79e9, "status": status, "reason": "", "samples_done": 0.0, "failures": 0, "not_before_s": 0.0,
-        "ended_incarnation": 0, "held_node_s": 0.0, "trained_node_s": 0.0, "stalled_node_s": 0.0,
-    }  # fmt: skip
+        "number": number,
+        "name": spec["name"],
+        "spec": json.dumps(spec),
+        "owner": "me",
+        "spool_name": f"{number}.json",
+        "submitted_s": 1.79e9,
+        "status": status,
+        "reason": "",
+        "samples_done": 0.0,
+        "failures": 0,
+        "not_before_s": 0.0,
+        "ended_incarnation": 0,
+        "held_node_s": 0.0,
+        "trained_node_s": 0.0,
+        "stalled_node_s": 0.0,
+    }
     return [(known | values).get(column) for column in columns()["trainers"]]
 
 
@@ -135,7 +184,12 @@ def _registry(data: bytes, folder: Path) -> None:
 
     try:
         document = json.loads(data)
-        rows = [(name, list(row)) for name, listed in document.items() for row in listed if name in _tables()]
+        rows = [
+            (name, list(row))
+            for name, listed in document.items()
+            for row in listed
+            if name in _tables()
+        ]
     except (ValueError, TypeError, AttributeError, RecursionError):
         return
     state = folder / "state"
@@ -147,9 +201,13 @@ def _registry(data: bytes, folder: Path) -> None:
         for name in _tables():
             database.execute(f"DELETE FROM {name}")
         for name, values in rows:
-            values = [json.dumps(each) if isinstance(each, (list, dict)) else each for each in values]
+            values = [
+                json.dumps(each) if isinstance(each, (list, dict)) else each for each in values
+            ]
             with suppress(sqlite3.Error, OverflowError, ValueError):
-                database.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(values))})", values)
+                database.execute(
+                    f"INSERT INTO {name} VALUES ({', '.join('?' * len(values))})", values
+                )
         database.commit()
     refused = ""
     for command in _COMMANDS:
@@ -166,7 +224,14 @@ def _spool_sample() -> bytes:
     from bftrainer.config.validation import check_table
     from bftrainer.persistence.spool import Request, RequestKind
 
-    table = {"name": "a", "command": ["true"], "max_nodes": 4, "samples_per_s": 10.0, "env": {"A": "1"}, "cwd": "/"}
+    table = {
+        "name": "a",
+        "command": ["true"],
+        "max_nodes": 4,
+        "samples_per_s": 10.0,
+        "env": {"A": "1"},
+        "cwd": "/",
+    }
     spec = check_table(table, TrainerSpec, "sample")
     return Request(kind=RequestKind.SUBMIT, trainer="a", spec=spec).model_dump_json().encode()
 
@@ -187,4 +252,6 @@ def readers() -> Iterator[Reader]:
     yield Reader("journal row", _journal_row, tuple(_row_samples()), is_json=True)
     yield Reader("journal", _journal, tuple(_journal_samples()), is_json=True, clean=BFTrainerError)
     yield Reader("registry", _registry, (json.dumps(_tables()).encode(),), is_json=True)
-    yield Reader("spool", _spool, (_spool_sample(), b'{"kind": "cancel", "trainer": "a"}'), is_json=True)
+    yield Reader(
+        "spool", _spool, (_spool_sample(), b'{"kind": "cancel", "trainer": "a"}'), is_json=True
+    )

@@ -63,11 +63,24 @@ def _message(kind: str) -> Callable[[Path], None]:
 
 def readers() -> Iterator[Reader]:
     """The readers of a trainer directory."""
-    yield Reader("progress", of_file(_progress, "progress.jsonl"), _recorded("progress.jsonl"), is_json=True)
-    yield Reader("events.jsonl", of_file(_events, "events.jsonl"), _recorded("events.jsonl"), is_json=True)
+    yield Reader(
+        "progress", of_file(_progress, "progress.jsonl"), _recorded("progress.jsonl"), is_json=True
+    )
+    yield Reader(
+        "events.jsonl", of_file(_events, "events.jsonl"), _recorded("events.jsonl"), is_json=True
+    )
     yield Reader("hosts", of_file(_hosts, "hosts"), _recorded("hosts"))
-    yield Reader("driver.pid", of_file(_driver_pid, "driver.pid"), _recorded("driver.pid"), is_json=True)
+    yield Reader(
+        "driver.pid", of_file(_driver_pid, "driver.pid"), _recorded("driver.pid"), is_json=True
+    )
     yield Reader("control", of_file(_control, "control"), _recorded("control"), is_json=True)
-    yield Reader("trainer.json", of_file(_message("TrainerMessage"), "t"), _recorded("trainer.json"), is_json=True)
-    settings = json.dumps({"version": 1, "driver": "restart", **SITE, "prefix": ["srun", "--jobid={job_id}"]}).encode()
+    yield Reader(
+        "trainer.json",
+        of_file(_message("TrainerMessage"), "t"),
+        _recorded("trainer.json"),
+        is_json=True,
+    )
+    settings = json.dumps(
+        {"version": 1, "driver": "restart", **SITE, "prefix": ["srun", "--jobid={job_id}"]}
+    ).encode()
     yield Reader("driver.json", of_file(_message("DriverSettings"), "t"), (settings,), is_json=True)

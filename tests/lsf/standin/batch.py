@@ -1,8 +1,9 @@
-"""bsub, bkill and what stands in for sbatchd: dispatch, preemption, and one shepherd process per running job.
+"""bsub, bkill and what stands in for sbatchd: dispatch, preemption, and one shepherd process per
+running job.
 
-Signals as LSF 10.1 sends them: SIGINT, SIGTERM, SIGKILL, JOB_TERMINATE_INTERVAL apart, to the job's process group; to a
-parallel job SIGKILL alone unless LSB_USE_SEQUENTIAL_SIGNAL. At the run limit SIGUSR2. A queue without TERMINATE_WHEN =
-PREEMPT suspends: SIGSTOP, and the job keeps its host.
+Signals as LSF 10.1 sends them: SIGINT, SIGTERM, SIGKILL, JOB_TERMINATE_INTERVAL apart, to the job's
+process group; to a parallel job SIGKILL alone unless LSB_USE_SEQUENTIAL_SIGNAL. At the run limit
+SIGUSR2. A queue without TERMINATE_WHEN = PREEMPT suspends: SIGSTOP, and the job keeps its host.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ WITH_VALUE = {
 
 
 def bsub(words: list[str]) -> int:
-    """Submit; the job's environment is this process's, as LSF does it. Without a command the script is standard input."""
+    """Submit; the job's environment is this process's, as LSF does it. Without a command the script
+    is standard input.
+    """
     options, words = read_options(words)
     script = "" if words else sys.stdin.read()
     for line in re.findall(r"^#BSUB (.*)$", script, re.MULTILINE):
@@ -53,7 +56,9 @@ def bsub(words: list[str]) -> int:
         if queue not in state["queues"]:
             return refuse(f"{queue}: No such queue. Job not submitted.")
         if (host := options.get("-m", "")) and host.split()[0] not in state["hosts"]:
-            return refuse(f"{host}: Bad host name, host group name or cluster name. Job not submitted.")
+            return refuse(
+                f"{host}: Bad host name, host group name or cluster name. Job not submitted."
+            )
         limit = options.get("-W", "").partition("/")[0]
         hours, _, minutes = limit.rpartition(":")
         job_id = str(state["next"])
@@ -64,16 +69,34 @@ def bsub(words: list[str]) -> int:
             words = ["/bin/bash", str(spooled)]
         nodes = int(options.get("-nnodes", "0")) or 1
         state["jobs"][job_id] = {
-            "id": job_id, "user": os.environ.get("USER") or "user", "queue": queue, "stat": "PEND", "hosts": [],
-            "after": after[1] if after else "", "project": options.get("-P", "default"),
-            "asked": options.get("-m", "").split(), "nodes": nodes, "exclusive": "-x" in options,
-            "slots_each": state["slots"] if "-nnodes" in options else int(options.get("-n", "1")) // nodes,
-            "name": options.get("-J", ""), "description": options.get("-Jd", ""), "words": words,
-            "out": options.get("-o", ""), "limit_s": 60.0 * (60 * int(hours or 0) + int(minutes)) if limit else None,
+            "id": job_id,
+            "user": os.environ.get("USER") or "user",
+            "queue": queue,
+            "stat": "PEND",
+            "hosts": [],
+            "after": after[1] if after else "",
+            "project": options.get("-P", "default"),
+            "asked": options.get("-m", "").split(),
+            "nodes": nodes,
+            "exclusive": "-x" in options,
+            "slots_each": state["slots"]
+            if "-nnodes" in options
+            else int(options.get("-n", "1")) // nodes,
+            "name": options.get("-J", ""),
+            "description": options.get("-Jd", ""),
+            "words": words,
+            "out": options.get("-o", ""),
+            "limit_s": 60.0 * (60 * int(hours or 0) + int(minutes)) if limit else None,
             "env": {k: v for k, v in os.environ.items() if k != "LSF_STANDIN_COMMAND"},
-            "submitted_s": now_s(state), "started_s": None, "ended_s": None, "exit": None, "why": "", "kill": None,
-            "cwd": str(Path.cwd()), "signals": [],
-        }  # fmt: skip
+            "submitted_s": now_s(state),
+            "started_s": None,
+            "ended_s": None,
+            "exit": None,
+            "why": "",
+            "kill": None,
+            "cwd": str(Path.cwd()),
+            "signals": [],
+        }
         dispatch(state)
     print(f"Job <{job_id}> is submitted to queue <{queue}>.")
     return 0
@@ -99,8 +122,12 @@ def refuse(text: str) -> int:
 
 def dispatch(state: State) -> None:
     """Start what can start, by priority; end (or suspend) what must make way for it."""
-    waiting = [job for job in state["jobs"].values() if job["stat"] == "PEND" and may_start(state, job)]
-    for job in sorted(waiting, key=lambda job: (-state["queues"][job["queue"]]["priority"], int(job["id"]))):
+    waiting = [
+        job for job in state["jobs"].values() if job["stat"] == "PEND" and may_start(state, job)
+    ]
+    for job in sorted(
+        waiting, key=lambda job: (-state["queues"][job["queue"]]["priority"], int(job["id"]))
+    ):
         candidates = job["asked"] or sorted(state["hosts"])
         free = [host for host in candidates if fits(state, job, host)]
         if len(free) >= job["nodes"]:
@@ -111,7 +138,9 @@ def dispatch(state: State) -> None:
         for host in [host for host in candidates if host not in free][: job["nodes"] - len(free)]:
             for other in on_host(state, host, "RUN"):
                 preempt(state, other)
-        free = [host for host in candidates if fits(state, job, host)]  # at once, where others were suspended
+        free = [
+            host for host in candidates if fits(state, job, host)
+        ]  # at once, where others were suspended
         if len(free) >= job["nodes"]:
             start(state, job, free[: job["nodes"]])
 
@@ -122,17 +151,25 @@ def may_start(state: State, job: State) -> bool:
 
 
 def fits(state: State, job: State, host: str) -> bool:
-    """Whether it may start there now: slots are free, and its run limit ends before the host is wanted."""
+    """Whether it may start there now: slots are free, and its run limit ends before the host is
+    wanted.
+    """
     if state["hosts"][host]["status"] != "ok":
         return False
     wanted_s = wanted_at(state).get(host)
     backfills = state["queues"][job["queue"]]["preemptable"]
-    if backfills and wanted_s is not None and (job["limit_s"] is None or now_s(state) + job["limit_s"] > wanted_s):
+    if (
+        backfills
+        and wanted_s is not None
+        and (job["limit_s"] is None or now_s(state) + job["limit_s"] > wanted_s)
+    ):
         return False
     need = state["slots"] if job["exclusive"] else job["slots_each"]
     # A suspended job's slots are given away: that is what keeping memory and GPUs means.
     taken = sum(j["slots_each"] for j in on_host(state, host, "RUN", "UNKWN"))
-    return taken + need <= state["slots"] and not any(j["exclusive"] for j in on_host(state, host, "RUN"))
+    return taken + need <= state["slots"] and not any(
+        j["exclusive"] for j in on_host(state, host, "RUN")
+    )
 
 
 def preempt(state: State, job: State) -> None:
@@ -153,29 +190,49 @@ def start(state: State, job: State, hosts: list[str]) -> None:
     with (ROOT / "sbatchd.log").open("ab") as log:
         subprocess.Popen(
             [sys.executable, "-S", "-E", str(Path(__file__).with_name("main.py")), job["id"]],
-            env={"LSF_ENVDIR": str(ROOT), "PATH": os.environ["PATH"], "LSF_STANDIN_COMMAND": "sbatchd"},
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+            env={
+                "LSF_ENVDIR": str(ROOT),
+                "PATH": os.environ["PATH"],
+                "LSF_STANDIN_COMMAND": "sbatchd",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def sbatchd(job_id: str) -> int:
     """Run one job: start it, pass signals to it, tell how it ended, dispatch others."""
     with locked() as state:
         job = state["jobs"][job_id]
-        slots = [f"{host} {state['slots'] if job['exclusive'] else job['slots_each']}" for host in job["hosts"]]
+        slots = [
+            f"{host} {state['slots'] if job['exclusive'] else job['slots_each']}"
+            for host in job["hosts"]
+        ]
         hostfile = ROOT / f"{job_id}.hostfile"
         names = [line.split() for line in slots]
         hostfile.write_text("".join(f"{name}\n" * int(count) for name, count in names))
         env = {
-            **job["env"], "LSB_JOBID": job_id, "LSB_QUEUE": job["queue"], "LSB_JOBNAME": job["name"],
-            "LSB_MCPU_HOSTS": " ".join(slots) + " ", "LSB_DJOB_HOSTFILE": str(hostfile), "LSB_BATCH_JID": job_id,
-        }  # fmt: skip
+            **job["env"],
+            "LSB_JOBID": job_id,
+            "LSB_QUEUE": job["queue"],
+            "LSB_JOBNAME": job["name"],
+            "LSB_MCPU_HOSTS": " ".join(slots) + " ",
+            "LSB_DJOB_HOSTFILE": str(hostfile),
+            "LSB_BATCH_JID": job_id,
+        }
         out = Path(job["cwd"], job["out"].replace("%J", job_id) or os.devnull)
         with out.open("ab") as output:
             process = subprocess.Popen(
-                job["words"], env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                job["words"],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
                 cwd=job["cwd"],
-            )  # fmt: skip
+            )
         job["pgid"] = process.pid
         interval_s = float(state["params"]["JOB_TERMINATE_INTERVAL"])
         gentle = state["sequential_signal"] or sum(int(count) for _, count in names) == 1
@@ -186,7 +243,9 @@ def sbatchd(job_id: str) -> int:
         time.sleep(0.03)
         if signals is None and (why := wants_killed(job_id)):
             ladder = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL] if gentle else [signal.SIGKILL]
-            signals = [(time.monotonic() + i * interval_s, number) for i, number in enumerate(ladder)]
+            signals = [
+                (time.monotonic() + i * interval_s, number) for i, number in enumerate(ladder)
+            ]
             del why
         if limit_s is not None and not told_limit and time.monotonic() - started_s > limit_s:
             told_limit = True
@@ -198,7 +257,10 @@ def sbatchd(job_id: str) -> int:
     to_group(process.pid, signal.SIGKILL)
     with locked() as state:
         if (ended := state["jobs"].get(job_id)) is not None:
-            ended.update(stat="EXIT" if process.returncode or ended["kill"] else "DONE", exit=process.returncode)
+            ended.update(
+                stat="EXIT" if process.returncode or ended["kill"] else "DONE",
+                exit=process.returncode,
+            )
             ended.update(ended_s=now_s(state), why=ended["kill"] or "", signals=sent)
             if ended["kill"] and state["queues"][ended["queue"]].get("rerunnable"):
                 ended.update(stat="PEND", hosts=[], kill=None)
@@ -212,7 +274,10 @@ _seen: dict[str, tuple[tuple[int, int], str | None]] = {}
 def wants_killed(job_id: str) -> str | None:
     """The reason, if its end was asked for; looked at only when the file has changed."""
     found = (ROOT / "state.json").stat()
-    stamp = (found.st_ino, found.st_mtime_ns)  # two changes within a tick of the file system's clock have the same time
+    stamp = (
+        found.st_ino,
+        found.st_mtime_ns,
+    )  # two changes within a tick of the file system's clock have the same time
     if _seen.get(job_id, ((0, 0), None))[0] != stamp:
         with locked() as state:
             _seen[job_id] = (stamp, state["jobs"].get(job_id, {}).get("kill"))

@@ -1,4 +1,6 @@
-"""A command of the stand-in, by the name in LSF_STANDIN_COMMAND; first whatever fault was ordered for it."""
+"""A command of the stand-in, by the name in LSF_STANDIN_COMMAND; first whatever fault was ordered
+for it.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def run(name: str, words: list[str]) -> int:
         return 255
     if fault == "silent":
         return 0
-    if fault == "status-0":  # LSB_BJOBS_CONSISTENT_EXIT_CODE=N: "none found" is no failure, and still on stderr
+    if (
+        fault == "status-0"
+    ):  # LSB_BJOBS_CONSISTENT_EXIT_CODE=N: "none found" is no failure, and still on stderr
         COMMANDS[name](words)
         return 0
     if fault not in ("truncated", "without-last-line"):

@@ -1,4 +1,6 @@
-"""bhosts, bjobs, bslots, brsvs, bqueues, bparams and bapp, in the shapes of the recorded samples."""
+"""bhosts, bjobs, bslots, brsvs, bqueues, bparams and bapp, in the shapes of the recorded
+samples.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ def as_json(command: str, kind: str, fields: list[str], rows: list[dict[str, str
     # LSF's own layout, with its escaped slashes.
     records = ",\n".join(
         "    {\n"
-        + ",\n".join(f'      "{f.upper()}":{json.dumps(row[f])}'.replace("/", "\\/") for f in fields)
+        + ",\n".join(
+            f'      "{f.upper()}":{json.dumps(row[f])}'.replace("/", "\\/") for f in fields
+        )
         + "\n    }"
         for row in rows
     )
-    print(f'{{\n  "COMMAND":"{command}",\n  "{kind}":{len(rows)},\n  "RECORDS":[\n{records}\n  ]\n}}')
+    print(
+        f'{{\n  "COMMAND":"{command}",\n  "{kind}":{len(rows)},\n  "RECORDS":[\n{records}\n  ]\n}}'
+    )
 
 
 def bhosts(words: list[str]) -> int:
@@ -46,8 +52,19 @@ def host_row(state: State, name: str) -> dict[str, str]:
     elif status == "ok" and taken >= state["slots"]:
         status = "closed_Full"
     reserved = state["hosts"][name].get("rsv", 0)
-    numbers = {"max": state["slots"], "njobs": taken + reserved, "run": taken, "ssusp": 0, "ususp": 0, "rsv": reserved}
-    return {"host_name": name, "status": status, **{key: str(value) for key, value in numbers.items()}}
+    numbers = {
+        "max": state["slots"],
+        "njobs": taken + reserved,
+        "run": taken,
+        "ssusp": 0,
+        "ususp": 0,
+        "rsv": reserved,
+    }
+    return {
+        "host_name": name,
+        "status": status,
+        **{key: str(value) for key, value in numbers.items()},
+    }
 
 
 def bjobs(words: list[str]) -> int:
@@ -58,9 +75,15 @@ def bjobs(words: list[str]) -> int:
         found = []
         for job in state["jobs"].values():
             over = job["stat"] in FINISHED
-            if (ids and job["id"] not in ids) or (name and job["name"] != name) or (queue and job["queue"] != queue):
+            if (
+                (ids and job["id"] not in ids)
+                or (name and job["name"] != name)
+                or (queue and job["queue"] != queue)
+            ):
                 continue
-            if (over and not ids and "-a" not in words) or ("-p" in words and job["stat"] not in ("PEND", "PSUSP")):
+            if (over and not ids and "-a" not in words) or (
+                "-p" in words and job["stat"] not in ("PEND", "PSUSP")
+            ):
                 continue
             found.append(job_row(state, job))
         unknown = [job for job in ids if job not in state["jobs"]]
@@ -79,16 +102,29 @@ def bjobs(words: list[str]) -> int:
 def job_row(state: State, job: State) -> dict[str, str]:
     runs = job["started_s"] is not None
     run_s = (job["ended_s"] or now_s(state)) - job["started_s"] if runs else 0
-    hosts = ":".join(f"{job['slots_each']}*{host}" if job["slots_each"] > 1 else host for host in job["hosts"])
+    hosts = ":".join(
+        f"{job['slots_each']}*{host}" if job["slots_each"] > 1 else host for host in job["hosts"]
+    )
     return {
-        "jobid": job["id"], "stat": job["stat"], "user": job["user"], "queue": job["queue"], "job_name": job["name"],
+        "jobid": job["id"],
+        "stat": job["stat"],
+        "user": job["user"],
+        "queue": job["queue"],
+        "job_name": job["name"],
         "proj_name": job["project"],
-        "job_description": job["description"], "exec_host": hosts, "nreq_slot": str(job["slots_each"] * job["nodes"]),
-        "run_time": f"{run_s:.0f} second(s)", "runtimelimit": f"{job['limit_s'] / 60:.1f}" if job["limit_s"] else "",
-        "exit_code": "" if not job["exit"] else str(job["exit"] if job["exit"] > 0 else 128 - job["exit"]),
-        "exit_reason": {"TERM_OWNER": "TERM_OWNER: job killed by owner", "TERM_PREEMPT": "TERM_PREEMPT: job killed after "
-                        "preemption"}.get(job["why"], job["why"]),
-    }  # fmt: skip
+        "job_description": job["description"],
+        "exec_host": hosts,
+        "nreq_slot": str(job["slots_each"] * job["nodes"]),
+        "run_time": f"{run_s:.0f} second(s)",
+        "runtimelimit": f"{job['limit_s'] / 60:.1f}" if job["limit_s"] else "",
+        "exit_code": ""
+        if not job["exit"]
+        else str(job["exit"] if job["exit"] > 0 else 128 - job["exit"]),
+        "exit_reason": {
+            "TERM_OWNER": "TERM_OWNER: job killed by owner",
+            "TERM_PREEMPT": "TERM_PREEMPT: job killed after preemption",
+        }.get(job["why"], job["why"]),
+    }
 
 
 def bslots(words: list[str]) -> int:
@@ -99,7 +135,9 @@ def bslots(words: list[str]) -> int:
                 wanted_s = wanted_at(state).get(host)
                 lengths[host] = None if wanted_s is None else int(wanted_s - now_s(state))
         slots = state["slots"]
-    ends = sorted({length for length in lengths.values() if length is not None and length > 0}, reverse=True)
+    ends = sorted(
+        {length for length in lengths.values() if length is not None and length > 0}, reverse=True
+    )
     shown: list[int | None] = [*([None] if None in lengths.values() else []), *ends]
     if not shown:
         print("No backfill window exists at this time", file=sys.stderr)
@@ -107,13 +145,23 @@ def bslots(words: list[str]) -> int:
     if "-l" not in words:
         print("SLOTS          RUNTIME")
     for end in shown:
-        hosts = [h for h, length in lengths.items() if length is None or (end is not None and length >= end)]
-        text = "UNLIMITED" if end is None else f"{end // 3600} hours {end // 60 % 60} minutes {end % 60} seconds"
+        hosts = [
+            h
+            for h, length in lengths.items()
+            if length is None or (end is not None and length >= end)
+        ]
+        text = (
+            "UNLIMITED"
+            if end is None
+            else f"{end // 3600} hours {end // 60 % 60} minutes {end % 60} seconds"
+        )
         if "-l" not in words:
             print(f"{slots * len(hosts):<14} {text}")
             continue
         print(f"SLOTS:    {slots * len(hosts)}\nRUNTIME:  {text}")
-        lines = [" ".join(f"{slots}*{h}" for h in hosts[i : i + 6]) for i in range(0, len(hosts), 6)]
+        lines = [
+            " ".join(f"{slots}*{h}" for h in hosts[i : i + 6]) for i in range(0, len(hosts), 6)
+        ]
         print("HOSTS:    " + "\n          ".join(lines))
         print()
     return 0
@@ -141,7 +189,10 @@ def bqueues(words: list[str]) -> int:
     print("PRIO NICE STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN SSUSP USUSP  RSV PJOBS")
     zeros = "-    -    -    -     0     0     0     0     0    0     0"
     print(f" {queue['priority']:>2}   20  {queue.get('status', 'Open:Active')}       {zeros}")
-    print("\nSCHEDULING PARAMETERS\n           r15s   r1m  r15m   ut      pg    io   ls    it    tmp    swp    mem")
+    print(
+        "\nSCHEDULING PARAMETERS\n           r15s   r1m  r15m   ut      pg    io   ls    it    "
+        "tmp    swp    mem"
+    )
     dashes = "   -     -     -     -       -     -    -     -     -      -      -"
     print(f" loadSched{dashes}\n loadStop {queue.get('load_stop', dashes)}")
     print(f"\nSCHEDULING POLICIES:  {policies}")
@@ -152,7 +203,11 @@ def bqueues(words: list[str]) -> int:
     print("\nUSERS: all  \nHOSTS:  all")
     if queue.get("rerunnable"):
         print("RERUNNABLE :  yes")
-    actions = [f"    {name.upper()}:     [{queue[name]}]" for name in ("suspend", "terminate") if queue.get(name)]
+    actions = [
+        f"    {name.upper()}:     [{queue[name]}]"
+        for name in ("suspend", "terminate")
+        if queue.get(name)
+    ]
     if actions:
         print("\nJOB_CONTROLS:", *actions, sep="\n")
     if queue.get("terminate_when"):
@@ -186,7 +241,9 @@ def bparams(words: list[str]) -> int:
 
 def lsid(words: list[str]) -> int:
     print("IBM Spectrum LSF Standard 10.1.0.2, stand-in for tests\n\nMy cluster name is standin")
-    print(f"My master name is master\n{time.ctime()}" if "-x" in words else "My master name is master")
+    print(
+        f"My master name is master\n{time.ctime()}" if "-x" in words else "My master name is master"
+    )
     return 0
 
 

@@ -1,4 +1,6 @@
-"""The stand-in's one file: hosts, queues, jobs, faults, clock. Every command reads and writes it whole, behind a lock."""
+"""The stand-in's one file: hosts, queues, jobs, faults, clock. Every command reads and writes it
+whole, behind a lock.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ State = dict[str, Any]
 
 
 def fresh(hosts: list[str], slots: int, queue: str = "idle") -> State:
-    """An idle cluster with a main queue and a holders' queue as docs/lsf.md tells a site to define it."""
+    """An idle cluster with a main queue and a holders' queue as docs/lsf.md tells a site to define
+    it.
+    """
     return {
         "slots": slots,
         "hosts": {name: {"status": "ok"} for name in hosts},
@@ -33,7 +37,11 @@ def fresh(hosts: list[str], slots: int, queue: str = "idle") -> State:
             },
         },
         "apps": {},
-        "params": {"MBD_SLEEP_TIME": "10", "JOB_TERMINATE_INTERVAL": "1", "PREEMPT_JOBTYPE": "BACKFILL"},
+        "params": {
+            "MBD_SLEEP_TIME": "10",
+            "JOB_TERMINATE_INTERVAL": "1",
+            "PREEMPT_JOBTYPE": "BACKFILL",
+        },
         "sequential_signal": True,
         "jobs": {},
         # Clusters of several tests share this machine, and a sweep goes by the job id.
@@ -65,7 +73,9 @@ def now_s(state: State) -> float:
 
 
 def wanted_at(state: State) -> dict[str, float]:
-    """When hosts are wanted: as a test has set it, or by the first main job that waits, at running ones' limits."""
+    """When hosts are wanted: as a test has set it, or by the first main job that waits, at running
+    ones' limits.
+    """
     wanted = dict(state["plans"])
     waiting = [
         j
@@ -73,8 +83,13 @@ def wanted_at(state: State) -> dict[str, float]:
         if j["stat"] == "PEND" and not j["after"] and not state["queues"][j["queue"]]["preemptable"]
     ]
     for job in waiting[:1]:
-        ends = {host: [j["started_s"] + (j["limit_s"] or 1e9) for j in on_host(state, host)] for host in state["hosts"]}
-        free = sorted((max(times, default=0.0), host) for host, times in ends.items())[: job["nodes"]]
+        ends = {
+            host: [j["started_s"] + (j["limit_s"] or 1e9) for j in on_host(state, host)]
+            for host in state["hosts"]
+        }
+        free = sorted((max(times, default=0.0), host) for host, times in ends.items())[
+            : job["nodes"]
+        ]
         wanted.update({host: min(free[-1][0], wanted.get(host, 1e12)) for _, host in free})
     return wanted
 
@@ -87,4 +102,6 @@ def on_host(state: State, host: str, *stats: str) -> list[State]:
 
 def used(state: State, host: str) -> int:
     """Slots that are taken there."""
-    return sum(state["slots"] if job["exclusive"] else job["slots_each"] for job in on_host(state, host))
+    return sum(
+        state["slots"] if job["exclusive"] else job["slots_each"] for job in on_host(state, host)
+    )

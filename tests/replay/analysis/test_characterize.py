@@ -16,9 +16,9 @@ BY_HAND = window(7200.0, "a", (600.0, "bc"), (900.0, "b"), (3600.0, "da"), (7200
 
 
 def test_every_number_by_hand() -> None:
-    # |N|: 1 for 600 s, 3 for 300 s, 2 for 6,300 s: 14,100 node-seconds in two hours.
-    # Fragments: b 300 s, a 3,600 s (cut at the start), d 3,600 s (cut at the end), c 6,600 s.
-    # At 3,600 s one joins and one leaves: both a join and a leave, neither an increase nor a decrease.
+    # |N|: 1 for 600 s, 3 for 300 s, 2 for 6,300 s: 14,100 node-seconds in two hours. Fragments: b
+    # 300 s, a 3,600 s (cut at the start), d 3,600 s (cut at the end), c 6,600 s. At 3,600 s one
+    # joins and one leaves: both a join and a leave, neither an increase nor a decrease.
     found = characterize(BY_HAND)
     lengths = found.fragment_lengths
     assert lengths is not None
@@ -60,7 +60,9 @@ def test_fragments_and_sizes_by_hand() -> None:
 
 
 def test_exactly_ten_minutes_is_not_short() -> None:
-    lengths = characterize(window(3600.0, "", (0.5, "ab"), (600.0, "a"), (600.5, "b"))).fragment_lengths
+    lengths = characterize(
+        window(3600.0, "", (0.5, "ab"), (600.0, "a"), (600.5, "b"))
+    ).fragment_lengths
     assert lengths.short_share == 0.5
 
 
@@ -88,8 +90,11 @@ def test_a_spread_choice_is_nested_and_forgets_the_order_of_the_log() -> None:
     chosen = spread(names, 180)
     assert spread(reversed(names), 180) == chosen
     assert spread(names, 18) == chosen[:18]
-    # A quarter of the machine at a time: an even choice of 180 has 45 in each, give or take three standard deviations.
-    quarters = [sum(1 for name in chosen if int(name[1:3]) // 10 == quarter) for quarter in range(4)]
+    # A quarter of the machine at a time: an even choice of 180 has 45 in each, give or take three
+    # standard deviations.
+    quarters = [
+        sum(1 for name in chosen if int(name[1:3]) // 10 == quarter) for quarter in range(4)
+    ]
     assert all(28 <= count <= 62 for count in quarters)
 
 

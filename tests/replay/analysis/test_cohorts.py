@@ -1,4 +1,6 @@
-"""Cohorts of a log: hits and time at risk by hand, constants of a known hazard, and the commands that fit them."""
+"""Cohorts of a log: hits and time at risk by hand, constants of a known hazard, and the commands
+that fit them.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
 from bftrainer_replay.logs.model import LogWindow
 
 
-def known_hazard(cohorts: int, first_s: float, knee_s: float, late: float, whole: float) -> LogWindow:
-    """Each cohort of eight nodes is hit at the rate 1 / mean_to_hit_s(age); ``whole`` of the hits take all that is left."""
+def known_hazard(
+    cohorts: int, first_s: float, knee_s: float, late: float, whole: float
+) -> LogWindow:
+    """Each cohort of eight nodes is hit at the rate 1 / mean_to_hit_s(age); ``whole`` of the hits
+    take all that is left.
+    """
     rng, events = random.Random(1), []
     for i in range(cohorts):
         nodes = [f"c{i}-{k}" for k in range(8)]
@@ -36,8 +42,12 @@ def known_hazard(cohorts: int, first_s: float, knee_s: float, late: float, whole
 
 
 def test_hits_and_time_at_risk_by_hand() -> None:
-    """The first three join within 5 s; of them one leaves, then two. ``x`` is older than the window, ``d`` stays."""
-    found = cohort_hits(window(400.0, "x", (100.0, "ab"), (103.0, "c"), (200.0, "da"), (300.0, "bcx")))
+    """The first three join within 5 s; of them one leaves, then two. ``x`` is older than the
+    window, ``d`` stays.
+    """
+    found = cohort_hits(
+        window(400.0, "x", (100.0, "ab"), (103.0, "c"), (200.0, "da"), (300.0, "bcx"))
+    )
     assert found.hits.sum() == 2
     assert found.node_hits.sum() == 3
     assert found.at_risk_s.sum() == pytest.approx(200.0 + 200.0)

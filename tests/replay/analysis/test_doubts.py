@@ -1,4 +1,6 @@
-"""Idle shares that a log does not tell for sure: shared nodes without names, unused and renamed nodes, missing jobs."""
+"""Idle shares that a log does not tell for sure: shared nodes without names, unused and renamed
+nodes, missing jobs.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def at(seconds: float) -> str:
 
 
 def days_of(nodes: int, days: int, renamed_after: float = 1e9) -> str:
-    """A log of nodes that are idle for 11 minutes to two hours between jobs of hours; they may get other names."""
+    """A log of nodes that are idle for 11 minutes to two hours between jobs of hours; they may get
+    other names.
+    """
     chance, rows = random.Random(3), []
     for node in range(nodes):
         begin = 0
@@ -47,7 +51,9 @@ def doubts(opened: OpenedLog) -> IdleDoubts:
 
 
 def shown(path: Path, *options: object) -> dict[str, object]:
-    found: dict[str, object] = json.loads(executed("replay", "characterize", path, "--json", *options).out)
+    found: dict[str, object] = json.loads(
+        executed("replay", "characterize", path, "--json", *options).out
+    )
     return found
 
 
@@ -75,7 +81,9 @@ def test_nodes_with_other_names_from_one_day_on_are_the_same_nodes(tmp_path: Pat
 
 def test_a_node_that_is_replaced_is_no_renamed_cluster(tmp_path: Path) -> None:
     one = days_of(40, 30).splitlines(keepends=True)
-    text = "".join(line.replace("|n07|", "|x07|") if line[:400].count("2026-01-2") else line for line in one)
+    text = "".join(
+        line.replace("|n07|", "|x07|") if line[:400].count("2026-01-2") else line for line in one
+    )
     assert "renamed" not in read(tmp_path, text).log.note
 
 
@@ -83,12 +91,17 @@ COUNTS = "id,submit,wait,run,nodes,cores,gpus\n"
 
 
 def counts(cores: int, wait: str = "60", run: str = "3600.0") -> str:
-    """Two jobs at a time, each on one node, for ten hours; the first jobs have all 8 cores of a node."""
+    """Two jobs at a time, each on one node, for ten hours; the first jobs have all 8 cores of a
+    node.
+    """
     first = f"0,{at(0)},0,{run},1.0,8.0,4\n1,{at(0)},0,{run},1.0,8.0,4\n"
     return (
         COUNTS
         + first
-        + "".join(f"{number},{at(HOUR * (number // 2))},{wait},{run},1.0,{cores},nan\n" for number in range(2, 20))
+        + "".join(
+            f"{number},{at(HOUR * (number // 2))},{wait},{run},1.0,{cores},nan\n"
+            for number in range(2, 20)
+        )
     )
 
 
@@ -120,33 +133,52 @@ def test_jobs_that_share_nodes_make_a_range(tmp_path: Path) -> None:
 
 
 def test_jobs_that_share_nodes_without_the_size_of_the_cluster_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"so they share nodes, and neither names nor the size .* or --machine-nodes"):
+    with pytest.raises(
+        UserError,
+        match=r"so they share nodes, and neither names nor the size .* or --machine-nodes",
+    ):
         read(tmp_path, counts(1), columns=TABLE)
 
 
 def test_more_nodes_at_once_than_there_are_is_a_warning(tmp_path: Path) -> None:
     text = counts(8).replace(",8.0,", ",,").replace(",8,", ",,")
-    assert "jobs had more nodes at once" in read(tmp_path, text, columns=TABLE, machine_nodes=1).log.note
-    assert "jobs had more nodes at once" not in read(tmp_path, text, columns=TABLE, machine_nodes=2).log.note
+    assert (
+        "jobs had more nodes at once"
+        in read(tmp_path, text, columns=TABLE, machine_nodes=1).log.note
+    )
+    assert (
+        "jobs had more nodes at once"
+        not in read(tmp_path, text, columns=TABLE, machine_nodes=2).log.note
+    )
 
 
 @pytest.mark.parametrize(
     "columns",
-    ["submit=submit,run=run,nodes=nodes", "submit=submit,wait=wait,nodes=nodes", "wait=wait,run=run,nodes=nodes"],
+    [
+        "submit=submit,run=run,nodes=nodes",
+        "submit=submit,wait=wait,nodes=nodes",
+        "wait=wait,run=run,nodes=nodes",
+    ],
 )
 def test_half_of_the_times_is_not_enough(tmp_path: Path, columns: str) -> None:
-    with pytest.raises(UserError, match=r"--columns lacks start \(or submit and wait\), end \(or run\)"):
+    with pytest.raises(
+        UserError, match=r"--columns lacks start \(or submit and wait\), end \(or run\)"
+    ):
         read(tmp_path, counts(8), columns=columns)
 
 
 @pytest.mark.parametrize("wait", ["-1", "soon", "1e99"])
 def test_odd_durations_are_refused(tmp_path: Path, wait: str) -> None:
-    with pytest.raises(UserError, match=r"log:4: wait is .*, expected seconds, or hours:minutes:seconds"):
+    with pytest.raises(
+        UserError, match=r"log:4: wait is .*, expected seconds, or hours:minutes:seconds"
+    ):
         read(tmp_path, counts(8, wait), columns=TABLE)
 
 
 def test_processors_are_no_nodes(tmp_path: Path) -> None:
-    rows = "".join(f"{k} {1600000000 + 100 * k} 0 100 4 -1 -1 4 9 -1 1 1 1 -1 1 -1 -1 -1\n" for k in range(9))
+    rows = "".join(
+        f"{k} {1600000000 + 100 * k} 0 100 4 -1 -1 4 9 -1 1 1 1 -1 1 -1 -1 -1\n" for k in range(9)
+    )
     log = tmp_path / "log"
     log.write_text(f"; Version: 2.2\n; MaxProcs: 64\n{rows}")
     assert "specify --processors-per-node" in complaint(bftrainer("replay", "characterize", log))
@@ -154,7 +186,9 @@ def test_processors_are_no_nodes(tmp_path: Path) -> None:
 
 
 def test_a_log_that_lacks_jobs_seems_to(tmp_path: Path) -> None:
-    """Four nodes; of two users who take turns, the jobs of one are missing, and those of the other wait."""
+    """Four nodes; of two users who take turns, the jobs of one are missing, and those of the other
+    wait.
+    """
     whole, half = [HEADER], [HEADER]
     for turn in range(40):
         begin = 6 * HOUR * turn
@@ -178,7 +212,9 @@ def test_a_page_without_idle_nodes_has_whole_sentences(tmp_path: Path) -> None:
 
 @pytest.mark.data
 def test_a_real_log_of_shared_nodes_without_names(tmp_path: Path) -> None:
-    """10.3 % of wagap's nodes are idle, by the nodes that its 19th field names; without it, the range holds this share."""
+    """10.3 % of wagap's nodes are idle, by the nodes that its 19th field names; without it, the
+    range holds this share.
+    """
     whole = data_file("wagap-2013-nodeids/wagap-2013.swf.gz")
     named = characterize(cut(open_log(whole, type(PLAIN)(skip_bad=True)).log)).idle_share
     log = tmp_path / "log.swf"
@@ -187,4 +223,6 @@ def test_a_real_log_of_shared_nodes_without_names(tmp_path: Path) -> None:
     found = shown(log, "--skip-bad", "--processors-per-node", 80, "--machine-nodes", 44)
     least, most = found["idle_share_range"]  # type: ignore[misc]  # two numbers of JSON
     assert least < named < most
-    assert "specify --processors-per-node" in complaint(bftrainer("replay", "characterize", log, "--skip-bad"))
+    assert "specify --processors-per-node" in complaint(
+        bftrainer("replay", "characterize", log, "--skip-bad")
+    )

@@ -1,7 +1,9 @@
-"""What a waiting job needs decides whether it could have used idle nodes: logs of sacct written by hand, and a plain script.
+"""What a waiting job needs decides whether it could have used idle nodes: logs of sacct written by
+hand, and a plain script.
 
-Eight nodes c1..c4 (partition cpu, 16 cores) and g1..g4 (partition gpu, 4 GPUs each). Jobs on each node at the beginning and
-at the end name its partition and what it has. From 1:00 to 4:00 nodes are busy or idle as a test says.
+Eight nodes c1..c4 (partition cpu, 16 cores) and g1..g4 (partition gpu, 4 GPUs each). Jobs on each
+node at the beginning and at the end name its partition and what it has. From 1:00 to 4:00 nodes are
+busy or idle as a test says.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def clock(minutes: float) -> str:
 
 
 class Site:
-    """Jobs as sacct prints them. Times are minutes after midnight; a waiting job runs after the log's part that counts."""
+    """Jobs as sacct prints them. Times are minutes after midnight; a waiting job runs after the
+    log's part that counts.
+    """
 
     def __init__(self) -> None:
         self.lines = [SACCT_COLUMNS.replace(",", "|")]
@@ -47,29 +51,85 @@ class Site:
 
     def ran(self, node: str, since: float, until: float) -> None:
         gpu = node.startswith("g")
-        self.add(since, since, since, until, 60, 1, node, "gpu" if gpu else "cpu", tres=HAS_GPU if gpu else HAS_CPU)
+        self.add(
+            since,
+            since,
+            since,
+            until,
+            60,
+            1,
+            node,
+            "gpu" if gpu else "cpu",
+            tres=HAS_GPU if gpu else HAS_CPU,
+        )
 
     def waits(
-        self, submit: float, until: float, nodes: int, limit_min: object, partition: str, *, eligible: float | None = None,
-        tres: str = "", reason: str = "None", constraint: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        submit: float,
+        until: float,
+        nodes: int,
+        limit_min: object,
+        partition: str,
+        *,
+        eligible: float | None = None,
+        tres: str = "",
+        reason: str = "None",
+        constraint: str = "",
+    ) -> None:
         self.add(
-            submit, submit if eligible is None else eligible, None, until, limit_min, nodes, "None assigned", partition,
-            tres=tres or f"cpu={nodes},node={nodes}", reason=reason, constraint=constraint,
-        )  # fmt: skip
+            submit,
+            submit if eligible is None else eligible,
+            None,
+            until,
+            limit_min,
+            nodes,
+            "None assigned",
+            partition,
+            tres=tres or f"cpu={nodes},node={nodes}",
+            reason=reason,
+            constraint=constraint,
+        )
 
     def add(
-        self, submit: float, eligible: float, start: float | None, end: float, limit: object, nodes: int, names: str,
-        partition: str, *, tres: str = "", reason: str = "None", constraint: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        submit: float,
+        eligible: float,
+        start: float | None,
+        end: float,
+        limit: object,
+        nodes: int,
+        names: str,
+        partition: str,
+        *,
+        tres: str = "",
+        reason: str = "None",
+        constraint: str = "",
+    ) -> None:
         begin = "None" if start is None else clock(start)
         ran = 0 if start is None else int(60 * (end - start))
         state = "CANCELLED" if start is None else "COMPLETED"
         job = (
-            len(self.lines), "site", f"u{len(self.lines)}", self.account, clock(submit), clock(eligible), begin, clock(end),
-            ran, limit, nodes, names, state, partition, self.qos, reason, tres, tres if start is not None else "", constraint,
+            len(self.lines),
+            "site",
+            f"u{len(self.lines)}",
+            self.account,
+            clock(submit),
+            clock(eligible),
+            begin,
+            clock(end),
+            ran,
+            limit,
+            nodes,
+            names,
+            state,
+            partition,
+            self.qos,
+            reason,
+            tres,
+            tres if start is not None else "",
+            constraint,
             "SchedMain",
-        )  # fmt: skip
+        )
         self.lines.append("|".join(map(str, job)))
 
     def window(self, folder: Path) -> LogWindow:
@@ -110,10 +170,14 @@ def test_a_job_that_is_too_long_fills_nothing(site: Site, tmp_path: Path) -> Non
     assert shares(site.causes(tmp_path)) == {IdleCause.TOO_LONG: 1.0}
 
 
-def test_a_job_that_fits_fills_everything_until_the_rest_of_the_hole_is_too_short(site: Site, tmp_path: Path) -> None:
+def test_a_job_that_fits_fills_everything_until_the_rest_of_the_hole_is_too_short(
+    site: Site, tmp_path: Path
+) -> None:
     site.waits(60, 240, 4, 5, "cpu,gpu")
     found = shares(site.causes(tmp_path))
-    assert found == pytest.approx({IdleCause.FITS: 175 / 180, IdleCause.TOO_LONG: 5 / 180}, abs=1e-5)
+    assert found == pytest.approx(
+        {IdleCause.FITS: 175 / 180, IdleCause.TOO_LONG: 5 / 180}, abs=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +194,9 @@ def test_a_job_that_fits_fills_everything_until_the_rest_of_the_hole_is_too_shor
         (IdleCause.OTHER, {"reason": "Licenses"}),
     ],
 )
-def test_each_cause_alone(site: Site, tmp_path: Path, cause: IdleCause, needs: dict[str, str]) -> None:
+def test_each_cause_alone(
+    site: Site, tmp_path: Path, cause: IdleCause, needs: dict[str, str]
+) -> None:
     site.waits(60, 240, 4, 1, "gpu", **needs)  # type: ignore[arg-type]
     assert shares(site.causes(tmp_path)) == {cause: 1.0}
 
@@ -143,32 +209,53 @@ def test_a_node_has_the_features_of_the_jobs_that_ran_on_it(site: Site, tmp_path
 
 
 def test_mixed_by_cause(site: Site, tmp_path: Path) -> None:
-    """From 1:00 on one node fits, from 2:00 on two are asked for by a held job, too, from 3:00 on all by a job for cpu."""
+    """From 1:00 on one node fits, from 2:00 on two are asked for by a held job, too, from 3:00 on
+    all by a job for cpu.
+    """
     site.waits(60, 240, 1, 0, "gpu")
     site.waits(120, 240, 2, 1, "gpu", reason="JobHeldAdmin")
     site.waits(180, 240, 4, 1, "cpu")
     found = shares(site.causes(tmp_path))
-    expected = {IdleCause.FITS: 3, IdleCause.BEYOND: 3 + 1, IdleCause.HELD: 2, IdleCause.PARTITION: 3}
-    assert found == pytest.approx({cause: hours / 12 for cause, hours in expected.items()}, abs=1e-5)
+    expected = {
+        IdleCause.FITS: 3,
+        IdleCause.BEYOND: 3 + 1,
+        IdleCause.HELD: 2,
+        IdleCause.PARTITION: 3,
+    }
+    assert found == pytest.approx(
+        {cause: hours / 12 for cause, hours in expected.items()}, abs=1e-5
+    )
 
 
-def test_a_reason_that_ended_when_the_job_became_eligible_holds_until_then(site: Site, tmp_path: Path) -> None:
+def test_a_reason_that_ended_when_the_job_became_eligible_holds_until_then(
+    site: Site, tmp_path: Path
+) -> None:
     site.waits(60, 240, 4, 0, "gpu", eligible=150, reason="Dependency")
     assert shares(site.causes(tmp_path)) == {IdleCause.DEPENDENCY: 0.5, IdleCause.FITS: 0.5}
 
 
-def test_what_the_log_does_not_have_is_named_and_counts_as_fitting(site: Site, tmp_path: Path) -> None:
+def test_what_the_log_does_not_have_is_named_and_counts_as_fitting(
+    site: Site, tmp_path: Path
+) -> None:
     site.waits(60, 240, 4, 1440, "cpu", reason="JobHeldUser")
     columns = site.lines[0].split("|")
-    gone = [columns.index(name) for name in ("Partition", "TimelimitRaw", "Reason", "ReqTRES", "Constraints")]
+    gone = [
+        columns.index(name)
+        for name in ("Partition", "TimelimitRaw", "Reason", "ReqTRES", "Constraints")
+    ]
     site.lines = [
-        "|".join(field for place, field in enumerate(line.split("|")) if place not in gone) for line in site.lines
+        "|".join(field for place, field in enumerate(line.split("|")) if place not in gone)
+        for line in site.lines
     ]
     found = site.causes(tmp_path)
     assert shares(found) == {IdleCause.FITS: 1.0}
     assert [text.partition(" (")[2].rstrip(")") for text in found.not_judged] == [
-        "TimelimitRaw", "Partition", "Reason", "ReqTRES", "Constraints",
-    ]  # fmt: skip
+        "TimelimitRaw",
+        "Partition",
+        "Reason",
+        "ReqTRES",
+        "Constraints",
+    ]
 
 
 def test_a_row_per_partition_and_device_type(site: Site, tmp_path: Path) -> None:
@@ -182,12 +269,19 @@ def test_a_row_per_partition_and_device_type(site: Site, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["account", "qos"])
-def test_a_row_per_account_and_qos(site: Site, tmp_path: Path, kind: Literal["account", "qos"]) -> None:
+def test_a_row_per_account_and_qos(
+    site: Site, tmp_path: Path, kind: Literal["account", "qos"]
+) -> None:
     site.account = site.qos = "b"
     site.waits(60, 240, 2, 0, "gpu")
     site.ran("g1", 60, 120)
     first, second = accounts_of(site.window(tmp_path), kind)
-    assert (first.name, first.jobs, first.node_h, first.waiting) == ("a" if kind == "account" else "normal", 20, 20, 0)
+    assert (first.name, first.jobs, first.node_h, first.waiting) == (
+        "a" if kind == "account" else "normal",
+        20,
+        20,
+        0,
+    )
     assert (second.name, second.jobs, second.node_h, second.waiting) == ("b", 1, 1, 0.75)
     assert (first.share, second.share) == pytest.approx((20 / 21, 1 / 21))
     assert (first.fillable_share, second.fillable_share) == pytest.approx((0, 6 / 11))
@@ -201,7 +295,8 @@ TWO = window(1000.0, "a", (100.0, "b"), (500.0, "a"), (995.0, "c"))
 def test_each_start_costs_its_time_and_no_job_waits_for_more_nodes_than_there_are() -> None:
     one, two = plain_jobs(TWO, (1, 2), 10.0)
     idle = 500.0 + 900.0 + 5.0
-    # The mean cost of a start is (10 + 10 + 5) / 3 s. With one job, it starts on a, and again when a leaves with even chances.
+    # The mean cost of a start is (10 + 10 + 5) / 3 s. With one job, it starts on a, and again when
+    # a leaves with even chances.
     cost = 25 / 3
     assert one.share * idle == pytest.approx(1000 - 1.5 * cost)
     assert two.share * idle == pytest.approx(idle - 3 * cost)
@@ -223,4 +318,6 @@ def test_as_many_jobs_as_nodes_do_what_the_replay_of_the_policy_does() -> None:
     arrivals = tuple(Arrival(window.start_s, job) for job in jobs)
     told = play(Scenario(window, arrivals), Plain(), keep_entries=False)
     (ours,) = plain_jobs(window, (32,), 18.0)
-    assert ours.share == pytest.approx(told.totals.samples / pool_sizes_of(window).node_s(), abs=1e-6)
+    assert ours.share == pytest.approx(
+        told.totals.samples / pool_sizes_of(window).node_s(), abs=1e-6
+    )

@@ -1,4 +1,6 @@
-"""Where GPUs are idle: by hand, beside the prototype's figures of a day of Philly, and on the page of a report."""
+"""Where GPUs are idle: by hand, beside the prototype's figures of a day of Philly, and on the page
+of a report.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from replay.logs.test_gpus import FULL, PHILLY, SACCT, job
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer_replay.report.gpu_chapter import by_node
 
-# Of 96 nodes of 8 GPUs: share that is idle, share of these on idle nodes, shares of the rest by size (the README's simulator).
+# Of 96 nodes of 8 GPUs: share that is idle, share of these on idle nodes, shares of the rest by
+# size (the README's simulator).
 FIGURES = {
     "first": (0.1663, 0.2235, (0.051, 0.08, 0.081, 0.143, 0.241, 0.277, 0.127)),
     "pack": (0.1663, 0.2806, (0.032, 0.055, 0.088, 0.127, 0.268, 0.205, 0.224)),
@@ -41,16 +44,33 @@ def test_a_day_of_philly_as_the_prototype_counts_it(placement: str) -> None:
 
 def test_gpus_without_cores_are_counted_apart(tmp_path: Path) -> None:
     log = tmp_path / "sacct.txt"
-    text = SACCT + job(0, 0, 7200, "n1", 1, "cpu=5,gres/gpu=1,node=1")  # 3 of 4 GPUs are idle; cores are left for 1
-    for number, (start_h, node) in enumerate(((-1, "n1"), (-1, "n2"), (1, "n2"), (2, "n1"), (2, "n2")), 1):
+    text = SACCT + job(
+        0, 0, 7200, "n1", 1, "cpu=5,gres/gpu=1,node=1"
+    )  # 3 of 4 GPUs are idle; cores are left for 1
+    for number, (start_h, node) in enumerate(
+        ((-1, "n1"), (-1, "n2"), (1, "n2"), (2, "n1"), (2, "n2")), 1
+    ):
         text += job(number, 3600 * start_h, 3600 * start_h + 3600, node, 1, FULL)
     log.write_text(text)
-    found = characterized(log, "--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none")
+    found = characterized(
+        log, "--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none"
+    )
     assert (found["whole_h"], found["part_h"], found["stranded_h"]) == (4, 2, 4)
     assert found["parts_h"] == {"1": 2}
     n1 = tmp_path / "n1"
     n1.write_text("n1\n")
-    options = ("--unit", "gpu", "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none", "--node-list", n1)
+    options = (
+        "--unit",
+        "gpu",
+        "--warm-up-h",
+        0,
+        "--cool-down-h",
+        0,
+        "--outage",
+        "none",
+        "--node-list",
+        n1,
+    )
     found = characterized(log, *options)
     assert (found["gpus"], found["whole_h"], found["part_h"], found["stranded_h"]) == (4, 0, 2, 4)
     without_cores = tmp_path / "gpus.txt"
@@ -61,13 +81,20 @@ def test_gpus_without_cores_are_counted_apart(tmp_path: Path) -> None:
 def test_a_trainer_by_node_has_the_rate_of_the_gpus_of_its_nodes() -> None:
     curve = Curve((1, 4, 12), (10.0, 40.0, 80.0))
     found = by_node(Trainer("t", curve, 2, 12, 5.0, 5.0, sizes=(2, 6, 12), requested_nodes=6), 8)
-    assert (found.min_nodes, found.max_nodes, found.sizes, found.requested_nodes) == (1, 2, (1, 2), 1)
+    assert (found.min_nodes, found.max_nodes, found.sizes, found.requested_nodes) == (
+        1,
+        2,
+        (1, 2),
+        1,
+    )
     assert found.curve == Curve((1, 2), (50.0, 80.0))  # 6 of the 8 GPUs are the largest legal size
 
 
 def test_the_report_compares_three_pools(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ended = executed("replay", "report", PHILLY / "first-gpus.csv.gz", "--hours", 6, "--out", out, "--jobs", 1)
+    ended = executed(
+        "replay", "report", PHILLY / "first-gpus.csv.gz", "--hours", 6, "--out", out, "--jobs", 1
+    )
     with (out / "data" / "gpu-pools.csv").open(newline="") as file:
         nodes, whole, every = csv.DictReader(file)
     assert nodes["GPU-hours"] == whole["GPU-hours"]

@@ -20,7 +20,9 @@ INF, NEVER = math.inf, math.nan
 
 def queue_of(*jobs: tuple[float, float, float, int]) -> Queue:
     """(eligible, start, end, nodes) of each."""
-    columns = [np.array(column, dtype=np.float64) for column in zip(*jobs, strict=True)] or [np.empty(0)] * 4
+    columns = [np.array(column, dtype=np.float64) for column in zip(*jobs, strict=True)] or [
+        np.empty(0)
+    ] * 4
     eligible, start, end = (Times.of(column) for column in columns[:3])
     return Queue(eligible, start, end, columns[3].astype(np.int64))
 
@@ -47,13 +49,18 @@ FITS, LARGE, BEYOND, NONE = IdleCause.FITS, IdleCause.TOO_LARGE, IdleCause.BEYON
 @pytest.mark.parametrize(
     ("jobs", "expected"),
     [
-        ([(-50, 9100, 9200, 3)], {FITS: 3, BEYOND: 1, LARGE: 2}),  # fits into four idle nodes, not into two
+        (
+            [(-50, 9100, 9200, 3)],
+            {FITS: 3, BEYOND: 1, LARGE: 2},
+        ),  # fits into four idle nodes, not into two
         ([(0, NEVER, 3600, 1)], {FITS: 1, BEYOND: 3, NONE: 2}),  # canceled while it waited
         ([(0, NEVER, INF, 1)], {FITS: 2, BEYOND: 4}),  # waits still
         ([(INF, NEVER, INF, 1)], {NONE: 6}),  # held: never eligible
     ],
 )
-def test_by_hand(jobs: list[tuple[float, float, float, int]], expected: dict[IdleCause, float]) -> None:
+def test_by_hand(
+    jobs: list[tuple[float, float, float, int]], expected: dict[IdleCause, float]
+) -> None:
     assert hours(queue_of(*jobs)) == pytest.approx(expected)
 
 
@@ -74,7 +81,11 @@ def test_every_second_agrees_with_a_plain_oracle(
 ) -> None:
     sets = [set("abcd"[:count]) for count in pools]
     flips = ((10.0 * k, sets[k] ^ sets[k - 1]) for k in range(1, 6) if sets[k] != sets[k - 1])
-    queue = queue_of(*((e, e + w, e + w + 5, n) for e, w, n in jobs)) if jobs else queue_of((99, 99, 99, 1))
+    queue = (
+        queue_of(*((e, e + w, e + w + 5, n) for e, w, n in jobs))
+        if jobs
+        else queue_of((99, 99, 99, 1))
+    )
     queue = replace(queue, only_smallest=only_smallest)
     found = idle_causes(window(60.0, sets[0], *flips, nodes=4, queue=queue))
     totals = dict.fromkeys(IdleCause, 0)

@@ -25,7 +25,10 @@ def log(tmp_path: Path) -> Path:
     """Ten hours: a idle for all of it, b and c from 1 h on, c to 2 h; the last change at 10 h."""
     path = tmp_path / "log.csv"
     rows = ((0, "a", ""), (1, "bc", ""), (2, "", "c"), (10, "d", "b"))
-    events = (PoolEvent(START_S + hour * 3600, PoolChanged(frozenset(j), frozenset(x))) for hour, j, x in rows)
+    events = (
+        PoolEvent(START_S + hour * 3600, PoolChanged(frozenset(j), frozenset(x)))
+        for hour, j, x in rows
+    )
     write_event_log(path, EventLog(tuple(events), ""))
     return path
 
@@ -55,7 +58,12 @@ def test_a_reader_who_has_seen_enough_is_no_failure(log: Path) -> None:
     with os.fdopen(write, "wb") as out:
         command = [sys.executable, "-m", "bftrainer", "replay", "characterize", str(log)]
         ended = subprocess.run(
-            command, stdout=out, stderr=subprocess.PIPE, text=True, timeout=120 * PATIENCE, check=False
+            command,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120 * PATIENCE,
+            check=False,
         )
     assert ended.returncode == 0
     assert all(line.startswith("note: ") for line in ended.stderr.splitlines())
@@ -69,7 +77,9 @@ def test_a_part_of_it(log: Path) -> None:
 
 
 def test_a_log_that_ends_early_is_used_and_told(log: Path) -> None:
-    ended = bftrainer("replay", "characterize", log, "--json", "--start", "2021-01-01T02:00:00", "--hours", 12)
+    ended = bftrainer(
+        "replay", "characterize", log, "--json", "--start", "2021-01-01T02:00:00", "--hours", 12
+    )
     assert (ended.status, json.loads(ended.out)["span_h"]) == (0, 8)
     assert ended.err == "note: the log ends at 2021-01-01T10:00:00; using 8.00 h instead of 12 h\n"
 
@@ -100,7 +110,9 @@ def test_nodes_without_a_list_are_the_first_by_hash(log: Path) -> None:
         ("a\nb\n", ("--nodes", "3"), "--nodes 3: "),
     ],
 )
-def test_a_bad_node_list(log: Path, tmp_path: Path, text: str, options: tuple[str, ...], problem: str) -> None:
+def test_a_bad_node_list(
+    log: Path, tmp_path: Path, text: str, options: tuple[str, ...], problem: str
+) -> None:
     listed = tmp_path / "nodes.txt"
     listed.write_text(text)
     assert problem in refused("characterize", log, "--node-list", listed, *options)
@@ -109,7 +121,10 @@ def test_a_bad_node_list(log: Path, tmp_path: Path, text: str, options: tuple[st
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--start", "noon"), "--start 'noon' is not ISO 8601, expected a time like 2021-01-01T00:00:00"),
+        (
+            ("--start", "noon"),
+            "--start 'noon' is not ISO 8601, expected a time like 2021-01-01T00:00:00",
+        ),
         (
             ("--start", "2022-01-01T00:00:00"),
             "outside the log, which covers 2021-01-01T00:00:00 .. 2021-01-01T10:00:00",
@@ -141,7 +156,10 @@ def test_out_gets_the_numbers_and_both_pictures(log: Path, tmp_path: Path) -> No
     names = ["characterize.json", "characterize.prom", "fragments.png"]
     assert sorted(file.name for file in out.iterdir()) == names
     lines = (out / "characterize.prom").read_text().splitlines()
-    gauges = {name: float(value) for name, value in (line.split() for line in lines if not line.startswith("#"))}
+    gauges = {
+        name: float(value)
+        for name, value in (line.split() for line in lines if not line.startswith("#"))
+    }
     assert gauges["bftrainer_log_idle_ratio"] == printed["idle_share"]
     assert gauges["bftrainer_log_idle_node_hours"] == printed["node_hours"]
     assert json.loads((out / "characterize.json").read_text()) == printed
@@ -158,7 +176,9 @@ def test_out_that_cannot_be_made_is_one_line(log: Path) -> None:
 
 def test_generate_writes_a_log_that_characterize_reads(tmp_path: Path) -> None:
     out = tmp_path / "sample.csv.gz"
-    line = bftrainer("replay", "generate", "--nodes", 64, "--days", 2, "--seed", 3, "--out", out).out
+    line = bftrainer(
+        "replay", "generate", "--nodes", 64, "--days", 2, "--seed", 3, "--out", out
+    ).out
     assert line.startswith(f"wrote {out}: 64 nodes, 2 days, ")
     assert line.count("\n") == 1
     found = as_json(out, "--hours", 48, "--machine-nodes", 64)

@@ -28,7 +28,9 @@ def inputs(tmp_path: Path) -> list[object]:
 
 
 def test_all_policies_are_ranked_with_one_denominator(inputs: list[object], tmp_path: Path) -> None:
-    ended = executed("replay", "compare", *inputs, "--max-parallel", 10, "--json", "--out", tmp_path / "out")
+    ended = executed(
+        "replay", "compare", *inputs, "--max-parallel", 10, "--json", "--out", tmp_path / "out"
+    )
     rows = json.loads(ended.out)
     assert {row["policy"] for row in rows} == set(installed_names(POLICY_GROUP)) - {"specon"}
     assert "policy specon moves trainers between workers" in ended.err
@@ -36,7 +38,9 @@ def test_all_policies_are_ranked_with_one_denominator(inputs: list[object], tmp_
     hours = [row["outcome_one_node_h"] for row in rows]
     assert hours == sorted(hours, reverse=True)
     for row in rows:
-        assert row["efficiency"] == pytest.approx(row["outcome_samples"] / row["static_outcome_samples"])
+        assert row["efficiency"] == pytest.approx(
+            row["outcome_samples"] / row["static_outcome_samples"]
+        )
     with (tmp_path / "out" / "data" / "ranking.csv").open() as lines:
         assert [line["policy"] for line in csv.DictReader(lines)] == [row["policy"] for row in rows]
     _check_page(tmp_path / "out")
@@ -59,8 +63,19 @@ def _check_page(out: Path) -> None:
     assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
 
 
-def test_without_a_number_of_trainers_the_frontier_is_shown(inputs: list[object], tmp_path: Path) -> None:
-    ended = executed("replay", "compare", *inputs, "--policies", "bftrainer,plain", "--json", "--out", tmp_path / "out")
+def test_without_a_number_of_trainers_the_frontier_is_shown(
+    inputs: list[object], tmp_path: Path
+) -> None:
+    ended = executed(
+        "replay",
+        "compare",
+        *inputs,
+        "--policies",
+        "bftrainer,plain",
+        "--json",
+        "--out",
+        tmp_path / "out",
+    )
     rows = {row["policy"]: row for row in json.loads(ended.out)}
     assert set(rows) == {"bftrainer", "bftrainer, soon", "bftrainer, most", "plain"}
     assert rows["bftrainer, soon"]["done"]["mean_h"] < rows["bftrainer, most"]["done"]["mean_h"]
@@ -69,7 +84,10 @@ def test_without_a_number_of_trainers_the_frontier_is_shown(inputs: list[object]
         drawn = {line["policy"]: float(line["mean_h"]) for line in csv.DictReader(lines)}
     assert drawn == {name: pytest.approx(row["done"]["mean_h"]) for name, row in rows.items()}
     assert (
-        "bftrainer," not in executed("replay", "compare", *inputs, "--policies", "bftrainer", "--objective", "soon").out
+        "bftrainer,"
+        not in executed(
+            "replay", "compare", *inputs, "--policies", "bftrainer", "--objective", "soon"
+        ).out
     )
 
 
@@ -77,7 +95,10 @@ def test_what_is_left_of_a_sweep_is_a_workload(inputs: list[object], tmp_path: P
     home = house(tmp_path / "state")
     long = {"samples_total": 1e4, "group": "digits"}
     home.submit(
-        spec("one", **long), spec("two", **long), spec("three", samples_total=1e6), spec("endless", group="digits")
+        spec("one", **long),
+        spec("two", **long),
+        spec("three", samples_total=1e6),
+        spec("endless", group="digits"),
     )
     home.cluster.give(*(f"n{i}" for i in range(16)))
     home.at(10, lambda: home.launcher.progress("one", 400.0))
@@ -85,18 +106,28 @@ def test_what_is_left_of_a_sweep_is_a_workload(inputs: list[object], tmp_path: P
     command = ["replay", "compare", *inputs[:2], "--json", "--state", tmp_path / "state"]
     ended = executed(*command, "--group", "digits")
     rows = json.loads(ended.out)
-    assert {row["policy"] for row in rows} == {"bftrainer", "bftrainer, soon", "bftrainer, most", "plain"}
+    assert {row["policy"] for row in rows} == {
+        "bftrainer",
+        "bftrainer, soon",
+        "bftrainer, most",
+        "plain",
+    }
     assert {row["submitted"] for row in rows} == {2}
     assert "left out, since their length or speed is unknown: endless" in ended.err
     assert all(row["completed"] == 2 for row in rows)
     assert {row["outcome_samples"] for row in rows} == {2e4 - 400}, "what is done is not done again"
     assert {row["submitted"] for row in json.loads(executed(*command).out)} == {3}
-    assert "no trainer of group 'letters' with a known length" in executed(*command, "--group", "letters", status=2).err
+    assert (
+        "no trainer of group 'letters' with a known length"
+        in executed(*command, "--group", "letters", status=2).err
+    )
     assert "expected one of --trainers and --state" in executed(*command, *inputs[2:], status=2).err
 
 
 def test_the_table_names_every_policy(inputs: list[object]) -> None:
-    out = executed("replay", "compare", *inputs, "--policies", "equal-share,fcfs-rigid", "--hours", 2).out
+    out = executed(
+        "replay", "compare", *inputs, "--policies", "equal-share,fcfs-rigid", "--hours", 2
+    ).out
     assert "equal-share" in out
     assert "fcfs-rigid" in out
     assert "afs-l" not in out
@@ -119,7 +150,10 @@ def test_a_pool_gets_what_each_policy_leaves(inputs: list[object]) -> None:
 
 
 def test_a_policy_asked_for_by_name_must_be_there(inputs: list[object]) -> None:
-    for name, words in (("specon", "a pool allocates whole nodes"), ("afs-m", "did you mean 'afs-")):
+    for name, words in (
+        ("specon", "a pool allocates whole nodes"),
+        ("afs-m", "did you mean 'afs-"),
+    ):
         assert words in executed("replay", "compare", *inputs, "--policies", name, status=2).err
 
 
@@ -136,7 +170,10 @@ def test_what_a_table_does_not_know_is_added_and_changes_no_denominator(tmp_path
 
     window = fixed_window(7, 0.0, 7200.0)
     assert static_outcome(Scenario(window, rich, 3)) == static_outcome(Scenario(window, read, 3))
-    assert play(Scenario(window, rich, 3), EqualShare()).totals == play(Scenario(window, read, 3), EqualShare()).totals
+    assert (
+        play(Scenario(window, rich, 3), EqualShare()).totals
+        == play(Scenario(window, read, 3), EqualShare()).totals
+    )
 
 
 @pytest.mark.parametrize("name", ["afs", "loss-phase", "flowcon", "specon"])

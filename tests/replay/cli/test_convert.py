@@ -28,9 +28,19 @@ def test_any_log_becomes_an_event_log_that_says_the_same(tmp_path: Path, name: s
     told = f"{len(written.events)} events, {len(written.nodes())} nodes idle at some time"
     assert ended.out == f"{out}: {told}\n"
     found, again = (
-        json.loads(bftrainer("replay", "characterize", each, "--json", *options).out) for each in (log, out)
+        json.loads(bftrainer("replay", "characterize", each, "--json", *options).out)
+        for each in (log, out)
     )
-    for key in ("start", "end", "note", "node_hours", "eq_nodes", "increases", "decreases", "fragments"):
+    for key in (
+        "start",
+        "end",
+        "note",
+        "node_hours",
+        "eq_nodes",
+        "increases",
+        "decreases",
+        "fragments",
+    ):
         assert found[key] == again[key], key
     assert again["idle_while"] is None
 
@@ -87,7 +97,9 @@ def test_mistakes_are_one_line(tmp_path: Path, options: tuple[str, str], expecte
     assert not (tmp_path / "idle.csv").exists()
 
 
-@pytest.mark.parametrize("old", [b"COMPLETED", b"2026-02-01T00:00:00|2026-02-01T01", b"|1|cn1", b"\n1|"])
+@pytest.mark.parametrize(
+    "old", [b"COMPLETED", b"2026-02-01T00:00:00|2026-02-01T01", b"|1|cn1", b"\n1|"]
+)
 def test_bytes_that_are_no_text_reach_no_terminal(tmp_path: Path, old: bytes) -> None:
     log, out = tmp_path / "log", tmp_path / "idle.csv"
     odd = old.replace(b"0", b"\xfc").replace(b"1", b"\xe4[\x1b").replace(b"E", b"\xfc")
@@ -101,7 +113,9 @@ def test_bytes_that_are_no_text_reach_no_terminal(tmp_path: Path, old: bytes) ->
 def test_a_bad_line_is_one_complaint_and_with_skip_bad_a_count(tmp_path: Path) -> None:
     log, out = tmp_path / "log", tmp_path / "idle.csv"
     log.write_bytes(EXAMPLES["sacct"] + b"7|half a line\n")
-    assert f"{log}:6: has 2 fields, expected 9" in complaint(bftrainer("replay", "convert", log, "--out", out))
+    assert f"{log}:6: has 2 fields, expected 9" in complaint(
+        bftrainer("replay", "convert", log, "--out", out)
+    )
     ended = bftrainer("replay", "convert", log, "--out", out, "--skip-bad")
     assert "5 records read, 3 used, 1 ignored (1 steps), 1 skipped as bad" in ended.err
     assert f"note: skipped {log}:6: has 2 fields" in ended.err
@@ -111,7 +125,8 @@ def test_a_bad_line_is_one_complaint_and_with_skip_bad_a_count(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("10s", 10), ("5m", 300), ("2h", 7200), ("2d", 172_800), ("90", 90), ("0.5h", 1800)]
+    ("text", "expected"),
+    [("10s", 10), ("5m", 300), ("2h", 7200), ("2d", 172_800), ("90", 90), ("0.5h", 1800)],
 )
 def test_lengths_of_time(text: str, expected: float) -> None:
     option = click.Option(["--for"])
@@ -130,7 +145,10 @@ def test_what_is_no_length_of_time(text: str) -> None:
         (["--for", "soon"], "--for 'soon': expected a duration"),
         (["--every", "0.1s"], "--every 0.1s: expected 1 s or more"),
         (["--scheduler", "slrum"], "unknown scheduler 'slrum', did you mean 'slurm'?"),
-        (["--slots-per-node", "4"], "--slots-per-node 4: Slurm reports the size of a node; remove the option"),
+        (
+            ["--slots-per-node", "4"],
+            "--slots-per-node 4: Slurm reports the size of a node; remove the option",
+        ),
         (["--unit", "gpu", "--scheduler", "lsf"], "--unit gpu: lsf does not tell the idle GPUs"),
         (["--config", "none.toml"], "none.toml: cannot be read"),
     ],

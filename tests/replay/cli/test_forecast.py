@@ -57,11 +57,15 @@ class ToDisk:
 
 
 def piloted(state: Path, log: Path) -> LogWindow:
-    """A journal of days on the nodes of the log that ends now: one trainer, and after an idle day another."""
+    """A journal of days on the nodes of the log that ends now: one trainer, and after an idle day
+    another.
+    """
     whole = cut(read_event_log(log))
     later_s = time.time() - whole.end_s
     moved = tuple(type(e)(e.at_s + later_s, e.change) for e in whole.events)
-    window = LogWindow(whole.start_s + later_s, whole.end_s + later_s, whole.initial, moved, 48, "test")
+    window = LogWindow(
+        whole.start_s + later_s, whole.end_s + later_s, whole.initial, moved, 48, "test"
+    )
     most = Trainer("first", Curve((1, 48), (1.0, 48.0)), 1, 48, 0.0, 0.0, 1e5)
     later = Trainer("last", Curve((1, 48), (1.0, 48.0)), 1, 48, 0.0, 0.0, 1e9)
     arrivals = [Arrival(window.start_s, most), Arrival(window.start_s + 86_400, later)]
@@ -74,7 +78,9 @@ def piloted(state: Path, log: Path) -> LogWindow:
 
 def test_the_end_of_each_trainer_and_of_a_group(state: Path, log: Path) -> None:
     command = ["forecast", "--state", state, "--log", log, "--seconds", 1]
-    one, two, both = map(json.loads, bftrainer(*command, "--group", "digits", "--json").out.splitlines())
+    one, two, both = map(
+        json.loads, bftrainer(*command, "--group", "digits", "--json").out.splitlines()
+    )
     assert (one["trainers"], both["trainers"]) == (["one"], ["one", "two"])
     for row in (one, two, both):
         assert time.time() < row["from_s"] < row["done_s"] < row["to_s"]
@@ -88,11 +94,18 @@ def test_the_end_of_each_trainer_and_of_a_group(state: Path, log: Path) -> None:
 def test_a_submission_with_a_deadline_says_how_likely(state: Path, log: Path) -> None:
     piloted(state, log)
     given = ["--state", state, "--max-nodes", 4, "--samples-per-s", 10, "--samples-total", "1e4"]
-    said = bftrainer("submit", "--name", "soon", *given, "--deadline", "2100-01-01", "--json", "--", "true").out
+    said = bftrainer(
+        "submit", "--name", "soon", *given, "--deadline", "2100-01-01", "--json", "--", "true"
+    ).out
     submitted, forecast = map(json.loads, said.splitlines())
     assert (submitted["trainer"], forecast["trainers"]) == ("soon", ["soon"])
     assert forecast["probability"] > 0.99
-    assert " 0%" in bftrainer("forecast", "soon", "--state", state, "--seconds", 1, "--deadline", "2020-01-01").out
+    assert (
+        " 0%"
+        in bftrainer(
+            "forecast", "soon", "--state", state, "--seconds", 1, "--deadline", "2020-01-01"
+        ).out
+    )
 
 
 def test_a_journal_tells_the_pool_while_there_were_trainers(state: Path, log: Path) -> None:
@@ -110,11 +123,18 @@ def test_what_cannot_be_forecast_is_told_in_one_line(state: Path, tmp_path: Path
     short = tmp_path / "short.csv.gz"
     bftrainer("replay", "generate", "--nodes", 8, "--days", 1, "--seed", 3, "--out", short)
     for arguments, said in (
-        (["one"], "has 0.0 days of idle nodes, which is too short for a forecast: expected 2 or more; use --log"),
+        (
+            ["one"],
+            "has 0.0 days of idle nodes, which is too short for a forecast: expected 2 or "
+            "more; use --log",
+        ),
         (["one", "--log", short], "short.csv.gz has 1.0 days of idle nodes"),
         (["three"], "no unfinished trainer named 'three'"),
         (["--group", "letters"], "no unfinished trainer of group 'letters'"),
-        (["one", "--deadline", "soon"], "'--deadline': 'soon' is not ISO 8601, expected a time like 2026-01-31T18:00"),
+        (
+            ["one", "--deadline", "soon"],
+            "'--deadline': 'soon' is not ISO 8601, expected a time like 2026-01-31T18:00",
+        ),
     ):
         assert said in complaint(bftrainer("forecast", "--state", state, *arguments))
     given = ["submit", "--state", state, "--name", "late", "--max-nodes", 2, "--deadline"]

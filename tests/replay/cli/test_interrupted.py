@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM end a command that replays in several processes at once, and none of them stays."""
+"""Ctrl-C and SIGTERM end a command that replays in several processes at once, and none of them
+stays.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +56,25 @@ def workers(leader: int) -> list[int]:
 def test_a_signal_ends_a_report_and_its_processes_whatever_they_do(
     tmp_path: Path, number: signal.Signals, status: int, line: str
 ) -> None:
-    """A terminal signals all processes. The workers are stopped, as if their replays took for ever."""
+    """A terminal signals all processes. The workers are stopped, as if their replays took for
+    ever.
+    """
     executed("replay", "generate", "--nodes", 64, "--days", 1, "--out", tmp_path / "log.csv")
-    command = [sys.executable, "-m", "bftrainer", "replay", "report", f"{tmp_path}/log.csv", "--jobs", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "bftrainer",
+        "replay",
+        "report",
+        f"{tmp_path}/log.csv",
+        "--jobs",
+        "2",
+    ]
     with subprocess.Popen(
-        [*command, "--out", f"{tmp_path}/out"], stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*command, "--out", f"{tmp_path}/out"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as report:
         wait_for(lambda: len(workers(report.pid)) == 2)
         for worker in workers(report.pid):
@@ -88,7 +104,9 @@ def test_without_a_terminal_there_is_a_line_per_tenth(capsys: pytest.CaptureFixt
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "replays: 10 %, about 2 min left"
     assert told[-1] == "replays: 90 %, about 10 s left"
-    assert [text.split(" %")[0] for text in told] == [f"replays: {10 * tenth}" for tenth in range(1, 10)]
+    assert [text.split(" %")[0] for text in told] == [
+        f"replays: {10 * tenth}" for tenth in range(1, 10)
+    ]
 
 
 def test_a_short_command_has_no_lines_of_progress(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,6 @@
-"""Where results go without --out, and that no message about --out hides a log that cannot be read."""
+"""Where results go without --out, and that no message about --out hides a log that cannot be
+read.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from bftrainer_papers.cli.commands import TABLE as OF_PAPERS
 from bftrainer_replay.cli.choices import folder_beside
 from bftrainer_replay.cli.commands import TABLE as OF_REPLAY
 
-LOG = "time,joined,left\n2021-01-01T00:00:00,a b c,\n2021-01-01T02:00:00,,a\n2021-01-01T04:00:00,a,\n"
+LOG = (
+    "time,joined,left\n2021-01-01T00:00:00,a b c,\n2021-01-01T02:00:00,,a\n2021-01-01T04:00:00,a,\n"
+)
 
 
 @pytest.fixture
@@ -25,11 +29,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("path", [entry.path for entry in (*OF_REPLAY, *OF_PAPERS) if entry.target])
 def test_no_command_has_to_be_told_where_to_write(path: str) -> None:
-    (target,) = (entry.target for entry in (*OF_REPLAY, *OF_PAPERS) if entry.path == path and entry.target)
+    (target,) = (
+        entry.target for entry in (*OF_REPLAY, *OF_PAPERS) if entry.path == path and entry.target
+    )
     module, _, name = target.partition(":")
     command = getattr(__import__(module, fromlist=[name]), name)
     assert isinstance(command, click.Command)
-    assert [option.name for option in command.params if option.required and option.name == "out"] == []
+    assert [
+        option.name for option in command.params if option.required and option.name == "out"
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -45,9 +53,13 @@ def test_no_command_has_to_be_told_where_to_write(path: str) -> None:
     ],
 )
 @pytest.mark.parametrize(
-    ("log", "problem"), [("june.csv", "No such file or directory"), (".", "Is a directory")], ids=["no file", "folder"]
+    ("log", "problem"),
+    [("june.csv", "No such file or directory"), (".", "Is a directory")],
+    ids=["no file", "folder"],
 )
-def test_a_log_that_cannot_be_read_is_told_first(here: Path, command: tuple[str, ...], log: str, problem: str) -> None:
+def test_a_log_that_cannot_be_read_is_told_first(
+    here: Path, command: tuple[str, ...], log: str, problem: str
+) -> None:
     assert complaint(bftrainer(*command, log)) == f"{log}: cannot be read: {problem}"
     assert [path.name for path in here.iterdir()] == ["july.csv"]
 
@@ -55,16 +67,20 @@ def test_a_log_that_cannot_be_read_is_told_first(here: Path, command: tuple[str,
 def test_help_is_shown_whatever_the_log_is() -> None:
     ended = bftrainer("replay", "report", "june.csv", "--help")
     assert (ended.status, ended.err) == (0, "")
-    assert "[default: LOG-report in the current directory, like july-report" in " ".join(ended.out.split())
+    assert "[default: LOG-report in the current directory, like july-report" in " ".join(
+        ended.out.split()
+    )
 
 
 @pytest.mark.parametrize(
     ("log", "folder"),
     [
-        ("july.csv.gz", "july-report"), ("/logs/sacct.2026.txt", "sacct.2026-report"), ("lsb.acct.1.xz", "lsb.acct-report"),
+        ("july.csv.gz", "july-report"),
+        ("/logs/sacct.2026.txt", "sacct.2026-report"),
+        ("lsb.acct.1.xz", "lsb.acct-report"),
         ("accounting", "accounting-report"),
     ],
-)  # fmt: skip
+)
 def test_a_folder_is_named_after_its_log(log: str, folder: str) -> None:
     assert folder_beside(Path(log), "report") == Path(folder)
 

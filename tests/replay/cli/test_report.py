@@ -76,7 +76,9 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
     assert 0 < len(page.alts) <= 8
     assert all(len(alt) > 40 for alt in page.alts)
     assert all(address.startswith(("data:image/png;base64,", "#")) for address in page.addresses)
-    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    assert set(re.findall(r"https?://[^\s\"']+", text)) == {
+        "http://www.w3.org/2000/svg"
+    }  # a name, not an address
     above, _, below = text.partition('<details class="appendix">')
     assert above.count('<li class="') == 4
     assert above.count('<svg class="chart') == 2
@@ -85,7 +87,9 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
         assert re.search(f"<h2 id=.*{chapter}", below), chapter
     names = {path.stem for path in (folder / "out" / "pictures").iterdir()}
     assert len(names) == len(page.alts)
-    assert {"top-idle", "top-numbers", *names} < {path.stem for path in (folder / "out" / "data").iterdir()}
+    assert {"top-idle", "top-numbers", *names} < {
+        path.stem for path in (folder / "out" / "data").iterdir()
+    }
 
 
 def test_what_made_the_page_is_on_it(made: tuple[Path, Ended]) -> None:
@@ -94,15 +98,24 @@ def test_what_made_the_page_is_on_it(made: tuple[Path, Ended]) -> None:
     assert origin["sha256"] == hashlib.sha256((folder / "log.csv.gz").read_bytes()).hexdigest()
     text = html.unescape((folder / "out" / "report.html").read_text())
     assert origin["command"].split()[0] == "bftrainer"
-    for told in (origin["sha256"], origin["command"], origin["day"], f"bftrainer {origin['version']}"):
+    for told in (
+        origin["sha256"],
+        origin["command"],
+        origin["day"],
+        f"bftrainer {origin['version']}",
+    ):
         assert told in text
 
 
 def test_data_are_plain_numbers_with_units_in_the_header(made: tuple[Path, Ended]) -> None:
     prose = {"assumptions"}
-    for path in (each for each in (made[0] / "out" / "data").glob("*.csv") if each.stem not in prose):
+    for path in (
+        each for each in (made[0] / "out" / "data").glob("*.csv") if each.stem not in prose
+    ):
         for row in csv.reader(io.StringIO(path.read_text())):
-            assert not [cell for cell in row if re.fullmatch(r"[+-]?[\d,.]*(\d,\d|\d ?(%|s|h|min)$)", cell)], (
+            assert not [
+                cell for cell in row if re.fullmatch(r"[+-]?[\d,.]*(\d,\d|\d ?(%|s|h|min)$)", cell)
+            ], (
                 path.name,
                 row,
             )
@@ -111,7 +124,9 @@ def test_data_are_plain_numbers_with_units_in_the_header(made: tuple[Path, Ended
 
 
 def test_the_papers_figures_are_not_on_the_page(made: tuple[Path, Ended]) -> None:
-    text = (made[0] / "out" / "report.html").read_text().partition("<body")[2].partition("<script>")[0]
+    text = (
+        (made[0] / "out" / "report.html").read_text().partition("<body")[2].partition("<script>")[0]
+    )
     words = html.unescape(re.sub("<[^>]*>", " ", text))
     assert not re.findall(r"(?i)efficien\w+", words)
     assert not re.findall(r"Table 1|eq-nodes|million samples|\bROI\b", words)
@@ -129,28 +144,40 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
         node_s += len(idle) * (now - since).total_seconds() if since else 0.0
         idle = (idle - set(left.split())) | set(joined.split())
         since = now
-    span_s = (datetime.fromisoformat(lines[-1][0]) - datetime.fromisoformat(lines[0][0])).total_seconds()
+    span_s = (
+        datetime.fromisoformat(lines[-1][0]) - datetime.fromisoformat(lines[0][0])
+    ).total_seconds()
     timeline = data(folder / "out", "timeline")
-    used = sum(float(row["in_training"]) for row in timeline) / sum(float(row["idle"]) for row in timeline)
+    used = sum(float(row["in_training"]) for row in timeline) / sum(
+        float(row["idle"]) for row in timeline
+    )
     sentence, idle_box, training_box, plain_box, wait_box, *_ = ended.out.splitlines()
-    share = re.match(r"Idle: ([\d.]+)% of all node-hours: ([\d,]+) a month\. ([\d.]+) nodes on average", idle_box)
+    share = re.match(
+        r"Idle: ([\d.]+)% of all node-hours: ([\d,]+) a month\. ([\d.]+) nodes on average", idle_box
+    )
     assert float(share[1]) == pytest.approx(100 * node_s / span_s / 64, abs=0.06)
-    assert float(share[2].replace(",", "")) == pytest.approx(node_s / 3600 * 30 * 86400 / span_s, rel=0.006)
+    assert float(share[2].replace(",", "")) == pytest.approx(
+        node_s / 3600 * 30 * 86400 / span_s, rel=0.006
+    )
     assert float(share[3]) == pytest.approx(node_s / span_s, rel=0.006)
     work = float(data(folder / "out", "replays")[0]["work (%)"]) / 100
     trained = re.match(
-        r"10 elastic trainings: ([\d.]+)% of the idle node-hours become work: ([\d,]+) a month\. Trainings hold ([\d.]+)%",
+        r"10 elastic trainings: ([\d.]+)% of the idle node-hours become work: ([\d,]+) a "
+        r"month\. Trainings hold ([\d.]+)%",
         training_box,
     )
     assert float(trained[1]) == pytest.approx(100 * work, abs=0.6)
-    assert float(trained[2].replace(",", "")) == pytest.approx(work * node_s / 3600 * 30 * 86400 / span_s, rel=0.01)
+    assert float(trained[2].replace(",", "")) == pytest.approx(
+        work * node_s / 3600 * 30 * 86400 / span_s, rel=0.01
+    )
     assert float(trained[3]) == pytest.approx(100 * used, abs=0.6)
     assert work < used
     figures = read_figures(folder / "out" / "report.json")
     (worst, least), (best, most) = figures.by_model
     assert least < work < most
     assert (
-        f"the models: {precise(least)} with {worst} alone, {precise(most)} with {best} alone. In a month" in ended.out
+        f"the models: {precise(least)} with {worst} alone, {precise(most)} with {best} alone. "
+        "In a month" in ended.out
     )
     assert figures.pool_share is not None
     assert 0 <= figures.pool_share <= 1 - used + 0.01
@@ -164,13 +191,19 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     assert wait_box.startswith("Longer wait, main queue: 0.06–0.3 s")  # noqa: RUF001  # a dash
     assert "of up to 64 nodes each" in sentence
     preempted = re.search(
-        r"In a month, jobs take nodes from training ([\d,]+) times; each stops a training for 11 to 13 s",
+        r"In a month, jobs take nodes from training ([\d,]+) times; each stops a training for "
+        r"11 to 13 s",
         ended.out,
     )
     counted = int(data(folder / "out", "replays")[0]["preempted"])
-    assert float(preempted[1].replace(",", "")) == pytest.approx(counted * 30 * 86400 / span_s, rel=0.006)
+    assert float(preempted[1].replace(",", "")) == pytest.approx(
+        counted * 30 * 86400 / span_s, rel=0.006
+    )
     above = (
-        (folder / "out" / "report.html").read_text().partition("</style>")[2].partition('<details class="appendix"')[0]
+        (folder / "out" / "report.html")
+        .read_text()
+        .partition("</style>")[2]
+        .partition('<details class="appendix"')[0]
     )
     words = html.unescape(re.sub("<[^>]*>", "", above))
     assert sentence in words
@@ -194,12 +227,18 @@ def test_the_next_month_says_what_has_changed(made: tuple[Path, Ended], tmp_path
     last["idle_share"], last["dates"] = 0.5, "May 2020"
     (tmp_path / "last.json").write_text(json.dumps(last))
     options = ("--out", made[0] / "out", "--jobs", 1)
-    ended = bftrainer("replay", "report", made[0] / "log.csv.gz", *options, "--compare", tmp_path / "last.json")
+    ended = bftrainer(
+        "replay", "report", made[0] / "log.csv.gz", *options, "--compare", tmp_path / "last.json"
+    )
     assert re.search(
-        r"^Compared: With the report on May 2020: idle 50\.0% then, [\d.]+% now; ", ended.out, re.MULTILINE
+        r"^Compared: With the report on May 2020: idle 50\.0% then, [\d.]+% now; ",
+        ended.out,
+        re.MULTILINE,
     ), ended
     (tmp_path / "last.json").write_text('{"idle_share": "much"}')
-    ended = bftrainer("replay", "report", made[0] / "log.csv.gz", *options, "--compare", tmp_path / "last.json")
+    ended = bftrainer(
+        "replay", "report", made[0] / "log.csv.gz", *options, "--compare", tmp_path / "last.json"
+    )
     assert "expected the report.json that an earlier report wrote" in complaint(ended)
 
 
@@ -223,74 +262,117 @@ def test_the_delay_of_jobs_is_that_of_the_documented_measurements() -> None:
 
 
 def half_hours(path: Path, which: Iterable[int]) -> None:
-    """A log of jobs that wait from midnight on: each runs for the first 20 minutes of a half-hour, on two nodes of four."""
+    """A log of jobs that wait from midnight on: each runs for the first 20 minutes of a half-hour,
+    on two nodes of four.
+    """
     lines = ["JobID|Partition|Submit|Start|End|NNodes|NodeList|State"]
     for i in which:
-        start, end = f"2024-01-01T{i // 2:02}:{30 * (i % 2):02}:00", f"2024-01-01T{i // 2:02}:{30 * (i % 2) + 20:02}:00"
-        lines.append(f"{i}|{'pq'[i % 2]}|2024-01-01T00:00:00|{start}|{end}|2|n[{1 + i % 3}-{2 + i % 3}]|COMPLETED")
+        start, end = (
+            f"2024-01-01T{i // 2:02}:{30 * (i % 2):02}:00",
+            f"2024-01-01T{i // 2:02}:{30 * (i % 2) + 20:02}:00",
+        )
+        lines.append(
+            f"{i}|{'pq'[i % 2]}|2024-01-01T00:00:00|{start}|{end}|2|n[{1 + i % 3}-{2 + i % 3}]|COMPLETED"
+        )
     path.write_text("\n".join(lines) + "\n")
 
 
 def test_an_outage_is_in_no_share_anywhere_and_a_queue_is_judged(tmp_path: Path) -> None:
-    """Nothing runs from 9:50 to 13:00; in the other 60,000 s, 34 jobs hold two of four nodes for 1,200 s each."""
+    """Nothing runs from 9:50 to 13:00; in the other 60,000 s, 34 jobs hold two of four nodes for
+    1,200 s each.
+    """
     half_hours(log := tmp_path / "sacct.txt", (*range(20), *range(26, 40)))
     where = (log, "--warm-up-h", 0, "--cool-down-h", 0, "--out", tmp_path / "out")
     share, mean = 1 - 34 * 2 * 1200 / (4 * 60_000), 4 - 34 * 2 * 1200 / 60_000
     table = " ".join(bftrainer("replay", "characterize", *where).out.split())
-    assert f"outages, not in the span 3.2 h resource integral (Eqn 17) {mean * 60 / 3.6:.0f} node-h" in table
+    assert (
+        f"outages, not in the span 3.2 h resource integral (Eqn 17) {mean * 60 / 3.6:.0f} node-h"
+        in table
+    )
     assert f"idle share of 4 nodes in service {share:.2%}" in table
     assert f" p no device 4 44 {share:.1%} " in table
     fits = re.search(r"a waiting job fits [\d,]+ ([\d.]+)%", table)
     found = json.loads(bftrainer("replay", "characterize", *where, "--json").out)
-    gauges = dict(re.findall(r"(?m)^bftrainer_log_(\w+) (.*)$", (tmp_path / "out" / "characterize.prom").read_text()))
-    figures = json.loads(bftrainer("replay", "report", *where, "--jobs", 1, "--json").out)
-    assert [found["idle_share"], figures["idle_share"], float(gauges["idle_ratio"])] == pytest.approx([share] * 3)
-    assert [found["eq_nodes"], figures["mean_idle_nodes"], float(gauges["idle_nodes_mean"])] == pytest.approx(
-        [mean] * 3
+    gauges = dict(
+        re.findall(
+            r"(?m)^bftrainer_log_(\w+) (.*)$", (tmp_path / "out" / "characterize.prom").read_text()
+        )
     )
+    figures = json.loads(bftrainer("replay", "report", *where, "--jobs", 1, "--json").out)
+    assert [
+        found["idle_share"],
+        figures["idle_share"],
+        float(gauges["idle_ratio"]),
+    ] == pytest.approx([share] * 3)
+    assert [
+        found["eq_nodes"],
+        figures["mean_idle_nodes"],
+        float(gauges["idle_nodes_mean"]),
+    ] == pytest.approx([mean] * 3)
     assert [found["outage_h"], float(gauges["outage_hours"])] == pytest.approx([19 / 6] * 2)
     page = (tmp_path / "out" / "report.html").read_text().partition("</style>")[2]
-    first = "66% of the node-hours of this cluster lie idle (3.2 hours of outages left out): 10 elastic trainings"
+    first = (
+        "66% of the node-hours of this cluster lie idle (3.2 hours of outages left out): "
+        "10 elastic trainings"
+    )
     assert figures["lead"].startswith(first)
     assert first in html.unescape(re.sub("<[^>]*>", "", page)).partition(".0%")[0]
-    causes = {cause: float(of_idle) for cause, _, of_idle in map(dict.values, data(tmp_path / "out", "idle-while"))}
+    causes = {
+        cause: float(of_idle)
+        for cause, _, of_idle in map(dict.values, data(tmp_path / "out", "idle-while"))
+    }
     assert sum(causes.values()) == pytest.approx(100, abs=0.2)
     assert float(fits[1]) == causes["a waiting job fits"] > 50
     assert f"jobs could have used at most {causes['a waiting job fits']:.0f}%" in figures["lead"]
     assert "Waiting jobs are judged by size and partition." in figures["lead"]
     assert "could not have been filled" in page
-    shares = " ".join(row["effect of other values"] for row in data(tmp_path / "out", "assumptions"))
+    shares = " ".join(
+        row["effect of other values"] for row in data(tmp_path / "out", "assumptions")
+    )
     assert f"--debounce-s 60: {share:.1%} idle" in shares
     assert f"--outage none: {1 - 34 * 2 * 1200 / (4 * 71_400):.1%} idle" in shares
 
 
 def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
     half_hours(tmp_path / "sacct.txt", range(40))
-    ended = executed("replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1)
+    ended = executed(
+        "replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1
+    )
     rows = data(tmp_path / "out", "assumptions")
-    told = [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")]
+    told = [
+        line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")
+    ]
     assert told
-    assert [row["assumed"].lower() for row in rows if row["what"] == "The log"] == [line.lower() for line in told]
+    assert [row["assumed"].lower() for row in rows if row["what"] == "The log"] == [
+        line.lower() for line in told
+    ]
     changed = {row["what"]: row["changed by"] for row in rows}
     assert changed["Concurrent trainers"] == "--max-parallel"
-    assert any("--warm-up-h" in row["assumed"] or "--machine-nodes" in row["changed by"] for row in rows)
+    assert any(
+        "--warm-up-h" in row["assumed"] or "--machine-nodes" in row["changed by"] for row in rows
+    )
     effects = " ".join(row["effect of other values"] for row in rows if row["what"] == "The log")
     for option in ("--warm-up-h 24", "--debounce-s 60"):
         shares = [float(found) for found in re.findall(rf"{option}: ([\d.]+)% idle", effects)]
-        again = bftrainer("replay", "characterize", tmp_path / "sacct.txt", *option.split(), "--json")
+        again = bftrainer(
+            "replay", "characterize", tmp_path / "sacct.txt", *option.split(), "--json"
+        )
         expected = [] if again.status else [100 * json.loads(again.out)["idle_share"]]
         assert shares == pytest.approx(expected, abs=0.06)
     assert "V100" in next(row["assumed"] for row in rows if row["what"].startswith("Throughput"))
     cost = next(row["effect of other values"] for row in rows if row["what"] == "Cost of a rescale")
     assert re.fullmatch(
-        r"2 times the cost: [+-][\d.]+% \(\d+% used\); 4 times the cost: [+-][\d.]+% \(\d+% used\)", cost
+        r"2 times the cost: [+-][\d.]+% \(\d+% used\); 4 times the cost: [+-][\d.]+% \(\d+% used\)",
+        cost,
     )
 
 
 def test_again_it_replays_nothing(made: tuple[Path, Ended]) -> None:
     folder, ended = made
     cells = {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()}
-    again = bftrainer("replay", "report", folder / "log.csv.gz", "--out", folder / "out", "--jobs", 1, "--json")
+    again = bftrainer(
+        "replay", "report", folder / "log.csv.gz", "--out", folder / "out", "--jobs", 1, "--json"
+    )
     assert json.loads(again.out)["lead"].splitlines()[0] in ended.out
     assert {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()} == cells
 
@@ -307,26 +389,39 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_a_browser_shows_it(made: tuple[Path, Ended], browser: Browser, width: int, dark: bool) -> None:
+def test_a_browser_shows_it(
+    made: tuple[Path, Ended], browser: Browser, width: int, dark: bool
+) -> None:
     browser.requested.clear()
     browser.open(made[0] / "out" / "report.html", width=width, dark=dark)
     browser.evaluate(OPEN)
     assert {address.partition(":")[0] for address in browser.requested} == {"file", "data"}
-    assert browser.evaluate("document.documentElement.scrollWidth") == width  # nothing runs out at the side
+    assert (
+        browser.evaluate("document.documentElement.scrollWidth") == width
+    )  # nothing runs out at the side
     # Tables are stacked on a narrow screen: no column has to be scrolled to.
-    lost = "[...document.querySelectorAll('th, td')].filter(c => c.getBoundingClientRect().right > innerWidth).length"
+    lost = (
+        "[...document.querySelectorAll('th, td')].filter(c => "
+        "c.getBoundingClientRect().right > innerWidth).length"
+    )
     assert browser.evaluate(lost) == 0
-    loaded = "[...document.images].filter(i => i.offsetParent).map(i => i.complete && i.naturalWidth)"
+    loaded = (
+        "[...document.images].filter(i => i.offsetParent).map(i => i.complete && i.naturalWidth)"
+    )
     assert set(browser.evaluate(loaded)) == {1200 if width > 600 else 600}
     seen = image.imread(io.BytesIO(browser.screenshot()))[..., :3]
     assert seen.shape[1] == width
     assert (seen.mean() < 0.3) == dark
-    assert (seen.max(axis=(1, 2)) - seen.min(axis=(1, 2)) > 0.3).mean() > 0.4  # text and pictures all the way down
+    assert (
+        seen.max(axis=(1, 2)) - seen.min(axis=(1, 2)) > 0.3
+    ).mean() > 0.4  # text and pictures all the way down
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 400])
-def test_figures_are_read_off_and_zoomed(made: tuple[Path, Ended], browser: Browser, width: int) -> None:
+def test_figures_are_read_off_and_zoomed(
+    made: tuple[Path, Ended], browser: Browser, width: int
+) -> None:
     browser.open(made[0] / "out" / "report.html", width=width)
     browser.evaluate(OPEN)
     browser.evaluate("document.querySelector('.live > svg').scrollIntoView({block: 'center'})")
@@ -342,7 +437,8 @@ def test_figures_are_read_off_and_zoomed(made: tuple[Path, Ended], browser: Brow
 
     def values() -> list[float]:
         return [
-            float(text.replace(",", "")) for text in re.findall(r"(?:idle|training) ([\d.,]+)", browser.evaluate(said))
+            float(text.replace(",", ""))
+            for text in re.findall(r"(?:idle|training) ([\d.,]+)", browser.evaluate(said))
         ]
 
     browser.mouse("mouseMoved", *at(0.5001))
@@ -383,10 +479,14 @@ def test_paper_and_no_script_get_the_pictures(made: tuple[Path, Ended], browser:
     shown = browser.evaluate(pictures)
     assert browser.pdf().startswith(b"%PDF")
     browser.call(
-        "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
+        "Emulation.setEmulatedMedia",
+        media="print",
+        features=[{"name": "prefers-color-scheme", "value": "dark"}],
     )
     assert browser.evaluate(pictures) == shown + 1  # that which the script draws
-    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    )
     assert browser.evaluate("getComputedStyle(document.images[0]).filter") == "none"
     browser.call("Emulation.setEmulatedMedia", media="")
 
@@ -414,7 +514,9 @@ def test_the_top_of_the_page_prints_on_one_sheet(
     made: tuple[Path, Ended], browser: Browser, wide: float, high: float
 ) -> None:
     browser.open(made[0] / "out" / "report.html", width=680)
-    browser.evaluate("document.querySelector('.rows dd').append(' and as many words as Mira has'.repeat(16))")
+    browser.evaluate(
+        "document.querySelector('.rows dd').append(' and as many words as Mira has'.repeat(16))"
+    )
     told = browser.call("Page.printToPDF", paperWidth=wide, paperHeight=high, printBackground=True)
     sheets = re.search(rb"/Type /Pages\s[^>]*/Count (\d+)", base64.b64decode(told["data"]))
     assert int(sheets[1]) == 1
@@ -427,25 +529,47 @@ def test_no_label_of_a_chart_leaves_the_page_or_lies_on_another(
 ) -> None:
     browser.open(made[0] / "out" / "report.html", width=width)
     boxes = browser.evaluate(
-        "[...document.querySelectorAll('svg.chart')].map(s => [...s.querySelectorAll(':scope > text')].map(t => "
-        "t.getBoundingClientRect()).filter(b => b.width).map(b => [b.left, b.top, b.right, b.bottom]))"
+        "[...document.querySelectorAll('svg.chart')].map(s => [...s.querySelectorAll(':scope > "
+        "text')].map(t => "
+        "t.getBoundingClientRect()).filter(b => b.width).map(b => [b.left, b.top, b.right, "
+        "b.bottom]))"
     )
     for labels in boxes:
         for place, (left, top, right, bottom) in enumerate(labels):
             assert left >= 0
             assert right <= width
             for other in labels[place + 1 :]:
-                assert left >= other[2] or right <= other[0] or top + 2 >= other[3] or bottom - 2 <= other[1]
+                assert (
+                    left >= other[2]
+                    or right <= other[0]
+                    or top + 2 >= other[3]
+                    or bottom - 2 <= other[1]
+                )
 
 
-def test_a_title_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[Path, Ended], tmp_path: Path) -> None:
+def test_a_title_and_the_nodes_of_the_curves_are_at_the_top(
+    made: tuple[Path, Ended], tmp_path: Path
+) -> None:
     page = (made[0] / "out" / "report.html").read_text()
     assert "six V100 GPUs each" in page.partition('<details class="appendix">')[0]
-    (tmp_path / "curves.csv").write_text("model,node_type,nodes_1,nodes_2\ndigits,4 A100 GPUs,100,190\n")
+    (tmp_path / "curves.csv").write_text(
+        "model,node_type,nodes_1,nodes_2\ndigits,4 A100 GPUs,100,190\n"
+    )
     executed(
-        "replay", "report", made[0] / "log.csv.gz", "--hours", 2, "--out", tmp_path / "out", "--jobs", 1,
-        "--curves", tmp_path / "curves.csv", "--title", "Idle <nodes>",
-    )  # fmt: skip
+        "replay",
+        "report",
+        made[0] / "log.csv.gz",
+        "--hours",
+        2,
+        "--out",
+        tmp_path / "out",
+        "--jobs",
+        1,
+        "--curves",
+        tmp_path / "curves.csv",
+        "--title",
+        "Idle <nodes>",
+    )
     page = (tmp_path / "out" / "report.html").read_text()
     above = without_spans(page.partition('<details class="appendix">')[0])
     assert '<p class="about">Idle &lt;nodes&gt; · ' in above

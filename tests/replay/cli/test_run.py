@@ -31,7 +31,13 @@ NUMBERS = [
         "decisions",
         "outcome_samples",
     ),
-    *("static_outcome_samples", "outcome_one_node_h", "rescale_cost_samples", "preemption_cost_samples", "preemptions"),
+    *(
+        "static_outcome_samples",
+        "outcome_one_node_h",
+        "rescale_cost_samples",
+        "preemption_cost_samples",
+        "preemptions",
+    ),
     *("rescales", "unused_node_h", "completed", "wall_s"),
 ]
 
@@ -45,7 +51,18 @@ def inputs(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def replay(inputs: tuple[Path, Path], *options: object, out: Path) -> dict[str, Any]:
-    ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", out, "--json", *options)
+    ended = bftrainer(
+        "replay",
+        "run",
+        "--log",
+        inputs[0],
+        "--trainers",
+        inputs[1],
+        "--out",
+        out,
+        "--json",
+        *options,
+    )
     assert (ended.status, ended.err) == (0, ""), ended
     summary: dict[str, Any] = json.loads(ended.out)
     return summary
@@ -56,7 +73,9 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     assert all(isinstance(summary[name], int | float) for name in NUMBERS), summary
     assert set(summary["decision_s"]) == {"p50", "p99", "max"}
     assert summary["pool_events"] == 5
-    assert summary["resource_integral_node_h"] == pytest.approx((6 * 10 + 7 * 20 + 4 * 30 + 4 * 60) / 60)
+    assert summary["resource_integral_node_h"] == pytest.approx(
+        (6 * 10 + 7 * 20 + 4 * 30 + 4 * 60) / 60
+    )
     assert 0 < summary["efficiency"] < summary["start_bound"] < summary["no_cost_bound"]
     assert summary["bound_work_ran_out_at"] is None
     written = {path.name for path in (tmp_path / "out").iterdir()}
@@ -65,7 +84,9 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     with (tmp_path / "out" / "trainers.csv").open(newline="") as file:
         trainers = list(csv.DictReader(file))
     assert len(trainers) == 30
-    assert sum(float(row["samples"]) for row in trainers) == pytest.approx(summary["outcome_samples"], abs=5)
+    assert sum(float(row["samples"]) for row in trainers) == pytest.approx(
+        summary["outcome_samples"], abs=5
+    )
     assert sum(float(row["node_hours"]) for row in trainers) == pytest.approx(
         summary["resource_integral_node_h"] - summary["unused_node_h"], abs=0.01
     )
@@ -74,7 +95,11 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
         decisions = list(csv.DictReader(file))
     assert len(decisions) == summary["decisions"]
     assert decisions[0]["time"] == "2021-01-01T00:00:00"
-    assert (decisions[0]["joined"], decisions[0]["pool_nodes"], decisions[0]["used_nodes"]) == ("6", "6", "6")
+    assert (decisions[0]["joined"], decisions[0]["pool_nodes"], decisions[0]["used_nodes"]) == (
+        "6",
+        "6",
+        "6",
+    )
     for row in decisions:
         counts = [int(cell.rpartition(":")[2]) for cell in row["counts"].split()]
         assert sum(counts) == int(row["used_nodes"]) <= int(row["pool_nodes"])
@@ -85,7 +110,9 @@ def test_no_set_order_decides_anything(inputs: tuple[Path, Path], tmp_path: Path
     for seed in ("1", "2"):
         options = ("--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / seed)
         environment = os.environ | {"PYTHONHASHSEED": seed}
-        python("-m", "bftrainer", "replay", "run", *options, limit_s=120, env=environment, check=True)
+        python(
+            "-m", "bftrainer", "replay", "run", *options, limit_s=120, env=environment, check=True
+        )
     for file in ("trainers.csv", "decisions.csv.gz"):
         assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes(), file
 
@@ -96,7 +123,9 @@ def test_options_change_what_they_say(inputs: tuple[Path, Path], tmp_path: Path)
     assert pool_only["decisions"] == everything["pool_events"] < everything["decisions"]
     equal = replay(inputs, "--policy", "equal-share", out=tmp_path / "c")
     assert (
-        equal["static_outcome_samples"] == everything["static_outcome_samples"] == pool_only["static_outcome_samples"]
+        equal["static_outcome_samples"]
+        == everything["static_outcome_samples"]
+        == pool_only["static_outcome_samples"]
     )
     one = replay(inputs, "--max-parallel", 1, out=tmp_path / "d")
     assert one["outcome_samples"] != everything["outcome_samples"]
@@ -105,7 +134,9 @@ def test_options_change_what_they_say(inputs: tuple[Path, Path], tmp_path: Path)
 
 
 def test_a_table_for_people_and_no_bar_in_a_pipe(inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out")
+    ended = bftrainer(
+        "replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out"
+    )
     assert (ended.status, ended.err) == (0, "")
     assert "efficiency U" in ended.out
     assert "no-cost bound" in ended.out
@@ -113,9 +144,20 @@ def test_a_table_for_people_and_no_bar_in_a_pipe(inputs: tuple[Path, Path], tmp_
     assert "\x1b" not in ended.out
 
 
-def test_a_policy_that_ends_the_process_does_not_end_it_well(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_policy_that_ends_the_process_does_not_end_it_well(
+    inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
     (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n")
-    options = ["--policy", "leaving:build", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out"]
+    options = [
+        "--policy",
+        "leaving:build",
+        "--log",
+        inputs[0],
+        "--trainers",
+        inputs[1],
+        "--out",
+        tmp_path / "out",
+    ]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     ended = python("-m", "bftrainer", "replay", "run", *options, env=environment)
     assert ended.returncode == 3, ended.stderr
@@ -132,8 +174,20 @@ def test_work_that_runs_out_is_said(inputs: tuple[Path, Path], tmp_path: Path) -
 
 
 def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    bftrainer("replay", "workload", "hpo", "--count", 3, "--start", "2031-01-01", "--out", inputs[1])
-    ended = executed("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out", "--json")
+    bftrainer(
+        "replay", "workload", "hpo", "--count", 3, "--start", "2031-01-01", "--out", inputs[1]
+    )
+    ended = executed(
+        "replay",
+        "run",
+        "--log",
+        inputs[0],
+        "--trainers",
+        inputs[1],
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
     assert ended.err.startswith("note: no trainer is submitted in the window")
     assert json.loads(ended.out)["efficiency"] is None
 
@@ -144,7 +198,8 @@ def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path
         (("--policy", "equalshare"), "unknown policy 'equalshare', did you mean 'equal-share'"),
         (
             ("--objective", "speed"),
-            "unknown objective 'speed'; valid: ageing, fair, growth, most, priority, progress, relative-speed, "
+            "unknown objective 'speed'; valid: ageing, fair, growth, most, priority, progress, "
+            "relative-speed, "
             "scaling-efficiency, soon, throughput",
         ),
         (("--solver", "cbc"), "'cbc' is not one of 'auto', 'exact', 'highs', 'gurobi'"),
@@ -161,7 +216,17 @@ def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path
 def test_mistakes_leave_nothing_behind(
     inputs: tuple[Path, Path], tmp_path: Path, options: tuple[str, ...], expected: str
 ) -> None:
-    ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out", *options)
+    ended = bftrainer(
+        "replay",
+        "run",
+        "--log",
+        inputs[0],
+        "--trainers",
+        inputs[1],
+        "--out",
+        tmp_path / "out",
+        *options,
+    )
     assert expected in complaint(ended)
     assert not (tmp_path / "out").exists()
 
@@ -178,11 +243,24 @@ def test_mistakes_leave_nothing_behind(
     ],
 )
 def test_workload_mistakes(tmp_path: Path, options: tuple[str, ...], expected: str) -> None:
-    assert expected in complaint(bftrainer("replay", "workload", *options, "--out", tmp_path / "t.csv"))
+    assert expected in complaint(
+        bftrainer("replay", "workload", *options, "--out", tmp_path / "t.csv")
+    )
     assert not (tmp_path / "t.csv").exists()
 
 
-def test_a_diverse_workload_replays_without_a_model(inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    made = bftrainer("replay", "workload", "diverse", "--count", 14, "--poisson", "--seed", 1, "--out", inputs[1])
-    assert made.out == f"{inputs[1]}: 14 trainers (diverse), first submission at 2021-01-01T00:00:00\n"
-    assert replay(inputs, "--objective", "scaling-efficiency", out=tmp_path / "out")["outcome_one_node_h"] > 0
+def test_a_diverse_workload_replays_without_a_model(
+    inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    made = bftrainer(
+        "replay", "workload", "diverse", "--count", 14, "--poisson", "--seed", 1, "--out", inputs[1]
+    )
+    assert (
+        made.out == f"{inputs[1]}: 14 trainers (diverse), first submission at 2021-01-01T00:00:00\n"
+    )
+    assert (
+        replay(inputs, "--objective", "scaling-efficiency", out=tmp_path / "out")[
+            "outcome_one_node_h"
+        ]
+        > 0
+    )

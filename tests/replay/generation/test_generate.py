@@ -1,4 +1,6 @@
-"""A generated log has the paper's statistics whatever the size and seed, and keeps the rules of a log."""
+"""A generated log has the paper's statistics whatever the size and seed, and keeps the rules of a
+log.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ CASES = [
     (256, 14, 0),
     (4734, 2, 0),
     (4734, 7, 1),
-    (256, 2, 32),  # these two stay 14 % and 25 % off with their first random numbers: they need others
+    (
+        256,
+        2,
+        32,
+    ),  # these two stay 14 % and 25 % off with their first random numbers: they need others
     (1024, 2, 37),
     (10_000, 2, 0),
     (100, 3, 0),
@@ -47,7 +53,9 @@ def test_the_rate_goes_through_the_three_known_points(nodes: int, rate: float) -
 
 
 def test_the_rate_rises_between_and_beyond_them() -> None:
-    rates = [events_per_hour(nodes) for nodes in (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4734, 10_000)]
+    rates = [
+        events_per_hour(nodes) for nodes in (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4734, 10_000)
+    ]
     assert rates == sorted(set(rates))
     assert events_per_hour(512) == pytest.approx((23 * 41) ** 0.5)
 
@@ -55,17 +63,23 @@ def test_the_rate_rises_between_and_beyond_them() -> None:
 def test_equal_arguments_give_equal_bytes(tmp_path: Path) -> None:
     for name in ("one.csv", "two.csv", "other.csv"):
         write_event_log(tmp_path / name, generate(64, 2, 2 if name == "other.csv" else 1))
-    one, two, other = ((tmp_path / name).read_bytes() for name in ("one.csv", "two.csv", "other.csv"))
+    one, two, other = (
+        (tmp_path / name).read_bytes() for name in ("one.csv", "two.csv", "other.csv")
+    )
     assert one == two
     assert one != other
     # A change of this sum changes every sample log that somebody made: say so in the changelog.
-    assert hashlib.sha256(one).hexdigest() == "980e43abea051c13844d5e4ce3a657a8b90267ff1f5ea0976dc1940427a68a6c"
+    assert (
+        hashlib.sha256(one).hexdigest()
+        == "980e43abea051c13844d5e4ce3a657a8b90267ff1f5ea0976dc1940427a68a6c"
+    )
 
 
 def test_joins_come_in_neighbours_and_drains_happen() -> None:
     log = generate(1024, 7, 1)
     place = {name: i for i, name in enumerate(node_names(1024))}
-    # Of the groups of 8 and more, the greater part of the nodes has its neighbour in the same group.
+    # Of the groups of 8 and more, the greater part of the nodes has its neighbour in the same
+    # group.
     beside = total = 0
     for event in log.events[1:]:
         places = {place[name] for name in event.change.joined}
@@ -92,7 +106,9 @@ def test_every_log_keeps_the_rules(
     log = generate(nodes, days, seed)
     path = tmp_path_factory.mktemp("log") / "log.csv"
     write_event_log(path, log)
-    assert read_event_log(path).events == log.events  # the reader checks times, double joins, leaves of strangers
+    assert (
+        read_event_log(path).events == log.events
+    )  # the reader checks times, double joins, leaves of strangers
     names = node_names(nodes)
     assert names == sorted(set(names))
     assert set(log.nodes()) <= set(names)

@@ -20,7 +20,10 @@ HEAD = "JobID|User|Submit|Start|End|ElapsedRaw|NNodes|NodeList|State|AllocTRES\n
 
 def job(number: int, state: str = "COMPLETED") -> str:
     start, end = (f"2026-02-{number + late:02d}T06:00:00" for late in (0, 2))
-    start, end = ("Unknown" if state == "PENDING" else start), ("Unknown" if state != "COMPLETED" else end)
+    start, end = (
+        ("Unknown" if state == "PENDING" else start),
+        ("Unknown" if state != "COMPLETED" else end),
+    )
     nodes = "None assigned" if state == "PENDING" else f"n{number % 4}"
     tres = "cpu=8,gres/gpu=1,node=1"
     return f"{number}|u{number % 3}|2026-02-{number:02d}T00:00:00|{start}|{end}||1|{nodes}|{state}|{tres}\n"
@@ -51,14 +54,24 @@ def opened(folder: Path, *texts: str) -> OpenedLog:
         ([*MONTH[:12], job(13, "PENDING")], MONTH[12:]),
         (MONTH, MONTH),
     ],
-    ids=["months", "overlap", "running at the end of a month", "waiting at the end of a month", "twice"],
+    ids=[
+        "months",
+        "overlap",
+        "running at the end of a month",
+        "waiting at the end of a month",
+        "twice",
+    ],
 )
 def test_several_files_are_one_log(tmp_path: Path, files: tuple[list[str], ...]) -> None:
-    found, whole = opened(tmp_path, *(HEAD + "".join(rows) for rows in files)), read(tmp_path, WHOLE)
+    found, whole = (
+        opened(tmp_path, *(HEAD + "".join(rows) for rows in files)),
+        read(tmp_path, WHOLE),
+    )
     assert changes(found) == changes(whole)
     queue, expected = found.log.queue, whole.log.queue
     until_s = [
-        min(end, start) if start == start else end for start, end in zip(queue.start_s[:], queue.end_s[:], strict=True)
+        min(end, start) if start == start else end
+        for start, end in zip(queue.start_s[:], queue.end_s[:], strict=True)
     ]
     waited = sum(until - since for until, since in zip(until_s, queue.eligible_s[:], strict=True))
     assert waited == (expected.start_s[:] - expected.eligible_s[:]).sum()
@@ -90,7 +103,9 @@ def test_standard_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
 def test_any_table_with_named_columns(tmp_path: Path, delimiter: str) -> None:
     text = f"{COLUMNS}\n{TABLE}".replace(",", delimiter)
-    found = read(tmp_path, text, columns="start=began,end=finished,submit=queued,nodelist=hosts,job=job")
+    found = read(
+        tmp_path, text, columns="start=began,end=finished,submit=queued,nodelist=hosts,job=job"
+    )
     assert changes(found) == changes(read(tmp_path, WHOLE))
     counted = read(tmp_path, text, columns="start=began, end=finished, nodes=n")
     assert [(at, len(joined), len(left)) for at, joined, left in changes(counted)]
@@ -100,7 +115,10 @@ def test_any_table_with_named_columns(tmp_path: Path, delimiter: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ("start=began,end=finished", "lacks start .or submit and wait., end .or run., or one of nodes"),
+        (
+            "start=began,end=finished",
+            "lacks start .or submit and wait., end .or run., or one of nodes",
+        ),
         ("start=begun,end=finished,nodes=n", "has no column 'begun'; its columns are job, queued"),
         ("begin=began", "expected NAME=COLUMN with NAME one of start, end, nodes"),
     ],
@@ -115,13 +133,15 @@ def test_a_file_that_is_there_twice_in_every_format_with_job_ids(tmp_path: Path)
         f"{k} {k * 100} 0 250 1 -1 -1 1 300 -1 1 1 1 1 1 -1 -1 -1\n" for k in range(1, 30)
     )
     pbs = "".join(
-        f"02/01/2026 00:{k:02d}:00;E;{k}.s;user=a queue=q ctime={k * 60} qtime={k * 60} etime={k * 60} start={k * 60} "
+        f"02/01/2026 00:{k:02d}:00;E;{k}.s;user=a queue=q ctime={k * 60} qtime={k * 60} "
+        f"etime={k * 60} start={k * 60} "
         f"exec_host=n{k % 3}/0 Resource_List.nodect=1 end={k * 60 + 100}\n"
         for k in range(1, 30)
     )
     bhist = "".join(
         f"\nJob <{k}>, User <u>\nTue Feb 10 10:{k:02d}:00: Submitted from host <l>;\n"
-        f"Tue Feb 10 10:{k:02d}:00: Started on <n{k % 3}>;\nTue Feb 10 10:{k + 2:02d}:00: Done successfully.;\n"
+        f"Tue Feb 10 10:{k:02d}:00: Started on <n{k % 3}>;\nTue Feb 10 10:{k + 2:02d}:00: Done "
+        "successfully.;\n"
         for k in range(1, 30)
     )
     for text in (swf, pbs, bhist):
@@ -137,9 +157,9 @@ def test_a_log_goes_on_while_its_jobs_run(tmp_path: Path, running: int) -> None:
     ended = [row.format(k, "2026-02-08T00:00:00", "", "COMPLETED") for k in range(1, 8 - running)]
     still = [row.format(k, "Unknown", (20 - k) * 86400, "RUNNING") for k in range(8 - running, 8)]
     *_, (last_s, _, _) = changes(read(tmp_path, HEAD + "".join((*ended, *still, job(1)))))
-    assert last_s == (seconds("2026-02-20T06:00:00") if running == 3 else seconds("2026-02-08T00:00:00")) - seconds(
-        "2026-02-03T06:00:00"
-    )
+    assert last_s == (
+        seconds("2026-02-20T06:00:00") if running == 3 else seconds("2026-02-08T00:00:00")
+    ) - seconds("2026-02-03T06:00:00")
 
 
 NODE = "NodeName=n{} CPUTot=16\n   Gres=gpu:a100:8(S:0-1)\n   CfgTRES=cpu=16,mem=1G{}\n"
@@ -153,7 +173,11 @@ def test_what_nodes_have_and_never_used(tmp_path: Path, tres: str) -> None:
         read(tmp_path, WHOLE, node_info=tmp_path / "nodes").log.site.nodes,
     )
     assert (guessed.devices["gpu"].tolist(), guessed.is_told) == ([1.0] * 4, False)
-    assert (told.devices["gpu"].tolist(), told.cores.tolist(), told.is_told) == ([8.0] * 4, [16.0] * 4, True)
+    assert (told.devices["gpu"].tolist(), told.cores.tolist(), told.is_told) == (
+        [8.0] * 4,
+        [16.0] * 4,
+        True,
+    )
     (tmp_path / "nodes").write_text(NODE.format(9, tres))
     with pytest.raises(UserError, match="none of the nodes in --node-info"):
         read(tmp_path, WHOLE, node_info=tmp_path / "nodes")
@@ -162,14 +186,17 @@ def test_what_nodes_have_and_never_used(tmp_path: Path, tres: str) -> None:
 def test_jobs_that_start_after_the_end_of_the_span_share_no_node(tmp_path: Path) -> None:
     """They counted as jobs that end before they start: half a job a busy node."""
     late = "".join(
-        job(number).replace(f"2026-02-{number:02d}T00:00:00", "2026-02-05T00:00:00") for number in range(6, 26)
+        job(number).replace(f"2026-02-{number:02d}T00:00:00", "2026-02-05T00:00:00")
+        for number in range(6, 26)
     )
     facts = read(tmp_path, HEAD + "".join(MONTH[:5]) + late).log.site.nodes
     assert facts.jobs_per_busy_node == pytest.approx(1.0)
 
 
 def test_the_jobs_of_one_user_are_no_picture_of_the_cluster(tmp_path: Path) -> None:
-    found = read(tmp_path, WHOLE.replace("|u0|", "|ann|").replace("|u1|", "|ann|").replace("|u2|", "|ann|"))
+    found = read(
+        tmp_path, WHOLE.replace("|u0|", "|ann|").replace("|u1|", "|ann|").replace("|u2|", "|ann|")
+    )
     assert "all jobs belong to user ann: nodes with jobs of others count as idle" in found.log.note
     assert [each for each in found.remarks if each.startswith("all jobs belong to user ann")]
     assert found.log.site.only_user == "ann"

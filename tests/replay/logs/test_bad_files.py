@@ -65,10 +65,17 @@ def test_broken_files_are_refused_by_every_importer(tmp_path: Path, kind: str, n
         assert len(refusal.value.problem) < 1000
 
 
-@pytest.mark.parametrize("name", [each for each in EXAMPLES if each not in ("sacct-json", "bhist", "events")])
+@pytest.mark.parametrize(
+    "name", [each for each in EXAMPLES if each not in ("sacct-json", "bhist", "events")]
+)
 def test_a_line_of_ten_million_characters_among_good_ones(tmp_path: Path, name: str) -> None:
     lines = EXAMPLES[name].splitlines(keepends=True)
-    for filler in (b"7" * 10_000_000, (b"7 " * 5_000_000), (b"7|" * 5_000_000), (b"a=7;" * 2_500_000)):
+    for filler in (
+        b"7" * 10_000_000,
+        (b"7 " * 5_000_000),
+        (b"7|" * 5_000_000),
+        (b"a=7;" * 2_500_000),
+    ):
         data = b"".join([*lines, filler + b"\n", lines[-1]])
         with pytest.raises(InputFileError, match=rf"log:{len(lines) + 1}: "):
             read(tmp_path, data, format=name)
@@ -104,7 +111,9 @@ def test_a_last_line_without_an_end_is_told(tmp_path: Path) -> None:
 
 def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
     known = re.escape(", ".join(FORMAT_NAMES))
-    with pytest.raises(InputFileError, match=rf"log:1: unrecognized log format 'hello'; specify one with .*{known}"):
+    with pytest.raises(
+        InputFileError, match=rf"log:1: unrecognized log format 'hello'; specify one with .*{known}"
+    ):
         read(tmp_path, "hello\n")
     with pytest.raises(UserError, match="unknown format 'slurm'"):
         read(tmp_path, SACCT, format="slurm")
@@ -156,12 +165,16 @@ def test_the_users_limit_replaces_both(tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="more than 200 times as large"):
         open_log(path)
     assert open_log(path, ImportOptions(max_bytes=100 * MB)).log.events
-    with pytest.raises(InputFileError, match=r"has more than 1,000,000 bytes when decompressed; --max-bytes sets"):
+    with pytest.raises(
+        InputFileError, match=r"has more than 1,000,000 bytes when decompressed; --max-bytes sets"
+    ):
         open_log(path, ImportOptions(max_bytes=1_000_000))
     plain = tmp_path / "log"
     for name, content in EXAMPLES.items():
         plain.write_bytes(content)
-        with pytest.raises(InputFileError, match=r"more than 100 bytes; --max-bytes sets another limit"):
+        with pytest.raises(
+            InputFileError, match=r"more than 100 bytes; --max-bytes sets another limit"
+        ):
             open_log(plain, ImportOptions(format=name, max_bytes=100))
 
 
@@ -171,7 +184,8 @@ def test_what_jobs_hold_is_counted_before_it_is_kept() -> None:
     for _ in range(3):
         rows.add(0, 0, 0, 1, 300, nodes)
     with pytest.raises(
-        InputFileError, match=r"log: the nodes of its jobs take more than 128,000 bytes; --max-bytes sets"
+        InputFileError,
+        match=r"log: the nodes of its jobs take more than 128,000 bytes; --max-bytes sets",
     ):
         rows.add(0, 0, 0, 1, 300, nodes)
     with pytest.raises(InputFileError, match="names more than 1,000,000 nodes"):
@@ -191,14 +205,17 @@ def test_the_members_of_an_archive_are_read_in_order(tmp_path: Path) -> None:
 
 
 def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
-    """A limit of 200 MB more than the program itself takes; the log's cluster has two million nodes."""
+    """A limit of 200 MB more than the program itself takes; the log's cluster has two million
+    nodes.
+    """
     path = tmp_path / "log"
     path.write_bytes(EXAMPLES["swf"])
     program = (
         "import resource, sys\n"
         "import bftrainer_replay.logs.open\n"
         "from bftrainer.cli.main import run\n"
-        "most = resource.getpagesize() * int(open('/proc/self/statm').read().split()[0]) + 200 * 2**20\n"
+        "most = resource.getpagesize() * int(open('/proc/self/statm').read().split()[0]) + 200 "
+        "* 2**20\n"
         "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
         "sys.exit(run(sys.argv[1:]))\n"
     )

@@ -45,9 +45,22 @@ def test_no_time_is_nan(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["yesterday", "2026-13-01T00:00:00", "-5", "1e300", "99999999999999", "2026-07-01T12:00:60", "1800-01-01T00:00:00",
-     "9" * 10_000_000, "\uff12\uff10\uff12\uff16", "nan", "inf", "2026-07-01T12:0", "1_0"],
-)  # fmt: skip
+    [
+        "yesterday",
+        "2026-13-01T00:00:00",
+        "-5",
+        "1e300",
+        "99999999999999",
+        "2026-07-01T12:00:60",
+        "1800-01-01T00:00:00",
+        "9" * 10_000_000,
+        "\uff12\uff10\uff12\uff16",
+        "nan",
+        "inf",
+        "2026-07-01T12:0",
+        "1_0",
+    ],
+)
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="time"):
         LogClock(zone_of(None)).seconds(text)
@@ -57,15 +70,23 @@ def test_the_missing_hour_is_refused_and_says_why() -> None:
     clock = LogClock(zone_of(ZURICH))
     clock.seconds("2026-03-29T01:59:59")
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"2026-03-29T02:30:00 does not exist in Europe/Zurich.*--timezone"):
+        with pytest.raises(
+            ValueError, match=r"2026-03-29T02:30:00 does not exist in Europe/Zurich.*--timezone"
+        ):
             clock.seconds("2026-03-29T02:30:00")
     assert LogClock(zone_of("UTC")).seconds("2026-03-29T02:30:00") == utc(2026, 3, 29, 2, 30)
 
 
 def test_the_repeated_hour_follows_the_order_of_a_job() -> None:
     clock = LogClock(zone_of(ZURICH))
-    # 02:30 happens at 00:30 and at 01:30 UTC. The job starts at 02:50 (first time) and ends at 02:10: the second time.
-    texts = ("2026-10-25T01:00:00", "2026-10-25T01:00:00", "2026-10-25T02:50:00", "2026-10-25T02:10:00")
+    # 02:30 happens at 00:30 and at 01:30 UTC. The job starts at 02:50 (first time) and ends at
+    # 02:10: the second time.
+    texts = (
+        "2026-10-25T01:00:00",
+        "2026-10-25T01:00:00",
+        "2026-10-25T02:50:00",
+        "2026-10-25T02:10:00",
+    )
     assert clock.in_order(texts)[2:] == [utc(2026, 10, 25, 0, 50), utc(2026, 10, 25, 1, 10)]
     assert clock.repeated == 2
 
@@ -86,12 +107,16 @@ def test_a_thousand_jobs_across_both_changes_come_back_as_they_were() -> None:
 
 def test_a_zone_that_shifts_by_half_an_hour() -> None:
     clock = LogClock(zone_of("Australia/Lord_Howe"))
-    late = clock.in_order(("2026-04-05T01:00:00", "Unknown", "2026-04-05T01:55:00", "2026-04-05T01:35:00"))
+    late = clock.in_order(
+        ("2026-04-05T01:00:00", "Unknown", "2026-04-05T01:55:00", "2026-04-05T01:35:00")
+    )
     assert late[3] - late[2] == timedelta(minutes=10).total_seconds()
 
 
 def test_an_unknown_zone_names_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"--timezone Europe/Zurch: unknown, did you mean .*Europe/Zurich"):
+    with pytest.raises(
+        UserError, match=r"--timezone Europe/Zurch: unknown, did you mean .*Europe/Zurich"
+    ):
         zone_of("Europe/Zurch")
     for odd in ("../../etc/passwd", "/etc/localtime", "", "\0"):
         with pytest.raises(UserError, match="--timezone"):

@@ -1,4 +1,6 @@
-"""The event log: each broken rule is one line with its place; what is written reads back the same."""
+"""The event log: each broken rule is one line with its place; what is written reads back the
+same.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,23 @@ SECOND = HEADER + FIRST + "2021-01-01T00:01:00,"
     [
         ("", "", "is empty, expected the header time,joined,left"),
         (HEADER, "", "has a header and no rows, expected the initial state"),
-        ("time,joined,gone\n" + FIRST, ":1", "columns are 'time,joined,gone', expected 'time,joined,left'"),
+        (
+            "time,joined,gone\n" + FIRST,
+            ":1",
+            "columns are 'time,joined,gone', expected 'time,joined,left'",
+        ),
         ("time,joined,left,note\n" + FIRST, ":1", "expected 'time,joined,left'"),
-        (HEADER + FIRST + "2021-01-01T00:01:00,c\n", ":3", "has 2 fields, expected 3 (time,joined,left)"),
+        (
+            HEADER + FIRST + "2021-01-01T00:01:00,c\n",
+            ":3",
+            "has 2 fields, expected 3 (time,joined,left)",
+        ),
         (HEADER + FIRST + "\n", ":3", "has 0 fields, expected 3"),
-        (HEADER + "yesterday,a,\n", ":2", "time 'yesterday' is not ISO 8601, expected a time like 2021-02-10T20:21:15"),
+        (
+            HEADER + "yesterday,a,\n",
+            ":2",
+            "time 'yesterday' is not ISO 8601, expected a time like 2021-02-10T20:21:15",
+        ),
         (HEADER + "2021-02-30T00:00:00,a,\n", ":2", "is not ISO 8601"),
         (
             HEADER + FIRST + "2020-12-31T23:59:59,c,\n",
@@ -45,18 +59,32 @@ SECOND = HEADER + FIRST + "2021-01-01T00:01:00,"
         (SECOND + "a,a\n", ":3", "node a joins and leaves in one row, expected one or"),
         (HEADER + "2021-01-01T00:00:00\0,a,\n", ":2", "has a NUL character, expected text"),
         # In GPUs
-        (LISTED + "2021-01-01T00:00:00,a,\n", ":3", "'a' is not node:k, expected the GPUs (1 to 1024) of a node"),
+        (
+            LISTED + "2021-01-01T00:00:00,a,\n",
+            ":3",
+            "'a' is not node:k, expected the GPUs (1 to 1024) of a node",
+        ),
         (LISTED + "2021-01-01T00:00:00,a:0,\n", ":3", "'a:0' is not node:k"),
         (LISTED + "2021-01-01T00:00:00,a:1 a:1,\n", ":3", "node a is named twice"),
-        (LISTED + "2021-01-01T00:00:00,a:5,\n", ":3", "5 GPUs of node a are idle, expected at most 4 (line 1)"),
-        (LISTED + "2021-01-01T00:00:00,c:1,\n", ":3", "1 GPUs of node c are idle, expected at most 0 (line 1)"),
+        (
+            LISTED + "2021-01-01T00:00:00,a:5,\n",
+            ":3",
+            "5 GPUs of node a are idle, expected at most 4 (line 1)",
+        ),
+        (
+            LISTED + "2021-01-01T00:00:00,c:1,\n",
+            ":3",
+            "1 GPUs of node c are idle, expected at most 0 (line 1)",
+        ),
         (GPUS + ",a:3\n", ":4", "3 GPUs of node a leave, expected at most the 2"),
         (GPUS + "a:1,a:1\n", ":4", "node a:2 joins and leaves in one row"),
         ("# unit=gpu a:4 a:4\n" + HEADER, ":1", "node a is named twice"),
         ("# unit=gpu\ntime\n", ":2", "columns are 'time'"),
     ],
 )
-def test_a_broken_rule_is_told_with_its_place(tmp_path: Path, text: str, place: str, problem: str) -> None:
+def test_a_broken_rule_is_told_with_its_place(
+    tmp_path: Path, text: str, place: str, problem: str
+) -> None:
     path = tmp_path / "log.csv"
     path.write_text(text)
     with pytest.raises(InputFileError) as error:
@@ -78,7 +106,9 @@ def test_foreign_bytes_are_told(tmp_path: Path) -> None:
 
 
 def test_an_event_of_a_very_large_machine_reads_back(tmp_path: Path) -> None:
-    log = EventLog((PoolEvent(0.0, PoolChanged(frozenset(f"node{i:06d}" for i in range(20_000)))),), "")
+    log = EventLog(
+        (PoolEvent(0.0, PoolChanged(frozenset(f"node{i:06d}" for i in range(20_000)))),), ""
+    )
     write_event_log(tmp_path / "log.csv", log)
     assert read_event_log(tmp_path / "log.csv").events == log.events
 
@@ -86,7 +116,10 @@ def test_an_event_of_a_very_large_machine_reads_back(tmp_path: Path) -> None:
 def test_the_text_is_sorted_and_nothing_else_is_left_behind(tmp_path: Path) -> None:
     events = (
         PoolEvent(parse_time("2021-01-01T00:00:00"), PoolChanged(frozenset(("n10", "n02", "n01")))),
-        PoolEvent(parse_time("2021-01-01T00:00:10.5"), PoolChanged(frozenset(("n03",)), frozenset(("n10", "n01")))),
+        PoolEvent(
+            parse_time("2021-01-01T00:00:10.5"),
+            PoolChanged(frozenset(("n03",)), frozenset(("n10", "n01"))),
+        ),
     )
     path = tmp_path / "deep" / "log.csv"
     write_event_log(path, EventLog(events, ""))

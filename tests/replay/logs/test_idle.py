@@ -34,12 +34,18 @@ def events_of(table: JobTable, span: TrustedSpan, debounce_s: float) -> tuple[Po
 
 
 def seen(events: tuple[PoolEvent, ...]) -> list[tuple[float, str, str]]:
-    return [(e.at_s, "".join(sorted(e.change.joined)), "".join(sorted(e.change.left))) for e in events]
+    return [
+        (e.at_s, "".join(sorted(e.change.joined)), "".join(sorted(e.change.left))) for e in events
+    ]
 
 
 def test_a_job_that_still_runs_holds_its_nodes_to_the_end() -> None:
     table = table_of([(5, math.inf, ["a"])], "b")
-    assert seen(events_of(table, TrustedSpan(0, 60, ()), 0)) == [(0, "ab", ""), (5, "", "a"), (60, "", "")]
+    assert seen(events_of(table, TrustedSpan(0, 60, ()), 0)) == [
+        (0, "ab", ""),
+        (5, "", "a"),
+        (60, "", ""),
+    ]
 
 
 @st.composite
@@ -48,21 +54,33 @@ def some_jobs(draw: st.DrawFn) -> Jobs:
     for _ in range(draw(st.integers(0, 12))):
         start, length = draw(st.integers(-10, 60)), draw(st.integers(1, 30))
         jobs.append(
-            (start + 100.0, start + length + 100.0, draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)))
+            (
+                start + 100.0,
+                start + length + 100.0,
+                draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)),
+            )
         )
     return jobs
 
 
 @settings(deadline=None)
-@given(some_jobs(), st.integers(1, 8), st.lists(st.tuples(st.integers(100, 140), st.integers(1, 15)), max_size=2))
-def test_every_second_agrees_with_a_plain_oracle(jobs: Jobs, debounce: int, out: list[tuple[int, int]]) -> None:
+@given(
+    some_jobs(),
+    st.integers(1, 8),
+    st.lists(st.tuples(st.integers(100, 140), st.integers(1, 15)), max_size=2),
+)
+def test_every_second_agrees_with_a_plain_oracle(
+    jobs: Jobs, debounce: int, out: list[tuple[int, int]]
+) -> None:
     start, end = 100, 160
     outages = tuple((float(a), float(a + b)) for a, b in out)
     table = table_of(jobs, "abcd")
     held = jobs + [(a, b, list("abcd")) for a, b in outages]
     expected = {}
     for node in "abcd":
-        idle = [not any(s <= t < e and node in nodes for s, e, nodes in held) for t in range(start, end)]
+        idle = [
+            not any(s <= t < e and node in nodes for s, e, nodes in held) for t in range(start, end)
+        ]
         begin = 0
         for t in range(len(idle) + 1):
             if t == len(idle) or idle[t] != idle[begin]:
@@ -98,14 +116,23 @@ def test_first_fit_takes_the_lowest_free_nodes() -> None:
     assert most_at_once(table) == 9
     placed, short = place(table, 4)
     begins, ends = placed.first[:-1], placed.first[1:]
-    nodes = [sorted(placed.names[i][-1] for i in placed.members[a:b]) for a, b in zip(begins, ends, strict=True)]
+    nodes = [
+        sorted(placed.names[i][-1] for i in placed.members[a:b])
+        for a, b in zip(begins, ends, strict=True)
+    ]
     assert nodes == [["1", "2"], ["3"], ["3", "4"], ["1", "2"], ["1", "2", "3", "4"]]
     assert short == 1
     assert all(name.startswith("firstfit-") for name in placed.names)
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30), st.integers(1, 5)), min_size=1, max_size=25))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(1, 30), st.integers(1, 5)),
+        min_size=1,
+        max_size=25,
+    )
+)
 def test_first_fit_keeps_the_counts_of_the_log(jobs: list[tuple[int, int, int]]) -> None:
     rows = JobRows()
     for start, length, asked in jobs:
@@ -144,7 +171,12 @@ def test_columns_that_most_jobs_lack_are_as_long_as_the_others() -> None:
     rows = JobRows()
     nodes = rows.ids(["a"])
     nan = math.nan
-    for submit_s, eligible_s, limit_s, use in ((1, 1, nan, 0), (2, 5, nan, 0), (3, 3, 60.0, 1), (4, 4, nan, 0)):
+    for submit_s, eligible_s, limit_s, use in (
+        (1, 1, nan, 0),
+        (2, 5, nan, 0),
+        (3, 3, 60.0, 1),
+        (4, 4, nan, 0),
+    ):
         rows.add(submit_s, eligible_s, 10.0, 20.0, 1, nodes, limit_s, use=use)
     table = rows.table()
     assert table.eligible_s[:].tolist() == [1, 5, 3, 4]
@@ -182,7 +214,11 @@ def test_a_column_keeps_what_it_was_given(parts: list[list[float]], other: float
         np.testing.assert_array_equal(changed[:], [other, *every[1:]])
 
 
-@given(st.lists(st.lists(st.sampled_from([0, 7, 2**15 - 1, 2**15, 10_000_000]), max_size=3), max_size=4))
+@given(
+    st.lists(
+        st.lists(st.sampled_from([0, 7, 2**15 - 1, 2**15, 10_000_000]), max_size=3), max_size=4
+    )
+)
 def test_numbers_take_two_bytes_while_they_are_small(parts: list[list[int]]) -> None:
     column = Column("i")
     for part in parts:

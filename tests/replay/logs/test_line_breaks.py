@@ -12,8 +12,11 @@ from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.open import open_log
 
 DAY = "2026-01-05T"
-TIMES = {"1": ("00:00:00", "00:00:10", "04:00:10"), "2": ("01:00:00", "04:10:10", "09:00:10"),
-         "3": ("01:00:00", "09:10:10", "10:00:10")}  # fmt: skip
+TIMES = {
+    "1": ("00:00:00", "00:00:10", "04:00:10"),
+    "2": ("01:00:00", "04:10:10", "09:00:10"),
+    "3": ("01:00:00", "09:10:10", "10:00:10"),
+}
 
 
 def table(place: int, text: str) -> str:
@@ -33,7 +36,9 @@ FORGED = f"99|{DAY}00:00:00|{DAY}00:00:00|{DAY}09:00:00|8|x[1-8]|COMPLETED|y"
 
 @pytest.mark.parametrize("place", [1, 4, 7])
 @pytest.mark.parametrize("text", ["my\njob", "my\n\njob\n", "\n#job", "a && \nb"])
-def test_lines_are_joined_until_a_record_has_its_fields(tmp_path: Path, place: int, text: str) -> None:
+def test_lines_are_joined_until_a_record_has_its_fields(
+    tmp_path: Path, place: int, text: str
+) -> None:
     found, plain = read(tmp_path, table(place, text)), read(tmp_path, table(place, "one"))
     assert changes(found) == changes(plain)
     assert totals(found)[1] == 3
@@ -43,17 +48,24 @@ def test_lines_are_joined_until_a_record_has_its_fields(tmp_path: Path, place: i
 @pytest.mark.parametrize("place", [1, 4])
 def test_a_name_forges_no_job(tmp_path: Path, place: int) -> None:
     for skip_bad in (False, True):
-        with pytest.raises(InputFileError, match=r"log:3: .* write the table without the column jobname"):
+        with pytest.raises(
+            InputFileError, match=r"log:3: .* write the table without the column jobname"
+        ):
             read(tmp_path, table(place, f"my\n{FORGED}\njob"), skip_bad=skip_bad, most_bad=1.0)
 
 
 def test_a_table_with_text_of_users_says_so(tmp_path: Path) -> None:
-    assert any("without it, no user can write into the log" in text for text in read(tmp_path, table(1, "a")).remarks)
+    assert any(
+        "without it, no user can write into the log" in text
+        for text in read(tmp_path, table(1, "a")).remarks
+    )
 
 
 def test_quoted_line_breaks_of_a_csv_file(tmp_path: Path) -> None:
     rows = [
-        ",".join(f'"{field}"' if "\n" in field or "," in field else field for field in record.split("|"))
+        ",".join(
+            f'"{field}"' if "\n" in field or "," in field else field for field in record.split("|")
+        )
         for record in table(1, "my, or@his\nname").replace("@his\nname", "@").splitlines()
     ]
     text = "\n".join(rows).replace('"my, or@"', '"my, or\nhis"') + "\n"
@@ -63,13 +75,17 @@ def test_quoted_line_breaks_of_a_csv_file(tmp_path: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["job-name", "submit-line"])
 def test_samples(name: str) -> None:
-    opened = open_log(data_file(f"../samples/reports-2026-11/sacct-line-break-in-name/{name}.txt"), PLAIN)
+    opened = open_log(
+        data_file(f"../samples/reports-2026-11/sacct-line-break-in-name/{name}.txt"), PLAIN
+    )
     assert totals(opened) == (4, 3, 1, 0)
 
 
 JOBCOMP = (
-    "JobId={job} UserId=u(1) GroupId=g(1) Name={name} JobState=COMPLETED Partition=main TimeLimit=6 StartTime={start} "
-    "EndTime={end} NodeList=n[1-2] NodeCnt=2 ProcCnt=2 WorkDir={folder} ReservationName= Tres=cpu=1 Account= QOS= "
+    "JobId={job} UserId=u(1) GroupId=g(1) Name={name} JobState=COMPLETED Partition=main "
+    "TimeLimit=6 StartTime={start} "
+    "EndTime={end} NodeList=n[1-2] NodeCnt=2 ProcCnt=2 WorkDir={folder} ReservationName= "
+    "Tres=cpu=1 Account= QOS= "
     "WcKey= Cluster=c SubmitTime={submit} EligibleTime={submit} DerivedExitCode=0:0 ExitCode=0:0 \n"
 )
 
@@ -77,11 +93,15 @@ JOBCOMP = (
 def jobcomp(name: str, folder: str = "/h") -> str:
     return "".join(
         JOBCOMP.format(
-            job=job, submit=DAY + times[0], start=DAY + times[1], end=DAY + times[2],
-            name=name if job == "2" else "plain", folder=folder if job == "2" else "/h",
+            job=job,
+            submit=DAY + times[0],
+            start=DAY + times[1],
+            end=DAY + times[2],
+            name=name if job == "2" else "plain",
+            folder=folder if job == "2" else "/h",
         )
         for job, times in TIMES.items()
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("name", ["my\njob", "\n\n#a\n", "a JobState=x\nStartTime=y"])
@@ -99,8 +119,14 @@ def test_jobcomp_joins_the_lines_of_a_folder(tmp_path: Path) -> None:
 
 
 def test_jobcomp_with_a_job_in_a_name_is_refused(tmp_path: Path) -> None:
-    forged = JOBCOMP.format(job=99, submit=DAY + "00:00:00", start=DAY + "00:00:00", end=DAY + "09:00:00", name="x",
-                            folder="/h").replace("n[1-2]", "x[1-2]")  # fmt: skip
+    forged = JOBCOMP.format(
+        job=99,
+        submit=DAY + "00:00:00",
+        start=DAY + "00:00:00",
+        end=DAY + "09:00:00",
+        name="x",
+        folder="/h",
+    ).replace("n[1-2]", "x[1-2]")
     for skip_bad in (False, True):
         with pytest.raises(InputFileError):
             read(tmp_path, jobcomp(f"my\n{forged}job"), skip_bad=skip_bad, most_bad=1.0)
@@ -120,6 +146,8 @@ def test_reasons_of_node_events_may_have_line_breaks(tmp_path: Path) -> None:
         events.write_text(EVENTS.format(reason=reason))
         found.append(changes(read(tmp_path, log, node_events=events)))
     assert found[0] == found[1] == found[2]
-    events.write_text(EVENTS.format(reason=f"x\nc|n1|{DAY}04:00:10|{DAY}04:10:10|DOWN|forged|root(0)\nb"))
+    events.write_text(
+        EVENTS.format(reason=f"x\nc|n1|{DAY}04:00:10|{DAY}04:10:10|DOWN|forged|root(0)\nb")
+    )
     with pytest.raises(InputFileError, match=r"events:2: .* without the column reason"):
         read(tmp_path, log, node_events=events)

@@ -1,4 +1,6 @@
-"""lsb.acct, bhist -l and bacct -l. The texts are minimal examples by hand after real ones; those marked ``data`` are real."""
+"""lsb.acct, bhist -l and bacct -l. The texts are minimal examples by hand after real ones; those
+marked ``data`` are real.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,23 @@ T = 1_600_000_000
 
 
 def record(
-    submit: int, start: int, end: int, hosts: list[str], version: str = "10.1", slots: int = 4, asked: str = "0"
+    submit: int,
+    start: int,
+    end: int,
+    hosts: list[str],
+    version: str = "10.1",
+    slots: int = 4,
+    asked: str = "0",
 ) -> str:
-    """A JOB_FINISH record as far as the job status and beyond; the command holds quotes, blanks and numbers."""
+    """A JOB_FINISH record as far as the job status and beyond; the command holds quotes, blanks and
+    numbers.
+    """
     listed = " ".join([str(len(hosts)), *(f'"{host}"' for host in hosts)])
     return (
-        f'"JOB_FINISH" "{version}" {end} 17 1000 33554482 {slots} {submit} 0 0 {start} "user" "queue" "span[ptile=4]" "" "" '
-        f'"login" "dir" "" "out" "err" "1.17" {asked} {listed} 64 60.0 "name" "echo ""a  b"" 3 ""c"";#BSUB -n 4" 1.5 0.5 0 0'
+        f'"JOB_FINISH" "{version}" {end} 17 1000 33554482 {slots} {submit} 0 0 {start} "user" '
+        '"queue" "span[ptile=4]" "" "" '
+        f'"login" "dir" "" "out" "err" "1.17" {asked} {listed} 64 60.0 "name" "echo ""a  b"" 3 '
+        '""c"";#BSUB -n 4" 1.5 0.5 0 0'
     )
 
 
@@ -46,11 +58,17 @@ def test_job_finish(tmp_path: Path) -> None:
 def test_other_records_are_counted_and_jobs_that_never_started_wait(tmp_path: Path) -> None:
     other = '"EVENT_ADRSV_FINISH" "10.1" 1600000000 1 2'
     never = record(T + 60, 0, T + 700, [], slots=16)
-    found = read(tmp_path, "\n".join([*JOBS, other, never, record(T + 800, T + 800, T + 900, ["4*h3"])]) + "\n")
+    found = read(
+        tmp_path,
+        "\n".join([*JOBS, other, never, record(T + 800, T + 800, T + 900, ["4*h3"])]) + "\n",
+    )
     assert totals(found) == (6, 5, 1, 0)
     assert "1 EVENT_ADRSV_FINISH records" in found.totals[0]
     assert 4 in found.log.queue.nodes.tolist()  # 16 slots over 4 a host
-    assert any("never started" in remark and "4 per node (the most frequent" in remark for remark in found.remarks)
+    assert any(
+        "never started" in remark and "4 per node (the most frequent" in remark
+        for remark in found.remarks
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,16 +125,25 @@ Wed Oct 14 20:40:00: Exited; job killed by owner;
 def test_paragraphs_of_bhist_and_bacct(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(BHIST)
-    os.utime(path, (1_700_000_000, 1_700_000_000))  # 2023: the 14th of October was a Wednesday in 2020
+    os.utime(
+        path, (1_700_000_000, 1_700_000_000)
+    )  # 2023: the 14th of October was a Wednesday in 2020
     found = open_log(path, PLAIN)
     assert totals(found) == (4, 4, 0, 0)
     assert format_time(found.log.events[0].at_s) == "2020-10-14T20:10:00"
-    assert changes(found) == [(0, ["h1", "h2"], []), (600, [], ["h1"]), (1200, ["h1"], []), (1260, [], [])]
+    assert changes(found) == [
+        (0, ["h1", "h2"], []),
+        (600, [], ["h1"]),
+        (1200, ["h1"], []),
+        (1260, [], []),
+    ]
     assert sorted(found.log.queue.nodes.tolist()) == [1, 1, 2, 2]
 
 
 def test_a_year_may_stand_there(tmp_path: Path) -> None:
-    found = read(tmp_path, re.sub(r"^(Wed Oct 14 [0-9:]{8}):", r"\1 2009:", BHIST, flags=re.MULTILINE))
+    found = read(
+        tmp_path, re.sub(r"^(Wed Oct 14 [0-9:]{8}):", r"\1 2009:", BHIST, flags=re.MULTILINE)
+    )
     assert 1_255_000_000 < found.log.events[0].at_s < 1_256_000_000
 
 
@@ -129,7 +156,11 @@ def test_a_bad_host_in_a_paragraph(tmp_path: Path) -> None:
 def test_real_records(tmp_path: Path) -> None:
     """XDMoD's LSF records (9.11): whole records are read; one that is cut off is refused."""
     with tarfile.open(data_file("slurm-formats/scheduler-output-samples.tar.gz")) as archive:
-        name = next(each for each in archive.getnames() if each.endswith("xdmod-shredder-lsf/accounting-logs.log"))
+        name = next(
+            each
+            for each in archive.getnames()
+            if each.endswith("xdmod-shredder-lsf/accounting-logs.log")
+        )
         content = archive.extractfile(name)
         data = content.read()
     found = read(tmp_path, data, skip_bad=True)

@@ -1,4 +1,6 @@
-"""Nodes that were down, drained or reserved, and records that cannot be right: the idle share before and after."""
+"""Nodes that were down, drained or reserved, and records that cannot be right: the idle share
+before and after.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from bftrainer_replay.report.top import without_empty, without_silent
 HEADER = "JobID|Submit|Start|End|TimelimitRaw|NNodes|NodeList|State\n"
 
 
-def job(number: int, start_h: float, end_h: float | None, nodes: str, count: int = 1, limit_min: object = 60) -> str:
+def job(
+    number: int,
+    start_h: float,
+    end_h: float | None,
+    nodes: str,
+    count: int = 1,
+    limit_min: object = 60,
+) -> str:
     """Hours after midnight of 1 February 2026."""
     end, state = ("Unknown", "RUNNING") if end_h is None else (at(end_h), "COMPLETED")
     return f"{number}|{at(start_h)}|{at(start_h)}|{end}|{limit_min}|{count}|{nodes}|{state}\n"
@@ -65,7 +74,8 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
     (tmp_path / "events").write_text(EVENTS)
     before = read(tmp_path, fortnight(quiet_from_h=72))
     after = read(tmp_path, fortnight(quiet_from_h=72), node_events=tmp_path / "events")
-    # The span is from 18:00 of the first day to 0:00 of the last: 318 h, in which each idles 6 h in 24.
+    # The span is from 18:00 of the first day to 0:00 of the last: 318 h, in which each idles 6 h in
+    # 24.
     down_h = 11 * 24
     assert idle_share(before) == pytest.approx((3 * 14 * 6 + 3 * 6 + down_h) / (4 * 318))
     assert idle_share(after) == pytest.approx((3 * 14 * 6 + 3 * 6) / (4 * 318 - down_h))
@@ -73,7 +83,8 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
     assert "(n4; 1 of them to its end)" in silent
     assert "--node-events FILE" in silent
     assert silent.endswith(
-        f"without these periods {(14 * 3 + 2) * 6 / (4 * 318 - 270):.1%} of the node-time is idle, not {idle_share(before):.1%}"
+        f"without these periods {(14 * 3 + 2) * 6 / (4 * 318 - 270):.1%} of the node-time is "
+        f"idle, not {idle_share(before):.1%}"
     )
     silent_nodes = before.log.site.silent
     assert silent_nodes == SilentNodes(
@@ -81,26 +92,37 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
     )
     assert after.log.site.silent is None
     share = f"{silent_nodes.idle_share_without:.1%}"
-    assert without_silent(cut(before.log)) == f"{share} if the 1 node that ran no job for 48 hours or more were down"
+    assert (
+        without_silent(cut(before.log))
+        == f"{share} if the 1 node that ran no job for 48 hours or more were down"
+    )
     assert without_silent(cut(after.log)) == ""
     told = remark(after, "264 node-hours")
-    assert f"({264 / (4 * 318):.1%} of all) were out of service or reserved while no job ran" in told
+    assert (
+        f"({264 / (4 * 318):.1%} of all) were out of service or reserved while no job ran" in told
+    )
     assert characterize(cut(after.log)).down_node_h == pytest.approx(264)
 
 
 @pytest.mark.parametrize(("empty_h", "told"), [(4, True), (0, False), (20, False)])
 def test_rare_times_in_which_nearly_all_is_idle_are_named(empty_h: int, told: bool) -> None:
-    """100 h on ten nodes: one is idle all the time, the other nine at once, or often: then the cluster just has few jobs."""
+    """100 h on ten nodes: one is idle all the time, the other nine at once, or often: then the
+    cluster just has few jobs.
+    """
     empty = ((3600 * at_h, "bcdefghij") for at_h in (50.0, 50.0 + empty_h))
     log = window(360_000.0, "a", *empty if empty_h else (), nodes=10)
     text = without_empty(log, characterize(log))
     # 96 h with one node, 4 h with ten
-    assert text == ("10.0% without 4 hours in which over half were idle, as around maintenance" if told else "")
+    assert text == (
+        "10.0% without 4 hours in which over half were idle, as around maintenance" if told else ""
+    )
 
 
 def test_a_node_that_is_down_while_a_job_runs_is_busy(tmp_path: Path) -> None:
     (tmp_path / "events").write_text(
-        EVENTS.replace("|n4|2026-02-04T00:00:00|Unknown", "|n4|2026-02-04T06:00:00|2026-02-04T20:00:00")
+        EVENTS.replace(
+            "|n4|2026-02-04T00:00:00|Unknown", "|n4|2026-02-04T06:00:00|2026-02-04T20:00:00"
+        )
     )
     found = read(tmp_path, fortnight(), node_events=tmp_path / "events")
     assert characterize(cut(found.log)).down_node_h == pytest.approx(2)
@@ -110,16 +132,23 @@ def test_a_node_that_is_down_while_a_job_runs_is_busy(tmp_path: Path) -> None:
     "text",
     [
         # scontrol show reservation and scontrol -o show reservation of 22.05.8, and sacctmgr's.
-        "ReservationName=maint StartTime=2026-02-04T18:00:00 EndTime=2026-02-05T00:00:00 Duration=06:00:00\n"
-        "   Nodes=n[1-2] NodeCnt=2 CoreCnt=4 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES\n   TRES=cpu=4\n\n"
-        "ReservationName=all StartTime=2026-02-04T18:00:00 EndTime=2026-02-05T00:00:00\n   Nodes=(null) NodeCnt=0\n",
-        "ReservationName=maint StartTime=2026-02-04T18:00:00 EndTime=2026-02-05T00:00:00 Nodes=n[1-2] NodeCnt=2 TRES=cpu=2\n",
+        "ReservationName=maint StartTime=2026-02-04T18:00:00 EndTime=2026-02-05T00:00:00 "
+        "Duration=06:00:00\n"
+        "   Nodes=n[1-2] NodeCnt=2 CoreCnt=4 Features=(null) PartitionName=(null) "
+        "Flags=MAINT,SPEC_NODES\n   TRES=cpu=4\n\n"
+        "ReservationName=all StartTime=2026-02-04T18:00:00 EndTime=2026-02-05T00:00:00\n   "
+        "Nodes=(null) NodeCnt=0\n",
+        "ReservationName=maint StartTime=2026-02-04T18:00:00 EndTime=2026-02-05T00:00:00 "
+        "Nodes=n[1-2] NodeCnt=2 TRES=cpu=2\n",
         "Name|TimeStart|TimeEnd|NodeNames\nmaint|2026-02-04T18:00:00|2026-02-05T00:00:00|n[1-2]\n",
     ],
-)  # fmt: skip
+)
 def test_reserved_nodes_are_not_idle(tmp_path: Path, text: str) -> None:
     (tmp_path / "reservations").write_text(text)
-    before, after = read(tmp_path, fortnight()), read(tmp_path, fortnight(), reservations=tmp_path / "reservations")
+    before, after = (
+        read(tmp_path, fortnight()),
+        read(tmp_path, fortnight(), reservations=tmp_path / "reservations"),
+    )
     idle_h = idle_share(before) * 4 * 318
     assert idle_share(after) == pytest.approx((idle_h - 2 * 6) / (4 * 318 - 2 * 6))
 
@@ -134,13 +163,17 @@ def test_no_reservations_are_none(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", None),
-        ("n1 2026-02-01\n", "is not a header with the nodes, start and end of each; expected the output of sacctmgr"),
+        (
+            "n1 2026-02-01\n",
+            "is not a header with the nodes, start and end of each; expected the output of "
+            "sacctmgr",
+        ),
         ("NodeName|TimeStart|TimeEnd\nn1|yesterday|Unknown\n", "'yesterday' is not a time"),
         ("NodeName|TimeStart|TimeEnd\nn1|Unknown|Unknown\n", "has no start"),
         ("NodeName|TimeStart|TimeEnd\nn[1|2026-02-01T00:00:00|Unknown\n", "n[1"),
         ("NodeName|TimeStart|TimeEnd\nn1\n", "has 1 fields, expected at least 3"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_an_event(tmp_path: Path, text: str, message: str | None) -> None:
     (tmp_path / "events").write_text(text)
     if message is None:
@@ -153,7 +186,9 @@ def test_what_is_not_an_event(tmp_path: Path, text: str, message: str | None) ->
 
 def test_events_of_another_cluster(tmp_path: Path) -> None:
     (tmp_path / "events").write_text("NodeName|TimeStart|TimeEnd\nx1|2026-02-01T00:00:00|Unknown\n")
-    with pytest.raises(UserError, match=r"none of the nodes .* names like n1, those have names like x1"):
+    with pytest.raises(
+        UserError, match=r"none of the nodes .* names like n1, those have names like x1"
+    ):
         read(tmp_path, fortnight(), node_events=tmp_path / "events")
 
 
@@ -191,7 +226,9 @@ def test_one_record_of_2036_is_left_out(tmp_path: Path) -> None:
 
 
 def test_an_end_in_2036_is_no_end(tmp_path: Path) -> None:
-    log = fortnight(quiet_from_h=72) + job(99, 72, 73, "n4", limit_min=1440).replace("2026-02-04T01", "2036-02-04T01")
+    log = fortnight(quiet_from_h=72) + job(99, 72, 73, "n4", limit_min=1440).replace(
+        "2026-02-04T01", "2036-02-04T01"
+    )
     assert idle_share(read(tmp_path, log)) == pytest.approx((3 * 14 * 6 + 3 * 6 + 240) / (4 * 318))
 
 
@@ -199,6 +236,13 @@ def test_the_options_reach_the_report(tmp_path: Path) -> None:
     (tmp_path / "events").write_text(EVENTS)
     (tmp_path / "sacct.txt").write_text(fortnight(quiet_from_h=72))
     plain = ("--debounce-s", 0, "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none")
-    ended = executed("replay", "characterize", tmp_path / "sacct.txt", *plain, "--node-events", tmp_path / "events")
+    ended = executed(
+        "replay",
+        "characterize",
+        tmp_path / "sacct.txt",
+        *plain,
+        "--node-events",
+        tmp_path / "events",
+    )
     assert re.search(r"out of service or reserved, in no share +264 node-h", ended.out)
     assert PLAIN.node_events is None

@@ -1,4 +1,6 @@
-"""PBS, Torque and Cobalt accounting lines. The texts are minimal examples by hand; those marked ``data`` are real."""
+"""PBS, Torque and Cobalt accounting lines. The texts are minimal examples by hand; those marked
+``data`` are real.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,13 @@ def entry(kind: str, job: str, text: str) -> str:
     return f"09/13/2020 12:26:40;{kind};{job};user=u queue=q {text}\n"
 
 
-def ended(job: str, submit: int, start: int, end: int, place: str, count: int, key: str = "exec_host") -> str:
-    text = f"ctime={submit} qtime={submit} etime={submit} start={start} {key}={place} Resource_List.nodect={count} end={end}"
+def ended(
+    job: str, submit: int, start: int, end: int, place: str, count: int, key: str = "exec_host"
+) -> str:
+    text = (
+        f"ctime={submit} qtime={submit} etime={submit} start={start} {key}={place} "
+        f"Resource_List.nodect={count} end={end}"
+    )
     return entry("E", job, text)
 
 
@@ -53,7 +60,10 @@ def test_forms_of_exec_host_and_exec_vnode(tmp_path: Path, first: str, second: s
         + LAST
     )
     found = read(tmp_path, text)
-    names = [(at, [n for n in j if n != "h9"], [n for n in k if n != "h9"]) for at, j, k in changes(found)]
+    names = [
+        (at, [n for n in j if n != "h9"], [n for n in k if n != "h9"])
+        for at, j, k in changes(found)
+    ]
     assert names == [(0, ["h1"], []), (100, ["h2", "h3"], []), (150, [], ["h1"]), (200, [], [])]
     assert totals(found) == (4, 4, 0, 0)
 
@@ -91,7 +101,14 @@ def test_mira_blocks_wrap_and_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "block", ["MIR-00000-73FF1-16383", "MIR-80000-80000-1", "MIR-0000-00000-1", "MIR-00000-00000", "MIR-00002-00002-1"]
+    "block",
+    [
+        "MIR-00000-73FF1-16383",
+        "MIR-80000-80000-1",
+        "MIR-0000-00000-1",
+        "MIR-00000-00000",
+        "MIR-00002-00002-1",
+    ],
 )
 def test_odd_blocks_are_refused(tmp_path: Path, block: str) -> None:
     with pytest.raises(InputFileError, match=r"log:1: .*(?:block|torus|box)"):
@@ -122,7 +139,11 @@ def test_bad_records(tmp_path: Path, old: str, new: str, problem: str) -> None:
 @pytest.mark.data
 def test_real_pbs_lines(tmp_path: Path) -> None:
     with tarfile.open(data_file("slurm-formats/scheduler-output-samples.tar.gz")) as archive:
-        name = next(each for each in archive.getnames() if each.endswith("xdmod-shredder-pbs/accounting-logs.log"))
+        name = next(
+            each
+            for each in archive.getnames()
+            if each.endswith("xdmod-shredder-pbs/accounting-logs.log")
+        )
         content = archive.extractfile(name)
         data = content.read()
     with pytest.raises(InputFileError, match="log:6: the job ran, but has no exec_host"):
@@ -133,24 +154,40 @@ def test_real_pbs_lines(tmp_path: Path) -> None:
 
 
 def test_nodes_and_chunks(tmp_path: Path) -> None:
-    """What a job held is in exec_host: nodect counts chunks, Torque's ppn, or the blocks of a Cobalt job."""
+    """What a job held is in exec_host: nodect counts chunks, Torque's ppn, or the blocks of a
+    Cobalt job.
+    """
     found = read(tmp_path, ended("1", T, T, T + 100, "h1/0*8+h1/1*8+h2/0*8+h2/1*8", 4))
     assert found.log.machine_nodes == 2
-    assert not [each for each in found.remarks if "asked for" in each], "one chunk per core of a host"
+    assert not [each for each in found.remarks if "asked for" in each], (
+        "one chunk per core of a host"
+    )
     four = "+".join(f"h{k}/0*8" for k in range(4))
-    packed = read(tmp_path, ended("1", T, T, T + 100, "h1/0-3,5", 4) + ended("2", T, T, T + 100, four, 512))
+    packed = read(
+        tmp_path, ended("1", T, T, T + 100, "h1/0-3,5", 4) + ended("2", T, T, T + 100, four, 512)
+    )
     assert totals(packed) == (2, 2, 0, 0)
     assert packed.log.machine_nodes == 4
-    assert [each for each in packed.remarks if each.startswith("2 jobs held another number of nodes (exec_host)")]
+    assert [
+        each
+        for each in packed.remarks
+        if each.startswith("2 jobs held another number of nodes (exec_host)")
+    ]
 
 
 def test_an_exec_host_that_is_no_node_leaves_the_request(tmp_path: Path) -> None:
-    """As in CEA Curie's log: a number of another meaning. The first jobs could have been on the node of that number."""
+    """As in CEA Curie's log: a number of another meaning. The first jobs could have been on the
+    node of that number.
+    """
     jobs = [("1", "3", 1), ("2", "10", 2048), ("3", "7", 16)]
-    found = read(tmp_path, "".join(ended(job, T, T, T + 90_000, place, nodes) for job, place, nodes in jobs))
+    found = read(
+        tmp_path, "".join(ended(job, T, T, T + 90_000, place, nodes) for job, place, nodes in jobs)
+    )
     assert totals(found) == (3, 3, 0, 0)
     assert found.log.machine_nodes == 2065
-    assert [each for each in found.remarks if "something else than nodes (10 for 2,048 nodes)" in each]
+    assert [
+        each for each in found.remarks if "something else than nodes (10 for 2,048 nodes)" in each
+    ]
 
 
 def test_what_a_pbs_log_lacks_is_said_in_the_words_of_pbs(tmp_path: Path) -> None:
@@ -161,8 +198,12 @@ def test_what_a_pbs_log_lacks_is_said_in_the_words_of_pbs(tmp_path: Path) -> Non
     assert "queues (queue)" not in found.not_judged
     assert "time limits (Resource_List.walltime)" in found.not_judged
     assert found.text(IdleCause.PARTITION) == "the jobs that wait are for other queues"
-    said = " ".join((*explained(found, 10), *headings(words_of(window)[0]), *map(found.text, IdleCause)))
-    assert re.findall(r"(?i)TimelimitRaw|ReqTRES|\(Reason|\(Constraints|partition|sacct", said) == []
+    said = " ".join(
+        (*explained(found, 10), *headings(words_of(window)[0]), *map(found.text, IdleCause))
+    )
+    assert (
+        re.findall(r"(?i)TimelimitRaw|ReqTRES|\(Reason|\(Constraints|partition|sacct", said) == []
+    )
 
 
 def test_no_format_but_slurms_has_columns_of_sacct() -> None:
@@ -183,17 +224,29 @@ def test_wired_blocks_of_mira_have_the_midplanes_at_their_corners() -> None:
 
 ARRAY = [
     entry("Q", "4[].srv", "queue=workq"),
-    entry("S", "4[].srv", f"ctime={T} start={T} array_indices=1-2 Resource_List.nodect=1 Resource_List.ncpus=1"),
+    entry(
+        "S",
+        "4[].srv",
+        f"ctime={T} start={T} array_indices=1-2 Resource_List.nodect=1 Resource_List.ncpus=1",
+    ),
     ended("4[1].srv", T, T, T + 7200, "n1/0", 1),
     ended("4[2].srv", T, T, T + 10800, "n2/0", 1),
-    entry("E", "4[].srv", f"ctime={T} start={T} Resource_List.nodect=1 session=0 end={T + 10801} run_count=0"),
+    entry(
+        "E",
+        "4[].srv",
+        f"ctime={T} start={T} Resource_List.nodect=1 session=0 end={T + 10801} run_count=0",
+    ),
 ]
 
 
 @pytest.mark.parametrize("start", ["started", "never started"])
 def test_a_whole_array_is_no_job(tmp_path: Path, start: str) -> None:
     """Older servers write start=0."""
-    lines = ARRAY if start == "started" else [ARRAY[0], *ARRAY[2:4], ARRAY[4].replace(f"start={T} ", "start=0 ")]
+    lines = (
+        ARRAY
+        if start == "started"
+        else [ARRAY[0], *ARRAY[2:4], ARRAY[4].replace(f"start={T} ", "start=0 ")]
+    )
     found = read(tmp_path, "".join(lines))
     assert "2 jobs: 2 started, 0 of them still running; 0 never started" in found.remarks
     assert "of whole arrays, which hold no node" in found.totals[0]

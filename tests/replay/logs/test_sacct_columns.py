@@ -39,17 +39,21 @@ def test_the_columns_of_the_command_are_known_without_a_header(tmp_path: Path) -
     found = read(tmp_path, FULL)
     assert totals(found) == (3, 3, 0, 0)
     assert any(
-        remark.startswith("no header: assuming the columns of the documented command") for remark in found.remarks
+        remark.startswith("no header: assuming the columns of the documented command")
+        for remark in found.remarks
     )
 
 
 def test_other_columns_without_a_header_have_to_be_named(tmp_path: Path) -> None:
     without = TEXT.partition("\n")[2]
     with pytest.raises(
-        InputFileError, match=r"is not a header .* run sacct without -n, or name the columns with --columns"
+        InputFileError,
+        match=r"is not a header .* run sacct without -n, or name the columns with --columns",
     ):
         read(tmp_path, without)
-    named = read(tmp_path, without, columns="JobID,Submit,Eligible,Start,End,NNodes,NodeList,State,JobName")
+    named = read(
+        tmp_path, without, columns="JobID,Submit,Eligible,Start,End,NNodes,NodeList,State,JobName"
+    )
     assert changes(named) == changes(read(tmp_path, TEXT))
 
 
@@ -66,13 +70,18 @@ def test_output_for_people_is_refused_with_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_other_delimiters(tmp_path: Path, delimiter: str) -> None:
-    lines = [delimiter.join(f'"{f}"' if delimiter in f else f for f in line.split("|")) for line in TEXT.splitlines()]
+    lines = [
+        delimiter.join(f'"{f}"' if delimiter in f else f for f in line.split("|"))
+        for line in TEXT.splitlines()
+    ]
     assert changes(read(tmp_path, "\n".join(lines) + "\n")) == changes(read(tmp_path, TEXT))
 
 
 def test_commas_in_values_need_quotes(tmp_path: Path) -> None:
     lines = [TEXT.splitlines()[0], TEXT.splitlines()[2].replace("cn[2-3]", "cn[2,3]")]
-    with pytest.raises(InputFileError, match="values hold commas, so run sacct with -P and no --delimiter"):
+    with pytest.raises(
+        InputFileError, match="values hold commas, so run sacct with -P and no --delimiter"
+    ):
         read(tmp_path, "\n".join(lines).replace("|", ",") + "\n")
 
 
@@ -92,16 +101,27 @@ def test_xdmods_files(tmp_path: Path, columns: int) -> None:
 
 
 def test_a_wrong_time_zone_contradicts_the_elapsed_time(tmp_path: Path) -> None:
-    """Clocks in Zurich went back at 3:00 on 25 October 2026: by its times, the job ran an hour less than it did."""
+    """Clocks in Zurich went back at 3:00 on 25 October 2026: by its times, the job ran an hour less
+    than it did.
+    """
     log = (
         "JobID|Submit|Start|End|ElapsedRaw|NNodes|NodeList\n"
         "1|2026-10-24T20:00:00|2026-10-24T20:00:00|2026-10-25T05:00:00|36000|1|n1\n"
         "2|2026-10-25T06:00:00|2026-10-25T06:00:00|2026-10-25T07:00:00|3600|1|n1\n"
     )
-    what = "1 jobs ran exactly an hour (or half of one) longer or shorter than their elapsed time says"
+    what = (
+        "1 jobs ran exactly an hour (or half of one) longer or shorter than their elapsed time says"
+    )
     unset = [remark for remark in read(tmp_path, log).remarks if remark.startswith(what)]
     assert len(unset) == 1
     assert unset[0].endswith("specify the site's zone with --timezone")
     wrong = read(tmp_path, log, timezone="America/New_York").remarks
-    assert any(remark.startswith(what) and remark.endswith("check --timezone America/New_York") for remark in wrong)
-    assert not [remark for remark in read(tmp_path, log, timezone="Europe/Zurich").remarks if remark.startswith(what)]
+    assert any(
+        remark.startswith(what) and remark.endswith("check --timezone America/New_York")
+        for remark in wrong
+    )
+    assert not [
+        remark
+        for remark in read(tmp_path, log, timezone="Europe/Zurich").remarks
+        if remark.startswith(what)
+    ]

@@ -1,4 +1,6 @@
-"""``sacct --json`` from 22.05 to 26.05. The texts are made here after real ones, which the tests marked ``data`` read."""
+"""``sacct --json`` from 22.05 to 26.05. The texts are made here after real ones, which the tests
+marked ``data`` read.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,32 @@ from bftrainer_replay.logs.open import open_log
 T = 1_769_904_000
 
 
-def job(start: int, end: int, nodes: str, count: int, old: bool, state: str = "COMPLETED") -> dict[str, object]:
-    """22.05 writes plain values; later versions lists of states and, for some numbers, {set, infinite, number}."""
-    times: dict[str, object] = {"submission": start - 60, "eligible": start - 60, "start": start, "end": end}
+def job(
+    start: int, end: int, nodes: str, count: int, old: bool, state: str = "COMPLETED"
+) -> dict[str, object]:
+    """22.05 writes plain values; later versions lists of states and, for some numbers, {set,
+    infinite, number}.
+    """
+    times: dict[str, object] = {
+        "submission": start - 60,
+        "eligible": start - 60,
+        "start": start,
+        "end": end,
+    }
     if not old:
-        times = {key: {"set": True, "infinite": False, "number": value} for key, value in times.items()}
+        times = {
+            key: {"set": True, "infinite": False, "number": value} for key, value in times.items()
+        }
     return {
-        "job_id": start or 1, "allocation_nodes": count, "nodes": nodes, "time": times, "name": 'a"]}{\n',
-        "state": {"current": state if old else [state]}, "steps": [{"step": {"id": "1.batch"}}],
+        "job_id": start or 1,
+        "allocation_nodes": count,
+        "nodes": nodes,
+        "time": times,
+        "name": 'a"]}{\n',
+        "state": {"current": state if old else [state]},
+        "steps": [{"step": {"id": "1.batch"}}],
         "tres": {"requested": [{"type": "node", "count": 2}]},
-    }  # fmt: skip
+    }
 
 
 def output(jobs: list[dict[str, object]], indent: int | None = None) -> str:
@@ -37,13 +55,22 @@ def output(jobs: list[dict[str, object]], indent: int | None = None) -> str:
 def test_old_and_new_versions(tmp_path: Path, old: bool, indent: int | None) -> None:
     waiting = job(0, 0, "None assigned", 0, old, "PENDING")
     waiting["time"] = {"submission": T, "eligible": T, "start": 0, "end": 0}
-    jobs = [job(T, T + 100, "cn1", 1, old), job(T, T + 300, "cn[2-3]", 2, old), job(T + 200, T + 250, "cn1", 1, old),
-            waiting, job(T + 400, 0, "cn1", 1, old, "RUNNING")]  # fmt: skip
+    jobs = [
+        job(T, T + 100, "cn1", 1, old),
+        job(T, T + 300, "cn[2-3]", 2, old),
+        job(T + 200, T + 250, "cn1", 1, old),
+        waiting,
+        job(T + 400, 0, "cn1", 1, old, "RUNNING"),
+    ]
     jobs[1]["job_id"] = 2
     found = read(tmp_path, output(jobs, indent))
     assert changes(found) == [
-        (0, ["cn1"], []), (100, [], ["cn1"]), (150, ["cn1"], []), (200, ["cn2", "cn3"], []), (300, [], []),
-    ]  # fmt: skip
+        (0, ["cn1"], []),
+        (100, [], ["cn1"]),
+        (150, ["cn1"], []),
+        (200, ["cn2", "cn3"], []),
+        (300, [], []),
+    ]
     assert totals(found) == (5, 5, 0, 0)
     assert sorted(found.log.queue.nodes.tolist()) == [1, 1, 1, 2, 2]
 
@@ -89,7 +116,8 @@ def test_broken_json(tmp_path: Path, text: str, problem: str) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    "name", ["after_preempt", "planned", "future_resv", "planned_with_placeholders", "pyslurm_moment"]
+    "name",
+    ["after_preempt", "planned", "future_resv", "planned_with_placeholders", "pyslurm_moment"],
 )
 def test_json_and_text_of_one_cluster_agree(name: str) -> None:
     """Slurm 22.05.8 printed both."""
@@ -102,7 +130,11 @@ def test_json_and_text_of_one_cluster_agree(name: str) -> None:
 @pytest.mark.data
 def test_real_json_of_23_11(tmp_path: Path) -> None:
     with tarfile.open(data_file("slurm-formats/scheduler-output-samples.tar.gz")) as archive:
-        members = [m for m in archive.getmembers() if "sarc-sacct-json" in m.name and m.name.endswith("00.json")]
+        members = [
+            m
+            for m in archive.getmembers()
+            if "sarc-sacct-json" in m.name and m.name.endswith("00.json")
+        ]
         assert len(members) > 10
         for member in members:
             content = archive.extractfile(member)
@@ -122,6 +154,18 @@ def test_the_fields_are_those_of_slurms_own_specifications(version: str) -> None
         assert content is not None
         schemas = json.load(content)["components"]["schemas"]
     fields = schemas[f"v0.0.{version[1:]}_job"]["properties"]
-    assert {"cluster", "user", "time", "state", "job_id", "nodes", "allocation_nodes", "array", "tres"} <= set(fields)
-    assert {"submission", "eligible", "start", "end", "elapsed", "limit"} <= set(fields["time"]["properties"])
+    assert {
+        "cluster",
+        "user",
+        "time",
+        "state",
+        "job_id",
+        "nodes",
+        "allocation_nodes",
+        "array",
+        "tres",
+    } <= set(fields)
+    assert {"submission", "eligible", "start", "end", "elapsed", "limit"} <= set(
+        fields["time"]["properties"]
+    )
     assert {"current", "reason"} <= set(fields["state"]["properties"])

@@ -1,6 +1,8 @@
-"""Jobs of which sacct has several records: runs that a requeue ended, and parts of a run between changes of its nodes.
+"""Jobs of which sacct has several records: runs that a requeue ended, and parts of a run between
+changes of its nodes.
 
-The texts have the layout that Slurm 22.05.8 printed for a job that was requeued and for one that was resized.
+The texts have the layout that Slurm 22.05.8 printed for a job that was requeued and for one that
+was resized.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ SAMPLES = "../samples/reports-2026-11"
 DAY = "2026-01-05T"
 
 
-def row(job: str, submit: str, start: str, end: str, count: int, nodes: str, state: str = "COMPLETED") -> str:
+def row(
+    job: str, submit: str, start: str, end: str, count: int, nodes: str, state: str = "COMPLETED"
+) -> str:
     times = "|".join(DAY + clock for clock in (submit, start, end))
     return f"{job}|{times}||{count}|{nodes}|{state}\n"
 
@@ -39,7 +43,9 @@ FIRST_RUN = row("50", "00:00:00", "01:30:00", "02:00:00", 1, "n1", "PREEMPTED")
 
 def test_lost_runs_of_a_requeued_job_are_a_warning(tmp_path: Path) -> None:
     found = read(tmp_path, HEADER + FILL + LAST_RUN)
-    (warning,) = [text for text in found.remarks if "requeued (submitted after jobs with higher ids)" in text]
+    (warning,) = [
+        text for text in found.remarks if "requeued (submitted after jobs with higher ids)" in text
+    ]
     assert warning.startswith("1 job was requeued")
     assert "-D" in warning
     assert warning in found.log.note, "it goes with every result"
@@ -59,7 +65,9 @@ def test_a_log_with_all_runs_says_nothing(tmp_path: Path, state: str) -> None:
 
 
 def test_runs_before_the_log_are_not_missing(tmp_path: Path) -> None:
-    """A log of jobs that ended in some days has the last run of a job that was requeued before them."""
+    """A log of jobs that ended in some days has the last run of a job that was requeued before
+    them.
+    """
     requeued = row("50", "00:10:00", "00:20:00", "03:00:00", 1, "n2")
     early = row("99", "00:00:00", "00:30:00", "01:00:00", 1, "n1")
     assert not read(tmp_path, HEADER + early + requeued + FILL).log.note
@@ -68,7 +76,8 @@ def test_runs_before_the_log_are_not_missing(tmp_path: Path) -> None:
 def test_ids_that_do_not_follow_the_submissions_tell_nothing(tmp_path: Path) -> None:
     """After MaxJobId, ids begin again."""
     again = "".join(
-        row(f"{hour}", f"{hour:02d}:10:00", f"{hour:02d}:30:00", f"{hour:02d}:40:00", 1, "n1") for hour in range(2, 13)
+        row(f"{hour}", f"{hour:02d}:10:00", f"{hour:02d}:30:00", f"{hour:02d}:40:00", 1, "n1")
+        for hour in range(2, 13)
     )
     found = read(tmp_path, HEADER + FILL + again)
     assert not found.log.note
@@ -104,7 +113,9 @@ def test_a_change_of_nodes_that_goes_on_still_runs(tmp_path: Path) -> None:
     changing = row("3", "00:00:00", "00:00:00", "02:00:00", 2, "n[1-2]", "RESIZING").replace(
         f"{DAY}02:00:00", "Unknown"
     )
-    found = read(tmp_path, HEADER + changing + row("4", "01:00:00", "01:00:00", "02:00:00", 1, "n3"))
+    found = read(
+        tmp_path, HEADER + changing + row("4", "01:00:00", "01:00:00", "02:00:00", 1, "n3")
+    )
     assert "1 of them still running" in " ".join(found.remarks)
 
 
@@ -125,9 +136,13 @@ def test_samples(name: str, share: float, warns: bool) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    "name", ["sacct-requeued-runs/recorded-D.txt", "sacct-requeued-runs/recorded-documented.txt",
-             "sacct-resized-job/recorded-22.05.8.txt"],
-)  # fmt: skip
+    "name",
+    [
+        "sacct-requeued-runs/recorded-D.txt",
+        "sacct-requeued-runs/recorded-documented.txt",
+        "sacct-resized-job/recorded-22.05.8.txt",
+    ],
+)
 def test_recorded_requeues_and_changes_of_nodes(name: str) -> None:
     opened = open_log(data_file(f"{SAMPLES}/{name}"), PLAIN)
     read_records, used, ignored, skipped = totals(opened)

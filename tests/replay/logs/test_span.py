@@ -33,7 +33,9 @@ GUESS = {"warm_up_h": None, "cool_down_h": None}
 BUSY = [(hour, 0, 1, 4) for hour in range(100)]
 
 
-def test_a_full_machine_is_trusted_from_the_first_end_to_the_last_submission(tmp_path: Path) -> None:
+def test_a_full_machine_is_trusted_from_the_first_end_to_the_last_submission(
+    tmp_path: Path,
+) -> None:
     assert edges(read(tmp_path, swf(BUSY), **GUESS)) == (1, 99)
 
 
@@ -49,15 +51,21 @@ def test_an_end_that_stays_empty_is_told(tmp_path: Path) -> None:
     found = read(tmp_path, swf(thin), **GUESS)
     (remark,) = [text for text in found.remarks if text.startswith("at its ")]
     assert remark.startswith("at its end only 36% as many nodes are busy as on average")
-    assert not any(text.startswith("at its ") for text in read(tmp_path, swf(thin)).remarks), "hours were given"
-    assert not any(text.startswith("at its ") for text in read(tmp_path, swf(BUSY), **GUESS).remarks)
+    assert not any(text.startswith("at its ") for text in read(tmp_path, swf(thin)).remarks), (
+        "hours were given"
+    )
+    assert not any(
+        text.startswith("at its ") for text in read(tmp_path, swf(BUSY), **GUESS).remarks
+    )
 
 
 def test_a_job_logs_times_are_utc(tmp_path: Path) -> None:
     assert read(tmp_path, swf(BUSY)).log.clock == "UTC"
     events = "time,joined,left\n2021-01-01T00:00:00,a,\n2021-01-01T01:00:00,,a\n"
     assert read(tmp_path, events).log.clock == "the log's own clock"
-    recorded = "time,joined,left,nodes,waiting\n2021-01-01T00:00:00,a,,4,\n2021-01-01T01:00:00,,a,4,\n"
+    recorded = (
+        "time,joined,left,nodes,waiting\n2021-01-01T00:00:00,a,,4,\n2021-01-01T01:00:00,,a,4,\n"
+    )
     assert read(tmp_path, recorded).log.clock == "UTC"
 
 
@@ -73,7 +81,10 @@ def test_an_empty_machine_with_a_waiting_job_is_out(tmp_path: Path) -> None:
     rows = [*BUSY[:40], (40, 10 * HOUR, 1, 4), *BUSY[51:]]
     found = read(tmp_path, swf(rows), outages=("auto",))
     assert not any(event.change.joined for event in found.log.events)
-    assert any("1 outages excluded, 10.0 h" in remark and "--outage none" in remark for remark in found.remarks)
+    assert any(
+        "1 outages excluded, 10.0 h" in remark and "--outage none" in remark
+        for remark in found.remarks
+    )
     assert sum(len(event.change.joined) for event in read(tmp_path, swf(rows)).log.events) == 4
 
 

@@ -23,7 +23,11 @@ PANDAS = (
 
 @pytest.mark.parametrize("missing", ["NaT", "nan", "NaN", "<NA>", "NULL", "\\N", ""])
 def test_numbers_and_missing_times_of_pandas(tmp_path: Path, missing: str) -> None:
-    found = read(tmp_path, PANDAS + f"3,2024-01-05 00:00:00,{missing},2024-01-05 09:00:10,2.0\n", columns=COLUMNS)
+    found = read(
+        tmp_path,
+        PANDAS + f"3,2024-01-05 00:00:00,{missing},2024-01-05 09:00:10,2.0\n",
+        columns=COLUMNS,
+    )
     assert totals(found) == (3, 3, 0, 0)
     assert "3 jobs: 2 started, 0 of them still running; 1 never started" in found.remarks
     assert found.log.machine_nodes == 2
@@ -57,7 +61,9 @@ def test_the_sample_of_pandas() -> None:
 )
 def test_a_header_of_swf_begins_with_its_number(tmp_path: Path, value: str, nodes: int) -> None:
     swf = EXAMPLES["swf"].decode().replace("MaxProcs: 8", f"MaxProcs: {2 * nodes}")
-    assert read(tmp_path, swf.replace("MaxNodes: 4", f"MaxNodes: {value}")).log.machine_nodes == nodes
+    assert (
+        read(tmp_path, swf.replace("MaxNodes: 4", f"MaxNodes: {value}")).log.machine_nodes == nodes
+    )
 
 
 @pytest.mark.parametrize("value", ["", "unknown", "-1", "N/A"])
@@ -70,7 +76,9 @@ def test_a_header_of_swf_may_not_know(tmp_path: Path, value: str) -> None:
 
 @pytest.mark.parametrize("value", ["four", "4.5", "12x", "10000000000000", "-7"])
 def test_other_headers_of_swf_are_refused(tmp_path: Path, value: str) -> None:
-    with pytest.raises(InputFileError, match=r"log:3: MaxNodes is .*, expected a (?:whole )?number"):
+    with pytest.raises(
+        InputFileError, match=r"log:3: MaxNodes is .*, expected a (?:whole )?number"
+    ):
         read(tmp_path, EXAMPLES["swf"].decode().replace("MaxNodes: 4", f"MaxNodes: {value}"))
 
 

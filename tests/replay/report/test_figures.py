@@ -46,17 +46,21 @@ def test_the_caption_says_what_the_numbers_say() -> None:
     ],
     ids=["a day", "never idle", "always idle"],
 )
-def test_each_window_has_a_picture_and_always_the_same(draw: Callable[[LogWindow], Any], log: LogWindow) -> None:
+def test_each_window_has_a_picture_and_always_the_same(
+    draw: Callable[[LogWindow], Any], log: LogWindow
+) -> None:
     data = png(draw(log))
     assert data.startswith(b"\x89PNG")
     assert png(draw(log)) == data
 
 
 def test_efficiency_over_time_counts_the_bins() -> None:
-    figure = efficiency_over_time_figure([0.0, 3600.0, 7200.0, 9000.0], {"a": [0.5, 1.2, 0.8], "b": [0.6, 0.9, 0.7]})
+    figure = efficiency_over_time_figure(
+        [0.0, 3600.0, 7200.0, 9000.0], {"a": [0.5, 1.2, 0.8], "b": [0.6, 0.9, 0.7]}
+    )
     told = figure.texts[1].get_text().replace("\n", " ")
     assert (
-        "under a, the interval efficiency is between 50% and 120%; it is above b in 2 of 3 intervals, by up to 30"
-        in told
+        "under a, the interval efficiency is between 50% and 120%; it is above b in 2 of 3 "
+        "intervals, by up to 30" in told
     )
     assert png(figure).startswith(b"\x89PNG")

@@ -25,13 +25,17 @@ def at(day: int, hour: int, month: int = 3) -> float:
 
 
 def nightly(days: range) -> LogWindow:
-    """Two of ten nodes idle from 22:00 to 23:00 local time on these days of March and April, of five weeks."""
+    """Two of ten nodes idle from 22:00 to 23:00 local time on these days of March and April, of
+    five weeks.
+    """
     events = []
     for day in days:
         month, date = (3, day) if day <= 31 else (4, day - 31)
         events.append(PoolEvent(at(date, 22, month), PoolChanged(joined=frozenset("ab"))))
         events.append(PoolEvent(at(date, 23, month), PoolChanged(left=frozenset("ab"))))
-    return LogWindow(at(4, 0), at(8, 0, 4), frozenset(), tuple(events), 10, "made", clock="UTC", zone=ZURICH)
+    return LogWindow(
+        at(4, 0), at(8, 0, 4), frozenset(), tuple(events), 10, "made", clock="UTC", zone=ZURICH
+    )
 
 
 def week_of(window: LogWindow) -> Any:

@@ -58,9 +58,24 @@ def test_a_user_with_one_trainer_does_as_on_half_of_the_nodes(
 def test_users_of_a_table(tmp_path: Path) -> None:
     log, table = tmp_path / "log.csv", tmp_path / "trainers.csv"
     bftrainer("replay", "generate", "--nodes", "32", "--days", "1", "--seed", "1", "--out", log)
-    rows = [f"{u}{i},18,12,1,8,1e12,2021-01-01 00:00:00,shufflenet,{u}" for u in ("ann", "bea") for i in range(2)]
+    rows = [
+        f"{u}{i},18,12,1,8,1e12,2021-01-01 00:00:00,shufflenet,{u}"
+        for u in ("ann", "bea")
+        for i in range(2)
+    ]
     table.write_text("\n".join(["job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub,model,user", *rows]) + "\n")
-    words = ("replay", "run", "--log", log, "--trainers", table, "--hours", "6", "--out", tmp_path / "out")
+    words = (
+        "replay",
+        "run",
+        "--log",
+        log,
+        "--trainers",
+        table,
+        "--hours",
+        "6",
+        "--out",
+        tmp_path / "out",
+    )
     told = json.loads(bftrainer(*words, "--users", "share", "--json").out)
     assert [it["user"] for it in told["users"]] == ["ann", "bea"]
     assert told["nodes_given_up_per_h"] >= 0

@@ -22,7 +22,9 @@ def trainer(name: str, samples: float | None) -> Trainer:
 
 def past(times: list[float], step_s: float = DAY_S, pool: list[float] | None = None) -> PastRuns:
     starts = np.arange(len(times)) * step_s
-    return PastRuns(starts, np.array(times), len(times) * step_s - starts, np.array(pool or [1.0] * len(times)))
+    return PastRuns(
+        starts, np.array(times), len(times) * step_s - starts, np.array(pool or [1.0] * len(times))
+    )
 
 
 def test_a_queue_from_a_past_moment_takes_what_the_pool_then_allows() -> None:
@@ -36,7 +38,9 @@ def test_a_queue_from_a_past_moment_takes_what_the_pool_then_allows() -> None:
 
 
 def test_time_in_gaps_does_not_count() -> None:
-    spliced = without_gaps(window(1000.0, "abcd", (200.0, "abcd"), (700.0, "abcd"), gaps=((200.0, 700.0),)))
+    spliced = without_gaps(
+        window(1000.0, "abcd", (200.0, "abcd"), (700.0, "abcd"), gaps=((200.0, 700.0),))
+    )
     assert (spliced.end_s, [event.at_s for event in spliced.events]) == (500.0, [200.0, 200.0])
     assert took_s(spliced, [trainer("one", 800.0)], EqualShare(), None, 100.0).tolist() == [200.0]
 
@@ -47,7 +51,11 @@ def test_past_moments_are_spread_evenly_however_many_there_are() -> None:
 
 def test_the_recent_pool_is_relative_to_the_mean() -> None:
     half = window(4 * HOUR_S, "abcd", (2 * HOUR_S, "abcd"))
-    assert recent_nodes(half, np.array([HOUR_S, 2.5 * HOUR_S, 4 * HOUR_S])).tolist() == [2.0, 1.0, 0.0]
+    assert recent_nodes(half, np.array([HOUR_S, 2.5 * HOUR_S, 4 * HOUR_S])).tolist() == [
+        2.0,
+        1.0,
+        0.0,
+    ]
 
 
 def test_four_of_five_true_times_are_in_the_interval() -> None:
@@ -69,11 +77,16 @@ def test_times_that_grow_from_week_to_week_widen_the_interval() -> None:
 
 def test_few_days_widen_the_interval_and_very_few_give_none() -> None:
     times = [3.0 * HOUR_S, 5.0 * HOUR_S] * 6
-    few, many = forecast(past(times, HOUR_S * 4), 2 * DAY_S, 1.0), forecast(past(times * 10), 120 * DAY_S, 1.0)
+    few, many = (
+        forecast(past(times, HOUR_S * 4), 2 * DAY_S, 1.0),
+        forecast(past(times * 10), 120 * DAY_S, 1.0),
+    )
     assert few.widened == pytest.approx(1 + 1.16 / 2)
     assert few.after_s(0.9) / few.after_s(0.1) > many.after_s(0.9) / many.after_s(0.1)
     assert forecast(past([HOUR_S] * (FEWEST - 1)), 30 * DAY_S, 1.0) is None
-    assert forecast(past([np.inf] * 40 + [HOUR_S] * FEWEST), 50 * DAY_S, 1.0) is None, "most were never done"
+    assert forecast(past([np.inf] * 40 + [HOUR_S] * FEWEST), 50 * DAY_S, 1.0) is None, (
+        "most were never done"
+    )
 
 
 def test_a_time_that_the_log_does_not_end_counts_as_long() -> None:
@@ -92,7 +105,9 @@ def test_the_present_pool_chooses_the_past_that_counts() -> None:
 
 
 def test_the_probability_of_a_deadline_agrees_with_the_interval() -> None:
-    found = forecast(past(np.random.default_rng(3).lognormal(9, 0.5, 400).tolist(), DAY_S / 8), 50 * DAY_S, None)
+    found = forecast(
+        past(np.random.default_rng(3).lognormal(9, 0.5, 400).tolist(), DAY_S / 8), 50 * DAY_S, None
+    )
     for share in (0.1, 0.5, 0.9):
         assert found.probability(found.after_s(share) * 1.000001) == pytest.approx(share, abs=0.03)
     assert found.probability(-5.0) == 0.0

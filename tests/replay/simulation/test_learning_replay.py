@@ -66,7 +66,10 @@ def test_noise_moves_nothing_where_curves_are_known() -> None:
 
 def flat(arrivals: tuple[Arrival, ...], learning: Learning | None = None) -> tuple[Arrival, ...]:
     """As users describe them who take every size for as fast as the smallest."""
-    slow = [Curve(a.trainer.curve.nodes, (a.trainer.curve.at(1),) * len(a.trainer.curve.nodes)) for a in arrivals]
+    slow = [
+        Curve(a.trainer.curve.nodes, (a.trainer.curve.at(1),) * len(a.trainer.curve.nodes))
+        for a in arrivals
+    ]
     return tuple(
         replace(a, trainer=replace(a.trainer, curve=curve, learning=learning), actual=a.trainer)
         for a, curve in zip(arrivals, slow, strict=True)
@@ -88,7 +91,9 @@ def test_learning_comes_near_to_knowing(by_model: bool) -> None:
     plain = scenario()
     known = play(plain, POLICY).totals.samples
     arrivals = without_curves(plain.arrivals, by_model=by_model)
-    learned = play(replace(plain, arrivals=arrivals, noise=0.1, noise_seed=1), POLICY).totals.samples
+    learned = play(
+        replace(plain, arrivals=arrivals, noise=0.1, noise_seed=1), POLICY
+    ).totals.samples
     assert learned >= 0.93 * known
 
 
@@ -136,12 +141,20 @@ def test_windows_begin_when_the_stall_is_over_and_grow() -> None:
     run_.rescale(first(4), 0.0)
     assert meter.read({"t": run_}, 39.0) == ()
     rate = CURVE.at(4)
-    assert meter.read({"t": run_}, 40.0) == (StallSeen("t", True, 20.0), RateSeen("t", 4, rate, 20.0))
+    assert meter.read({"t": run_}, 40.0) == (
+        StallSeen("t", True, 20.0),
+        RateSeen("t", 4, rate, 20.0),
+    )
     assert meter.read({"t": run_}, 59.0) == ()
     assert meter.read({"t": run_}, 1000.0) == (RateSeen("t", 4, rate, 960.0),)
-    assert meter.read({"t": run_}, 1100.0) == (), "after a quarter of an hour a window of 100 s says nothing new"
+    assert meter.read({"t": run_}, 1100.0) == (), (
+        "after a quarter of an hour a window of 100 s says nothing new"
+    )
     run_.lose_nodes(last(run_.held, 2), 1200.0)
-    assert meter.read({"t": run_}, 1230.0) == (StallSeen("t", False, 10.0), RateSeen("t", 2, CURVE.at(2), 20.0))
+    assert meter.read({"t": run_}, 1230.0) == (
+        StallSeen("t", False, 10.0),
+        RateSeen("t", 2, CURVE.at(2), 20.0),
+    )
 
 
 def test_noise_is_per_window_and_seeded() -> None:
@@ -197,7 +210,9 @@ def test_summit_week_learning_is_within_two_points_of_knowing() -> None:
 
 @lru_cache
 def summit() -> Scenario:
-    """The first day of the paper's week of 1,024 nodes, its trainers of seven models, ten at a time."""
+    """The first day of the paper's week of 1,024 nodes, its trainers of seven models, ten at a
+    time.
+    """
     window = summit_window(24, nodes=summit_names(), machine_nodes=1024)
     table = data_file("summit-trainers-table2/imagenet-1001-trainers.csv")
     return Scenario(window, enriched(read_workload(table, TABLE_2).arrivals, 8), 10)

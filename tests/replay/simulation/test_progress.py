@@ -16,7 +16,9 @@ from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
 def run(cost_model: CostModel, total: float | None = 1e6, min_nodes: int = 1) -> ReplayedTrainer:
     curve = Curve((1, 8), (10.0, 80.0))
-    return ReplayedTrainer(Trainer("t", curve, min_nodes, 8, 20.0, 10.0, total), cost_model, since_s=0.0)
+    return ReplayedTrainer(
+        Trainer("t", curve, min_nodes, 8, 20.0, 10.0, total), cost_model, since_s=0.0
+    )
 
 
 def test_stall_one_event_costs_the_larger_of_both() -> None:
@@ -65,7 +67,9 @@ def test_paper_below_its_minimum_it_stands_and_growing_again_is_free() -> None:
     assert trainer.lost_to_rescale == 0
 
 
-@pytest.mark.parametrize(("cost_model", "finish_s"), [(CostModel.STALL, 120.0), (CostModel.PAPER, 100.0)])
+@pytest.mark.parametrize(
+    ("cost_model", "finish_s"), [(CostModel.STALL, 120.0), (CostModel.PAPER, 100.0)]
+)
 def test_the_end_is_predicted(cost_model: CostModel, finish_s: float) -> None:
     trainer = run(cost_model, total=4000.0)
     assert trainer.finishes_s == math.inf
@@ -83,7 +87,9 @@ def test_without_a_total_it_never_ends() -> None:
 
 
 def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> None:
-    run = ReplayedTrainer(Trainer("t", Curve((1, 2), (10.0, 20.0)), 1, 2, 0.0, 0.0), CostModel.STALL, 0.0)
+    run = ReplayedTrainer(
+        Trainer("t", Curve((1, 2), (10.0, 20.0)), 1, 2, 0.0, 0.0), CostModel.STALL, 0.0
+    )
     assert run.longest_wait_s(50.0) == 0.0
     run.admitted_s = 10.0
     assert run.longest_wait_s(40.0) == 30.0
@@ -101,11 +107,17 @@ def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> Non
     st.none() | st.sampled_from((500.0, 1e6)),
     st.sampled_from((None, 30.0)),
     st.lists(
-        st.tuples(st.sampled_from(("rescale", "lose", "settle")), st.integers(0, 8), st.floats(0.0, 50.0)), max_size=8
+        st.tuples(
+            st.sampled_from(("rescale", "lose", "settle")), st.integers(0, 8), st.floats(0.0, 50.0)
+        ),
+        max_size=8,
     ),
 )
 def test_what_is_kept_between_bends_is_what_the_line_says(
-    cost_model: CostModel, total: float | None, checkpoint_s: float | None, changes: list[tuple[str, int, float]]
+    cost_model: CostModel,
+    total: float | None,
+    checkpoint_s: float | None,
+    changes: list[tuple[str, int, float]],
 ) -> None:
     curve = Curve((1, 8), (10.0, 80.0))
     told = Trainer("t", curve, 1, 8, 20.0, 10.0, total, start_s=7.0)
@@ -124,7 +136,9 @@ def test_what_is_kept_between_bends_is_what_the_line_says(
         assert trainer == from_scratch
         assert trainer.steady_s == max(trainer.since_s, trainer.ready_s)
         if math.isfinite(trainer.finishes_s):
-            assert trainer.samples_at(trainer.finishes_s) == pytest.approx(max(total or 0.0, trainer.samples))
+            assert trainer.samples_at(trainer.finishes_s) == pytest.approx(
+                max(total or 0.0, trainer.samples)
+            )
 
 
 def overlapping() -> ReplayedTrainer:

@@ -1,4 +1,6 @@
-"""The objective for old nodes that train on while new ones start, against simulated samples of every choice."""
+"""The objective for old nodes that train on while new ones start, against simulated samples of
+every choice.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Case:
         return None if left is None else left.at(NOW_S)
 
     def samples(self, count: int, forward_s: float) -> float:
-        """Simulated samples within T_fwd if the count is decided now; nodes that start are the first to go."""
+        """Simulated samples within T_fwd if the count is decided now; nodes that start are the
+        first to go.
+        """
         run = ReplayedTrainer(self.trainer, CostModel.OVERLAP, since_s=0.0)
         for at_s, after, is_loss in self.history:
             if is_loss:
@@ -64,14 +68,20 @@ class Case:
 
     def demand(self, forward_s: float) -> TrainerDemand:
         t = self.trainer
-        plain = TrainerDemand("t", t.curve, 1, t.max_nodes, t.scale_up_s, t.scale_down_s, len(self.held))
+        plain = TrainerDemand(
+            "t", t.curve, 1, t.max_nodes, t.scale_up_s, t.scale_down_s, len(self.held)
+        )
         return with_two_costs(plain, t.start_s or 0.0, self.left(), NOW_S, forward_s)
 
 
 def case(rng: random.Random, start_s: float, switch_s: float, down_s: float, largest: int) -> Case:
-    """At rest, growing from some or no nodes, or after a loss; a third of those that grow have lost a node meanwhile."""
+    """At rest, growing from some or no nodes, or after a loss; a third of those that grow have lost
+    a node meanwhile.
+    """
     power, unit = rng.uniform(0.3, 1.0), rng.uniform(5, 20)
-    curve = Curve(tuple(range(1, largest + 1)), tuple(unit * n**power for n in range(1, largest + 1)))
+    curve = Curve(
+        tuple(range(1, largest + 1)), tuple(unit * n**power for n in range(1, largest + 1))
+    )
     trainer = Trainer("t", curve, 1, largest, switch_s, down_s, start_s=start_s)
     old = rng.randint(0, 3)
     history = [(0.0, nodes(old), False)] if old else []
@@ -88,10 +98,14 @@ def case(rng: random.Random, start_s: float, switch_s: float, down_s: float, lar
 
 
 def renamed(it: Case) -> Case:
-    """The nodes that are left are the first ones, so that a smaller count is the old nodes first."""
+    """The nodes that are left are the first ones, so that a smaller count is the old nodes
+    first.
+    """
     order = sorted(it.held) + sorted(it.history[-2][1] - it.held)
     names = {node: f"n{i}" for i, node in enumerate(order)}
-    return replace(it, history=tuple((at, frozenset(names[n] for n in on), by) for at, on, by in it.history))
+    return replace(
+        it, history=tuple((at, frozenset(names[n] for n in on), by) for at, on, by in it.history)
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +121,9 @@ def renamed(it: Case) -> Case:
 def test_gains_are_the_simulated_samples_but_for_a_constant(
     start_s: float, switch_s: float, down_s: float, forward_s: float
 ) -> None:
-    """Of every count, also after losses while a start is pending. So the best choice by gains is the best one."""
+    """Of every count, also after losses while a start is pending. So the best choice by gains is
+    the best one.
+    """
     rng, seen = random.Random(7), Counter[tuple[bool, bool]]()
     for _ in range(300):
         it = case(rng, start_s, switch_s, down_s, 8)
@@ -119,7 +135,9 @@ def test_gains_are_the_simulated_samples_but_for_a_constant(
 
 
 @pytest.mark.parametrize(("switch_s", "at_s"), [(1.0, NOW_S), (5.0, NOW_S), (5.0, NOW_S + 1 / 3)])
-def test_a_switch_learned_to_be_shorter_during_a_start_is_no_gain_of_growth(switch_s: float, at_s: float) -> None:
+def test_a_switch_learned_to_be_shorter_during_a_start_is_no_gain_of_growth(
+    switch_s: float, at_s: float
+) -> None:
     left = Rescaling(nodes(2), NOW_S, NOW_S + 15.0 + 5.0 / 3, NOW_S + 15.0 - 10.0 / 3)
     plain = TrainerDemand("t", Curve((1, 8), (10.0, 80.0)), 1, 8, switch_s, 5.0, 4)
     demand = with_two_costs(plain, 5.0, left, at_s, 120.0)
@@ -131,9 +149,14 @@ def test_a_horizon_within_which_growth_never_pays_is_refused() -> None:
     window = LogWindow(0.0, 300.0, nodes(4), (), 4, "by hand")
     trainer = Trainer("t", Curve((1, 4), (10.0, 40.0)), 1, 4, 5.0, 5.0, start_s=25.0)
     policy = BFTrainer(Exact(), OBJECTIVES["throughput"], 30.0)
-    with pytest.raises(InvalidValueError, match=r"trainer t: a rescale takes 30 s .* set forward_s above 30"):
+    with pytest.raises(
+        InvalidValueError, match=r"trainer t: a rescale takes 30 s .* set forward_s above 30"
+    ):
         play(Scenario(window, (Arrival(0.0, trainer),), 1, CostModel.OVERLAP), policy)
-    served = play(Scenario(window, (Arrival(0.0, trainer),), 1, CostModel.OVERLAP), replace(policy, forward_s=31.0))
+    served = play(
+        Scenario(window, (Arrival(0.0, trainer),), 1, CostModel.OVERLAP),
+        replace(policy, forward_s=31.0),
+    )
     assert served.totals.samples == 270 * 40
     # Under another cost model all nodes stall for both, and Eqn 16 applies.
     assert play(Scenario(window, (Arrival(0.0, trainer),), 1), policy).totals.samples == 270 * 40

@@ -23,8 +23,12 @@ def constant(nodes: int, span_s: float = 100.0) -> PoolSizes:
 
 def test_one_trainer_trains_at_its_best() -> None:
     assert upper_bound(constant(2), [trainer("a", FAST, 1e9)], 10) == pytest.approx(1800)
-    assert upper_bound(constant(9), [trainer("a", FAST, 1e9)], 10) == pytest.approx(3000)  # at most max_nodes
-    assert upper_bound(constant(3), [trainer("a", FAST, 1e9)], 10) == pytest.approx(2400)  # between breakpoints
+    assert upper_bound(constant(9), [trainer("a", FAST, 1e9)], 10) == pytest.approx(
+        3000
+    )  # at most max_nodes
+    assert upper_bound(constant(3), [trainer("a", FAST, 1e9)], 10) == pytest.approx(
+        2400
+    )  # between breakpoints
 
 
 def test_work_ends() -> None:
@@ -33,7 +37,9 @@ def test_work_ends() -> None:
 
 
 def test_the_queue_is_served_in_order() -> None:
-    """A slow trainer holds the only place until it is done: 360 samples take it 100 s of the 100 s."""
+    """A slow trainer holds the only place until it is done: 360 samples take it 100 s of the 100
+    s.
+    """
     queue = [trainer("slow", SLOW, 360.0), trainer("fast", FAST, 1e9)]
     assert upper_bound(constant(4), queue, 1) == pytest.approx(360)
     half = [trainer("slow", SLOW, 180.0), trainer("fast", FAST, 1e9)]

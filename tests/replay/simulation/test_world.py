@@ -24,7 +24,9 @@ def trainer(name: str, total: float = 1e6) -> Trainer:
 def world(
     *arrivals: Arrival, cost_model: CostModel = CostModel.PAPER, decide_on: DecideOn = DecideOn.ALL
 ) -> ReplayWorld:
-    return ReplayWorld(window(300.0, "abcd", (100.0, "d"), (200.0, "e")), arrivals, cost_model, decide_on)
+    return ReplayWorld(
+        window(300.0, "abcd", (100.0, "d"), (200.0, "e")), arrivals, cost_model, decide_on
+    )
 
 
 def kinds(event: Event | None) -> tuple[float, list[type]]:
@@ -36,7 +38,11 @@ def hold(here: ReplayWorld, name: str, nodes: str, before: str = "") -> None:
 
 
 def test_events_come_in_order_and_end_with_the_window() -> None:
-    here = world(Arrival(-5.0, trainer("early")), Arrival(50.0, trainer("later")), Arrival(301.0, trainer("never")))
+    here = world(
+        Arrival(-5.0, trainer("early")),
+        Arrival(50.0, trainer("later")),
+        Arrival(301.0, trainer("never")),
+    )
     assert kinds(here.next_event(State(1))) == (0.0, [PoolChanged, TrainerSubmitted])
     assert kinds(here.next_event(State(1))) == (50.0, [TrainerSubmitted])
     assert kinds(here.next_event(State(1))) == (100.0, [PoolChanged])
@@ -56,8 +62,14 @@ def test_a_completion_is_an_event_of_its_own() -> None:
     assert here.totals().samples == 1500.0
 
 
-def test_deciding_on_pool_changes_only_sees_completions_and_submissions_late_and_discards_the_excess() -> None:
-    here = world(Arrival(0.0, trainer("t", total=1500.0)), Arrival(20.0, trainer("u")), decide_on=DecideOn.POOL)
+def test_deciding_on_pool_changes_only_sees_completions_and_submissions_late_and_discards_the_excess() -> (
+    None
+):
+    here = world(
+        Arrival(0.0, trainer("t", total=1500.0)),
+        Arrival(20.0, trainer("u")),
+        decide_on=DecideOn.POOL,
+    )
     here.next_event(State(1))
     hold(here, "t", "abc")
     event = here.next_event(State(1))
@@ -90,8 +102,14 @@ def test_a_forced_step_that_is_not_what_happened_is_a_bug() -> None:
     ("cost_model", "expected"),
     [
         # 100 s at 40/s, 200 s at 30/s; stalls: 20 s starting, 10 s after the loss.
-        (CostModel.STALL, {"samples": 80 * 40 + 190 * 30, "lost_to_preemption": 300.0, "lost_to_rescale": 800.0}),
-        (CostModel.PAPER, {"samples": 4000 + 6000 - 400, "lost_to_preemption": 400.0, "lost_to_rescale": 0.0}),
+        (
+            CostModel.STALL,
+            {"samples": 80 * 40 + 190 * 30, "lost_to_preemption": 300.0, "lost_to_rescale": 800.0},
+        ),
+        (
+            CostModel.PAPER,
+            {"samples": 4000 + 6000 - 400, "lost_to_preemption": 400.0, "lost_to_rescale": 0.0},
+        ),
     ],
 )
 def test_totals_at_the_end(cost_model: CostModel, expected: dict[str, Any]) -> None:
@@ -108,8 +126,12 @@ def test_totals_at_the_end(cost_model: CostModel, expected: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("model", ["delay", "overlap"])
-def test_when_the_old_nodes_of_a_growing_trainer_leave_the_starting_ones_do_not_train_yet(model: str) -> None:
-    """a and b train, c and d start at 100; a and b leave at 110. c and d train when their start is over, at 120."""
+def test_when_the_old_nodes_of_a_growing_trainer_leave_the_starting_ones_do_not_train_yet(
+    model: str,
+) -> None:
+    """a and b train, c and d start at 100; a and b leave at 110. c and d train when their start is
+    over, at 120.
+    """
     own = trainer("t") if model == "delay" else replace(trainer("t"), start_s=20.0, scale_up_s=0.0)
     here = ReplayWorld(window(300.0, "abcd", (110.0, "ab")), (Arrival(0.0, own),), CostModel(model))
     here.next_event(State(1))

@@ -1,4 +1,6 @@
-"""Generated trainers outlast the log, in nodes and in GPUs; a replay in which they do not is refused."""
+"""Generated trainers outlast the log, in nodes and in GPUs; a replay in which they do not is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,12 @@ def steady(nodes: int, days: float) -> LogWindow:
 @pytest.mark.parametrize("gpus", [1, 8])
 @pytest.mark.parametrize(("places", "pool"), [(10, steady(4, 3)), (200, steady(64, 0.5))])
 @pytest.mark.parametrize("table", [WorkloadTable(kind="hpo"), WorkloadTable(kind="diverse")])
-def test_generated_trainers_outlast_the_log(gpus: int, places: int, pool: LogWindow, table: WorkloadTable) -> None:
-    """Trainers of a log in GPUs do the work of all GPUs of a node: there have to be more of them."""
+def test_generated_trainers_outlast_the_log(
+    gpus: int, places: int, pool: LogWindow, table: WorkloadTable
+) -> None:
+    """Trainers of a log in GPUs do the work of all GPUs of a node: there have to be more of
+    them.
+    """
     source = workload_of(table) if gpus == 1 else source_by_node(workload_of(table), gpus)
     cell = Cell("log", source.name, max_parallel=places, objective="throughput")
     inputs = inputs_of({"log": pool}, [source], [cell])
@@ -42,7 +48,9 @@ def test_generated_trainers_outlast_the_log(gpus: int, places: int, pool: LogWin
     assert float(str(result["unused_node_h"])) == pytest.approx(0, abs=1)
 
 
-def too_few(window: LogWindow, seed: int, *, places: int = 0, units: int = 1) -> tuple[Arrival, ...]:
+def too_few(
+    window: LogWindow, seed: int, *, places: int = 0, units: int = 1
+) -> tuple[Arrival, ...]:
     """Two trainers that four nodes finish in less than a day."""
     return workload_of(WorkloadTable(kind="hpo")).make(window, seed)[:2]
 
@@ -64,5 +72,8 @@ def test_a_replay_that_runs_out_of_generated_work_is_refused(
             in capsys.readouterr().err
         )
         return
-    with pytest.raises(WorkRanOutError, match=r"^the generated trainers ran out of work on 1970-01-01T.* \(--hours\)"):
+    with pytest.raises(
+        WorkRanOutError,
+        match=r"^the generated trainers ran out of work on 1970-01-01T.* \(--hours\)",
+    ):
         replayed(*arguments)

@@ -1,4 +1,6 @@
-"""Many replays: the same results in any number of processes, failures apart, and damaged results made again."""
+"""Many replays: the same results in any number of processes, failures apart, and damaged results
+made again.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from bftrainer_replay.sweep.run_tasks import do_all
 
 BASE = Cell("log", "diverse", max_parallel=3)
 CELLS = tuple(
-    replace(BASE, policy=policy, forward_s=s) for policy in ("bftrainer", "equal-share") for s in (30.0, 120.0)
+    replace(BASE, policy=policy, forward_s=s)
+    for policy in ("bftrainer", "equal-share")
+    for s in (30.0, 120.0)
 )
 
 
@@ -54,7 +58,9 @@ def test_processes_give_what_one_process_gives_and_a_damaged_result_is_made_agai
 def test_a_cell_that_fails_does_not_take_the_others_along(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    (tmp_path / "mine_of_sweep.py").write_text("def bad(trainer, n):\n    return -1.0 if n == 3 else float(n)\n")
+    (tmp_path / "mine_of_sweep.py").write_text(
+        "def bad(trainer, n):\n    return -1.0 if n == 3 else float(n)\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     tasks = [task(cell, inputs) for cell in (replace(BASE, objective="mine_of_sweep:bad"), BASE)]
@@ -70,9 +76,13 @@ def test_a_cell_that_fails_does_not_take_the_others_along(
 @pytest.mark.parametrize(
     ("nodes", "largest", "expected"), [(20, 64, 10), (407, 64, 13), (8311, 64, 100), (407, 8, 100)]
 )
-def test_enough_for_twice_the_mean_number_of_idle_nodes_within_bounds(nodes: int, largest: int, expected: int) -> None:
+def test_enough_for_twice_the_mean_number_of_idle_nodes_within_bounds(
+    nodes: int, largest: int, expected: int
+) -> None:
     window = LogWindow(0.0, 3600.0, frozenset(f"n{i}" for i in range(nodes)), (), nodes, "made up")
-    trainers = [Trainer(f"t{n}", Curve((1, 64), (1.0, 60.0)), 1, n, 18.0, 12.0) for n in (1, largest)]
+    trainers = [
+        Trainer(f"t{n}", Curve((1, 64), (1.0, 60.0)), 1, n, 18.0, 12.0) for n in (1, largest)
+    ]
     assert enough_trainers(window, trainers) == expected
 
 

@@ -1,4 +1,6 @@
-"""Trainer tables, curve files and the generators: what is read, what is refused and with which words."""
+"""Trainer tables, curve files and the generators: what is read, what is refused and with which
+words.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ import pytest
 from bftrainer.errors import InputFileError, UnknownNameError
 from bftrainer_replay.logs.event_log import parse_time
 from bftrainer_replay.workload.curves import TABLE_2, find_curve, read_curves
-from bftrainer_replay.workload.workload import diverse, hpo, read_workload, submissions, write_workload
+from bftrainer_replay.workload.workload import (
+    diverse,
+    hpo,
+    read_workload,
+    submissions,
+    write_workload,
+)
 
 HEADER = "job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub"
 ROW = "J0,18.0,12.0,1.0,64.0,130000000.0,2021-02-10 20:21:15"
@@ -26,26 +34,47 @@ def test_the_authors_table_is_read(tmp_path: Path) -> None:
     (arrival,) = read_workload(table(tmp_path, HEADER, ROW), TABLE_2, "ShuffleNet").arrivals
     trainer = arrival.trainer
     assert arrival.at_s == parse_time("2021-02-10T20:21:15")
-    assert (trainer.id, trainer.min_nodes, trainer.max_nodes, trainer.samples_total) == ("J0", 1, 64, 1.3e8)
-    assert (trainer.scale_up_s, trainer.scale_down_s, trainer.curve) == (18.0, 12.0, TABLE_2["shufflenet"])
+    assert (trainer.id, trainer.min_nodes, trainer.max_nodes, trainer.samples_total) == (
+        "J0",
+        1,
+        64,
+        1.3e8,
+    )
+    assert (trainer.scale_up_s, trainer.scale_down_s, trainer.curve) == (
+        18.0,
+        12.0,
+        TABLE_2["shufflenet"],
+    )
 
 
 @pytest.mark.parametrize(
     ("lines", "line", "complaint"),
     [
-        ([HEADER, ROW.replace("1.0,64.0", "8.0,4.0")], ":2", "min_nodes 8 is larger than max_nodes 4"),
+        (
+            [HEADER, ROW.replace("1.0,64.0", "8.0,4.0")],
+            ":2",
+            "min_nodes 8 is larger than max_nodes 4",
+        ),
         (
             [HEADER, ROW.replace("64.0", "65.0")],
             ":2",
             "covers 1 to 64 nodes, expected at least min_nodes 1 to max_nodes 65",
         ),
         ([HEADER, ROW.replace("18.0", "nan")], ":2", "Tcup is nan, expected a finite number"),
-        ([HEADER, ROW.replace("18.0", "-3")], ":2", "Tcup is -3, expected a finite number of 0 or more"),
+        (
+            [HEADER, ROW.replace("18.0", "-3")],
+            ":2",
+            "Tcup is -3, expected a finite number of 0 or more",
+        ),
         ([HEADER, ROW.replace("18.0", "fast")], ":2", "Tcup is 'fast', expected a number"),
         ([HEADER, ROW.replace("18.0", "")], ":2", "Tcup is missing"),
         ([HEADER, ROW.replace("1.0,64", "1.5,64")], ":2", "Jmin is 1.5, expected a whole number"),
         ([HEADER, ROW.replace("130000000.0", "0")], ":2", "samples_total must be above 0"),
-        ([HEADER, ROW.replace("2021-02-10 20:21:15", "soon")], ":2", "Tsub is 'soon', expected a time"),
+        (
+            [HEADER, ROW.replace("2021-02-10 20:21:15", "soon")],
+            ":2",
+            "Tsub is 'soon', expected a time",
+        ),
         ([HEADER, ROW, ROW], ":3", "duplicate trainer J0, first at"),
         ([HEADER, ROW + ",7"], ":2", "has 8 fields, expected 7"),
         ([HEADER.replace("Tcup", "Tcap"), ROW], ":1", "unknown column 'Tcap', did you mean 'Tcup'"),
@@ -54,7 +83,9 @@ def test_the_authors_table_is_read(tmp_path: Path) -> None:
         ([HEADER], "", "a header and no rows"),
     ],
 )
-def test_a_bad_table_is_refused_with_its_line(tmp_path: Path, lines: list[str], line: str, complaint: str) -> None:
+def test_a_bad_table_is_refused_with_its_line(
+    tmp_path: Path, lines: list[str], line: str, complaint: str
+) -> None:
     path = table(tmp_path, *lines)
     with pytest.raises(InputFileError) as caught:
         read_workload(path, TABLE_2, "shufflenet")
@@ -77,7 +108,9 @@ def test_models_by_column_or_by_option(tmp_path: Path) -> None:
     assert (first.trainer.curve, second.trainer.curve) == (TABLE_2["vgg16"], TABLE_2["densenet"])
     with pytest.raises(InputFileError, match=r":2: unknown model 'vgg61', did you mean 'vgg16'"):
         read_workload(table(tmp_path, "model," + HEADER, "vgg61," + ROW), TABLE_2)
-    with pytest.raises(InputFileError, match="no column model; add one, or specify the model with --model"):
+    with pytest.raises(
+        InputFileError, match="no column model; add one, or specify the model with --model"
+    ):
         read_workload(table(tmp_path, HEADER, ROW), TABLE_2)
 
 
@@ -144,6 +177,12 @@ def test_generated_tables_are_read_back_as_they_were(tmp_path: Path) -> None:
 def test_diverse_trainers_take_the_models_in_turn_and_their_own_costs() -> None:
     arrivals = diverse(submissions(0.0, 14, 36.0), seed=2)
     assert [a.trainer.model for a in arrivals] == sorted(TABLE_2) * 2
-    assert all(17 <= a.trainer.scale_up_s <= 19 and 11 <= a.trainer.scale_down_s <= 13 for a in arrivals)
+    assert all(
+        17 <= a.trainer.scale_up_s <= 19 and 11 <= a.trainer.scale_down_s <= 13 for a in arrivals
+    )
     assert len({a.trainer.scale_up_s for a in arrivals}) == 14
-    assert arrivals == diverse(submissions(0.0, 14, 36.0), seed=2) != diverse(submissions(0.0, 14, 36.0), seed=3)
+    assert (
+        arrivals
+        == diverse(submissions(0.0, 14, 36.0), seed=2)
+        != diverse(submissions(0.0, 14, 36.0), seed=3)
+    )

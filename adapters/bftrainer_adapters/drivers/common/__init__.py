@@ -1,1 +1,3 @@
-"""Shared by all drivers: worker processes, their logs, the event writer (docs/trainer-directory.md)."""
+"""Shared by all drivers: worker processes, their logs, the event writer
+(docs/trainer-directory.md).
+"""

@@ -1,8 +1,10 @@
-"""Runs on a node, in a worker: starts the relay to the driver's store (``store_relay.py``), and sets torch's variables to it.
+"""Runs on a node, in a worker: starts the relay to the driver's store (``store_relay.py``), and
+sets torch's variables to it.
 
     python behind_relay.py COMMAND [ARGUMENT ...]     does so, and becomes the command
 
-Only the standard library is used, of Python 3.8 and later: bftrainer may be missing in the user's environment.
+Only the standard library is used, of Python 3.8 and later: bftrainer may be missing in the user's
+environment.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import subprocess
 import sys
 
 STORE = "BFTRAINER_STORE"
-"""``host:port:key`` of the driver's store, in the worker's environment until the relay is open; empty: it comes later."""
+"""``host:port:key`` of the driver's store, in the worker's environment until the relay is open;
+empty: it comes later.
+"""
 _RELAY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "store_relay.py")  # noqa: PTH100, PTH118, PTH120 - pathlib would be one import more
 
 _running: list[subprocess.Popen[bytes]] = []
@@ -47,9 +51,13 @@ def open_relay() -> None:
     except OSError:
         port = ""
     if not port:
-        raise SystemExit(f"bftrainer: {sys.executable} {_RELAY}: the relay to the trainer's store has ended")
+        raise SystemExit(
+            f"bftrainer: {sys.executable} {_RELAY}: the relay to the trainer's store has ended"
+        )
     relay.stdout.close()
-    os.set_inheritable(relay.stdin.fileno(), True)  # the command that this process becomes keeps it open
+    os.set_inheritable(
+        relay.stdin.fileno(), True
+    )  # the command that this process becomes keeps it open
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
 
 

@@ -1,7 +1,9 @@
-"""The next steps of a driver: (state, news, time) -> (state, steps). Pure, and the same for all launchers.
+"""The next steps of a driver: (state, news, time) -> (state, steps). Pure, and the same for all
+launchers.
 
-A launcher differs by its ``Terms``, and by how it starts, announces and ends workers (``common.run``). Starting and recovering
-are one path: a new driver knows nothing but the files, and its first group begins as every other one.
+A launcher differs by its ``Terms``, and by how it starts, announces and ends workers
+(``common.run``). Starting and recovering are one path: a new driver knows nothing but the files,
+and its first group begins as every other one.
 """
 
 from __future__ import annotations
@@ -12,11 +14,26 @@ from typing import TypeAlias
 
 from bftrainer.domain.counted import counted
 from bftrainer.protocol.control import STOPPED_STATUS
-from bftrainer.protocol.driver_events import AnyDriverEvent, Hung, Running, Warm, WarmingCanceled, Withheld
+from bftrainer.protocol.driver_events import (
+    AnyDriverEvent,
+    Hung,
+    Running,
+    Warm,
+    WarmingCanceled,
+    Withheld,
+)
 from bftrainer.protocol.hosts_file import HostSlots
 from bftrainer.protocol.progress_line import Phase, ProgressLine
 from bftrainer.protocol.reports import LATE, Ending
-from bftrainer_adapters.drivers.common.membership import Action, Announce, Drop, Leave, Member, Membership, StartWarming
+from bftrainer_adapters.drivers.common.membership import (
+    Action,
+    Announce,
+    Drop,
+    Leave,
+    Member,
+    Membership,
+    StartWarming,
+)
 from bftrainer_adapters.drivers.common.outcome import (
     CANNOT_START,
     MOST_ERRORS,
@@ -30,7 +47,9 @@ from bftrainer_adapters.drivers.common.silence import ReportSilence
 from bftrainer_adapters.drivers.common.verdict import Ended, verdict
 
 GATHER_S = 2.0
-"""How long the other workers may take to end after one ended unexpectedly: this tells lost nodes from lost peers."""
+"""How long the other workers may take to end after one ended unexpectedly: this tells lost nodes
+from lost peers.
+"""
 _SAVED = (Phase.CHECKPOINTED, Phase.DONE)
 UNREPORTED_S = 10.0
 """After this time, a group of a script that reports nothing counts as training."""
@@ -40,11 +59,13 @@ UNREPORTED_S = 10.0
 class Terms:
     """What does not change while a driver runs.
 
-    ``elastic``: the group survives changes and losses of workers; else each of them needs a new incarnation. ``collective``:
-    a worker can do nothing without the others, not even save. ``confirmed``: a group trains once the script has reported its
-    size. ``stop_signal``: the signal that requests a stop, which kills a program without a handler; 0: none. ``samples``:
-    a script that has reported this number and exits with status 0 is done, although it was asked to stop; None: unknown.
-    ``independent``: workers form no group; one that fails is started again, and one that exits with status 0 has no work left.
+    ``elastic``: the group survives changes and losses of workers; else each of them needs a new
+    incarnation. ``collective``: a worker can do nothing without the others, not even save.
+    ``confirmed``: a group trains once the script has reported its size. ``stop_signal``: the signal
+    that requests a stop, which kills a program without a handler; 0: none. ``samples``: a script
+    that has reported this number and exits with status 0 is done, although it was asked to stop;
+    None: unknown. ``independent``: workers form no group; one that fails is started again, and one
+    that exits with status 0 has no work left.
     """
 
     elastic: bool
@@ -60,7 +81,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class HostsListed:
-    """The content of ``hosts``. ``preempted``: fragments that are not listed for that reason; their workers may still save."""
+    """The content of ``hosts``. ``preempted``: fragments that are not listed for that reason; their
+    workers may still save.
+    """
 
     hosts: tuple[HostSlots, ...]
     preempted: frozenset[str] = frozenset()
@@ -149,9 +172,20 @@ class TimePassed:
 
 
 Heard: TypeAlias = (
-    HostsListed | StopRequested | EndNow | Reported | Warmed | Joined | WaitingEnded | WorkerEnded | Excused | TaskFinished
-    | GroupFormed | GroupOver | TimePassed
-)  # fmt: skip
+    HostsListed
+    | StopRequested
+    | EndNow
+    | Reported
+    | Warmed
+    | Joined
+    | WaitingEnded
+    | WorkerEnded
+    | Excused
+    | TaskFinished
+    | GroupFormed
+    | GroupOver
+    | TimePassed
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +222,16 @@ class Report:
     event: AnyDriverEvent
 
 
-DriverStep: TypeAlias = StartWarming | Drop | Announce | Begin | Retry | AskWorkersToStop | KillGroup | Report
+DriverStep: TypeAlias = (
+    StartWarming | Drop | Announce | Begin | Retry | AskWorkersToStop | KillGroup | Report
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Why and since when the workers have been asked to leave. ``is_final``: the driver ends after them."""
+    """Why and since when the workers have been asked to leave. ``is_final``: the driver ends after
+    them.
+    """
 
     reason: str
     since_s: float
@@ -225,7 +263,9 @@ class RunState:
 
     @property
     def checkpointed(self) -> bool:
-        """Whether the script has saved after the request; or before this driver read it, as its last line says."""
+        """Whether the script has saved after the request; or before this driver read it, as its
+        last line says.
+        """
         return self.saved or self.phase in _SAVED
 
     @classmethod
@@ -234,15 +274,25 @@ class RunState:
         membership = Membership(not terms.elastic, terms.min_nodes, independent=terms.independent)
         if not terms.elastic:
             membership.straggler_s = 60.0  # a restart on warm workers is worth a wait
-        return cls(terms, membership, ReportSilence(terms.hang_s, longest_silence_s), ScriptErrors(terms.hang_s))
+        return cls(
+            terms,
+            membership,
+            ReportSilence(terms.hang_s, longest_silence_s),
+            ScriptErrors(terms.hang_s),
+        )
 
 
 def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[DriverStep]]:
     """The state after something was heard, and what is to be done."""
     new = replace(
-        state, membership=state.membership.copy(), silence=replace(state.silence), errors=replace(state.errors),
-        retries=state.retries.copy(), joined=[*state.joined], exits=[*state.exits],
-    )  # fmt: skip
+        state,
+        membership=state.membership.copy(),
+        silence=replace(state.silence),
+        errors=replace(state.errors),
+        retries=state.retries.copy(),
+        joined=[*state.joined],
+        exits=[*state.exits],
+    )
     steps = [] if state.outcome is not None else _heard(new, heard, now_s)
     return new, steps
 
@@ -252,8 +302,12 @@ def _heard(it: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
         case HostsListed(hosts, preempted):
             it.preempted = preempted
             steps = _ordered(it, it.membership.order(hosts, now_s), now_s)
-            if not it.terms.elastic and any(member.host.fragment in preempted for member in it.membership.group):
-                steps += _leave(it, "a node is preempted", now_s, is_final=False)  # no time for imports ahead
+            if not it.terms.elastic and any(
+                member.host.fragment in preempted for member in it.membership.group
+            ):
+                steps += _leave(
+                    it, "a node is preempted", now_s, is_final=False
+                )  # no time for imports ahead
             return steps
         case StopRequested():
             return _leave(it, "stop requested", now_s)
@@ -289,7 +343,9 @@ def _heard(it: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
 
 
 def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[DriverStep]:
-    """The steps of the membership's actions. Where a change needs new workers, the first group begins at once."""
+    """The steps of the membership's actions. Where a change needs new workers, the first group
+    begins at once.
+    """
     if it.terms.elastic or it.membership.group:
         steps: list[DriverStep] = []
         for action in actions:
@@ -310,7 +366,9 @@ def _begin(it: RunState, now_s: float) -> list[DriverStep]:
     """The next incarnation: what was heard of the last one is over."""
     hosts, least = it.membership.usable(), it.terms.min_nodes
     if len(hosts) < least:
-        it.outcome = DriverOutcome(Ending.STOPPED, f"{counted(len(hosts), 'node')}, but min_nodes is {least}")
+        it.outcome = DriverOutcome(
+            Ending.STOPPED, f"{counted(len(hosts), 'node')}, but min_nodes is {least}"
+        )
         return []
     drops: list[DriverStep] = [drop for drop in it.membership.begin() if isinstance(drop, Drop)]
     it.exits.clear()
@@ -327,11 +385,17 @@ def _formed(it: RunState, now_s: float) -> list[DriverStep]:
 
 
 def _running(it: RunState) -> list[DriverStep]:
-    """The group trains: reported once, and only after all workers of members that were dismissed have ended."""
+    """The group trains: reported once, and only after all workers of members that were dismissed
+    have ended.
+    """
     group, announced = it.membership.group, it.membership.announced
     dismissed = any(each.member not in group and each.member not in announced for each in it.joined)
-    stands_in = it.terms.elastic and any(member.host.fragment in it.membership.withheld for member in group)
-    if it.unreported_s is None or dismissed or stands_in:  # a stand-in trains until the rescale that follows
+    stands_in = it.terms.elastic and any(
+        member.host.fragment in it.membership.withheld for member in group
+    )
+    if (
+        it.unreported_s is None or dismissed or stands_in
+    ):  # a stand-in trains until the rescale that follows
         return []
     it.unreported_s = None
     return [Report(Running(_size(it), tuple(sorted(member.host.fragment for member in group))))]
@@ -366,8 +430,13 @@ def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[DriverStep
 
 def _withhold(it: RunState, member: Member, why: str) -> list[DriverStep]:
     is_first = it.membership.lost(member)
-    steps: list[DriverStep] = [Drop(member), Announce(it.membership.announced)] if it.terms.elastic else []
-    return [*steps, *([Report(Withheld(member.host.node, member.host.fragment, why))] if is_first else [])]
+    steps: list[DriverStep] = (
+        [Drop(member), Announce(it.membership.announced)] if it.terms.elastic else []
+    )
+    return [
+        *steps,
+        *([Report(Withheld(member.host.node, member.host.fragment, why))] if is_first else []),
+    ]
 
 
 def _waiting_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
@@ -377,24 +446,34 @@ def _waiting_ended(it: RunState, member: Member, end: Exit, now_s: float) -> lis
         it.membership.warmed(member, now_s)  # it will fail again, and shows why after a cold start
         return []
     steps = _withhold(it, member, f"a worker {end.told}")
-    everywhere = not (it.membership.group or it.membership.warming or it.membership.warm or it.joined)
+    everywhere = not (
+        it.membership.group or it.membership.warming or it.membership.warm or it.joined
+    )
     if end.status in CANNOT_START:
         it.outcome = _cannot_start(end)
     elif everywhere and end.failed and not it.membership.announced:
-        it.outcome = DriverOutcome(Ending.FAILED, f"every worker {end} while it started", end.status, end.log)
+        it.outcome = DriverOutcome(
+            Ending.FAILED, f"every worker {end} while it started", end.status, end.log
+        )
     return steps
 
 
 def _cannot_start(end: Exit) -> DriverOutcome:
-    return DriverOutcome(Ending.FAILED, f"the command cannot be started: a worker {end}", end.status, end.log)
+    return DriverOutcome(
+        Ending.FAILED, f"the command cannot be started: a worker {end}", end.status, end.log
+    )
 
 
 def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
     if (of := next((each for each in it.joined if each.member == member), None)) is not None:
         it.joined.remove(of)
     steps = _ended(it, member, end, now_s)
-    if member.host.fragment in it.preempted and not any(each.member == member for each in it.joined):
-        steps += _withhold(it, member, "its node is preempted")  # only now: the pilot releases the node at once
+    if member.host.fragment in it.preempted and not any(
+        each.member == member for each in it.joined
+    ):
+        steps += _withhold(
+            it, member, "its node is preempted"
+        )  # only now: the pilot releases the node at once
     return steps
 
 
@@ -438,7 +517,10 @@ def _independent_ended(it: RunState, member: Member, end: Exit, now_s: float) ->
         return []
     it.retries.failed(member, end, now_s)
     if it.retries.in_succession >= MOST_ERRORS:
-        reason = f"{MOST_ERRORS} workers in succession failed, and no task was finished; the last one {end.told}"
+        reason = (
+            f"{MOST_ERRORS} workers in succession failed, and no task was finished; the "
+            f"last one {end.told}"
+        )
         it.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
     elif it.retries.is_bad(member) and len(it.membership.announced) > 1:
         it.retries.forget(member)
@@ -458,12 +540,25 @@ def _verdict(it: RunState) -> DriverOutcome | None:
     complete = it.terms.samples is not None and it.samples >= it.terms.samples
     says_done = it.phase is Phase.DONE or (complete and {end.status for end in it.exits} == {0})
     return verdict(
-        Ended(tuple(it.exits), it.terms.elastic, it.terms.collective, final, left, says_done, it.taken, hung)
+        Ended(
+            tuple(it.exits),
+            it.terms.elastic,
+            it.terms.collective,
+            final,
+            left,
+            says_done,
+            it.taken,
+            hung,
+        )
     )
 
 
 def _passed(it: RunState, now_s: float) -> list[DriverStep]:
-    steps = _ordered(it, it.membership.tick(now_s), now_s) if it.membership.group or it.terms.elastic else []
+    steps = (
+        _ordered(it, it.membership.tick(now_s), now_s)
+        if it.membership.group or it.terms.elastic
+        else []
+    )
     leaving, terms = it.leaving, it.terms
     here = {*it.membership.announced, *it.membership.group}
     steps += [Retry(member, slot) for member, slot in it.retries.due(now_s) if member in here]
@@ -476,13 +571,23 @@ def _passed(it: RunState, now_s: float) -> list[DriverStep]:
     elif leaving is None and it.silence.is_hung(now_s):
         it.hung = True
         for each in dict.fromkeys(each.member.host for each in it.joined):
-            steps.append(Report(Hung(each.node, each.fragment, round(it.silence.seconds(now_s), 1))))
+            steps.append(
+                Report(Hung(each.node, each.fragment, round(it.silence.seconds(now_s), 1)))
+            )
         log = it.joined[0].log if it.joined else None
         ended = _verdict(it)
         it.outcome = ended if ended is None or ended.log is not None else replace(ended, log=log)
-    elif it.crashed_s is not None and now_s - it.crashed_s > GATHER_S and (leaving is None or terms.collective):
+    elif (
+        it.crashed_s is not None
+        and now_s - it.crashed_s > GATHER_S
+        and (leaving is None or terms.collective)
+    ):
         steps += _kill(it)  # workers that need no peers may still save
-    if it.silence.heard_s is None and it.unreported_s is not None and now_s - it.unreported_s > UNREPORTED_S:
+    if (
+        it.silence.heard_s is None
+        and it.unreported_s is not None
+        and now_s - it.unreported_s > UNREPORTED_S
+    ):
         steps += _running(it)
     return steps
 

@@ -1,4 +1,6 @@
-"""The workers of a trainer by member and slot: those that wait for their ranks, and those that have joined a group."""
+"""The workers of a trainer by member and slot: those that wait for their ranks, and those that have
+joined a group.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ Key = tuple[str, int]
 
 
 class Crew:
-    """Starts workers and tells of their ends. Safe to use from several threads; ``tell`` is called from any of them."""
+    """Starts workers and tells of their ends. Safe to use from several threads; ``tell`` is called
+    from any of them.
+    """
 
     def __init__(self, starter: WorkerStarter, tell: Callable[[Heard], None]) -> None:
         self._starter = starter
@@ -28,7 +32,9 @@ class Crew:
         self._waiting: dict[Key, WorkerProcess] = {}
         self.joined: dict[Key, WorkerProcess] = {}
 
-    def warm_up(self, member: Member, command: Sequence[str], first: Mapping[str, str], incarnation: int) -> None:
+    def warm_up(
+        self, member: Member, command: Sequence[str], first: Mapping[str, str], incarnation: int
+    ) -> None:
         """Start all workers of a member, which do their imports and wait for :meth:`join`."""
         unmarked = set(range(member.host.slots))
 
@@ -41,7 +47,9 @@ class Crew:
 
         for slot in range(member.host.slots):
             on_marked = functools.partial(marked, slot)
-            worker = self._starter.start(member.host, slot, command, first, MARKER.encode(), incarnation, on_marked)
+            worker = self._starter.start(
+                member.host, slot, command, first, MARKER.encode(), incarnation, on_marked
+            )
             with self._lock:
                 self._waiting[member.label, slot] = worker
             self._follow(member, slot, worker)
@@ -54,7 +62,9 @@ class Crew:
         if_cold: Mapping[str, str] = {},
         host: HostSlots | None = None,
     ) -> WorkerProcess:
-        """Give the waiting worker its environment, or start another (with ``if_cold`` as well), perhaps on another host."""
+        """Give the waiting worker its environment, or start another (with ``if_cold`` as well),
+        perhaps on another host.
+        """
         with self._lock:
             worker = self._waiting.pop((member.label, slot), None)
             if worker is not None and worker.status() is None:
@@ -63,12 +73,16 @@ class Crew:
                 worker = None  # none waits, or its end is just being told
         if worker is None:
             at = (member.host, slot) if host is None else (host, host.slots + slot)
-            worker = self._starter.start(*at, self._starter.trainer.command, {**environment, **if_cold})
+            worker = self._starter.start(
+                *at, self._starter.trainer.command, {**environment, **if_cold}
+            )
             with self._lock:
                 self._joins(member, slot, worker)
             self._follow(member, slot, worker)
         else:
-            worker.send(json.dumps(dict(environment)).encode() + b"\n")  # if it has just ended, this will be told
+            worker.send(
+                json.dumps(dict(environment)).encode() + b"\n"
+            )  # if it has just ended, this will be told
         return worker
 
     def _joins(self, member: Member, slot: int, worker: WorkerProcess) -> None:
@@ -79,7 +93,9 @@ class Crew:
     def drop(self, member: Member) -> None:
         """End the member's waiting workers."""
         with self._lock:
-            dropped = [self._waiting.pop(key) for key in list(self._waiting) if key[0] == member.label]
+            dropped = [
+                self._waiting.pop(key) for key in list(self._waiting) if key[0] == member.label
+            ]
         end(dropped)
 
     def kill_joined(self) -> None:

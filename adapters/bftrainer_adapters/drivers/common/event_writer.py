@@ -14,7 +14,9 @@ from bftrainer.protocol.driver_events import AnyDriverEvent, EventLine, format_e
 class EventWriter:
     """Appends the events of one incarnation; safe to share between threads."""
 
-    def __init__(self, path: Path, incarnation: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path, incarnation: int, clock: Callable[[], float] = time.time
+    ) -> None:
         self.incarnation = incarnation
         self._clock = clock
         self._lock = threading.Lock()

@@ -1,11 +1,12 @@
-"""Which hosts a trainer is to use, which of them are warming up, and which its group may use now. Pure: time is an argument.
+"""Which hosts a trainer is to use, which of them are warming up, and which its group may use now.
+Pure: time is an argument.
 
-The states of a host: listed in ``hosts`` -> warming (its workers do their imports) -> warm -> announced -> in the group. All
-joining hosts are announced together once the last of them is warm, so a change of ``hosts`` costs one stall; a host that is
-dropped before it is announced costs none.
+The states of a host: listed in ``hosts`` -> warming (its workers do their imports) -> warm ->
+announced -> in the group. All joining hosts are announced together once the last of them is warm,
+so a change of ``hosts`` costs one stall; a host that is dropped before it is announced costs none.
 
-Under elastic launchers, hosts join and leave the group. Otherwise (``restarts``) each change needs a group of new workers,
-on the hosts that stay as well; they are announced when it can begin.
+Under elastic launchers, hosts join and leave the group. Otherwise (``restarts``) each change needs
+a group of new workers, on the hosts that stay as well; they are announced when it can begin.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from bftrainer.protocol.hosts_file import HostSlots
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One stay of one fragment in the trainer. Its launcher knows it as ``label``, a new one for each stay.
+    """One stay of one fragment in the trainer. Its launcher knows it as ``label``, a new one for
+    each stay.
 
-    So what Horovod remembers of a host (blacklists, late exits of removed workers) does not affect the next stay.
+    So what Horovod remembers of a host (blacklists, late exits of removed workers) does not affect
+    the next stay.
     """
 
     label: str
@@ -51,7 +54,9 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Checkpoint, stop, restart later: ``hosts`` keeps no node of the group, so no worker can pass the weights on."""
+    """Checkpoint, stop, restart later: ``hosts`` keeps no node of the group, so no worker can pass
+    the weights on.
+    """
 
     reason: str
 
@@ -61,7 +66,9 @@ Action = StartWarming | Drop | Announce | Leave
 
 @dataclass(slots=True)
 class Membership:
-    """``order`` and ``tick`` return the actions to take; the other methods note what has happened."""
+    """``order`` and ``tick`` return the actions to take; the other methods note what has
+    happened.
+    """
 
     restarts: bool = False
     min_nodes: int = 1
@@ -70,7 +77,9 @@ class Membership:
     straggler_s: float = 5.0
     """How long warm members wait for the last one that is still warming."""
     retire_s: float = 1.0
-    """How long a dropped member that was announced, but is not in use, is kept: Horovod may be about to use it."""
+    """How long a dropped member that was announced, but is not in use, is kept: Horovod may be
+    about to use it.
+    """
     warming: list[Member] = field(default_factory=list)
     warm: dict[Member, float] = field(default_factory=dict)
     announced: tuple[Member, ...] = ()
@@ -97,7 +106,9 @@ class Membership:
         if len(wanted) < self.min_nodes and (self.restarts or self.min_nodes > 1 or not self.group):
             return self._leave(f"{counted(len(wanted), 'node')}, but min_nodes is {self.min_nodes}")
         if self.restarts:
-            if {host.fragment for host in wanted} == {member.host.fragment for member in self.group}:
+            if {host.fragment for host in wanted} == {
+                member.host.fragment for member in self.group
+            }:
                 wanted = []
         elif self.group and self.independent and not wanted:
             return self._leave("no nodes")
@@ -116,14 +127,25 @@ class Membership:
     def copy(self) -> Membership:
         """A copy that shares nothing that changes."""
         return replace(
-            self, warming=[*self.warming], warm={**self.warm}, retiring={**self.retiring}, withheld={*self.withheld},
+            self,
+            warming=[*self.warming],
+            warm={**self.warm},
+            retiring={**self.retiring},
+            withheld={*self.withheld},
             over={*self.over},
-        )  # fmt: skip
+        )
 
     def begin(self) -> list[Action]:
-        """A group of new workers on all hosts that can be used: ``group``, of members that are warm or not."""
-        there = {member.host: member for member in (*self.retiring, *self.announced, *self.warm, *self.warming)}
-        self.group = tuple(there.pop(host) if host in there else self._member(host) for host in self.usable())
+        """A group of new workers on all hosts that can be used: ``group``, of members that are warm
+        or not.
+        """
+        there = {
+            member.host: member
+            for member in (*self.retiring, *self.announced, *self.warm, *self.warming)
+        }
+        self.group = tuple(
+            there.pop(host) if host in there else self._member(host) for host in self.usable()
+        )
         self.warming, self.warm, self.retiring, self.announced = [], {}, {}, ()
         return [Drop(member) for member in there.values()]
 
@@ -134,7 +156,9 @@ class Membership:
             self.warm[member] = now_s
 
     def lost(self, member: Member) -> bool:
-        """A worker of a member ended on its own: its fragment is not used again. Whether this is the first one."""
+        """A worker of a member ended on its own: its fragment is not used again. Whether this is
+        the first one.
+        """
         news = member.host.fragment not in self.withheld
         self.withheld.add(member.host.fragment)
         self.warming = [other for other in self.warming if other != member]
@@ -144,7 +168,9 @@ class Membership:
         return news
 
     def excused(self, member: Member) -> None:
-        """A worker of a member was ended through no fault of its node: this stay is over, and the next one may begin."""
+        """A worker of a member was ended through no fault of its node: this stay is over, and the
+        next one may begin.
+        """
         self.over.add(member)
         self.announced = tuple(other for other in self.announced if other != member)
 
@@ -159,7 +185,11 @@ class Membership:
 
     def _leave(self, reason: str) -> list[Action]:
         self.leaving = True
-        waiting = [*self.warming, *self.warm, *(member for member in self.announced if member not in self.group)]
+        waiting = [
+            *self.warming,
+            *self.warm,
+            *(member for member in self.announced if member not in self.group),
+        ]
         self.warming, self.warm = [], {}
         return [*(Drop(member) for member in waiting), Leave(reason)]
 
@@ -175,7 +205,9 @@ class Membership:
         for member in self.announced:
             if member.host not in wanted and member not in self.group:
                 self.retiring[member] = now_s
-        retired = [member for member, since_s in self.retiring.items() if now_s - since_s >= self.retire_s]
+        retired = [
+            member for member, since_s in self.retiring.items() if now_s - since_s >= self.retire_s
+        ]
         for member in retired:
             del self.retiring[member]
         return [Drop(member) for member in [*gone, *retired]]

@@ -36,7 +36,9 @@ class Exit:
 
     @property
     def lost(self) -> bool:
-        """Ended by a signal, here or (as shells and srun report it) on its node: a lost node rather than a bug."""
+        """Ended by a signal, here or (as shells and srun report it) on its node: a lost node rather
+        than a bug.
+        """
         return not (self.planned or self.out_of_memory) and (self.status < 0 or self.status > 128)
 
     @property
@@ -53,7 +55,9 @@ class Exit:
 
     @property
     def told(self) -> str:
-        """How it ended and, if it failed, its exception: for events that have no tail of the log."""
+        """How it ended and, if it failed, its exception: for events that have no tail of the
+        log.
+        """
         return f"{self}: {self.error}" if self.error and self.failed else str(self)
 
 
@@ -62,15 +66,19 @@ def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0
     well = planned or status in (0, STOPPED_STATUS)
     if status == 1 and not planned and has_no_holder(last_lines(log)):
         return Exit(LOST_STATUS, planned, log, "", node, slot)
-    killed = not planned and abs(status) in (signal.SIGKILL, LOST_STATUS) and oom_killed(last_lines(log))
+    killed = (
+        not planned and abs(status) in (signal.SIGKILL, LOST_STATUS) and oom_killed(last_lines(log))
+    )
     return Exit(status, planned, log, "" if well else last_exception(log), node, slot, killed)
 
 
 def was_taken(status: int) -> bool:
-    """Whether another process's signal ended it, here or in the step (as srun and shells report it): preempted, or no memory.
+    """Whether another process's signal ended it, here or in the step (as srun and shells report
+    it): preempted, or no memory.
 
-    Not its own abort or crash: torch aborts workers whose peers have gone (NCCL's watchdog; with gloo, one of several hundred
-    requested exits: SIGABRT, torch 2.13). Their nodes are not to blame.
+    Not its own abort or crash: torch aborts workers whose peers have gone (NCCL's watchdog; with
+    gloo, one of several hundred requested exits: SIGABRT, torch 2.13). Their nodes are not to
+    blame.
     """
     number = -status if status < 0 else status - 128
     return number > 0 and number not in _OWN
@@ -78,10 +86,12 @@ def was_taken(status: int) -> bool:
 
 @dataclass(slots=True)
 class ScriptErrors:
-    """Finds a script that fails in every group: the others go on without the failed worker, and fail again.
+    """Finds a script that fails in every group: the others go on without the failed worker, and
+    fail again.
 
-    An error that comes once, such as that of a broken GPU, costs one node. One that comes in each of MOST_ERRORS groups in
-    succession, within ``soon_s`` of the group's beginning, is the script's own: further nodes would be lost to it.
+    An error that comes once, such as that of a broken GPU, costs one node. One that comes in each
+    of MOST_ERRORS groups in succession, within ``soon_s`` of the group's beginning, is the script's
+    own: further nodes would be lost to it.
     """
 
     soon_s: float
@@ -100,7 +110,9 @@ class ScriptErrors:
 
     def ended(self, end: Exit, now_s: float, *, of_last: bool = False) -> bool:
         """Note the end of a worker, perhaps of the last group; whether the trainer has failed."""
-        formed_s, before, counted = self._last if of_last else (self._formed_s, self._in_succession, self._counted)
+        formed_s, before, counted = (
+            self._last if of_last else (self._formed_s, self._in_succession, self._counted)
+        )
         if end.failed and not counted:
             self._in_succession = before + 1 if now_s - formed_s < self.soon_s else 1
             if of_last:
@@ -124,7 +136,11 @@ class DriverOutcome:
         if self.ending is Ending.STOPPED:
             return Stopped(self.reason, checkpointed)
         if self.ending is Ending.FAILED:
-            return Failed(self.reason, self.status, tuple(last_lines(self.log)) if self.log is not None else ())
+            return Failed(
+                self.reason,
+                self.status,
+                tuple(last_lines(self.log)) if self.log is not None else (),
+            )
         return Done()
 
     @property

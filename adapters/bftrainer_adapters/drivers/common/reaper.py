@@ -1,7 +1,8 @@
 """Ends a dead driver's workers: a child of the driver that waits for the end of its standard input.
 
-A driver that is killed cannot end its workers, and no process would tell them of changes of nodes. The kernel closes the pipe
-in any case. Lines: ``+ PID SIGNAL`` (to be ended by it), ``+ PID group`` (to be killed with its group), ``- PID`` (has ended).
+A driver that is killed cannot end its workers, and no process would tell them of changes of nodes.
+The kernel closes the pipe in any case. Lines: ``+ PID SIGNAL`` (to be ended by it), ``+ PID group``
+(to be killed with its group), ``- PID`` (has ended).
 
 Run as ``python -m bftrainer_adapters.drivers.common.reaper``.
 """
@@ -54,10 +55,14 @@ class Reaper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         argv = module_command("bftrainer_adapters.drivers.common.reaper")
-        self._process = subprocess.Popen(argv, cwd="/", stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603  # our own program
+        self._process = subprocess.Popen(
+            argv, cwd="/", stdin=subprocess.PIPE, start_new_session=True
+        )  # noqa: S603  # our own program
 
     def watch(self, pid: int, by: signal.Signals | None) -> None:
-        """End this process when the driver ends, by a signal (:attr:`DriverSettings.ends_by`); None: kill its group."""
+        """End this process when the driver ends, by a signal (:attr:`DriverSettings.ends_by`);
+        None: kill its group.
+        """
         self._say(f"+ {pid} {GROUP if by is None else by.value}\n")
 
     def forget(self, pid: int) -> None:

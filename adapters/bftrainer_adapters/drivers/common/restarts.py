@@ -1,4 +1,6 @@
-"""Launchers that rescale by checkpoint, stop and start on the new nodes: ``restart`` and ``torchrun``."""
+"""Launchers that rescale by checkpoint, stop and start on the new nodes: ``restart`` and
+``torchrun``.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,22 @@ Rank = tuple[HostSlots, int, dict[str, str]]
 
 
 class RestartBackend(Backend, ABC):
-    """Workers start together and end together. Those of the next incarnation do their imports while the present one trains."""
+    """Workers start together and end together. Those of the next incarnation do their imports while
+    the present one trains.
+    """
 
     def __init__(self, run: Run, *, collective: bool, warm: bool = True) -> None:
         self.run = run
         trainer = run.trainer
         self.terms = Terms(
-            False, trainer.min_nodes, trainer.stop_s, run.settings.hang_s, collective=collective,
-            stop_signal=run.stop_signal, samples=trainer.samples_total,
-        )  # fmt: skip
+            False,
+            trainer.min_nodes,
+            trainer.stop_s,
+            run.settings.hang_s,
+            collective=collective,
+            stop_signal=run.stop_signal,
+            samples=trainer.samples_total,
+        )
         self._warm = warm_command(trainer.command) if warm else None
         self._left: int | None = None
 
@@ -36,7 +45,9 @@ class RestartBackend(Backend, ABC):
 
     @abstractmethod
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
-        """Open the meeting point of this incarnation's workers; the workers, in the order of their ranks."""
+        """Open the meeting point of this incarnation's workers; the workers, in the order of their
+        ranks.
+        """
 
     def start(self, member: Member) -> None:
         self.run.warm_up(member, self._warm, self.first_variables(member.host), ahead=True)
@@ -57,14 +68,23 @@ class RestartBackend(Backend, ABC):
 
 
 def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
-    """One worker per slot, host by host, with the variables that every framework needs. The GPUs of a part are one host."""
+    """One worker per slot, host by host, with the variables that every framework needs. The GPUs of
+    a part are one host.
+    """
     size = sum(host.slots for host in hosts)
     parts = parts_of(hosts)
-    listed = ",".join(f"{node}:{sum(host.slots for host in part)}" for (node, _), part in parts.items())
+    listed = ",".join(
+        f"{node}:{sum(host.slots for host in part)}" for (node, _), part in parts.items()
+    )
     found: list[Rank] = []
     for part in parts.values():
         local = [(host, slot) for host in part for slot in range(host.slots)]
-        shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(len(local)), HOSTS: listed, **visible_gpus(part)}
+        shared = {
+            "WORLD_SIZE": str(size),
+            "LOCAL_WORLD_SIZE": str(len(local)),
+            HOSTS: listed,
+            **visible_gpus(part),
+        }
         for local_rank, (host, slot) in enumerate(local):
             own = {"RANK": str(len(found)), "LOCAL_RANK": str(local_rank)}
             found.append((host, slot, {**common, **shared, **own}))

@@ -1,4 +1,6 @@
-"""Workers that need no peers, and fail: when each starts again, and when the fault is the node's or the program's. Pure."""
+"""Workers that need no peers, and fail: when each starts again, and when the fault is the node's or
+the program's. Pure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ MOST_OF_A_MEMBER = 2
 
 @dataclass(slots=True)
 class Retries:
-    """``in_succession``: failures since a task was finished. Those of one member at a time count once, lost workers never."""
+    """``in_succession``: failures since a task was finished. Those of one member at a time count
+    once, lost workers never.
+    """
 
     in_succession: int = 0
     last_s: float = 0.0
@@ -31,7 +35,9 @@ class Retries:
         return Retries(self.in_succession, self.last_s, {**self.waiting}, Counter(self.failures))
 
     def failed(self, member: Member, end: Exit, now_s: float) -> None:
-        """Note a failure, or a loss, which says nothing about the program: its node may have been preempted."""
+        """Note a failure, or a loss, which says nothing about the program: its node may have been
+        preempted.
+        """
         if now_s - self.last_s > FORGET_S:
             self.in_succession, self.failures = 0, Counter()
         self.last_s = now_s

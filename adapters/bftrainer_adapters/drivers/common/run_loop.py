@@ -1,4 +1,6 @@
-"""The one loop of all drivers: hear of files, processes and time, ask the core, and carry out its steps."""
+"""The one loop of all drivers: hear of files, processes and time, ask the core, and carry out its
+steps.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ LAST_EXITS_S = 5.0
 
 
 class Backend:
-    """How one launcher starts, announces and ends workers. All methods are called in the run's thread."""
+    """How one launcher starts, announces and ends workers. All methods are called in the run's
+    thread.
+    """
 
     terms: core.Terms
 
@@ -83,10 +87,16 @@ Make = Callable[["Run"], Backend]
 
 
 class Run:
-    """One trainer's driver. It shares nothing with other runs in its process but the interpreter and its limits."""
+    """One trainer's driver. It shares nothing with other runs in its process but the interpreter
+    and its limits.
+    """
 
     def __init__(
-        self, directory: TrainerDirectory, events: EventWriter, make: Make, reaper: Reaper | None = None
+        self,
+        directory: TrainerDirectory,
+        events: EventWriter,
+        make: Make,
+        reaper: Reaper | None = None,
     ) -> None:
         self.directory = directory
         self.events = events
@@ -106,7 +116,9 @@ class Run:
         self.starter = WorkerStarter(directory, self.trainer, self.settings, events, reaper)
         self.crew = Crew(self.starter, self.tell)
         self.backend = make(self)
-        self.state = core.RunState.first(self.backend.terms, longest_silence_s(reported_progress(directory)))
+        self.state = core.RunState.first(
+            self.backend.terms, longest_silence_s(reported_progress(directory))
+        )
 
     @property
     def stop_signal(self) -> int:
@@ -139,8 +151,12 @@ class Run:
             self.backend.close()
             self.starter.close()
 
-    def warm_up(self, member: Member, command: Sequence[str] | None, first: dict[str, str], *, ahead: bool) -> None:
-        """Start workers that do their imports, of the next incarnation if ``ahead``; without a command none can."""
+    def warm_up(
+        self, member: Member, command: Sequence[str] | None, first: dict[str, str], *, ahead: bool
+    ) -> None:
+        """Start workers that do their imports, of the next incarnation if ``ahead``; without a
+        command none can.
+        """
         if command is None or not self.settings.warm:
             self.tell(core.Warmed(member, is_cold=True))
             return
@@ -151,7 +167,9 @@ class Run:
         self.crew.warm_up(member, command, first, number)
 
     def visible_gpus(self, host: HostSlots) -> dict[str, str]:
-        """For a worker that joins without the others of its part: its own GPU, and those that the trainer has beside it."""
+        """For a worker that joins without the others of its part: its own GPU, and those that the
+        trainer has beside it.
+        """
         hosts = {host, *self.state.membership.usable()}
         return visible_gpus([it for it in hosts if it.part == host.part], host)
 
@@ -183,7 +201,11 @@ class Run:
                 self._ordered = []
                 if is_stop_requested(self.directory.control):
                     self._ordered.append(core.StopRequested())
-                kept = (host for host in read_hosts(self.directory.hosts) if host.fragment not in self._preempted)
+                kept = (
+                    host
+                    for host in read_hosts(self.directory.hosts)
+                    if host.fragment not in self._preempted
+                )
                 self._ordered.append(core.HostsListed(tuple(kept), self._preempted))
                 self._stamps = stamps
         except InputFileError as error:  # edited by hand, or missing: the last one stays in force
@@ -194,8 +216,14 @@ class Run:
             self._hear(heard)
 
     def _read_notices(self) -> bool:
-        """Whether a node of the trainer is preempted and its workers may save: as if ``hosts`` listed it no longer."""
-        found = {line.get("fragment") for line in self._notices.read()} if self.settings.notice_s else set()
+        """Whether a node of the trainer is preempted and its workers may save: as if ``hosts``
+        listed it no longer.
+        """
+        found = (
+            {line.get("fragment") for line in self._notices.read()}
+            if self.settings.notice_s
+            else set()
+        )
         if found:
             self._preempted |= {name for name in found if isinstance(name, str)}
             self._stamps = None
@@ -223,7 +251,10 @@ class Run:
                 self.crew.kill_joined()
             case core.AskWorkersToStop(reason):
                 self.events.write(Stopping(reason))
-                write_json(self.directory.leave, ControlMessage(ControlRequest.STOP, self.events.incarnation))
+                write_json(
+                    self.directory.leave,
+                    ControlMessage(ControlRequest.STOP, self.events.incarnation),
+                )
                 if signum := self.backend.terms.stop_signal:
                     for worker in list(self.crew.joined.values()):
                         worker.process.send_signal(signum)
@@ -238,8 +269,8 @@ class Run:
 def drive(name: str, make: Make, missing: str = "") -> NoReturn:
     """Drive the trainer whose directory is the program's only argument.
 
-    ``missing`` says what to install if an import fails. Threads of Horovod may wait in a barrier forever, so the process ends
-    by ``_exit``.
+    ``missing`` says what to install if an import fails. Threads of Horovod may wait in a barrier
+    forever, so the process ends by ``_exit``.
     """
     with private_files():
         status = _driven(name, make, missing)
@@ -267,6 +298,8 @@ def _driven(name: str, make: Make, missing: str) -> int:
         ended = DriverOutcome(Ending.FAILED, str(error), 1)
     except Exception as error:  # the pilot shows the reason; the driver's log has the rest
         traceback.print_exc()
-        ended = DriverOutcome(Ending.FAILED, f"the driver has failed: {type(error).__name__}: {error}", 1)
+        ended = DriverOutcome(
+            Ending.FAILED, f"the driver has failed: {type(error).__name__}: {error}", 1
+        )
     events.write(ended.event(saved))
     return ended.exit_status

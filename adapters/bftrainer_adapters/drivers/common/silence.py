@@ -10,7 +10,9 @@ from bftrainer.protocol.progress_line import ProgressLine, parse_progress
 from bftrainer.system.json_tail import JsonTail
 
 LEARNED = 2.0
-"""A silence of this multiple of the longest one that ended with a report is no hang, such as a long evaluation."""
+"""A silence of this multiple of the longest one that ended with a report is no hang, such as a long
+evaluation.
+"""
 _BYTES = 1 << 16
 
 
@@ -22,7 +24,9 @@ def reported_progress(directory: TrainerDirectory) -> list[ProgressLine]:
 
 
 def longest_silence_s(lines: Iterable[ProgressLine]) -> float:
-    """The longest time between two lines of one incarnation: what a driver before this one has seen end well."""
+    """The longest time between two lines of one incarnation: what a driver before this one has seen
+    end well.
+    """
     longest_s, last = 0.0, None
     for line in lines:
         if last is not None and line.incarnation == last.incarnation:

@@ -1,13 +1,17 @@
-"""Runs on a node, beside a worker: passes torch's connections to the driver's store on, sealed by the trainer's key.
+"""Runs on a node, beside a worker: passes torch's connections to the driver's store on, sealed by
+the trainer's key.
 
-It reads one line, ``host:port:key`` of the driver's store, and prints the port at which the worker finds the store.
+It reads one line, ``host:port:key`` of the driver's store, and prints the port at which the worker
+finds the store.
 
-torch's clients know no key. So a worker finds its store (MASTER_ADDR, MASTER_PORT) on its own node's loopback, where only
-processes of the same user are let in: the kernel knows whose a connection is. The relay proves to the driver that it knows the
-key of the incarnation's store, and every message bears a code (``bftrainer/system/sealed.py``). It is a process of its own,
-because some of torch's calls keep Python's lock while they wait for the store. It ends with the worker.
+torch's clients know no key. So a worker finds its store (MASTER_ADDR, MASTER_PORT) on its own
+node's loopback, where only processes of the same user are let in: the kernel knows whose a
+connection is. The relay proves to the driver that it knows the key of the incarnation's store, and
+every message bears a code (``bftrainer/system/sealed.py``). It is a process of its own, because
+some of torch's calls keep Python's lock while they wait for the store. It ends with the worker.
 
-Only the standard library is used, of Python 3.8 and later: bftrainer may be missing in the user's environment.
+Only the standard library is used, of Python 3.8 and later: bftrainer may be missing in the user's
+environment.
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ class StoreSeal:
     """The client's side of a sealed connection. Pure but for its count of messages."""
 
     def __init__(self, key: bytes, client: bytes, server: bytes) -> None:
-        self._ours, self._theirs = (_code(key, side, client, server) for side in (b"client", b"server"))
+        self._ours, self._theirs = (
+            _code(key, side, client, server) for side in (b"client", b"server")
+        )
         self.proof = _code(self._ours, b"proof")
         self._sent = self._received = 0
 
@@ -49,12 +55,18 @@ class StoreSeal:
     def packed(self, message: bytes) -> bytes:
         """The next message on its way."""
         self._sent += 1
-        return _HEAD.pack(len(message)) + message + _code(self._ours, self._sent.to_bytes(8, "big"), message)
+        return (
+            _HEAD.pack(len(message))
+            + message
+            + _code(self._ours, self._sent.to_bytes(8, "big"), message)
+        )
 
     def checked(self, message: bytes, tag: bytes) -> bytes:
         """The next message that came. Raises ``ConnectionError`` if it was changed on its way."""
         self._received += 1
-        if not hmac.compare_digest(tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)):
+        if not hmac.compare_digest(
+            tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)
+        ):
             raise ConnectionError("a message was changed on its way")
         return message
 
@@ -90,7 +102,9 @@ def _hexadecimal(host: str, port: int) -> str:
 
 
 class Relay:
-    """Accepts connections of this user on loopback, each of which gets a sealed one to the store."""
+    """Accepts connections of this user on loopback, each of which gets a sealed one to the
+    store.
+    """
 
     def __init__(self, host: str, port: int, key: bytes) -> None:
         self._place = host, port
@@ -105,7 +119,9 @@ class Relay:
         upward = None
         try:
             if is_own(writer.get_extra_info("socket")):
-                from_store, upward = await asyncio.wait_for(asyncio.open_connection(*self._place), _CONNECT_S)
+                from_store, upward = await asyncio.wait_for(
+                    asyncio.open_connection(*self._place), _CONNECT_S
+                )
                 seal = await asyncio.wait_for(self._greeted(from_store, upward), _CONNECT_S)
                 await _first_to_end(_send(reader, upward, seal), _receive(from_store, writer, seal))
         except (OSError, EOFError, asyncio.TimeoutError):
@@ -115,7 +131,9 @@ class Relay:
             if upward is not None:
                 upward.close()
 
-    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> StoreSeal:
+    async def _greeted(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> StoreSeal:
         """The handshake. Raises ``ConnectionError`` if the other side does not know the key."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         writer.write(nonce)
@@ -126,7 +144,9 @@ class Relay:
         return seal
 
 
-async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal) -> None:
+async def _send(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal
+) -> None:
     while True:
         data = await reader.read(CHUNK_BYTES)
         if not data:
@@ -135,7 +155,9 @@ async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal
         await writer.drain()
 
 
-async def _receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal) -> None:
+async def _receive(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal
+) -> None:
     while True:
         (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
         if length > _MOST_BYTES:
@@ -171,7 +193,9 @@ async def _relay(place: str, parent: int) -> None:
 
 
 def main() -> None:
-    """Be the relay. A signal to the worker's whole group may ask it for a checkpoint, which needs the store."""
+    """Be the relay. A signal to the worker's whole group may ask it for a checkpoint, which needs
+    the store.
+    """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     parent = os.getppid()

@@ -1,7 +1,9 @@
-"""How a driver ends, from how the workers of its last group ended: one model for all launchers. Pure.
+"""How a driver ends, from how the workers of its last group ended: one model for all launchers.
+Pure.
 
-When a worker ends, its peers lose their connections and fail as well, some milliseconds later or, on a busy node, at what
-looks like the same moment. Their messages name a peer's address, and hide the worker whose own error it was.
+When a worker ends, its peers lose their connections and fail as well, some milliseconds later or,
+on a busy node, at what looks like the same moment. Their messages name a peer's address, and hide
+the worker whose own error it was.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome, Exit
 
 _LOST_PEER = re.compile(
-    r"connection (was |is )?(closed|reset|refused|aborted)|broken pipe|closed by peer|socket closed|remote process exited"
-    r"|remote peer|DistNetworkError|HorovodInternalError|ncclRemoteError|ncclSystemError|unhandled system error"
+    r"connection (was |is )?(closed|reset|refused|aborted)|broken pipe|closed by peer|socket "
+    r"closed|remote process exited"
+    r"|remote "
+    r"peer|DistNetworkError|HorovodInternalError|ncclRemoteError|ncclSystemError|unhandled "
+    r"system error"
     r"|recv(Value|Bytes)? (failed|timeout)|timed out",
     re.IGNORECASE,
 )
@@ -25,10 +30,11 @@ _LOST_PEER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A group whose workers have ended (or are killed, as ``hung`` says why), in the order in which they were noticed.
+    """A group whose workers have ended (or are killed, as ``hung`` says why), in the order in which
+    they were noticed.
 
-    ``leave``: why the workers were asked to leave for good; ``left``: they were asked to leave, if only for another group.
-    ``taken``: a node of a group that is not elastic was lost.
+    ``leave``: why the workers were asked to leave for good; ``left``: they were asked to leave, if
+    only for another group. ``taken``: a node of a group that is not elastic was lost.
     """
 
     exits: tuple[Exit, ...]
@@ -44,15 +50,17 @@ class Ended:
 def verdict(it: Ended) -> DriverOutcome | None:
     """How the driver ends; None: with another group.
 
-    An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone are no failure: the trainer
-    resumes from its last checkpoint when there are nodes.
+    An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone
+    are no failure: the trainer resumes from its last checkpoint when there are nodes.
     """
     if it.leave is not None and not it.says_done:
         return DriverOutcome(Ending.STOPPED, it.leave)
     own = [end for end in it.exits if not end.planned and end.status != STOPPED_STATUS]
     if it.elastic:
         failed = any(end.failed for end in own)
-    else:  # a worker of a group that works together completed while the others were silent until they were killed
+    # a worker of a group that works together completed while the others were silent until they were
+    # killed
+    else:
         early = it.hung is not None and it.collective and any(end.status == 0 for end in own)
         failed = (early or any(end.status != 0 for end in own)) and not it.taken
     if failed:
@@ -62,7 +70,9 @@ def verdict(it: Ended) -> DriverOutcome | None:
     statuses = {end.status for end in it.exits}
     if it.elastic:
         if STOPPED_STATUS in statuses:
-            return DriverOutcome(Ending.STOPPED, "the script exited on its own, as after a stop request")
+            return DriverOutcome(
+                Ending.STOPPED, "the script exited on its own, as after a stop request"
+            )
         if 0 in statuses:
             return DriverOutcome(Ending.DONE)
         return DriverOutcome(Ending.STOPPED, "every worker was lost")
@@ -72,8 +82,9 @@ def verdict(it: Ended) -> DriverOutcome | None:
 
 
 def cause(exits: Sequence[Exit]) -> DriverOutcome:
-    """The failure, by the first worker with an error of its own; else the first that completed while others still trained;
-    else the first that failed. Not all exits were planned."""
+    """The failure, by the first worker with an error of its own; else the first that completed
+    while others still trained; else the first that failed. Not all exits were planned.
+    """
     own = [end for end in exits if not end.planned and end.status != STOPPED_STATUS]
     failed = [end for end in own if end.status != 0]
     for end in failed:
@@ -82,7 +93,9 @@ def cause(exits: Sequence[Exit]) -> DriverOutcome:
     for end in own:
         if end.status == 0:
             then = next((f"; then {other.error}" for other in failed if other.error), "")
-            return _failure(end, f"status 0 before the others had finished{_where(end, exits)}{then}")
+            return _failure(
+                end, f"status 0 before the others had finished{_where(end, exits)}{then}"
+            )
     return _failure(failed[0], f"status {failed[0].status}{_where(failed[0], exits)}")
 
 

@@ -1,12 +1,13 @@
 """Runs in a worker: lets no stranger take a worker's place in a group of gloo.
 
-gloo's listeners know no key: who connects first and says a small number is the peer that has this number. So whenever a
-group has connected, before its first message, each worker tells the others through the store which connections it has made.
-A connection at the group's listener that none of them has made is a stranger's, and is shut down. The kernel vouches for
-the rest: no other process of a host has the same address and port. The store is sealed (``store_relay.py``).
+gloo's listeners know no key: who connects first and says a small number is the peer that has this
+number. So whenever a group has connected, before its first message, each worker tells the others
+through the store which connections it has made. A connection at the group's listener that none of
+them has made is a stranger's, and is shut down. The kernel vouches for the rest: no other process
+of a host has the same address and port. The store is sealed (``store_relay.py``).
 
-If the stranger sat in a worker's place, the group fails at its first message, and starts again. Only the standard library is
-used, of Python 3.8 and later, and torch.
+If the stranger sat in a worker's place, the group fails at its first message, and starts again.
+Only the standard library is used, of Python 3.8 and later, and torch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 VOUCH = "BFTRAINER_VOUCH"
-"""Set in the worker's environment unless no other user can reach the interface (``workers.private_interface``)."""
+"""Set in the worker's environment unless no other user can reach the interface
+(``workers.private_interface``).
+"""
 _KEY = "bftrainer/connections/"
 _LISTENING = "0A"
 _noted: set[str] = set()
@@ -65,7 +68,9 @@ def made(listening: Iterable[str], connected: Iterable[Link]) -> list[list[str]]
     return [[one.own, one.peer] for one in connected if one.own not in ends]
 
 
-def strangers(group: Iterable[str], connected: Iterable[Link], vouched: Iterable[Iterable[list[str]]]) -> list[Link]:
+def strangers(
+    group: Iterable[str], connected: Iterable[Link], vouched: Iterable[Iterable[list[str]]]
+) -> list[Link]:
     """Connections at the group's listening ends that no worker says it has made."""
     ends = set(group)
     known = {(peer, own) for of_worker in vouched for own, peer in of_worker}
@@ -73,7 +78,9 @@ def strangers(group: Iterable[str], connected: Iterable[Link], vouched: Iterable
 
 
 def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
-    """Shut down strangers' connections to the group that has just connected. ``before``: listening ends before it did."""
+    """Shut down strangers' connections to the group that has just connected. ``before``: listening
+    ends before it did.
+    """
     listening, connected = sockets()
     group = (listening - set(before)) or (listening & _noted)
     _noted.update(group)
@@ -84,10 +91,14 @@ def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
     _, connected = sockets()  # all workers have connected: later ones are nobody's
     for one in strangers(group, connected, vouched):
         print(
-            f"bftrainer: closed a connection to gloo that no worker of this trainer has made: {place(one.peer)}",
+            "bftrainer: closed a connection to gloo that no worker of this trainer has made: "
+            f"{place(one.peer)}",
             flush=True,
         )
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(one.descriptor)) as connection:
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(fileno=os.dup(one.descriptor)) as connection,
+        ):
             connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -100,7 +111,9 @@ def place(end: str) -> str:
 
 
 def install() -> None:
-    """Let every group of gloo in this process vouch for its connections, if the environment says so and torch is there."""
+    """Let every group of gloo in this process vouch for its connections, if the environment says so
+    and torch is there.
+    """
     if os.environ.pop(VOUCH, "") != "1" or importlib.util.find_spec("torch") is None:
         return
     import torch.distributed as dist
@@ -111,7 +124,9 @@ def install() -> None:
     connect = kind.__init__
 
     @functools.wraps(connect)
-    def connect_and_vouch(self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any) -> None:
+    def connect_and_vouch(
+        self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any
+    ) -> None:
         before, _ = sockets()
         connect(self, store, rank, size, *more, **named)
         if size > 1:

@@ -13,15 +13,23 @@ _PLAIN_OPTIONS = {"-u", "-O", "-OO", "-B", "-E", "-s", "-q"}
 
 
 def relayed_command(command: Sequence[str]) -> list[str]:
-    """A command that starts cold, behind a relay to the driver's store; by its own interpreter if it is Python's."""
+    """A command that starts cold, behind a relay to the driver's store; by its own interpreter if
+    it is Python's.
+    """
     if (same := warm_command(command)) is not None:
         return same
     is_python = _INTERPRETER.fullmatch(Path(command[0]).name)
-    return [command[0] if is_python else "python3", str(Path(behind_relay.__file__).resolve()), *command]
+    return [
+        command[0] if is_python else "python3",
+        str(Path(behind_relay.__file__).resolve()),
+        *command,
+    ]
 
 
 def warm_command(command: Sequence[str]) -> list[str] | None:
-    """The command for a warm start of ``python [plain options] SCRIPT ...`` or ``python -m MODULE ...``; None for others."""
+    """The command for a warm start of ``python [plain options] SCRIPT ...`` or ``python -m MODULE
+    ...``; None for others.
+    """
     if not command or not _INTERPRETER.fullmatch(Path(command[0]).name):
         return None
     options = 1

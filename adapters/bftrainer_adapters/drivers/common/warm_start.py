@@ -1,11 +1,13 @@
-"""Runs on a node instead of ``python SCRIPT ...``: does the script's imports before the node joins the training.
+"""Runs on a node instead of ``python SCRIPT ...``: does the script's imports before the node joins
+the training.
 
     python warm_start.py SCRIPT [ARGUMENT ...]     or     python warm_start.py -m MODULE [ARGUMENT ...]
 
-It imports what the script imports from installed packages, prints a marker, waits for one line on standard input with
-environment variables as JSON, and runs the script. If standard input ends without a line, the worker is not needed and exits.
-If the environment already names the driver's store, the worker does not wait: it starts cold.
-Only the standard library is used: bftrainer may be missing in the user's environment.
+It imports what the script imports from installed packages, prints a marker, waits for one line on
+standard input with environment variables as JSON, and runs the script. If standard input ends
+without a line, the worker is not needed and exits. If the environment already names the driver's
+store, the worker does not wait: it starts cold. Only the standard library is used: bftrainer may be
+missing in the user's environment.
 """
 
 from __future__ import annotations
@@ -39,22 +41,27 @@ def imported(source: str) -> list[str]:
 
 
 def warm_up(path: str, own_folder: str) -> None:
-    """Import them, but not the user's own modules, which may need the environment variables that come later."""
+    """Import them, but not the user's own modules, which may need the environment variables that
+    come later.
+    """
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib would be one import more
         names = imported(file.read())
     with uncollected():
         for name in names:
             attempt(name, own_folder)
         if "torch" in sys.modules:
-            attempt("torch._dynamo", own_folder)  # torch's optimizers import it on first use, which takes 1 s and more
+            attempt(
+                "torch._dynamo", own_folder
+            )  # torch's optimizers import it on first use, which takes 1 s and more
 
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """Without garbage collection, now and later: it finds nothing among modules.
 
-    It would take a third of the time of torch's imports, and 0.9 of the 1.1 s that a process with torch takes to end: then
-    Python searches everything several times. Objects of the script itself are collected as always.
+    It would take a third of the time of torch's imports, and 0.9 of the 1.1 s that a process with
+    torch takes to end: then Python searches everything several times. Objects of the script itself
+    are collected as always.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -88,7 +95,9 @@ def module_beside(name: str) -> types.ModuleType:
 
 
 def attempt(name: str, own_folder: str) -> None:
-    """Import a module. If it is broken, the script will fail at the same import with its own message."""
+    """Import a module. If it is broken, the script will fail at the same import with its own
+    message.
+    """
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
         # os.path here and below: pathlib would be one import more in every worker's start.
@@ -99,7 +108,9 @@ def attempt(name: str, own_folder: str) -> None:
 
 
 def run(words: list[str]) -> None:
-    """Be ``python SCRIPT ...`` or ``python -m MODULE ...``: the same ``__main__``, tracebacks and exit status."""
+    """Be ``python SCRIPT ...`` or ``python -m MODULE ...``: the same ``__main__``, tracebacks and
+    exit status.
+    """
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __annotations__={})
     sys.modules["__main__"] = main

@@ -33,13 +33,18 @@ class CappedLog:
 
 
 class Pump(threading.Thread):
-    """Copies a pipe into a log until the pipe ends; ``on_marked`` is called once when ``marker`` was read.
+    """Copies a pipe into a log until the pipe ends; ``on_marked`` is called once when ``marker``
+    was read.
 
     A full disk must not stop the worker: its output is still read, and lost.
     """
 
     def __init__(
-        self, pipe: int, log: CappedLog, marker: bytes = b"", on_marked: Callable[[], None] = lambda: None
+        self,
+        pipe: int,
+        log: CappedLog,
+        marker: bytes = b"",
+        on_marked: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(name=f"log {log.path.name}", daemon=True)
         self._pipe = pipe

@@ -39,7 +39,9 @@ from bftrainer_adapters.drivers.common.worker_log import CappedLog, Pump
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """A started worker; ``planned`` is set before the driver ends it. ``waits``: it has not been sent its rank."""
+    """A started worker; ``planned`` is set before the driver ends it. ``waits``: it has not been
+    sent its rank.
+    """
 
     host: HostSlots
     slot: int
@@ -47,7 +49,9 @@ class WorkerProcess:
     process: subprocess.Popen[bytes]
     pump: Pump
     by: signal.Signals | None
-    """Signal that ends the prefix's process and, through it, the worker; None: a local worker, whose group is killed."""
+    """Signal that ends the prefix's process and, through it, the worker; None: a local worker,
+    whose group is killed.
+    """
     incarnation: int
     planned: bool = False
     waits: bool = False
@@ -57,7 +61,8 @@ class WorkerProcess:
     def status(self) -> int | None:
         """Exit status, or minus the number of the signal that ended it; None while it runs.
 
-        The worker is not reaped: until :meth:`WorkerStarter.wait` its pid cannot be reused, so its group can be killed.
+        The worker is not reaped: until :meth:`WorkerStarter.wait` its pid cannot be reused, so its
+        group can be killed.
         """
         if self.process.returncode is not None:
             return self.process.returncode
@@ -70,9 +75,11 @@ class WorkerProcess:
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def kill(self) -> None:
-        """End the worker now: SIGKILL to the whole group of a local worker, a signal to the prefix's process alone.
+        """End the worker now: SIGKILL to the whole group of a local worker, a signal to the
+        prefix's process alone.
 
-        Killing the whole group of srun would orphan the step: without srun's helper process Slurm does not end it (22.05.8).
+        Killing the whole group of srun would orphan the step: without srun's helper process Slurm
+        does not end it (22.05.8).
         """
         if self.process.returncode is not None:
             return
@@ -81,10 +88,14 @@ class WorkerProcess:
                 os.killpg(self.process.pid, signal.SIGKILL)
         elif (found := identify(self.process.pid)) is not None:
             name = f"end {self.process.pid}"
-            threading.Thread(target=end_all, args=([found], self.by), name=name, daemon=True).start()
+            threading.Thread(
+                target=end_all, args=([found], self.by), name=name, daemon=True
+            ).start()
 
     def end_group_with_leader(self) -> None:
-        """Wait until a local worker ends, then kill its children, which would keep the node's memory or continue."""
+        """Wait until a local worker ends, then kill its children, which would keep the node's
+        memory or continue.
+        """
         if self.by is not None:
             return
         try:
@@ -107,7 +118,9 @@ class WorkerProcess:
 
 @dataclass(eq=False)
 class WorkerStarter:
-    """Starts the workers of one incarnation and reports their starts and exits. Safe to use from several threads."""
+    """Starts the workers of one incarnation and reports their starts and exits. Safe to use from
+    several threads.
+    """
 
     directory: TrainerDirectory
     trainer: TrainerMessage
@@ -131,7 +144,8 @@ class WorkerStarter:
         incarnation: int | None = None,
         on_marked: Callable[[], None] = lambda: None,
     ) -> WorkerProcess:
-        """Start one worker. With a ``marker`` its standard input is a pipe (see :meth:`WorkerProcess.send`), else empty.
+        """Start one worker. With a ``marker`` its standard input is a pipe (see
+        :meth:`WorkerProcess.send`), else empty.
 
         ``on_marked`` is called from another thread once the worker has printed the marker.
         """
@@ -151,7 +165,9 @@ class WorkerStarter:
         has_setup = bool(self.trainer.setup)
         if has_setup and not box.of_step:  # in pyxis, the image's environment is to win
             all_variables[GIVEN] = given(all_variables, self.trainer.environment)
-        if environment.get(behind_relay.STORE):  # else the command opens its relay itself, or needs none
+        if environment.get(
+            behind_relay.STORE
+        ):  # else the command opens its relay itself, or needs none
             command = relayed_command(command)
         if has_setup:
             all_variables[SETUP] = setup_script(self.trainer.setup)
@@ -167,7 +183,12 @@ class WorkerStarter:
             start_new_session=True,
         )
         assert process.stdout is not None
-        pump = Pump(os.dup(process.stdout.fileno()), CappedLog(log, self.settings.log_bytes), marker, on_marked)
+        pump = Pump(
+            os.dup(process.stdout.fileno()),
+            CappedLog(log, self.settings.log_bytes),
+            marker,
+            on_marked,
+        )
         process.stdout.close()
         by = signal.Signals(self.settings.ends_by) if prefix else None
         worker = WorkerProcess(host, slot, log, process, pump, by, number, waits=bool(marker))
@@ -175,14 +196,22 @@ class WorkerStarter:
         with self._lock:
             self._live.append(worker)
         self.events.write(
-            WorkerStarted(host.node, host.fragment, slot, process.pid, str(log.relative_to(self.directory.path))),
+            WorkerStarted(
+                host.node,
+                host.fragment,
+                slot,
+                process.pid,
+                str(log.relative_to(self.directory.path)),
+            ),
             number,
         )
         pump.start()
         return worker
 
     def wait(self, worker: WorkerProcess) -> int:
-        """Wait until a worker ends; report and return its exit status, or minus the signal's number."""
+        """Wait until a worker ends; report and return its exit status, or minus the signal's
+        number.
+        """
         worker.end_group_with_leader()
         status = worker.process.wait()
         self.reaper.forget(worker.process.pid)
@@ -191,7 +220,12 @@ class WorkerStarter:
         worker.pump.join(timeout=1.0)  # a grandchild may hold the pipe for longer
         self.events.write(
             WorkerExited(
-                worker.host.node, worker.host.fragment, worker.slot, worker.process.pid, status, worker.planned
+                worker.host.node,
+                worker.host.fragment,
+                worker.slot,
+                worker.process.pid,
+                status,
+                worker.planned,
             ),
             worker.incarnation,
         )
@@ -223,7 +257,9 @@ def _close(worker: WorkerProcess) -> None:
     try:
         worker.process.stdin.close()
     except OSError:
-        print(f"bftrainer: {worker.log.name}: the worker closed its standard input", file=sys.stderr)
+        print(
+            f"bftrainer: {worker.log.name}: the worker closed its standard input", file=sys.stderr
+        )
 
 
 def exit_code(status: int) -> int:

@@ -1,10 +1,12 @@
 """Runs inside a Horovod worker, before the script: leaves a group of workers that has lost one.
 
-Horovod 0.28.1 does not close the connections of a group that has failed: ``ProcessSet::Finalize`` calls
-``GlooContext::Finalize``, which returns at once because only the global context was ever enabled (process_set.cc,
-gloo_context.cc). So only workers that wait for the dead worker itself notice its end. A worker that waits for one of those
-which have already left waits until HOROVOD_GLOO_TIMEOUT_SECONDS, and they wait for it. Here the driver tells the workers of
-such a group, and each shuts its own connections down: Horovod then raises HorovodInternalError as if the peer had closed them.
+Horovod 0.28.1 does not close the connections of a group that has failed: ``ProcessSet::Finalize``
+calls ``GlooContext::Finalize``, which returns at once because only the global context was ever
+enabled (process_set.cc, gloo_context.cc). So only workers that wait for the dead worker itself
+notice its end. A worker that waits for one of those which have already left waits until
+HOROVOD_GLOO_TIMEOUT_SECONDS, and they wait for it. Here the driver tells the workers of such a
+group, and each shuts its own connections down: Horovod then raises HorovodInternalError as if the
+peer had closed them.
 
 It also bounds what Horovod reads at the port for notices, which listens on all interfaces.
 
@@ -24,23 +26,32 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 LOST_A_MEMBER = -1
-"""The time stamp of the driver's notice. Horovod's own listeners ignore notices that are not newer than the last one."""
+"""The time stamp of the driver's notice. Horovod's own listeners ignore notices that are not newer
+than the last one.
+"""
 
 NOTICE_BYTES = 1 << 16
 
 
 def in_a_group() -> bool:
-    """Whether Horovod is initialized. Not while a group forms: an error would end the process then."""
+    """Whether Horovod is initialized. Not while a group forms: an error would end the process
+    then.
+    """
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("horovod.")]
-    basics = {id(found): found for module in modules if (found := getattr(module, "_basics", None)) is not None}
+    basics = {
+        id(found): found
+        for module in modules
+        if (found := getattr(module, "_basics", None)) is not None
+    }
     return any(found.is_initialized() for found in basics.values())
 
 
 def connections(timeout_s: int) -> Iterator[socket.socket]:
     """Duplicates of Gloo's connections among this process's descriptors.
 
-    Gloo makes its connections non-blocking, without Nagle's algorithm, and with its own timeout in both directions
-    (``Pair::handleConnected`` of tcp/pair.cc). Python's sockets and those of HTTP clients have no such timeouts.
+    Gloo makes its connections non-blocking, without Nagle's algorithm, and with its own timeout in
+    both directions (``Pair::handleConnected`` of tcp/pair.cc). Python's sockets and those of HTTP
+    clients have no such timeouts.
     """
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
         with contextlib.suppress(OSError), socket.socket(fileno=_duplicate(int(entry))) as found:
@@ -73,17 +84,23 @@ def is_gloo(found: socket.socket, timeout_s: int) -> bool:
 
 
 class Listener:
-    """Registered beside the script's elastic state; called in the thread that receives the driver's notices."""
+    """Registered beside the script's elastic state; called in the thread that receives the driver's
+    notices.
+    """
 
     def on_hosts_updated(self, timestamp: int, _: object) -> None:
         if timestamp == LOST_A_MEMBER and in_a_group():
-            for connection in connections(int(os.environ.get("HOROVOD_GLOO_TIMEOUT_SECONDS", "30"))):
+            for connection in connections(
+                int(os.environ.get("HOROVOD_GLOO_TIMEOUT_SECONDS", "30"))
+            ):
                 with contextlib.suppress(OSError):  # the peer may have been faster
                     connection.shutdown(socket.SHUT_RDWR)
 
 
 class Short:
-    """What comes to the port for notices. Horovod reads as many bytes as a stranger says before it checks the key's code."""
+    """What comes to the port for notices. Horovod reads as many bytes as a stranger says before it
+    checks the key's code.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -1,7 +1,8 @@
-"""Reads pickles of plain containers, strings, bytes and numbers, and nothing that could call a function.
+"""Reads pickles of plain containers, strings, bytes and numbers, and nothing that could call a
+function.
 
-Horovod's workers register with ``base64(pickle((addresses, key)))``. Stock Horovod 0.28.1 passes all that it receives to
-``cloudpickle.loads``: anyone who reaches the port runs code in the driver.
+Horovod's workers register with ``base64(pickle((addresses, key)))``. Stock Horovod 0.28.1 passes
+all that it receives to ``cloudpickle.loads``: anyone who reaches the port runs code in the driver.
 """
 
 from __future__ import annotations
@@ -39,13 +40,18 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def worker_registration(body: bytes) -> tuple[Addresses, bytes]:
-    """Addresses per interface and the message key of one worker. Raises :class:`InvalidValueError`."""
+    """Addresses per interface and the message key of one worker. Raises
+    :class:`InvalidValueError`.
+    """
     if len(body) > MAX_BYTES:
         raise InvalidValueError("a worker's registration is too long")
     try:
         found = _PlainUnpickler(io.BytesIO(base64.b64decode(body, validate=True))).load()
         addresses, key = found
-        checked = {str(name): [(str(host), int(port)) for host, port in places] for name, places in addresses.items()}
+        checked = {
+            str(name): [(str(host), int(port)) for host, port in places]
+            for name, places in addresses.items()
+        }
     except _DAMAGE as error:
         raise InvalidValueError(f"not a worker's registration: {error}") from error
     if not isinstance(key, bytes) or len(key) < 16 or not any(checked.values()):

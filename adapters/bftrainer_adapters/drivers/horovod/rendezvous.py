@@ -1,11 +1,13 @@
 """The rendezvous server of one trainer: Horovod's key-value store over HTTP, closed to strangers.
 
-Stock Horovod 0.28.1 listens on every interface, requires no key, serves the workers' secrets and unpickles what it receives.
-This server uses one interface, admits known networks only, requires a random token in the path (compared in constant time),
-never serves a secret, and reads registrations with ``plain_pickle``. A rejected request gets an empty 403.
+Stock Horovod 0.28.1 listens on every interface, requires no key, serves the workers' secrets and
+unpickles what it receives. This server uses one interface, admits known networks only, requires a
+random token in the path (compared in constant time), never serves a secret, and reads registrations
+with ``plain_pickle``. A rejected request gets an empty 403.
 
-Horovod's clients build ``http://ADDRESS:PORT/SCOPE/KEY`` from two variables and know no token. It is part of ADDRESS,
-``IP:PORT/TOKEN``: the request is then ``/TOKEN:PORT/SCOPE/KEY``, for the C++ client and urllib alike.
+Horovod's clients build ``http://ADDRESS:PORT/SCOPE/KEY`` from two variables and know no token. It
+is part of ADDRESS, ``IP:PORT/TOKEN``: the request is then ``/TOKEN:PORT/SCOPE/KEY``, for the C++
+client and urllib alike.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses, worker_re
 
 MAX_KEYS = 1 << 18
 LIMITS = Limits(strangers=64, clients=4096, request_s=30.0, body_bytes=1 << 20)
-"""``clients``: each worker of a group waits for its rank in a connection of its own. No pause: a rescale waits for them."""
+"""``clients``: each worker of a group waits for its rank in a connection of its own. No pause: a
+rescale waits for them.
+"""
 _BACKLOG = 1024
 """Every worker polls for its peers' keys when a group forms."""
 
@@ -41,7 +45,9 @@ class Callbacks:
     """Requests of workers that the elastic driver answers."""
 
     rank_and_size: Callable[[str, int], bytes]
-    """The rank of a worker (host label, local rank) in the next group; blocks until the group is known."""
+    """The rank of a worker (host label, local rank) in the next group; blocks until the group is
+    known.
+    """
     register: Callable[[str, int, Addresses, bytes], None]
     """Where a worker receives notices, and its message key."""
 
@@ -84,7 +90,9 @@ class RendezvousServer:
             self.group += 1
 
     def has_joined(self, rank: int) -> bool:
-        """Whether a rank of this group has published its address (Gloo's key in the scope of all ranks)."""
+        """Whether a rank of this group has published its address (Gloo's key in the scope of all
+        ranks).
+        """
         with self.lock:
             return ("global", str(rank)) in self.values
 
@@ -97,7 +105,9 @@ class RendezvousServer:
         first, slash, rest = path.removeprefix("/").partition("/")
         known = is_same_token(first.partition(":")[0], self.token)
         scope, again, key = rest.partition("/")
-        return (scope, key) if known and slash and again and scope and key and "/" not in key else None
+        return (
+            (scope, key) if known and slash and again and scope and key and "/" not in key else None
+        )
 
     def get(self, scope: str, key: str) -> bytes | None:
         """A stored value, or the answer to ``rank_and_size``."""
@@ -109,7 +119,9 @@ class RendezvousServer:
             return self.values.get((scope, key))
 
     def put(self, scope: str, key: str, value: bytes) -> None:
-        """Store a value; a worker's registration goes to the driver instead. Raises :class:`InvalidValueError`."""
+        """Store a value; a worker's registration goes to the driver instead. Raises
+        :class:`InvalidValueError`.
+        """
         if scope == "worker_addresses":
             assert self.callbacks is not None
             addresses, secret = worker_registration(value)
@@ -125,8 +137,8 @@ class RendezvousServer:
     def delete(self, scope: str, key: str) -> None:
         """Delete one key of a process set's scope.
 
-        Every rank deletes its key of the planned scopes once it is connected, while others may still need to read it: these
-        scopes last until the next ``init``.
+        Every rank deletes its key of the planned scopes once it is connected, while others may
+        still need to read it: these scopes last until the next ``init``.
         """
         with self.lock:
             if scope not in self.planned_scopes:

@@ -1,7 +1,9 @@
-"""The program that stock horovodrun finds as ``ssh``: runs a command on a node through the trainer's prefix.
+"""The program that stock horovodrun finds as ``ssh``: runs a command on a node through the
+trainer's prefix.
 
-``python -m bftrainer_adapters.drivers.horovod.ssh_shim TRAINER_DIR INCARNATION [options] HOST COMMAND``. Horovod 0.28.1 calls
-``ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no HOST [-p PORT] [-i FILE] 'cd ...; env ... COMMAND'``.
+``python -m bftrainer_adapters.drivers.horovod.ssh_shim TRAINER_DIR INCARNATION [options] HOST
+COMMAND``. Horovod 0.28.1 calls ``ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no HOST
+[-p PORT] [-i FILE] 'cd ...; env ... COMMAND'``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ _WITH_VALUE = ("-o", "-p", "-i", "-l", "-F")
 
 
 def host_and_command(arguments: Sequence[str]) -> tuple[str, str]:
-    """As ssh reads its arguments: the first word that is no option is the host, the rest is one shell command."""
+    """As ssh reads its arguments: the first word that is no option is the host, the rest is one
+    shell command.
+    """
     words, position = [], 0
     while position < len(arguments):
         if arguments[position] in _WITH_VALUE:
@@ -46,19 +50,27 @@ def announced_path(directory: TrainerDirectory) -> Path:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The worker's exit status; 0 after a requested stop, which horovodrun would take for a failure."""
+    """The worker's exit status; 0 after a requested stop, which horovodrun would take for a
+    failure.
+    """
     directory = TrainerDirectory(Path(argv[1]))
     node, command = host_and_command(argv[3:])
     host = next((host for host in announced(directory) if host.node == node), None)
     if host is None:
         print(f"{node}: this host has left the trainer", file=sys.stderr)
         return 255
-    trainer, settings = read_json(TrainerMessage, directory.trainer), read_json(DriverSettings, directory.driver)
+    trainer, settings = (
+        read_json(TrainerMessage, directory.trainer),
+        read_json(DriverSettings, directory.driver),
+    )
     events = EventWriter(directory.events, int(argv[2]))
     starter = WorkerStarter(directory, trainer, settings, events)
     slot = int(command.partition("HOROVOD_LOCAL_RANK=")[2].partition(" ")[0] or 0)
-    # "cd ... ; env ... COMMAND": with exec the worker, not a shell above it, is watched and signaled.
-    worker = starter.start(host, slot, ["/bin/sh", "-c", command.replace(" ; env ", " ; exec env ", 1)], {})
+    # "cd ... ; env ... COMMAND": with exec the worker, not a shell above it, is watched and
+    # signaled.
+    worker = starter.start(
+        host, slot, ["/bin/sh", "-c", command.replace(" ; env ", " ; exec env ", 1)], {}
+    )
     signal.signal(signal.SIGTERM, lambda *_: worker.kill())
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     worker.planned = host not in announced(directory)

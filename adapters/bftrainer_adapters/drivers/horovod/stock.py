@@ -1,4 +1,6 @@
-"""Driver ``horovodrun``: ``python -m bftrainer_adapters.drivers.horovod.stock TRAINER_DIR``, if the site allows it."""
+"""Driver ``horovodrun``: ``python -m bftrainer_adapters.drivers.horovod.stock TRAINER_DIR``, if the
+site allows it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,13 @@ from bftrainer_adapters.drivers.common.run_loop import Backend, Run, drive
 
 
 def make(run: Run) -> Backend:
-    """Raises :class:`InvalidValueError` unless the configuration allows it, and ``ImportError`` without Horovod."""
+    """Raises :class:`InvalidValueError` unless the configuration allows it, and ``ImportError``
+    without Horovod.
+    """
     if not run.settings.allow_stock_horovodrun:
         raise InvalidValueError(
-            "stock horovodrun executes code that anyone sends to its port, and listens on every interface; use the launcher "
+            "stock horovodrun executes code that anyone sends to its port, and listens on "
+            "every interface; use the launcher "
             "'horovod', or set allow_stock_horovodrun if no other user can reach this host"
         )
     from bftrainer_adapters.drivers.horovod.stock_backend import StockBackend

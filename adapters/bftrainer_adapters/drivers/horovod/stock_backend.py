@@ -1,9 +1,10 @@
 """Stock ``horovodrun``: its discovery script, its ssh, and workarounds from outside.
 
-It cannot be made safe: its server listens on every interface and executes what it receives (docs/security.md). It
-knows hosts, not fragments, polls once a second, starts workers cold and sends one notice of a change, whether rank 0 listens
-or not. So a change waits here until rank 0 has reported that it trains. If rank 0 continues as before all the same, the change
-is withdrawn and made again: horovodrun sends a second notice in no other way.
+It cannot be made safe: its server listens on every interface and executes what it receives
+(docs/security.md). It knows hosts, not fragments, polls once a second, starts workers cold and
+sends one notice of a change, whether rank 0 listens or not. So a change waits here until rank 0 has
+reported that it trains. If rank 0 continues as before all the same, the change is withdrawn and
+made again: horovodrun sends a second notice in no other way.
 """
 
 from __future__ import annotations
@@ -25,26 +26,42 @@ from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.own_programs import code_command, module_command
 from bftrainer.system.umask import users_umask
 from bftrainer_adapters.drivers.common.command_line import worker_environment
-from bftrainer_adapters.drivers.common.core import GroupFormed, Heard, Joined, Reported, Terms, Warmed, WorkerEnded
+from bftrainer_adapters.drivers.common.core import (
+    GroupFormed,
+    Heard,
+    Joined,
+    Reported,
+    Terms,
+    Warmed,
+    WorkerEnded,
+)
 from bftrainer_adapters.drivers.common.membership import Member
 from bftrainer_adapters.drivers.common.outcome import exit_of
 from bftrainer_adapters.drivers.common.run_loop import Backend, Run
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0
-"""How long a change waits for rank 0: a script may report nothing, or start later (then the notice is lost)."""
+"""How long a change waits for rank 0: a script may report nothing, or start later (then the notice
+is lost).
+"""
 NOTICE_S = 3.0
 """Within this time horovodrun, which polls once a second, has seen a change or its withdrawal."""
 DEAF_COMMITS = 2
-"""Reports of the unchanged group, NOTICE_S after a change: each is a commit, and a commit obeys a notice that has arrived."""
+"""Reports of the unchanged group, NOTICE_S after a change: each is a commit, and a commit obeys a
+notice that has arrived.
+"""
 
 
 class StockBackend(Backend):
-    """The workers are not this process's: what becomes of them is in the events that ``ssh_shim`` writes."""
+    """The workers are not this process's: what becomes of them is in the events that ``ssh_shim``
+    writes.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.terms = Terms(True, 1, run.trainer.stop_s, run.settings.hang_s, samples=run.trainer.samples_total)
+        self.terms = Terms(
+            True, 1, run.trainer.stop_s, run.settings.hang_s, samples=run.trainer.samples_total
+        )
         self._reports = JsonTail(run.directory.events)
         self._reports.skip()
         self._members: dict[str, Member] = {}
@@ -70,13 +87,18 @@ class StockBackend(Backend):
         if self._taken_back_s is not None:
             if now_s - self._taken_back_s > NOTICE_S:
                 self._make_known(self._wanted)
-        elif set(self._wanted) != set(self._announced) and (self._settled or now_s - self._announced_s > SETTLE_S):
+        elif set(self._wanted) != set(self._announced) and (
+            self._settled or now_s - self._announced_s > SETTLE_S
+        ):
             self._make_known(self._wanted)
         elif not self._settled and self._deaf_commits >= DEAF_COMMITS:
             # Show horovodrun the hosts of its group; the same change follows as a new one.
             withheld = self.run.state.membership.withheld
             there = tuple(member for member in self._group if member.host.fragment not in withheld)
-            print("rank 0 has not received the notice of the last change; the change is repeated", flush=True)
+            print(
+                "rank 0 has not received the notice of the last change; the change is repeated",
+                flush=True,
+            )
             self._make_known(there)
             self._taken_back_s = now_s
 
@@ -123,7 +145,9 @@ class StockBackend(Backend):
                     self.run.tell(Joined(self._members[fragment], self.run.directory.path / log))
                     found = True
                 case WorkerExited(host, fragment, slot, _, status, planned):
-                    log_path = self.run.directory.worker_log(report.incarnation, host, fragment, slot)
+                    log_path = self.run.directory.worker_log(
+                        report.incarnation, host, fragment, slot
+                    )
                     ended = exit_of(status, planned, log_path, host, slot)
                     self.run.tell(WorkerEnded(self._members[fragment], ended))
                     found = True
@@ -135,22 +159,34 @@ class StockBackend(Backend):
         work = directory.path / "horovodrun"
         (work / "bin").mkdir(parents=True, exist_ok=True)
         discover = self._program(
-            "discover_hosts.sh", f"exec sed 's/:[^:]*$//' {shlex.quote(str(announced_path(directory)))}"
+            "discover_hosts.sh",
+            f"exec sed 's/:[^:]*$//' {shlex.quote(str(announced_path(directory)))}",
         )
-        shim = module_command("bftrainer_adapters.drivers.horovod.ssh_shim", str(directory.path), number)
+        shim = module_command(
+            "bftrainer_adapters.drivers.horovod.ssh_shim", str(directory.path), number
+        )
         self._program("bin/ssh", f'exec {shlex.join(shim)} "$@"')
         environment = worker_environment(os.environ, settings, trainer, {})
         environment["PATH"] = f"{work / 'bin'}:{environment.get('PATH', os.defpath)}"
         environment |= {TRAINER_DIR: str(directory.path), INCARNATION: number}
-        launch = code_command("from horovod.runner.launch import run_commandline; run_commandline()")
-        # Cooldown 1 to 1 s: without it a host that lost a worker is never used again. No reset limit.
+        launch = code_command(
+            "from horovod.runner.launch import run_commandline; run_commandline()"
+        )
+        # Cooldown 1 to 1 s: without it a host that lost a worker is never used again. No reset
+        # limit.
         options = ["-np", "1", "--min-np", "1", "--network-interfaces", settings.interface]
         options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
         with (directory.incarnation_logs(int(number)) / "horovodrun.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - the user's own command
-                [*launch, *options, *trainer.command], cwd=trainer.cwd, env=environment,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, umask=users_umask(),
-            )  # fmt: skip
+                [*launch, *options, *trainer.command],
+                cwd=trainer.cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                umask=users_umask(),
+            )
 
     def _program(self, name: str, line: str) -> str:
         path = self.run.directory.path / "horovodrun" / name

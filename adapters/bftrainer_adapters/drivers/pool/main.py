@@ -1,7 +1,9 @@
-"""Driver ``pool``: one worker per slot of any number of nodes. Nobody waits for another, and nobody notices that one goes.
+"""Driver ``pool``: one worker per slot of any number of nodes. Nobody waits for another, and nobody
+notices that one goes.
 
-A node that joins starts its workers; a node that leaves loses only them. On a planned release its workers are asked to stop,
-and are killed after ``stop_s``. Run as ``python -m bftrainer_adapters.drivers.pool.main TRAINER_DIR``.
+A node that joins starts its workers; a node that leaves loses only them. On a planned release its
+workers are asked to stop, and are killed after ``stop_s``. Run as ``python -m
+bftrainer_adapters.drivers.pool.main TRAINER_DIR``.
 """
 
 from __future__ import annotations
@@ -39,12 +41,15 @@ from bftrainer_adapters.drivers.common.run_loop import Backend, Run, drive
 from bftrainer_adapters.drivers.common.workers import WorkerProcess
 from bftrainer_adapters.drivers.pool.task_server import TaskServer
 
-# How far a pool is: lines of progress for the pilot, which learns the rate from them, and ``tasks.json`` for people.
+# How far a pool is: lines of progress for the pilot, which learns the rate from them, and
+# ``tasks.json`` for people.
 
 EVERY_S = 1.0
 _RATE_OVER_S = 600.0
 WORKED_S = 60.0
-"""Without tasks, a worker that has run for so long has worked: its end says nothing about the program."""
+"""Without tasks, a worker that has run for so long has worked: its end says nothing about the
+program.
+"""
 
 
 class TaskReport:
@@ -58,12 +63,22 @@ class TaskReport:
         self._written: TaskCounts | None = None
         self._phase = Phase.RUNNING
 
-    def write(self, counts: TaskCounts | None, workers: int, now_s: float, *, leaving: bool) -> None:
-        """If a second has passed, or the pool is asked to leave or has ended; without tasks, nothing."""
+    def write(
+        self, counts: TaskCounts | None, workers: int, now_s: float, *, leaving: bool
+    ) -> None:
+        """If a second has passed, or the pool is asked to leave or has ended; without tasks,
+        nothing.
+        """
         if counts is None:
             return
         settled = counts.done + counts.failed
-        phase = Phase.DONE if settled == counts.tasks else Phase.CHECKPOINTED if leaving else Phase.RUNNING
+        phase = (
+            Phase.DONE
+            if settled == counts.tasks
+            else Phase.CHECKPOINTED
+            if leaving
+            else Phase.RUNNING
+        )
         if now_s < self._next_s and phase is self._phase:
             return
         self._next_s, self._phase = now_s + EVERY_S, phase
@@ -75,7 +90,13 @@ class TaskReport:
         rate = (settled - since) / max(at_s - since_s, EVERY_S)
         left_s = (counts.tasks - settled) / rate if rate > 0 else None
         line = ProgressLine(
-            at_s, phase, self._incarnation, workers, settled, settled, metrics={PUT_ASIDE: counts.failed}
+            at_s,
+            phase,
+            self._incarnation,
+            workers,
+            settled,
+            settled,
+            metrics={PUT_ASIDE: counts.failed},
         )
         append_line(self._directory.progress, format_progress(line), PROGRESS_BYTES, "progress")
         if counts != self._written:
@@ -89,14 +110,21 @@ class PoolBackend(Backend):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.terms = Terms(
-            True, run.trainer.min_nodes, run.trainer.stop_s, math.inf, collective=False, stop_signal=run.stop_signal,
+            True,
+            run.trainer.min_nodes,
+            run.trainer.stop_s,
+            math.inf,
+            collective=False,
+            stop_signal=run.stop_signal,
             independent=True,
-        )  # fmt: skip
+        )
         self._workers: dict[tuple[Member, int], WorkerProcess] = {}
         self._names: dict[tuple[Member, int], tuple[str, float]] = {}
         """And when each worker was started."""
         self._killed: dict[tuple[Member, int], TaskId] = {}
-        """Tasks whose workers were killed: by them, if their node is still there when another worker is started."""
+        """Tasks whose workers were killed: by them, if their node is still there when another
+        worker is started.
+        """
         run.crew = Crew(run.starter, self._tell)
         self._tasks = TaskServer(run.directory, self._bad_input, self._finished)
         self._report = TaskReport(run.directory, run.events.incarnation)
@@ -114,7 +142,9 @@ class PoolBackend(Backend):
         self.run.tell(Warmed(member, is_cold=True))
 
     def retry(self, member: Member, slot: int) -> None:
-        if (task := self._killed.pop((member, slot), None)) is not None and self._tasks.board is not None:
+        if (
+            task := self._killed.pop((member, slot), None)
+        ) is not None and self._tasks.board is not None:
             self._tasks.board.charge(task, f"its worker on {member.host.node} was killed")
         self._started += 1
         name = f"{self.run.events.incarnation}.{self._started}"
@@ -154,10 +184,17 @@ class PoolBackend(Backend):
             elif now_s - asked_s >= self.terms.stop_s:
                 end(left)
 
-        self._report.write(self._tasks.counts(), len(self._workers), now_s, leaving=self.run.state.leaving is not None)
+        self._report.write(
+            self._tasks.counts(),
+            len(self._workers),
+            now_s,
+            leaving=self.run.state.leaving is not None,
+        )
 
     def close(self) -> None:
-        self._report.write(self._tasks.counts(), 0, math.inf, leaving=self.run.state.leaving is not None)
+        self._report.write(
+            self._tasks.counts(), 0, math.inf, leaving=self.run.state.leaving is not None
+        )
         self._tasks.close()
 
     def is_over(self) -> bool:
@@ -169,7 +206,9 @@ class PoolBackend(Backend):
         return self.run.state.leaving is None and member in self.run.state.membership.announced
 
     def _tell(self, heard: Heard) -> None:
-        """In the thread that has waited for a worker: its task is free, or has failed, before the core hears of its end."""
+        """In the thread that has waited for a worker: its task is free, or has failed, before the
+        core hears of its end.
+        """
         if isinstance(heard, WorkerEnded):
             key, end = (heard.member, heard.exit.slot), heard.exit
             name, since_s = self._names[key]
@@ -181,14 +220,19 @@ class PoolBackend(Backend):
                     self._killed[key] = task
                 elif end.status not in (0, STOPPED_STATUS):
                     lines = "\n".join(last_lines(end.log))
-                    if self._tasks.board.charge(task, f"a worker {end} on {heard.member.host.node}\n{lines}"):
+                    if self._tasks.board.charge(
+                        task, f"a worker {end} on {heard.member.host.node}\n{lines}"
+                    ):
                         self._finished(name)  # put aside: the others go on
         self.run.tell(heard)
 
     def _finished(self, worker: str) -> None:
         retries = self.run.state.retries
         if retries.failures or retries.in_succession:
-            member = next((member for (member, _), (name, _) in list(self._names.items()) if name == worker), None)
+            member = next(
+                (member for (member, _), (name, _) in list(self._names.items()) if name == worker),
+                None,
+            )
             if member is not None:
                 self.run.tell(TaskFinished(member))
 

@@ -1,6 +1,8 @@
-"""Serves the tasks of a pool to its workers: ``POST /tasks``, JSON objects, and the token of ``meeting.json``.
+"""Serves the tasks of a pool to its workers: ``POST /tasks``, JSON objects, and the token of
+``meeting.json``.
 
-A lease ends with the worker's process, of which the driver hears within a poll: locally, or by its step on a node.
+A lease ends with the worker's process, of which the driver hears within a poll: locally, or by its
+step on a node.
 """
 
 from __future__ import annotations
@@ -30,13 +32,17 @@ _ASK_AGAIN_S = 0.5
 
 
 class TaskServer:
-    """``board`` is open once a worker has said what the tasks are. Workers are known by name, from their start to their end.
+    """``board`` is open once a worker has said what the tasks are. Workers are known by name, from
+    their start to their end.
 
     ``on_bad_input`` and ``on_finished`` are called from threads of the server.
     """
 
     def __init__(
-        self, directory: TrainerDirectory, on_bad_input: Callable[[str], None], on_finished: Callable[[str], None]
+        self,
+        directory: TrainerDirectory,
+        on_bad_input: Callable[[str], None],
+        on_finished: Callable[[str], None],
     ) -> None:
         self._directory = directory
         self._on_bad_input = on_bad_input
@@ -87,7 +93,9 @@ class TaskServer:
             return HttpAnswer(409, str(error).encode(errors="replace"))
         except OSError as error:  # the worker asks again for a minute
             where = self.board.results if self.board else self._directory.path
-            return HttpAnswer(507, f"{where}: cannot be written: {error.strerror or error}".encode())
+            return HttpAnswer(
+                507, f"{where}: cannot be written: {error.strerror or error}".encode()
+            )
         except (ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:
             return HttpAnswer(400, f"not understood: {type(error).__name__}: {error}".encode())
         return HttpAnswer(410) if found is None else HttpAnswer(200, json.dumps(found).encode())
@@ -113,7 +121,9 @@ class TaskServer:
                     found = board.take(worker)
                 if found is not None:
                     return {"task": found[0], "value": found[1]}
-                return {"wait_s": 0.0 if board.is_over else max(_ASK_AGAIN_S, len(self.workers) / 200)}
+                return {
+                    "wait_s": 0.0 if board.is_over else max(_ASK_AGAIN_S, len(self.workers) / 200)
+                }
         raise ValueError("expected the verb take, done or back")
 
     def _opened(self, source: Path, results: Path) -> TaskBoard:
@@ -124,7 +134,8 @@ class TaskServer:
                 self.board = board
             elif (source, results) != (self.board.source.path, self.board.results):
                 problem = (
-                    f"another list than {self.board.source.path}; a pool has one list of tasks and one file of results"
+                    f"another list than {self.board.source.path}; a pool has one list of "
+                    "tasks and one file of results"
                 )
                 raise InputFileError(str(source), problem)
         return self.board
@@ -135,6 +146,7 @@ class TaskServer:
             was = read_json(TaskCounts, self._directory.tasks)
             if (was.source, was.digest, was.results) != (now.source, now.digest, now.results):
                 raise InputFileError(
-                    now.source, "has changed since this pool began; submit another one for other tasks"
+                    now.source,
+                    "has changed since this pool began; submit another one for other tasks",
                 )
         write_json(self._directory.tasks, replace(now, running=0))

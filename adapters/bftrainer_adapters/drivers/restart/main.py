@@ -1,11 +1,14 @@
-"""Driver ``restart``: any program that can checkpoint. At each change of nodes it saves, stops and starts on the new nodes.
+"""Driver ``restart``: any program that can checkpoint. At each change of nodes it saves, stops and
+starts on the new nodes.
 
-The driver requests a stop in the file ``leave``, which ``bftrainer.progress`` reads, and with ``stop_signal`` if it is set;
-workers that are left after ``stop_s`` are killed. The program is started once per slot, or (``started_per = "trainer"``) once
-on the first node, for programs such as ``mpiexec`` that start their own workers. Neither torch nor Horovod is needed.
+The driver requests a stop in the file ``leave``, which ``bftrainer.progress`` reads, and with
+``stop_signal`` if it is set; workers that are left after ``stop_s`` are killed. The program is
+started once per slot, or (``started_per = "trainer"``) once on the first node, for programs such as
+``mpiexec`` that start their own workers. Neither torch nor Horovod is needed.
 
-Workers get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torch's ``env://`` needs them, and
-BFTRAINER_HOSTS (``node:slots,node:slots``). Run as ``python -m bftrainer_adapters.drivers.restart.main TRAINER_DIR``.
+Workers get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torch's
+``env://`` needs them, and BFTRAINER_HOSTS (``node:slots,node:slots``). Run as ``python -m
+bftrainer_adapters.drivers.restart.main TRAINER_DIR``.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ class PlainBackend(RestartBackend):
         super().__init__(run, collective=False, warm=not self._per_trainer)
 
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
-        """The port depends on the trainer's path and the incarnation: two incarnations do not meet at one port."""
+        """The port depends on the trainer's path and the incarnation: two incarnations do not meet
+        at one port.
+        """
         port = 20000 + zlib.crc32(f"{self.run.directory.path}/{incarnation}".encode()) % 10000
         found = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
         return found[:1] if self._per_trainer else found

@@ -1,1 +1,3 @@
-"""Driver ``torchft``: workers that survive the loss of a peer without a restart (docs/torchft.md)."""
+"""Driver ``torchft``: workers that survive the loss of a peer without a restart
+(docs/torchft.md).
+"""

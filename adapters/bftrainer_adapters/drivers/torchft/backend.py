@@ -1,4 +1,6 @@
-"""Replicas under torchft: one for each host slot. They join and leave between two steps, as the lighthouse's quorum says."""
+"""Replicas under torchft: one for each host slot. They join and leave between two steps, as the
+lighthouse's quorum says.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.sealed import KEY_BYTES
 from bftrainer_adapters.drivers.common import vouching
 from bftrainer_adapters.drivers.common.command_line import threads
-from bftrainer_adapters.drivers.common.core import EndNow, GroupFormed, Heard, Terms, Warmed, WorkerEnded
+from bftrainer_adapters.drivers.common.core import (
+    EndNow,
+    GroupFormed,
+    Heard,
+    Terms,
+    Warmed,
+    WorkerEnded,
+)
 from bftrainer_adapters.drivers.common.crew import end
 from bftrainer_adapters.drivers.common.membership import Member
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome
@@ -33,12 +42,16 @@ T = TypeVar("T")
 
 
 class ReplicaBackend(Backend):
-    """The lighthouse has an event loop in a thread of its own, where all of the quorum is read and changed."""
+    """The lighthouse has an event loop in a thread of its own, where all of the quorum is read and
+    changed.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
         trainer, hang_s = run.trainer, run.settings.hang_s
-        self.terms = Terms(True, trainer.min_nodes, trainer.stop_s, hang_s, samples=trainer.samples_total)
+        self.terms = Terms(
+            True, trainer.min_nodes, trainer.stop_s, hang_s, samples=trainer.samples_total
+        )
         self._quorum = Quorum(trainer.min_nodes)
         self._loop = asyncio.new_event_loop()
         self._key = secrets.token_bytes(KEY_BYTES)
@@ -51,7 +64,9 @@ class ReplicaBackend(Backend):
     def open(self) -> None:
         threading.Thread(target=self._loop.run_forever, name="lighthouse", daemon=True).start()
         settings = self.run.settings
-        place = self._in_loop(lambda: self._lighthouse.open(settings.interface, settings.allow_from))
+        place = self._in_loop(
+            lambda: self._lighthouse.open(settings.interface, settings.allow_from)
+        )
         write_json(self.run.directory.meeting, Meeting(*place, self._key.hex()), 0o600)
 
     def _in_loop(self, call: Callable[[], T]) -> T:
@@ -95,7 +110,11 @@ class ReplicaBackend(Backend):
         if not isinstance(heard, WorkerEnded):
             return
         mine = heard.member, heard.exit.slot
-        ended = [name for name, (member, worker) in self._replicas.items() if (member, worker.slot) == mine]
+        ended = [
+            name
+            for name, (member, worker) in self._replicas.items()
+            if (member, worker.slot) == mine
+        ]
         for name in ended:
             del self._replicas[name]
         self._in_loop(lambda: self._lose(ended))
@@ -104,7 +123,9 @@ class ReplicaBackend(Backend):
             self.run.tell(EndNow(DriverOutcome(Ending.STOPPED, leaving.reason)))
 
     def tick(self, now_s: float) -> None:
-        """Kill replicas for which the others have waited too long; not rank 0, whose silence is the trainer's."""
+        """Kill replicas for which the others have waited too long; not rank 0, whose silence is the
+        trainer's.
+        """
         waited_for = self._in_loop(lambda: self._quorum.missing() if self._quorum.asked else set())
         if self.run.state.silence.heard_s is not None:
             waited_for -= {*self._quorum.group[:1]}
@@ -112,7 +133,9 @@ class ReplicaBackend(Backend):
         for name, since_s in self._missing_since.items():
             member, worker = self._replicas.get(name, (None, None))
             if member is not None and worker is not None and now_s - since_s >= self.terms.hang_s:
-                self.run.events.write(Hung(member.host.node, member.host.fragment, round(now_s - since_s, 1)))
+                self.run.events.write(
+                    Hung(member.host.node, member.host.fragment, round(now_s - since_s, 1))
+                )
                 worker.kill()
 
     def is_over(self) -> bool:
@@ -130,8 +153,14 @@ class ReplicaBackend(Backend):
             self.run.events.write(Warm(member.host.node, member.host.fragment))
 
     def _formed(self, formed: Formed) -> None:
-        """A quorum of other replicas; in the lighthouse's thread. Those that were released end at once."""
-        there = {name: self._replicas[name] for name in (*formed.replicas, *formed.released) if name in self._replicas}
+        """A quorum of other replicas; in the lighthouse's thread. Those that were released end at
+        once.
+        """
+        there = {
+            name: self._replicas[name]
+            for name in (*formed.replicas, *formed.released)
+            if name in self._replicas
+        }
         end([there[name][1] for name in formed.released if name in there])
         labels = {there[name][0].label for name in formed.replicas if name in there}
         self.run.tell(GroupFormed(tuple(sorted(labels))))

@@ -1,7 +1,9 @@
-"""The port at which a trainer's replicas ask for their next step, and by which they find each other.
+"""The port at which a trainer's replicas ask for their next step, and by which they find each
+other.
 
-A connection that does not prove that it knows the trainer's key is closed within ``LIMITS.request_s``, and nothing of it is
-kept. A replica has two connections, one for its steps and one for keys; another of the same kind is refused while it lasts.
+A connection that does not prove that it knows the trainer's key is closed within
+``LIMITS.request_s``, and nothing of it is kept. A replica has two connections, one for its steps
+and one for keys; another of the same kind is refused while it lasts.
 """
 
 from __future__ import annotations
@@ -25,11 +27,16 @@ _BACKLOG = 16_384
 class Lighthouse:
     """Answers the replicas of one incarnation. All methods are called in one event loop.
 
-    ``on_asked`` is told of each replica's first request, ``on_formed`` of each quorum that differs from the one before.
+    ``on_asked`` is told of each replica's first request, ``on_formed`` of each quorum that differs
+    from the one before.
     """
 
     def __init__(
-        self, quorum: Quorum, key: bytes, on_asked: Callable[[str], None], on_formed: Callable[[Formed], None]
+        self,
+        quorum: Quorum,
+        key: bytes,
+        on_asked: Callable[[str], None],
+        on_formed: Callable[[Formed], None],
     ) -> None:
         self.quorum = quorum
         self._key = key
@@ -87,11 +94,15 @@ class Lighthouse:
             if hello.replica in held:
                 return
             if hello.port:
-                await self._serve_steps(connection, sealed, hello.replica, f"{connection.host}:{hello.port}")
+                await self._serve_steps(
+                    connection, sealed, hello.replica, f"{connection.host}:{hello.port}"
+                )
             else:
                 await self._serve_keys(connection, sealed, hello.replica)
 
-    async def _serve_steps(self, connection: Connection, sealed: SealedServer, replica: str, place: str) -> None:
+    async def _serve_steps(
+        self, connection: Connection, sealed: SealedServer, replica: str, place: str
+    ) -> None:
         self._places[replica] = place
         try:
             while True:
@@ -132,20 +143,29 @@ class Lighthouse:
 
 
 def turns(formed: Formed, places: dict[str, str]) -> dict[str, Turn]:
-    """What each replica of a quorum is told. Those that are behind copy from those that are not, each from one of them.
+    """What each replica of a quorum is told. Those that are behind copy from those that are not,
+    each from one of them.
 
     Before the first step all copy from the first: scripts may draw their initial weights at random.
     """
     latest = max(formed.steps)
-    ahead = [replica for replica, step in zip(formed.replicas, formed.steps, strict=True) if step == latest]
+    ahead = [
+        replica
+        for replica, step in zip(formed.replicas, formed.steps, strict=True)
+        if step == latest
+    ]
     ahead = ahead if latest else ahead[:1]
     behind = [replica for replica in formed.replicas if replica not in ahead]
     source = {replica: ahead[number % len(ahead)] for number, replica in enumerate(behind)}
     copies = list(source.values())
     return {
         replica: Turn(
-            formed.number, rank, len(formed.replicas), latest, places[source[replica]] if replica in source else "",
+            formed.number,
+            rank,
+            len(formed.replicas),
+            latest,
+            places[source[replica]] if replica in source else "",
             copies.count(replica),
         )
         for rank, replica in enumerate(formed.replicas)
-    }  # fmt: skip
+    }

@@ -1,4 +1,6 @@
-"""Driver ``torchft``: ``python -m bftrainer_adapters.drivers.torchft.main TRAINER_DIR``. It needs no package of torchft."""
+"""Driver ``torchft``: ``python -m bftrainer_adapters.drivers.torchft.main TRAINER_DIR``. It needs
+no package of torchft.
+"""
 
 from __future__ import annotations
 

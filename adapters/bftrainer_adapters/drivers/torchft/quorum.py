@@ -1,9 +1,10 @@
 """The replicas that take part in the next step. Pure.
 
-torchft asks a lighthouse before each step for the quorum: the replicas that train together, each a worker of its own. Its own
-lighthouse finds out by heartbeats who is alive. This one is told by the driver, which starts the workers and sees them end, so
-a step waits for no time-out: it begins when every living member has asked for it, and a replica that has asked from outside
-the group joins it there.
+torchft asks a lighthouse before each step for the quorum: the replicas that train together, each a
+worker of its own. Its own lighthouse finds out by heartbeats who is alive. This one is told by the
+driver, which starts the workers and sees them end, so a step waits for no time-out: it begins when
+every living member has asked for it, and a replica that has asked from outside the group joins it
+there.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """A replica's request for its next step. ``step``: steps that it has committed; ``failures``: steps in succession that
-    it could not commit."""
+    """A replica's request for its next step. ``step``: steps that it has committed; ``failures``:
+    steps in succession that it could not commit.
+    """
 
     replica: str
     step: int
@@ -24,10 +26,11 @@ class StepRequest:
 
 @dataclass(frozen=True, slots=True)
 class Formed:
-    """The quorum of one step, in the order of the ranks. ``number`` is new whenever connections have to be made again.
+    """The quorum of one step, in the order of the ranks. ``number`` is new whenever connections
+    have to be made again.
 
-    ``changed``: other replicas than in the step before. ``released``: replicas that were to leave, and have left between two
-    steps. ``steps``: how many each replica has committed.
+    ``changed``: other replicas than in the step before. ``released``: replicas that were to leave,
+    and have left between two steps. ``steps``: how many each replica has committed.
     """
 
     number: int
@@ -39,7 +42,9 @@ class Formed:
 
 @dataclass(slots=True)
 class Quorum:
-    """Replicas are named so that their order by name is the order in which they were started: the oldest has rank 0."""
+    """Replicas are named so that their order by name is the order in which they were started: the
+    oldest has rank 0.
+    """
 
     least: int
     """Replicas that the first step needs."""
@@ -70,9 +75,16 @@ class Quorum:
         self.asked.pop(replica, None)
 
     def ask(self, request: StepRequest) -> bool:
-        """Note a request; False if the replica is none of this trainer's, has already asked, or is ahead of the group."""
+        """Note a request; False if the replica is none of this trainer's, has already asked, or is
+        ahead of the group.
+        """
         jumps = self.latest is not None and request.step > self.latest + 1
-        if request.replica not in self.admitted or request.replica in self.asked or request.step < 0 or jumps:
+        if (
+            request.replica not in self.admitted
+            or request.replica in self.asked
+            or request.step < 0
+            or jumps
+        ):
             return False
         self.asked[request.replica] = request
         return True
@@ -83,10 +95,16 @@ class Quorum:
 
     def missing(self) -> set[str]:
         """Members that the next step waits for."""
-        return {replica for replica in self.group if replica in self.admitted and replica not in self.asked}
+        return {
+            replica
+            for replica in self.group
+            if replica in self.admitted and replica not in self.asked
+        }
 
     def form(self, now_s: float) -> Formed | None:
-        """The next step's quorum, once it can begin. The requests of its replicas, and of released ones, are then over."""
+        """The next step's quorum, once it can begin. The requests of its replicas, and of released
+        ones, are then over.
+        """
         if not self.asked or self.missing():
             return None
         alive = [replica for replica in self.group if replica in self.admitted]
@@ -112,10 +130,14 @@ class Quorum:
         """Whether the first step can begin."""
         self._first_s = now_s if self._first_s is None else self._first_s
         everyone = self.admitted - self.leaving <= self.asked.keys()
-        return everyone or (len(self.asked) >= self.least and now_s - self._first_s >= self.straggler_s)
+        return everyone or (
+            len(self.asked) >= self.least and now_s - self._first_s >= self.straggler_s
+        )
 
     def _released(self) -> set[str]:
-        """Those that leave now: all that were dismissed, unless the others still need a copy of the latest weights."""
+        """Those that leave now: all that were dismissed, unless the others still need a copy of the
+        latest weights.
+        """
         leaving = self.asked.keys() & self.leaving
         staying = self.asked.keys() - leaving
         latest = max(request.step for request in self.asked.values())

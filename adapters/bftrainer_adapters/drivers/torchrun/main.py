@@ -1,12 +1,15 @@
-"""Driver ``torchrun``: programs written for torchrun, on a changing set of nodes (docs/torchrun.md).
+"""Driver ``torchrun``: programs written for torchrun, on a changing set of nodes
+(docs/torchrun.md).
 
-Workers get torchrun's environment (RANK, LOCAL_RANK, GROUP_RANK, MASTER_ADDR, TORCHELASTIC_RUN_ID, ...) and meet at a store
-that the driver holds; each reaches it through a relay beside it, which knows the key.
+Workers get torchrun's environment (RANK, LOCAL_RANK, GROUP_RANK, MASTER_ADDR, TORCHELASTIC_RUN_ID,
+...) and meet at a store that the driver holds; each reaches it through a relay beside it, which
+knows the key.
 
-torchrun's own agents are not used: with torch 2.13 their stalls are four to six times as long, because
-their store detects missing nodes by silence (``make stalls``), and they unpickle data that an outsider may have written. Here
-a change of nodes is prepared while training continues: workers of the next size do their imports; then the trainer
-checkpoints, ends, and resumes from the checkpoint.
+torchrun's own agents are not used: with torch 2.13 their stalls are four to six times as long,
+because their store detects missing nodes by silence (``make stalls``), and they unpickle data that
+an outsider may have written. Here a change of nodes is prepared while training continues: workers
+of the next size do their imports; then the trainer checkpoints, ends, and resumes from the
+checkpoint.
 
 Run as ``python -m bftrainer_adapters.drivers.torchrun.main TRAINER_DIR``.
 """
@@ -36,7 +39,8 @@ class TorchBackend(RestartBackend):
         command = run.trainer.command
         if Path(command[0]).name == "torchrun" or "torch.distributed.run" in command[:4]:
             raise InvalidValueError(
-                f"command {command[0]}: the launcher torchrun starts the workers itself; expected the script alone, as in "
+                f"command {command[0]}: the launcher torchrun starts the workers itself; "
+                "expected the script alone, as in "
                 '["python", "train.py"], and `slots` for the workers per node'
             )
         super().__init__(run, collective=True)
@@ -44,12 +48,16 @@ class TorchBackend(RestartBackend):
         self._has_own_store = "MASTER_ADDR" in run.trainer.environment
 
     def first_variables(self, host: HostSlots) -> dict[str, str]:
-        """An empty place of the store: a relay starts now, and hears of the store with the worker's rank."""
+        """An empty place of the store: a relay starts now, and hears of the store with the worker's
+        rank.
+        """
         relay = {} if self._has_own_store else {STORE: ""}
         return threads(host, self.run.trainer.environment) | relay
 
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
-        """The variables are those of torch/distributed/elastic/agent/server/local_elastic_agent.py (2.13)."""
+        """The variables are those of torch/distributed/elastic/agent/server/local_elastic_agent.py
+        (2.13).
+        """
         trainer, settings = self.run.trainer, self.run.settings
         if self._store is None:
             self._store = StoreHost(settings.interface, settings.allow_from)
@@ -76,7 +84,12 @@ class TorchBackend(RestartBackend):
             (
                 host,
                 slot,
-                env | {"ROLE_RANK": env["RANK"], "ROLE_WORLD_SIZE": env["WORLD_SIZE"], "GROUP_RANK": group[host.part]},
+                env
+                | {
+                    "ROLE_RANK": env["RANK"],
+                    "ROLE_WORLD_SIZE": env["WORLD_SIZE"],
+                    "GROUP_RANK": group[host.part],
+                },
             )
             for host, slot, env in numbered(hosts, common)
         ]

@@ -1,14 +1,18 @@
-"""The store at which the workers of one incarnation meet: speaks the protocol of torch's TCPStore, over sealed connections.
+"""The store at which the workers of one incarnation meet: speaks the protocol of torch's TCPStore,
+over sealed connections.
 
-Because the store is held in the driver, it survives the loss of any node, and ends with the driver. Each incarnation has a new
-port and a new key, which keep late workers of the last incarnation out. Nothing here unpickles or interprets what is stored.
+Because the store is held in the driver, it survives the loss of any node, and ends with the driver.
+Each incarnation has a new port and a new key, which keep late workers of the last incarnation out.
+Nothing here unpickles or interprets what is stored.
 
-torch's clients know no key: each worker has a relay beside it, which does (``drivers/common/store_relay.py``). Connections from
-outside of the trainer's networks are closed before a byte is read, and of others nothing is kept before they have proved that
-they know the key. All that workers make this process keep is counted, stored, unread or unsent. The connection that asks for
-more than ``MOST_BYTES`` ends.
+torch's clients know no key: each worker has a relay beside it, which does
+(``drivers/common/store_relay.py``). Connections from outside of the trainer's networks are closed
+before a byte is read, and of others nothing is kept before they have proved that they know the key.
+All that workers make this process keep is counted, stored, unread or unsent. The connection that
+asks for more than ``MOST_BYTES`` ends.
 
-The messages are those of torch 2.0 to 2.13 (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp).
+The messages are those of torch 2.0 to 2.13 (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and
+TCPStore.cpp).
 """
 
 from __future__ import annotations
@@ -99,7 +103,9 @@ class StoreHost:
         limits = Limits(strangers=64, clients=most // 2, request_s=30.0)
         listener = tcp_listener(self.address, 0, _BACKLOG)
         key = secrets.token_bytes(KEY_BYTES)
-        self._server = PortServer("store", [Port(listener, self._welcomes, TorchStore(key).serve, limits)])
+        self._server = PortServer(
+            "store", [Port(listener, self._welcomes, TorchStore(key).serve, limits)]
+        )
         self._server.start()
         return StorePlace(self.address, int(listener.getsockname()[1]), key)
 
@@ -155,7 +161,11 @@ class TorchStore:
                 for _ in range(await client.number(_MOST_KEYS)):
                     self._put(await client.key(), await client.value())
             case Command.COMPARE_SET:
-                key, expected, wanted = await client.key(), await client.value(), await client.value()
+                key, expected, wanted = (
+                    await client.key(),
+                    await client.value(),
+                    await client.value(),
+                )
                 if self._values.get(key, b"") == expected:
                     self._put(key, wanted)
                 await client.send_bytes(self._values.get(key, expected))
@@ -225,7 +235,9 @@ class TorchStore:
         return total
 
     def _push(self, key: bytes, value: bytes) -> None:
-        self.keep(len(value) + _EACH_BYTES + (0 if key in self._queues else len(key) + _QUEUE_BYTES))
+        self.keep(
+            len(value) + _EACH_BYTES + (0 if key in self._queues else len(key) + _QUEUE_BYTES)
+        )
         self._queues.setdefault(key, deque()).append(value)
         self._wake(key)
 
@@ -265,7 +277,9 @@ class TorchStore:
 
 
 class _Client:
-    """Reads and writes the values of messages. What has been read counts as kept until the message is answered."""
+    """Reads and writes the values of messages. What has been read counts as kept until the message
+    is answered.
+    """
 
     def __init__(self, store: TorchStore, connection: Connection, sealed: SealedServer) -> None:
         self._store = store
