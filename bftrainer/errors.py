@@ -1,24 +1,24 @@
 """The exceptions of bftrainer::
 
 BFTrainerError                    exit status 1: an internal or external failure
-├── UserError                     exit status 2: the user can fix it; the message says what, where, and what was expected
+├── UserError                     exit status 2: the message says what, where and what is expected
 │   ├── InvalidValueError         a value breaks a rule of the model; file and line are not known
 │   ├── InputFileError            the same with its location: file, line or key
 │   ├── UnknownNameError          a name that is not on the list; the message has the list
 │   ├── NoFeasibleCountsError     no allocation satisfies the legal sizes of all trainers
-│   ├── StateDirError             a state directory is unsafe, in use by another pilot, or of another version
+│   ├── StateDirError             a state directory is unsafe, in use, or of another version
 │   │   └── DirectoryInUseError   another pilot uses it
-│   ├── WindowsUnknownError       the site hides the jobs that end windows, and assume_window_s is not set
-│   └── TrainerFailedError        a result is asked for of a trainer that has failed, or was canceled or rejected
-├── WaitTimeoutError              a trainer has not ended in the time that a caller wanted to wait; also a TimeoutError
-├── SolverError                   a solver has no usable answer; carries the Reason for the fallback
-├── StoreError                    the journal or registry could not be written or read (a disk problem)
-├── CommandError                  a program is missing, timed out or failed; carries its argv and last output
+│   ├── WindowsUnknownError       the site hides the jobs that end windows
+│   └── TrainerFailedError        no result: the trainer failed, was canceled or rejected
+├── WaitTimeoutError              a trainer has not ended in time; also a TimeoutError
+├── SolverError                   a solver has no usable answer; has the Reason
+├── StoreError                    the journal or registry could not be written or read
+├── CommandError                  a program is missing, timed out or failed; has its argv
 ├── SchedulerError                the batch scheduler did not answer, or its answer is invalid
 │   ├── UnknownStateError         it reported an unknown state, which is never treated as idle
 │   └── PostponedError            it was not asked, or it refused: too many calls. No outage
-├── PilotFailedError              a running pilot met a user's error: status 1, so that its job script starts it again
-├── LeaseLostError                another pilot has taken over this state directory; stop without further changes
+├── PilotFailedError              a running pilot met a user's error; its job starts it again
+├── LeaseLostError                another pilot has taken over this state directory
 └── RejectedAnswerError           an answer of a solver or policy broke a rule and was not used
 """
 

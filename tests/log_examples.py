@@ -4,7 +4,6 @@ mutated.
 
 from __future__ import annotations
 
-# ruff: noqa: E501
 SACCT = (
     b"JobID|Submit|Eligible|Start|End|NNodes|NodeList|State|JobName\n"
     b"1|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T01:00:00|1|cn1|COMPLETED|a\n"

@@ -163,7 +163,7 @@ def submit(
       bftrainer submit digits.toml
       bftrainer submit digits.toml --name digits-2 --max-nodes 8
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
-      bftrainer submit --name mnist --max-nodes 4 --grid lr=0.1,0.01 --grid seed=0..9 -- python train.py {lr} {seed}
+      bftrainer submit --max-nodes 4 --grid lr=0.1,0.01 --grid seed=0..9 -- python t.py {lr} {seed}
     """
     from bftrainer.cli.trainers import NO_PILOT, allocation
     from bftrainer.client.gate import draft, script_draft

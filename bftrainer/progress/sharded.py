@@ -3,7 +3,9 @@ training goes on.
 
 ::
 
-    checkpoints = progress.Sharded("checkpoints", model, optimizer, report, sampler=sampler, rate=rate)
+    checkpoints = progress.Sharded(
+        "checkpoints", model, optimizer, report, sampler=sampler, rate=rate
+    )
     step = checkpoints.load()
     ...
         if agreement.to_stop():

@@ -1,6 +1,7 @@
 """A small transformer sharded by FSDP2 (`fully_shard`) on generated text, on any number of nodes.
 
-    bftrainer submit docs/examples/fsdp_text.toml        or alone:  torchrun --nproc-per-node=2 fsdp_text.py --epochs 2
+    bftrainer submit docs/examples/fsdp_text.toml
+    torchrun --nproc-per-node=2 fsdp_text.py --epochs 2        (alone)
 
 Checkpoints of `torch.distributed.checkpoint` hold shards: each size loads those of another one.
 They are written while training goes on, so that they may be seconds apart.

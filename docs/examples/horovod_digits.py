@@ -1,7 +1,8 @@
 """Elastic Horovod on generated digits: a small network that trains on any number of nodes, one or
 two seconds per epoch.
 
-    bftrainer submit ... -- python horovod_digits.py --epochs 20        or alone:  python horovod_digits.py
+    bftrainer submit ... -- python horovod_digits.py --epochs 20
+    python horovod_digits.py        (alone)
 
 The data are ten random 8x8 patterns; each sample is one of them with noise. bftrainer needs one
 changed line, `progress.track` around the state. Without bftrainer this line only synchronizes

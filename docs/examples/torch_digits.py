@@ -1,7 +1,8 @@
 """DistributedDataParallel on generated digits, written as for torchrun: a small network on any
 number of nodes.
 
-    bftrainer submit docs/examples/torch_digits.toml        or alone:  torchrun --nproc-per-node=2 torch_digits.py --epochs 2
+    bftrainer submit docs/examples/torch_digits.toml
+    torchrun --nproc-per-node=2 torch_digits.py --epochs 2        (alone)
 
 bftrainer needs the lines with `report` and `agreement`; without bftrainer they only agree that no
 worker stops. torchrun needs the checkpoint as well: each change of nodes starts the script again

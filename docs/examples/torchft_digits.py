@@ -1,7 +1,8 @@
 """torchft on generated digits: replicas that train on when a node joins or is lost, without any
 restart.
 
-    bftrainer submit docs/examples/torchft_digits.toml        or alone:  python torchft_digits.py --epochs 2
+    bftrainer submit docs/examples/torchft_digits.toml
+    python torchft_digits.py --epochs 2        (alone)
 
 Without bftrainer the script trains alone.
 """

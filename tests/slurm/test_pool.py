@@ -102,9 +102,8 @@ def beside_a_client(
         )
         for nodes in taken:
             # With as many idle nodes as the main job wants, it would take those.
-            eventually(
-                lambda: sum(bool(row["taken_s"]) for row in beside.rows("nodes")) > most - nodes, 90
-            )  # noqa: B023
+            wanted = most - nodes
+            eventually(lambda: _taken(beside) > wanted, 90)  # noqa: B023 - called at once
             lost = taken_by_main_jobs(beside)
             lab.submit("sleep 3", "-p", "main", f"-N{nodes}", "-t", "5")
             eventually(lambda: taken_by_main_jobs(beside) > lost, 60)  # noqa: B023
@@ -214,3 +213,8 @@ def test_ray_nodes_come_and_go_and_every_result_is_right(
         finally:
             head.send_signal(signal.SIGTERM)
             head.wait(30)
+
+
+def _taken(machine: Machine) -> int:
+    """How many fragments of a pilot are or were held."""
+    return sum(bool(row["taken_s"]) for row in machine.rows("nodes"))

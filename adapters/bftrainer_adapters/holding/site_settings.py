@@ -21,7 +21,8 @@ def pilot_name(state_dir: Path) -> str:
     """Pilots of one user differ in their state directories. Without blanks: it is a word in the
     comments of jobs.
     """
-    return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', state_dir.name)}-{zlib.crc32(str(state_dir).encode()):08x}"
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", state_dir.name)
+    return f"{name}-{zlib.crc32(str(state_dir).encode()):08x}"
 
 
 _TIMEOUTS_IN_A_LEASE = 4

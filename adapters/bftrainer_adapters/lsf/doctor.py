@@ -154,10 +154,9 @@ def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str
 
 
 def _jobs(text: str, slots: int) -> str:
-    return (
-        f"{counted(0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots)), 'job')} "
-        "pending"
-    )
+    if lsf_text.says_nothing(text):
+        return f"{counted(0, 'job')} pending"
+    return f"{counted(len(lsf_text.parse_pending(text, slots)), 'job')} pending"
 
 
 def _params(params: lsf_queue.ParamFacts) -> str:

@@ -176,11 +176,8 @@ def user_signal(
     """preempt_send_user_signal: SlurmctldParameters up to 22.05, PreemptParameters=send_user_signal
     later.
     """
-    words = set(
-        f"{config.get('SlurmctldParameters', '')},{config.get('PreemptParameters', '')}".lower().split(
-            ","
-        )
-    )
+    parameters = [config.get("SlurmctldParameters", ""), config.get("PreemptParameters", "")]
+    words = set(",".join(parameters).lower().split(","))
     if words & {"preempt_send_user_signal", "send_user_signal"}:
         return Check.ok(
             "user signal",

@@ -35,7 +35,10 @@ class Panel(ModalScreen[bool]):
 
     CSS = """
     Panel { align: center middle; }
-    Panel VerticalScroll { width: 90%; max-width: 110; height: auto; max-height: 90%; padding: 0 1; background: $surface; }
+    Panel VerticalScroll {
+        width: 90%; max-width: 110; height: auto; max-height: 90%; padding: 0 1;
+        background: $surface;
+    }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,q,enter", "answer(False)", "close"),
@@ -88,7 +91,10 @@ class Top(App[None]):
     #caption, #events { color: $text-muted; }
     #caption { height: 1; }
     #heads { height: 1; background: $panel; text-style: bold; }
-    #rows { height: 1fr; width: 1fr; scrollbar-size-vertical: 1; border: none; padding: 0; background: $background; }
+    #rows {
+        height: 1fr; width: 1fr; scrollbar-size-vertical: 1; border: none; padding: 0;
+        background: $background;
+    }
     #events { height: 5; }
     #filter { height: 1; border: none; padding: 0; display: none; }
     """

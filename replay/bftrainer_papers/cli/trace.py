@@ -95,7 +95,7 @@ def trace(count: int | None, start: str | None, seed: int, out: Path | None, **t
 
     \b
     Example:
-      bftrainer replay trace --arrivals philly.csv --curves sia-traces.tar.gz --hardware aws --out trainers.csv
+      bftrainer replay trace --arrivals philly.csv --curves sia.tar.gz --hardware aws --out t.csv
     """
     out = new_file(out, TRAINERS)
     check_numbers(count, seed)

@@ -134,8 +134,8 @@ def compare(
     Example:
       bftrainer replay compare --log idle.csv --state ~/.bftrainer --group digits
       bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --hours 24 --out compared
-      bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,afs-l,module:function
-      bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,plain --checkpoint-s 300
+      bftrainer replay compare --log idle.csv --trainers t.csv --policies bftrainer,afs-l,mod:fn
+      bftrainer replay compare --log idle.csv --trainers t.csv --policies plain --checkpoint-s 300
     """
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.allocation.objectives import usual_objective

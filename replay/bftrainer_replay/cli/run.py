@@ -137,7 +137,7 @@ def run(
       bftrainer replay generate --nodes 1024 --days 7 --seed 1 --out sample.csv.gz
       bftrainer replay workload hpo --count 1000 --spacing-s 36 --out trainers.csv
       bftrainer replay run --log sample.csv.gz --trainers trainers.csv --out week1
-      bftrainer replay run --log sample.csv.gz --trainers trainers.csv --curves learn --noise 0.1 --out learned
+      bftrainer replay run --log idle.csv --trainers t.csv --curves learn --noise 0.1 --out learned
     """
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.plugins import build_policy

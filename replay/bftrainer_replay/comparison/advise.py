@@ -141,6 +141,8 @@ def holder_limit_s(window: LogWindow) -> float:
     )
 
 
+# The lines of slurm.conf cannot be wrapped.
+# ruff: noqa: E501
 _SLURM_CONF = """\
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL

@@ -69,10 +69,9 @@ class Trainings:
         models = sorted({trainer.model for trainer in self.trainers})
         if self.table:
             return f"the trainings of {self.table}"
-        return (
-            "copies of "
-            f"{f'{len(models)} sample models' if len(models) > 1 else f'the sample model {models[0]}'}"
-        )
+        if len(models) > 1:
+            return f"copies of {len(models)} sample models"
+        return f"copies of the sample model {models[0]}"
 
 
 def top_of(

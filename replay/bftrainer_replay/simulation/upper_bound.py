@@ -10,7 +10,8 @@ pool has each size. If K trainers are admitted in all:
   a breakpoint of O_m (sizes between breakpoints are mixtures of both neighbors),
 * s_j: samples of trainer j, at most its total, and 0 for all but the first K trainers in order of
   submission,
-* P_jmax places in every bin of length w_b and mean pool size N_b:  sum x <= P_jmax w_b,  sum n x <= N_b w_b,
+* P_jmax places in every bin of length w_b and mean pool size N_b:
+  sum x <= P_jmax w_b,  sum n x <= N_b w_b,
 * no more places of a model than it has trainers:  sum over n of x[m,n,b] <= count_m w_b,
 * what the places of a model train:  sum of s_j over m <= sum O_m(n) x,
 * at most P_jmax of the K are unfinished, so  sum s_j / total_j >= K - P_jmax,

@@ -55,9 +55,9 @@ class Reaper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         argv = module_command("bftrainer_adapters.drivers.common.reaper")
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603  # our own program
             argv, cwd="/", stdin=subprocess.PIPE, start_new_session=True
-        )  # noqa: S603  # our own program
+        )
 
     def watch(self, pid: int, by: signal.Signals | None) -> None:
         """End this process when the driver ends, by a signal (:attr:`DriverSettings.ends_by`);

@@ -1,7 +1,8 @@
 """Runs on a node instead of ``python SCRIPT ...``: does the script's imports before the node joins
 the training.
 
-    python warm_start.py SCRIPT [ARGUMENT ...]     or     python warm_start.py -m MODULE [ARGUMENT ...]
+    python warm_start.py SCRIPT [ARGUMENT ...]
+    python warm_start.py -m MODULE [ARGUMENT ...]
 
 It imports what the script imports from installed packages, prints a marker, waits for one line on
 standard input with environment variables as JSON, and runs the script. If standard input ends
