@@ -87,7 +87,7 @@ stalls: environment-dev
 
 training: environment-dev
 	@sh .ci/horovod.sh install
-	$(RUN) tests/training_schedules.py
+	$(RUN) tests/support/training_schedules.py
 
 RUNS = 20
 zero-impact: environment-dev
@@ -111,7 +111,7 @@ slurm-versions: environment-dev
 		ls $$report >/dev/null 2>&1 && ! grep -L 'errors="0" failures="0"' $${report%xml}*xml | grep -q . && continue; \
 		echo "== Slurm: $$version, $$file"; \
 		$(RUN) -m pytest -n $(WORKERS) --dist worksteal --slurm $$version --junitxml $$report $$file || status=1; \
-	done; done; $(RUN) tests/slurm_table.py build/slurm-versions/*/*.xml; exit $$status
+	done; done; $(RUN) tests/support/slurm_table.py build/slurm-versions/*/*.xml; exit $$status
 
 docs: environment-dev
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
@@ -127,7 +127,7 @@ fuzz: environment-dev
 
 FAULTS = 10000
 faults: environment-dev
-	$(RUN) tests/random_faults.py --faults $(FAULTS) --seed $(SEED)
+	$(RUN) tests/support/random_faults.py --faults $(FAULTS) --seed $(SEED)
 
 TESTS = tests
 # Of two users, if root runs it.

@@ -1,9 +1,9 @@
 """bftrainer: neural network training on the nodes that a batch scheduler cannot fill (Liu et al.
 2021).
 
-``bftrainer.submit`` and the other names of ``bftrainer.client.public`` are imported when they are
-first used: training scripts import this package as well, and need none of them. ``__init__.pyi``
-tells type checkers what they are.
+``bftrainer.submit`` and the other names of ``bftrainer.console.client.public`` are imported when
+they are first used: training scripts import this package as well, and need none of them.
+``__init__.pyi`` tells type checkers what they are.
 """
 
 __version__ = "0.1.0"
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'bftrainer' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module("bftrainer.client.public"), name)
+    return getattr(import_module("bftrainer.console.client.public"), name)
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,6 @@ if __name__ == "__main__":
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         del sys.path[0]
 
-    from bftrainer.cli.main import main
+    from bftrainer.console.cli.main import main
 
     main()

@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 
-from bftrainer.allocation.objectives import OBJECTIVES, Objective, from_function
-from bftrainer.domain.ports import Policy
+from bftrainer.decide.allocation.objectives import OBJECTIVES, Objective, from_function
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.policies.gather import Gathered
+from bftrainer.decide.policies.guard import Guarded
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.errors import UnknownNameError, UserError
-from bftrainer.policies.gather import Gathered
-from bftrainer.policies.guard import Guarded
-from bftrainer.policies.settings import PolicySettings
 
 POLICY_GROUP = "bftrainer.policies"
 LAUNCHER_GROUP = "bftrainer.launchers"
@@ -44,8 +44,8 @@ def driver_module(launcher: str, where: str = "") -> str:
 
 
 def load_site(name: str) -> object:
-    """The ``bftrainer.live.site_plugin.SitePlugin`` of an installed site. Raises ``UserError`` if
-    it cannot be imported.
+    """The ``bftrainer.cluster.site_plugin.SitePlugin`` of an installed site. Raises ``UserError``
+    if it cannot be imported.
     """
     points = _installed(SITE_GROUP)
     if name not in points:

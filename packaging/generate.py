@@ -22,7 +22,7 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from bftrainer import __version__
-from bftrainer.cli.main import bftrainer
+from bftrainer.console.cli.main import bftrainer
 
 HERE = Path(__file__).parent
 PROGRAM = "bftrainer"

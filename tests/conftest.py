@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from minutes import pytest_runtest_makereport as pytest_runtest_makereport
-from minutes import pytest_terminal_summary as pytest_terminal_summary
-from needs import need
-from promises import PromiseBrokenError
-from slurm_accounting import missing_accounting
-from slurm_lab import Lab, Settings
-from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
+from support.minutes import pytest_runtest_makereport as pytest_runtest_makereport
+from support.minutes import pytest_terminal_summary as pytest_terminal_summary
+from support.needs import need
+from support.promises import PromiseBrokenError
+from support.slurm_accounting import missing_accounting
+from support.slurm_lab import Lab, Settings
+from support.slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
 pytest_plugins = ["left_out", "ordinary_user"]
 # pytest-xdist sets it for its workers. Commands of the tests write into pipes, which have no width.

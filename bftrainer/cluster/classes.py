@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bftrainer.cluster.model import NodeView
 from bftrainer.config.host_lists import matches
 from bftrainer.config.pilot import NodeClassConfig
-from bftrainer.domain.cluster import NodeView
 
 
 def class_of(node: NodeView, classes: Mapping[str, NodeClassConfig], by_gpu: bool = False) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bftrainer.domain.cluster import Acquired, Fragment, NodeRequest, Observation, PeerPilot
+from bftrainer.cluster.model import Acquired, Fragment, NodeRequest, Observation, PeerPilot
 
 
 class Scheduler(Protocol):

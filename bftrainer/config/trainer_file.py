@@ -18,11 +18,11 @@ from pydantic_core import PydanticCustomError
 
 from bftrainer.config.parameters import as_text, filled, problem_with
 from bftrainer.config.validation import ConfigTable, read_toml
-from bftrainer.domain.model import Curve, Learning, Trainer
-from bftrainer.domain.stopping import parse_rule
+from bftrainer.decide.domain.model import Curve, Learning, Trainer
+from bftrainer.decide.domain.stopping import parse_rule
 from bftrainer.errors import InputFileError, InvalidValueError
-from bftrainer.protocol.messages import StartedPer
 from bftrainer.scaling import Scaling
+from bftrainer.wires.messages import StartedPer
 
 MOST_NAME = 64
 """Characters of a name."""

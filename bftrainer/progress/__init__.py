@@ -42,8 +42,8 @@ from bftrainer.progress.replicas import Replicas
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.progress.sharded import Sharded
-from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
+from bftrainer.wires.control import STOPPED_STATUS
 
 __all__ = [
     "STOPPED_STATUS",

@@ -14,8 +14,8 @@ from bftrainer.progress.horovod_numbers import horovod_bytes, horovod_numbers
 from bftrainer.progress.plain_values import packed_values, unpacked_values
 from bftrainer.progress.reporter import Reporter, named
 from bftrainer.progress.sampler import Sampler
-from bftrainer.protocol.environment import run_in_worker
 from bftrainer.scaling import LearningRate
+from bftrainer.wires.environment import run_in_worker
 
 StateT = TypeVar("StateT")
 

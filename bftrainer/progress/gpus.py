@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from bftrainer.protocol.environment import NODE, SLOT
-from bftrainer.protocol.gpu_use import GpuUse
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.typed_json import write_json
+from bftrainer.wires.environment import NODE, SLOT
+from bftrainer.wires.gpu_use import GpuUse
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.typed_json import write_json
 
 EVERY_S = 30.0
 _LOCAL = ("LOCAL_RANK", "HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", SLOT)

@@ -15,10 +15,12 @@ from typing import Any
 
 from bftrainer.errors import BFTrainerError
 from bftrainer.progress.weights import WeightsServer, copied_from
-from bftrainer.protocol.environment import TRAINER_DIR
-from bftrainer.protocol.messages import DriverSettings
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.replicas import (
+from bftrainer.system.listening_ports import hosts_in
+from bftrainer.system.sealed import SealedClient
+from bftrainer.wires.environment import TRAINER_DIR
+from bftrainer.wires.messages import DriverSettings
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.replicas import (
     MOST_BYTES,
     REPLICA,
     Hello,
@@ -29,9 +31,7 @@ from bftrainer.protocol.replicas import (
     packed,
     unpacked,
 )
-from bftrainer.protocol.typed_json import read_json
-from bftrainer.system.listening_ports import hosts_in
-from bftrainer.system.sealed import SealedClient
+from bftrainer.wires.typed_json import read_json
 
 CONNECT = timedelta(seconds=10)
 """How long a new group may take to connect."""

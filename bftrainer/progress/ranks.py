@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bftrainer.progress.sampler import Sampler
-from bftrainer.protocol.append import append_line
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.rank_line import Indices, RankLine, disagreement, format_rank, parse_rank
 from bftrainer.scaling import LearningRate
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.wires.append import append_line
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.rank_line import Indices, RankLine, disagreement, format_rank, parse_rank
 
 VALUES = 4096
 """Values of one tensor that a digest reads, evenly spaced."""

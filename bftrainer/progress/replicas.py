@@ -13,9 +13,9 @@ from bftrainer.progress.elastic import Kept
 from bftrainer.progress.group import Group
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
-from bftrainer.protocol.environment import run_in_worker
-from bftrainer.protocol.replicas import REPLICA
 from bftrainer.scaling import LearningRate
+from bftrainer.wires.environment import run_in_worker
+from bftrainer.wires.replicas import REPLICA
 
 if TYPE_CHECKING:
     import torch

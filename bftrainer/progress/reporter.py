@@ -15,20 +15,14 @@ from bftrainer.errors import InputFileError, UserError
 from bftrainer.progress.gpus import GpuWatch
 from bftrainer.progress.ranks import Watch
 from bftrainer.progress.sampler import Sampler
-from bftrainer.protocol.append import append_line
-from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
-from bftrainer.protocol.environment import (
-    FRAGMENT,
-    INCARNATION,
-    REPORT_EVERY_S,
-    TRAINER_DIR,
-    WORKER,
-)
-from bftrainer.protocol.messages import StartedPer, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.progress_line import PROGRESS_BYTES, Phase, ProgressLine, format_progress
-from bftrainer.protocol.typed_json import OtherVersionError, read_json
 from bftrainer.scaling import Batches, LearningRate, Scaling
+from bftrainer.wires.append import append_line
+from bftrainer.wires.control import STOPPED_STATUS, ControlMessage, ControlRequest
+from bftrainer.wires.environment import FRAGMENT, INCARNATION, REPORT_EVERY_S, TRAINER_DIR, WORKER
+from bftrainer.wires.messages import StartedPer, TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import PROGRESS_BYTES, Phase, ProgressLine, format_progress
+from bftrainer.wires.typed_json import OtherVersionError, read_json
 
 if TYPE_CHECKING:
     import torch

@@ -17,13 +17,13 @@ from typing import Any
 
 from bftrainer.errors import BFTrainerError, InputFileError, UserError
 from bftrainer.progress.reporter import Reporter
-from bftrainer.protocol.environment import TRAINER_DIR, WORKER
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.replicas import Meeting
-from bftrainer.protocol.task_board import TaskBoard
-from bftrainer.protocol.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
-from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.files import remove_file
+from bftrainer.wires.environment import TRAINER_DIR, WORKER
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.replicas import Meeting
+from bftrainer.wires.task_board import TaskBoard
+from bftrainer.wires.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
+from bftrainer.wires.typed_json import read_json
 
 _TOO_DEEP = "[" * (MOST_LEVELS + 1)
 PATIENCE_S = 60.0

@@ -21,11 +21,11 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from bftrainer.protocol.messages import TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.typed_json import read_json, typed
 from bftrainer.system.files import write_atomically
 from bftrainer.system.own_programs import module_command
+from bftrainer.wires.messages import TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.typed_json import read_json, typed
 
 CLOSE_S = 10.0
 """How long the end of a training waits for its trackers."""

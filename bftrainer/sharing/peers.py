@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from bftrainer.cluster.model import Hidden, Observation, PeerPilot
 from bftrainer.cluster.ports import PeerPilots, Scheduler
 from bftrainer.config.host_lists import host_patterns
 from bftrainer.config.pilot import NodesConfig
-from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
-from bftrainer.domain.fragment_names import job_of
 from bftrainer.errors import CommandError, SchedulerError, UserError
+from bftrainer.fragment_names import job_of
 from bftrainer.sharing.claims import ClaimComparison
 from bftrainer.sharing.fair_share import Sharer
 from bftrainer.system.printable import printable

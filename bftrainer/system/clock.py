@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Protocol
 
-from bftrainer.domain.times import ElapsedS, HostS
+from bftrainer.times import ElapsedS, HostS
 
 
 class Clock(Protocol):

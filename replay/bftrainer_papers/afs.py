@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from bftrainer.domain.ports import Policy
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer_papers.fixed_pool import long_enough
 from bftrainer_papers.policies.afs import AfsL, AfsP
 from bftrainer_papers.policies.srtf import Srtf

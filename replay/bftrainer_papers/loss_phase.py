@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_papers.policies.loss_phase import LossPhase
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change

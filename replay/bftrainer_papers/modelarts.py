@@ -16,10 +16,10 @@ from enum import Enum
 
 import numpy as np
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Decision, State
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Decision, State
 from bftrainer_papers.fixed_pool import long_enough
 from bftrainer_papers.policies.modelarts_greedy import ModelArtsGreedy
 from bftrainer_papers.policies.modelarts_optimal import ModelArtsOptimal

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.replay_world import Arrival
 

@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
-from horovod_trainer import Trainer
-from needs import need_package
-from training_schedules import Kind, train
+from support.command_line import bftrainer, complaint
+from support.horovod_trainer import Trainer
+from support.needs import need_package
+from support.training_schedules import Kind, train
 
-from bftrainer.client.adapt import adapted
+from bftrainer.console.client.adapt import adapted
 
 SHAPES = Path(__file__).parent / "shapes"
 SCRIPTS = Path(__file__).parents[2] / "docs/examples/scripts"
@@ -200,7 +200,9 @@ def test_a_result_that_does_not_compile_is_never_written(
 ) -> None:
     path = script(tmp_path, "mnist")
     before = path.read_text()
-    monkeypatch.setattr("bftrainer.client.adapt.source.ScriptSource.text", lambda _: "if:\n")
+    monkeypatch.setattr(
+        "bftrainer.console.client.adapt.source.ScriptSource.text", lambda _: "if:\n"
+    )
     assert "would not compile (line 1 of it: invalid syntax), so nothing is changed" in complaint(
         bftrainer("adapt", path, "--apply")
     )
@@ -301,7 +303,7 @@ def test_the_result_trains_on_each_sample_once_over_rescales(
     slow = path.read_text().replace("import torch\n", "import time\nimport torch\n", 1)
     path.write_text(slow.replace(".zero_grad()", ".zero_grad(); time.sleep(0.05)", 1))
     path.write_text(adapted(path).after)
-    monkeypatch.setattr("training_schedules.BATCH", batch)
+    monkeypatch.setattr("support.training_schedules.BATCH", batch)
     kind = Kind(driver, (str(path), *arguments))
     run = train(name, tmp_path / "trainer", 1, None, epochs, kind, samples)
     assert run.rescales >= 1

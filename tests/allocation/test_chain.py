@@ -3,15 +3,15 @@ from __future__ import annotations
 import random
 
 import pytest
-import random_problems
-from fakes import FakeAllocator, failing
+from support import random_problems
+from support.fakes import FakeAllocator, failing
 
-from bftrainer.allocation.chain import Chain, build_allocator
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gains import objective_value
-from bftrainer.allocation.gurobi import Gurobi
-from bftrainer.domain.model import Curve
-from bftrainer.domain.problem import Fallback, Problem, Status, TrainerDemand
+from bftrainer.decide.allocation.chain import Chain, build_allocator
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gains import objective_value
+from bftrainer.decide.allocation.gurobi import Gurobi
+from bftrainer.decide.domain.model import Curve
+from bftrainer.decide.domain.problem import Fallback, Problem, Status, TrainerDemand
 from bftrainer.errors import NoFeasibleCountsError, Reason, SolverError, UnknownNameError
 
 LINE = Curve((1, 10), (10.0, 100.0))

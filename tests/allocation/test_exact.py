@@ -7,18 +7,18 @@ import random
 from dataclasses import replace
 from itertools import product
 
-import brute_force
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from random_problems import mixed
-from strategies import problems
+from support import brute_force
+from support.random_problems import mixed
+from support.strategies import problems
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gains import gain, gains, objective_value
-from bftrainer.allocation.what_if import next_sizes, what_if
-from bftrainer.domain.model import Curve
-from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gains import gain, gains, objective_value
+from bftrainer.decide.allocation.what_if import next_sizes, what_if
+from bftrainer.decide.domain.model import Curve
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
 from bftrainer.errors import InvalidValueError, NoFeasibleCountsError
 
 

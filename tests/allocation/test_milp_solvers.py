@@ -9,20 +9,20 @@ import gurobipy
 import highspy
 import numpy as np
 import pytest
-import random_problems
-from fakes import FakeGurobipy, highspy_that_ends_with
-from ran import python
+from support import random_problems
+from support.fakes import FakeGurobipy, highspy_that_ends_with
+from support.ran import python
 
-from bftrainer.allocation.check import checked
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gains import objective_value
-from bftrainer.allocation.gurobi import Gurobi, find_license
-from bftrainer.allocation.highs import Highs
-from bftrainer.allocation.milp import Floats, Milp, build
-from bftrainer.allocation.outcome import current_map, optimal, out_of_time, relative_gap
-from bftrainer.domain.model import Curve
-from bftrainer.domain.ports import Allocator
-from bftrainer.domain.problem import Problem, Status, TrainerDemand
+from bftrainer.decide.allocation.check import checked
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gains import objective_value
+from bftrainer.decide.allocation.gurobi import Gurobi, find_license
+from bftrainer.decide.allocation.highs import Highs
+from bftrainer.decide.allocation.milp import Floats, Milp, build
+from bftrainer.decide.allocation.outcome import current_map, optimal, out_of_time, relative_gap
+from bftrainer.decide.domain.model import Curve
+from bftrainer.decide.domain.ports import Allocator
+from bftrainer.decide.domain.problem import Problem, Status, TrainerDemand
 from bftrainer.errors import Reason, SolverError
 
 LINE = Curve((1, 10), (10.0, 100.0))
@@ -36,9 +36,9 @@ def test_a_solver_prints_nothing(solver: str) -> None:
     whatever sys.stdout is.
     """
     solve = (
-        "from bftrainer.allocation.chain import build_allocator\n"
-        "from bftrainer.domain.model import Curve\n"
-        "from bftrainer.domain.problem import Problem, TrainerDemand\n"
+        "from bftrainer.decide.allocation.chain import build_allocator\n"
+        "from bftrainer.decide.domain.model import Curve\n"
+        "from bftrainer.decide.domain.problem import Problem, TrainerDemand\n"
         "demand = TrainerDemand('t', Curve((1, 10), (10.0, 100.0)), 2, 10, 1.0, 1.0, 3)\n"
         f"assert build_allocator({solver!r}, 10.0).solve(Problem(10, 120.0, (demand,))).counts "
         "== (10,)\n"

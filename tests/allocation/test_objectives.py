@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bftrainer.allocation.objectives import OBJECTIVES, from_function
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.allocation.objectives import OBJECTIVES, from_function
+from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.errors import InvalidValueError, UnknownNameError, UserError
 from bftrainer.plugins import find_objective
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.allocation.placement import NameOrder, check_placement, in_name_order, place
+from bftrainer.decide.allocation.placement import NameOrder, check_placement, in_name_order, place
 from bftrainer.errors import RejectedAnswerError
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-import oracle_per_node
 import pytest
+from support import oracle_per_node
 
-from bftrainer.allocation.placement import Nodes, check_placement, place
-from bftrainer.domain.fragment_names import is_slot, job_of, node_of, part_of, slot_name
+from bftrainer.decide.allocation.placement import Nodes, check_placement, place
+from bftrainer.fragment_names import is_slot, job_of, node_of, part_of, slot_name
 
 
 def slots(*sizes: int) -> list[list[str]]:

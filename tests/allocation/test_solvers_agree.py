@@ -8,35 +8,32 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-import brute_force
-import oracle_per_node
-import policy_states
 import pytest
-import random_problems
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import curves, problems
+from support import brute_force, oracle_per_node, policy_states, random_problems
+from support.strategies import curves, problems
 
-from bftrainer.allocation.chain import build_allocator
-from bftrainer.allocation.check import require_feasible
-from bftrainer.allocation.check_decision import check_counts
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gurobi import Gurobi
-from bftrainer.allocation.highs import Highs
-from bftrainer.allocation.objectives import (
+from bftrainer.config.pilot import DecisionsConfig, PilotConfig
+from bftrainer.decide.allocation.chain import build_allocator
+from bftrainer.decide.allocation.check import require_feasible
+from bftrainer.decide.allocation.check_decision import check_counts
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gurobi import Gurobi
+from bftrainer.decide.allocation.highs import Highs
+from bftrainer.decide.allocation.objectives import (
     DEFAULT_OBJECTIVE,
     OBJECTIVES,
     equal_share,
     equal_share_rate,
 )
-from bftrainer.config.pilot import DecisionsConfig, PilotConfig
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.ports import Allocator
-from bftrainer.domain.problem import Answer, Problem, Status, TrainerDemand
-from bftrainer.domain.state import State
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.ports import Allocator
+from bftrainer.decide.domain.problem import Answer, Problem, Status, TrainerDemand
+from bftrainer.decide.domain.state import State
+from bftrainer.decide.policies.bftrainer import demands_of
 from bftrainer.errors import NoFeasibleCountsError, Reason, SolverError
-from bftrainer.live.decision_maker import settings_of
-from bftrainer.policies.bftrainer import demands_of
+from bftrainer.pilot.decision_maker import settings_of
 
 SOLVERS: tuple[Allocator, ...] = (Exact(), Highs(60.0), Gurobi(60.0))
 BRUTE_FORCE_UP_TO = 20_000

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.allocation.placement import place
-from bftrainer.allocation.window_ends import drop_unprofitable_growth, lasts_s
-from bftrainer.core.coordinator import adopt, decide, observe
-from bftrainer.domain.events import Event, PoolChanged, TrainerSubmitted
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Nodes, State
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.allocation.placement import place
+from bftrainer.decide.allocation.window_ends import drop_unprofitable_growth, lasts_s
+from bftrainer.decide.core.coordinator import adopt, decide, observe
+from bftrainer.decide.domain.events import Event, PoolChanged, TrainerSubmitted
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import Nodes, State
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.plugins import build_policy
-from bftrainer.policies.settings import PolicySettings
 
 SETTINGS = PolicySettings(Exact(), OBJECTIVES["throughput"], forward_s=120.0)
 POLICIES = ("bftrainer", "equal-share", "afs-p")

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from ran import python
+from support.ran import python
 
 import bftrainer
 from bftrainer import api
-from bftrainer.client import public
-from bftrainer.client.functions import TrainerKeys
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.console.client import public
+from bftrainer.console.client.functions import TrainerKeys
 from bftrainer_replay import api as replay_api
 
 ROOT = Path(__file__).parents[2]
@@ -64,9 +64,9 @@ def test_the_package_has_these_names_and_imports_them_late() -> None:
     )
     program = (
         "import sys, bftrainer; from bftrainer import progress; slow = {'pydantic', 'numpy', "
-        "'sqlite3', 'bftrainer.client'}; "
+        "'sqlite3', 'bftrainer.console.client'}; "
         "print(sorted(slow & set(sys.modules))); bftrainer.submit; "
-        "print('bftrainer.client.public' in sys.modules)"
+        "print('bftrainer.console.client.public' in sys.modules)"
     )
     done = python("-c", program, check=True)
     assert done.stdout.split("\n")[:2] == ["[]", "True"]

@@ -22,16 +22,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fakes_jobs import Job, NoLimits
+from support.fakes_jobs import Job, NoLimits
 
+from bftrainer.cluster.model import Availability, NodeRequest, NodeView, Observation
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
-from bftrainer.domain.cluster import Availability, NodeRequest, NodeView, Observation
-from bftrainer.domain.fragment_names import fragment_name
-from bftrainer.persistence.spool import Request, RequestKind, Spool
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import JobPhase, SchedulerTraits
-from bftrainer_adapters.slurm.states import gpus_of
+from bftrainer.fragment_names import fragment_name
+from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.holding.holder_jobs import JobPhase, SchedulerTraits
+from bftrainer_clusters.slurm.states import gpus_of
 
 SEED = 20210617
 ENDS_EVERY_S = 30.0

@@ -18,13 +18,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bftrainer.allocation.chain import build_allocator
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.core.coordinator import adopt, decide, observe
-from bftrainer.domain.events import Event, PoolChanged, TrainerSubmitted
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer.decide.allocation.chain import build_allocator
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.core.coordinator import adopt, decide, observe
+from bftrainer.decide.domain.events import Event, PoolChanged, TrainerSubmitted
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer_replay.workload.curves import TABLE_2
 
 CASES = ((35, 800), (100, 800), (300, 800), (2000, 800), (2000, 88))

@@ -33,25 +33,25 @@ from typing import Any
 
 import _made_up
 from _made_up import SEED, Machine, stand_in, trainer
-from fakes_jobs import PATIENT
 from rich.console import Console
 from rich.table import Table
+from support.fakes_jobs import PATIENT
 
-from bftrainer.cli import pilot_log
+from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
-from bftrainer.live.facts import DecisionMade
-from bftrainer.live.pilot_process import run_pilot
-from bftrainer.live.runtime import PilotDependencies
-from bftrainer.live.signals import Signals
-from bftrainer.live.site_plugin import Site
-from bftrainer.live.trainers import driver_process
-from bftrainer.live.trainers.trainer_message import driver_settings
-from bftrainer.persistence.spool import Request, RequestKind, Spool
+from bftrainer.console.cli import pilot_log
+from bftrainer.pilot.facts import DecisionMade
+from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
+from bftrainer.pilot.pilot_process import run_pilot
+from bftrainer.pilot.runtime import PilotDependencies
+from bftrainer.pilot.trainers import driver_process
+from bftrainer.pilot.trainers.trainer_message import driver_settings
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import JobPhase
-from bftrainer_adapters.holding.job_holder import JobHolder
+from bftrainer.system.signals import Signals
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.holding.job_holder import JobHolder
 
 LIMIT = 0.02
 CHURN = 8  # nodes that are taken, and others that become idle, at each look at the scheduler

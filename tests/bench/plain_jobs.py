@@ -24,14 +24,14 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from bftrainer.allocation.chain import build_allocator
-from bftrainer.allocation.objectives import OBJECTIVES, rate_of_one, usual_objective
-from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.ports import Policy
+from bftrainer.decide.allocation.chain import build_allocator
+from bftrainer.decide.allocation.objectives import OBJECTIVES, rate_of_one, usual_objective
+from bftrainer.decide.domain.events import PoolChanged
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.policies.bftrainer import BFTrainer
+from bftrainer.decide.policies.plain import Plain
 from bftrainer.errors import BFTrainerError
-from bftrainer.policies.bftrainer import BFTrainer
-from bftrainer.policies.plain import Plain
 from bftrainer_replay.analysis.plain_jobs import plain_jobs
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.cli.log_options import LogChoice, window_of

@@ -24,17 +24,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-import oracle_per_node
-import random_problems
 from rich.console import Console
 from rich.table import Table
+from support import oracle_per_node, random_problems
 
-from bftrainer.allocation.check import checked
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gurobi import Gurobi, find_license
-from bftrainer.allocation.highs import Highs
-from bftrainer.domain.ports import Allocator
-from bftrainer.domain.problem import Problem, Status
+from bftrainer.decide.allocation.check import checked
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gurobi import Gurobi, find_license
+from bftrainer.decide.allocation.highs import Highs
+from bftrainer.decide.domain.ports import Allocator
+from bftrainer.decide.domain.problem import Problem, Status
 from bftrainer.errors import SolverError
 
 SEED = 20210617

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import ShellComplete
-from ran import python
+from support.ran import python
 
-from bftrainer.cli import choices
-from bftrainer.cli.main import bftrainer
+from bftrainer.console.cli import choices
+from bftrainer.console.cli.main import bftrainer
 from bftrainer.errors import UnknownNameError
 from bftrainer_replay.cli.compare import POLICIES_OR_ALL
 
@@ -29,7 +29,7 @@ def hello():
 number = 3
 """
 TABLE = """
-from bftrainer.cli.command_table import CommandEntry
+from bftrainer.console.cli.command_table import CommandEntry
 
 TABLE = (
     CommandEntry("ours hello", "their_commands:hello", "Say hello."),
@@ -97,13 +97,13 @@ def test_another_package_adds_groups_and_commands(tmp_path: Path) -> None:
         ("", "their_table:TABLE", "AttributeError: "),
         ("", "no_such_module:TABLE", "ModuleNotFoundError: No module named 'no_such_module'"),
         (
-            "from bftrainer.cli.command_table import CommandEntry\nTABLE = (CommandEntry('Run "
+            "from bftrainer.console.cli.command_table import CommandEntry\nTABLE = (CommandEntry('Run "
             "It', 'a:b', ''),)",
             "their_table:TABLE",
             "ValueError: 'Run It' is not a command",
         ),
         (
-            "from bftrainer.cli.command_table import CommandEntry\nTABLE = "
+            "from bftrainer.console.cli.command_table import CommandEntry\nTABLE = "
             "(CommandEntry('run', 'a.b', ''),)",
             "their_table:TABLE",
             "ValueError: 'run': invalid target 'a.b', expected 'module:attribute'",
@@ -129,7 +129,7 @@ def test_a_broken_table_costs_a_warning(
 
 def test_help_imports_no_command() -> None:
     script = (
-        "import sys; from bftrainer.cli.main import run; run(['--help']); "
+        "import sys; from bftrainer.console.cli.main import run; run(['--help']); "
         "print(*sys.modules, file=sys.stderr)"
     )
     loaded = python("-c", script, check=True).stderr.split()
@@ -138,18 +138,18 @@ def test_help_imports_no_command() -> None:
     assert ours == {
         "bftrainer",
         "bftrainer.errors",
-        "bftrainer.cli",
-        "bftrainer.cli.main",
-        "bftrainer.cli.commands",
-        "bftrainer.cli.command_table",
-        "bftrainer.cli.lazy_group",
+        "bftrainer.console.cli",
+        "bftrainer.console.cli.main",
+        "bftrainer.console.cli.commands",
+        "bftrainer.console.cli.command_table",
+        "bftrainer.console.cli.lazy_group",
         "bftrainer_replay",
         "bftrainer_replay.cli",
         "bftrainer_replay.cli.commands",
         "bftrainer_papers",
         "bftrainer_papers.cli",
         "bftrainer_papers.cli.commands",
-        "bftrainer.cli.output",
+        "bftrainer.console.cli.output",
         "bftrainer.system",
         "bftrainer.system.printable",
     }
@@ -192,7 +192,7 @@ def test_a_choice_of_names_accepts_custom_ones_and_completes_the_last_of_several
 
 
 def test_the_solvers_offered_are_those_of_the_chain() -> None:
-    from bftrainer.allocation.chain import build_allocator
+    from bftrainer.decide.allocation.chain import build_allocator
 
     with pytest.raises(UnknownNameError) as caught:
         build_allocator("", 1.0)

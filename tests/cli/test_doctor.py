@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from ran import python
+from support.ran import python
 
-from bftrainer.allocation.gurobi import find_license
-from bftrainer.cli.doctor.command import doctor
+from bftrainer.console.cli.doctor.command import doctor
+from bftrainer.decide.allocation.gurobi import find_license
 from bftrainer.system.installed import Installed, installed_folder
 
 # Refuses packages as if they were not installed: argv is the comma-separated list, then doctor's
@@ -31,7 +31,7 @@ class Blocker:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocker(sys.argv[1].split(",")))
-from bftrainer.cli.main import run
+from bftrainer.console.cli.main import run
 sys.exit(run(["doctor", *sys.argv[2:]]))
 """
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import bftrainer, complaint
+from support.command_line import bftrainer, complaint
 
-from bftrainer.cli.doctor.pilot_checks import examine_strangers
 from bftrainer.config.pilot import WorkersConfig
-from bftrainer.domain.checks import CheckStatus
-from bftrainer.persistence.store import DB_NAME, open_store
+from bftrainer.console.cli.doctor.pilot_checks import examine_strangers
+from bftrainer.decide.domain.checks import CheckStatus
+from bftrainer.pilot.persistence.store import DB_NAME, open_store
 from bftrainer.system.processes import this_process
 
 CONFIG = "[workers]\nallow_root = true\n"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from cli.test_messages import EVIL, UNPRINTABLE
-from command_line import bftrainer
-from recorded_slurm import MARK
 from replay.commands import executed
-from strangers import NOBODY
+from support.command_line import bftrainer
+from support.recorded_slurm import MARK
+from support.strangers import NOBODY
 
 import bftrainer as product
 from bftrainer.errors import StateDirError
-from bftrainer_adapters.slurm import jobs, peers
+from bftrainer_clusters.slurm import jobs, peers
 
 USERS = (
     "DOMAIN\\eve",

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import click
 import pytest
-from command_line import bftrainer, complaint
+from support.command_line import bftrainer, complaint
 
 from bftrainer import __version__
-from bftrainer.cli.main import bftrainer as group
-from bftrainer.cli.output import say_paragraphs
-from bftrainer.cli.synonyms import SYNONYMS
-from bftrainer.cli.tables import name_column, show_table
+from bftrainer.console.cli.main import bftrainer as group
+from bftrainer.console.cli.output import say_paragraphs
+from bftrainer.console.cli.synonyms import SYNONYMS
+from bftrainer.console.cli.tables import name_column, show_table
 
 
 def commands(command: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:

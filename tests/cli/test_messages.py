@@ -12,18 +12,18 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
-from live_house import House, house, spec
+from support.command_line import bftrainer, complaint
+from support.live_house import House, house, spec
 
 from bftrainer import trainer
-from bftrainer.cli.pilot_log import print_fact
-from bftrainer.cli.top.reader import Reader
-from bftrainer.live.facts import NoteAdded
-from bftrainer.persistence.registry_writer import RegistryWriter
-from bftrainer.protocol.gpu_use import GpuUse
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.reports import Ending
-from bftrainer.protocol.typed_json import write_json
+from bftrainer.console.cli.pilot_log import print_fact
+from bftrainer.console.cli.top.reader import Reader
+from bftrainer.pilot.facts import NoteAdded
+from bftrainer.pilot.persistence.registry_writer import RegistryWriter
+from bftrainer.wires.gpu_use import GpuUse
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.reports import Ending
+from bftrainer.wires.typed_json import write_json
 
 
 def submitted(
@@ -219,7 +219,7 @@ def test_a_remark_stays_after_the_end(
 
 EVIL = "\x1b[2J\x1b]0;title\x07 \x9b31m \u202egpj.exe \u2028 a\rb"
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e]")
-CLI = Path(__file__).parents[2] / "bftrainer/cli"
+CLI = Path(__file__).parents[2] / "bftrainer/console/cli"
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_json_is_exact(home: House) -> None:
 
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_the_pilots_own_lines(format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from bftrainer.cli import pilot_log
+    from bftrainer.console.cli import pilot_log
 
     pilot_log._logger.cache_clear()
     print_fact(NoteAdded(1.0, "failure", EVIL, EVIL), format)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from command_line import bftrainer
-from live_machine import Machine, eventually, machine
-from patience import PATIENCE
+from support.command_line import bftrainer
+from support.live_machine import Machine, eventually, machine
+from support.patience import PATIENCE
 
 REPORTS = "from bftrainer.progress import Reporter\nimport os, time\nreport = Reporter()\n"
 KILLED = (
@@ -433,7 +433,7 @@ def test_a_trainer_is_followed_to_its_end_and_trains_on_after_ctrl_c(told: Machi
     (told.work / "long.py").write_text("import time\ntime.sleep(600)\n")
     of_a_terminal = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "import bftrainer.cli.main as cli"
+        "import bftrainer.console.cli.main as cli"
     )
     argv = ["submit", "long.py", "--max-nodes", "1", "--follow", "--state", str(told.state)]
     left = subprocess.Popen(

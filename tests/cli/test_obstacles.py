@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ran import python
+from support.ran import python
 
 TRAINER = 'name = "t"\ncommand = ["true"]\nmax_nodes = 2\nsamples_per_s = 10\n'
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import bftrainer
 from hypothesis import given
 from hypothesis import strategies as st
-from live_house import House, house, spec
-from patience import PATIENCE
+from support.command_line import bftrainer
+from support.live_house import House, house, spec
+from support.patience import PATIENCE
 
-from bftrainer.cli.tables import (
+from bftrainer.console.cli.tables import (
     TableColumn,
     hanging,
     name_column,
@@ -31,7 +31,7 @@ from bftrainer.cli.tables import (
     table_text,
     text_column,
 )
-from bftrainer.protocol.reports import Ending
+from bftrainer.wires.reports import Ending
 from bftrainer_papers.cli.reproduce import show
 from bftrainer_papers.reproduction import PaperResult, Reproduction
 

@@ -15,19 +15,19 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from command_line import Ended, bftrainer, complaint
-from live_house import house, spec
-from patience import PATIENCE
-from top_scene import Played, a_pilot
+from support.command_line import Ended, bftrainer, complaint
+from support.live_house import house, spec
+from support.patience import PATIENCE
+from support.top_scene import Played, a_pilot
 
-from bftrainer.cli.output import length
-from bftrainer.cli.top import text as top_text
-from bftrainer.cli.top.app import Panel, Top
-from bftrainer.cli.top.board import HISTORY_S, Board
-from bftrainer.cli.top.reader import DECISIONS, Reader, Snapshot
-from bftrainer.persistence.registry import TrainerStatus
-from bftrainer.persistence.spool import RequestKind, Spool
-from bftrainer.persistence.store import Holder
+from bftrainer.console.cli.output import length
+from bftrainer.console.cli.top import text as top_text
+from bftrainer.console.cli.top.app import Panel, Top
+from bftrainer.console.cli.top.board import HISTORY_S, Board
+from bftrainer.console.cli.top.reader import DECISIONS, Reader, Snapshot
+from bftrainer.pilot.persistence.registry import TrainerStatus
+from bftrainer.pilot.persistence.spool import RequestKind, Spool
+from bftrainer.pilot.persistence.store import Holder
 from bftrainer.system.processes import ProcessId, this_process
 
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "top.svg"
@@ -415,7 +415,7 @@ def test_once_prints_a_screen(scene: Played) -> None:
 def test_without_textual_it_says_what_to_install(
     scene: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "bftrainer.cli.top.app", None)
+    monkeypatch.setitem(sys.modules, "bftrainer.console.cli.top.app", None)
     ended = run("--state", scene.state)
     assert complaint(ended) == (
         "top requires the textual package, which is not installed; run pip install "

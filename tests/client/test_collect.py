@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
-from live_house import House, house, spec
 from replay.commands import executed
+from support.command_line import bftrainer
+from support.live_house import House, house, spec
 
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import Phase, ProgressLine, format_progress
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_machine import Machine, machine
-from patience import PATIENCE
-from ran import python
+from support.live_machine import Machine, machine
+from support.patience import PATIENCE
+from support.ran import python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples" / "search"

@@ -7,17 +7,17 @@ import json
 from pathlib import Path
 
 import pytest
-from live_house import House, house, spec
+from support.live_house import House, house, spec
 
 import bftrainer as api
-from bftrainer.client.gate import Draft
-from bftrainer.client.handle import TrainerHandle
-from bftrainer.client.results import Goal, as_csv, best_first, result_rows
-from bftrainer.client.submission import submit_one
+from bftrainer.console.client.gate import Draft
+from bftrainer.console.client.handle import TrainerHandle
+from bftrainer.console.client.results import Goal, as_csv, best_first, result_rows
+from bftrainer.console.client.submission import submit_one
 from bftrainer.errors import TrainerFailedError, UserError, WaitTimeoutError
-from bftrainer.persistence.spool import Request, RequestKind
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
+from bftrainer.pilot.persistence.spool import Request, RequestKind
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import Phase, ProgressLine, format_progress
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bftrainer.client.secret_names import secrets_in_command, secrets_in_lines
+from bftrainer.console.client.secret_names import secrets_in_command, secrets_in_lines
 
 
 @pytest.mark.parametrize(

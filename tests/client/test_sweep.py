@@ -10,19 +10,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.command_line import bftrainer, complaint
 
 import bftrainer as api
-from bftrainer.client.gate import Draft
-from bftrainer.client.submission import LOCK
-from bftrainer.client.sweep import combined, drafts_of, grid_trials, parse_grid, read_trials
 from bftrainer.config.parameters import filled
 from bftrainer.config.trainer_file import TrainerSpec, fill
 from bftrainer.config.validation import check_table
+from bftrainer.console.client.gate import Draft
+from bftrainer.console.client.submission import LOCK
+from bftrainer.console.client.sweep import combined, drafts_of, grid_trials, parse_grid, read_trials
 from bftrainer.errors import BFTrainerError, UserError
-from bftrainer.persistence.spool import MAX_FILES_AT_ONCE, Spool
+from bftrainer.pilot.persistence.spool import MAX_FILES_AT_ONCE, Spool
 
 BASE = {"name": "t", "command": ["train", "{lr}"], "max_nodes": 1}
 

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from live_house import House, house
+from support.live_house import House, house
 
 import bftrainer as api
-from bftrainer.client.results import Goal, as_csv, best_first, result_rows
+from bftrainer.console.client.results import Goal, as_csv, best_first, result_rows
 from bftrainer_replay.generation.generate import START_S, generate
 
 TRIALS = 200

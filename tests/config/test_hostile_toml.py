@@ -8,13 +8,13 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
+from support.command_line import bftrainer, complaint
 
 from bftrainer.config.pilot import read_config
 from bftrainer.config.trainer_file import MOST_RATE, read_trainer_file, settle
 from bftrainer.config.validation import MOST_BYTES, parse_toml
 from bftrainer.errors import InputFileError
-from bftrainer.persistence.spool import Spool
+from bftrainer.pilot.persistence.spool import Spool
 
 TRAINER = 'name = "a"\ncommand = ["true"]\nmax_nodes = 4\n'
 

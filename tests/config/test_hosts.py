@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_house import house, spec
+from support.live_house import house, spec
 
 from bftrainer.config.host_lists import expand, host_patterns, matches
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError
-from bftrainer.persistence.registry import Registry
+from bftrainer.pilot.persistence.registry import Registry
 
 
 @pytest.mark.parametrize(

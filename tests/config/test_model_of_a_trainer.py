@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from live_house import spec
+from support.live_house import spec
 
 from bftrainer.config.trainer_file import read_trainer_file
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters_under_test import ClusterUnderTest, RealSlurm
 from conftest import started
-from lsf_under_test import QUEUE, LsfLab, StandInLsf
-from slurm_lab import Lab, Settings
-from slurm_versions import VERSIONS, SlurmVersion
+from support.clusters_under_test import ClusterUnderTest, RealSlurm
+from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
+from support.slurm_lab import Lab, Settings
+from support.slurm_versions import VERSIONS, SlurmVersion
 
-from bftrainer_adapters.slurm.several_nodes import SHRINKS_SINCE
+from bftrainer_clusters.slurm.several_nodes import SHRINKS_SINCE
 
 
 @pytest.fixture(scope="module")

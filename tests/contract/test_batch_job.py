@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from lsf_under_test import LsfLab
-from slurm_lab import Lab, wait_until
+from support.lsf_under_test import LsfLab
+from support.slurm_lab import Lab, wait_until
 
-from bftrainer.live.own_site import BatchJob, batch_job
+from bftrainer.pilot.own_site import BatchJob, batch_job
 from bftrainer.system.clock import SystemClock
 
 NAME = "my pilot"

@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from horovod_trainer import EXAMPLES, Trainer, example, on_a_word
-from needs import need_package
+from support.horovod_trainer import EXAMPLES, Trainer, example, on_a_word
+from support.needs import need_package
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer.protocol.reports import LATE
 from bftrainer.system.processes import identify
+from bftrainer.wires.reports import LATE
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from horovod_trainer import CHECKOUT, EXAMPLES, Trainer, example
-from needs import need_package
+from support.horovod_trainer import CHECKOUT, EXAMPLES, Trainer, example
+from support.needs import need_package
 
 from bftrainer.system.processes import identify
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from clusters_under_test import HOLDERS, ClusterUnderTest
+from support.clusters_under_test import HOLDERS, ClusterUnderTest
 
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.cluster.ports import NodeHolder
-from bftrainer.core.windows import PilotJobs, free_nodes
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.fragment_names import job_of
+from bftrainer.cluster.windows import PilotJobs, free_nodes
 from bftrainer.errors import BFTrainerError
+from bftrainer.fragment_names import job_of
 
 pytestmark = pytest.mark.parametrize("cluster", HOLDERS, indirect=True)
 

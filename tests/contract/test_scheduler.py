@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable
 
 import pytest
-from clusters_under_test import ClusterUnderTest
+from support.clusters_under_test import ClusterUnderTest
 
-from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes, window_ends
-from bftrainer.domain.cluster import Observation
+from bftrainer.cluster.model import Observation
+from bftrainer.cluster.windows import EndKind, FreeNode, PilotJobs, free_nodes, window_ends
 from bftrainer.errors import BFTrainerError
 
 OURS = PilotJobs(partitions=frozenset({"scavenge"}))

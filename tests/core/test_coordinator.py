@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from bftrainer.core.coordinator import QueuedIds, adopt, decide, observe, rescales
-from bftrainer.domain.events import (
+from bftrainer.decide.core.coordinator import QueuedIds, adopt, decide, observe, rescales
+from bftrainer.decide.domain.events import (
     Change,
     Event,
     PoolChanged,
@@ -16,10 +16,10 @@ from bftrainer.domain.events import (
     TrainerFinished,
     TrainerSubmitted,
 )
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Active, Decision, Rescale, State
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import Active, Decision, Rescale, State
+from bftrainer.decide.policies.shares import equal_shares
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
-from bftrainer.policies.shares import equal_shares
 
 CURVE = Curve((1, 8), (1.0, 8.0))
 

@@ -6,21 +6,21 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
-from brute_force import sizes, worth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay.windows import window
+from support.brute_force import sizes, worth
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.core.coordinator import adopt, decide, observe
-from bftrainer.domain.events import Event, PoolChanged, TrainerSubmitted
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.problem import Problem
-from bftrainer.domain.state import State
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.core.coordinator import adopt, decide, observe
+from bftrainer.decide.domain.events import Event, PoolChanged, TrainerSubmitted
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.problem import Problem
+from bftrainer.decide.domain.state import State
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.errors import InvalidValueError
 from bftrainer.plugins import build_policy
-from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.simulation.bounds import bounds_of
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel

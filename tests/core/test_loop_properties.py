@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay.windows import window
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
-from bftrainer.core.loop import run
-from bftrainer.domain.events import Event, PoolChanged
-from bftrainer.domain.fragment_names import slot_name
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Plan, State
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from bftrainer.decide.core.loop import run
+from bftrainer.decide.domain.events import Event, PoolChanged
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import Plan, State
+from bftrainer.decide.policies.settings import PolicySettings
+from bftrainer.fragment_names import slot_name
 from bftrainer.plugins import build_policy
-from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.bounds import no_cost_bound, start_bound

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from bftrainer.core.coordinator import adopt, decide, observe
-from bftrainer.domain.events import Event, PoolChanged
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Active, Decision, Nodes, State
+from bftrainer.decide.core.coordinator import adopt, decide, observe
+from bftrainer.decide.domain.events import Event, PoolChanged
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import Active, Decision, Nodes, State
+from bftrainer.decide.policies.gather import Gathered
+from bftrainer.decide.policies.guard import Guarded
+from bftrainer.decide.policies.keeping import Keeping
 from bftrainer.errors import RejectedAnswerError
-from bftrainer.persistence import codec
-from bftrainer.policies.gather import Gathered
-from bftrainer.policies.guard import Guarded
-from bftrainer.policies.keeping import Keeping
+from bftrainer.pilot.persistence import codec
 
 CURVE = Curve((1, 8), (1.0, 8.0))
 NOW = Event(10.0, ())

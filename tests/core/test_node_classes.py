@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
-from bftrainer.core.coordinator import adopt, decide, observe
-from bftrainer.core.node_classes import Part, changed, check_one_class, parts
-from bftrainer.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.problem import Status
-from bftrainer.domain.state import Active, ClassMemories, Nodes, State
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from bftrainer.decide.core.coordinator import adopt, decide, observe
+from bftrainer.decide.core.node_classes import Part, changed, check_one_class, parts
+from bftrainer.decide.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.problem import Status
+from bftrainer.decide.domain.state import Active, ClassMemories, Nodes, State
+from bftrainer.decide.policies.guard import Guarded
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
-from bftrainer.persistence import codec
+from bftrainer.pilot.persistence import codec
 from bftrainer.plugins import build_policy
-from bftrainer.policies.guard import Guarded
-from bftrainer.policies.settings import PolicySettings
 
 SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=120.0, seed=7)
 POLICIES = ("bftrainer", "equal-share", "afs-p", "srtf", "modelarts-greedy")

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.core.debounce import DebounceState, debounce
-from bftrainer.core.windows import EndKind, PilotJobs, free_nodes, may_be_taken_at_once, window_ends
-from bftrainer.domain.cluster import (
+from bftrainer.cluster.model import (
     Availability,
     Hidden,
     NodeView,
@@ -19,6 +17,14 @@ from bftrainer.domain.cluster import (
     PendingJob,
     Reservation,
 )
+from bftrainer.cluster.windows import (
+    EndKind,
+    PilotJobs,
+    free_nodes,
+    may_be_taken_at_once,
+    window_ends,
+)
+from bftrainer.decide.core.debounce import DebounceState, debounce
 from bftrainer.errors import WindowsUnknownError
 
 AT_S = 1000.0

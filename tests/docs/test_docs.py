@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 import pytest
-from ran import python, ran
+from support.ran import python, ran
 
-from bftrainer.cli.main import bftrainer as group
+from bftrainer.console.cli.main import bftrainer as group
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
-from browser import Browser
-from ran import python
+from support.browser import Browser
+from support.ran import python
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
-from ran import ran
+from support.ran import ran
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "site-replay.md"

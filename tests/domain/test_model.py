@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.model import Curve, Trainer, rates
-from bftrainer.domain.problem import Problem, TrainerDemand
-from bftrainer.domain.stopping import ASHA, Limit, parse_rule
+from bftrainer.decide.domain.events import PoolChanged
+from bftrainer.decide.domain.model import Curve, Trainer, rates
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.domain.stopping import ASHA, Limit, parse_rule
 from bftrainer.errors import InvalidValueError
 
 CURVE = Curve((1, 4, 8), (10.0, 40.0, 60.0))

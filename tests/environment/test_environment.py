@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ran import ran
+from support.ran import ran
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from left_out import LeftOut
-from ran import python
+from support.left_out import LeftOut
+from support.ran import python
 
 TESTS = """
 import os, pathlib, pytest

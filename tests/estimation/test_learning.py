@@ -12,13 +12,13 @@ import pytest
 from core.test_loop_properties import POOL_POLICIES, SETTINGS, Watching, scenarios
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import curves
+from support.strategies import curves
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.core.coordinator import adopt, decide, observe
-from bftrainer.core.loop import run
-from bftrainer.domain.events import (
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.core.coordinator import adopt, decide, observe
+from bftrainer.decide.core.loop import run
+from bftrainer.decide.domain.events import (
     Event,
     PoolChanged,
     RateSeen,
@@ -26,14 +26,14 @@ from bftrainer.domain.events import (
     TimerDue,
     TrainerSubmitted,
 )
-from bftrainer.domain.measurements import WINDOWS, Measurements, middle
-from bftrainer.domain.model import Curve, Learning, Trainer
-from bftrainer.domain.rescaling import Rescaling, rescaled
-from bftrainer.domain.state import State
-from bftrainer.estimation.estimates import estimate
-from bftrainer.estimation.update import MAX_KEPT, lessons
+from bftrainer.decide.domain.measurements import WINDOWS, Measurements, middle
+from bftrainer.decide.domain.model import Curve, Learning, Trainer
+from bftrainer.decide.domain.rescaling import Rescaling, rescaled
+from bftrainer.decide.domain.state import State
+from bftrainer.decide.estimation.estimates import estimate
+from bftrainer.decide.estimation.update import MAX_KEPT, lessons
+from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.plugins import build_policy
-from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.simulation.learned_curves import without_curves
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.play import Scenario

@@ -16,8 +16,8 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-from log_examples import EXAMPLES, SACCT, SACCT_WITH_LINE_BREAKS
-from recorded_slurm import MARK
+from support.log_examples import EXAMPLES, SACCT, SACCT_WITH_LINE_BREAKS
+from support.recorded_slurm import MARK
 
 MB = 1 << 20
 _H = "2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T01:00:00"

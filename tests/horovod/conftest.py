@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from horovod_trainer import Trainer
+from support.horovod_trainer import Trainer
 
 
 @pytest.fixture

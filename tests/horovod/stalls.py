@@ -19,8 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from horovod_trainer import Trainer
-from stall_table import Cluster, hosts_of, print_stalls
+from support.horovod_trainer import Trainer
+from support.stall_table import Cluster, hosts_of, print_stalls
 
 KINDS: dict[str, dict[str, Any]] = {
     "bftrainer": {},

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from horovod_trainer import Trainer, example
+from support.horovod_trainer import Trainer, example
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
-from bftrainer_adapters.drivers.common.membership import Membership
+from bftrainer_drivers.common.membership import Membership
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from horovod_trainer import Trainer
-from lsf_under_test import QUEUE, LsfLab, StandInLsf
+from support.horovod_trainer import Trainer
+from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
 
-from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.cluster.model import FragmentPhase, NodeRequest
 from bftrainer.system.processes import with_variable
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
@@ -38,7 +38,7 @@ def test_nodes_come_go_and_a_main_job_takes_one(lsf: StandInLsf, tmp_path: Path)
     prefix = [
         sys.executable,
         "-m",
-        "bftrainer_adapters.lsf.worker",
+        "bftrainer_clusters.lsf.worker",
         str(holder.holders),
         "{node}",
         "{fragment_id}",

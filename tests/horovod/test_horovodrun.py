@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from horovod_trainer import Trainer, example
+from support.horovod_trainer import Trainer, example
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import identify
-from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path, host_and_command
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer_drivers.horovod.ssh_shim import announced_path, host_and_command
 
 
 def test_it_is_off_unless_allowed(tmp_path: Path) -> None:

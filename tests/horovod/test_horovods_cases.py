@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import Trainer, now_s
+from support.horovod_trainer import Trainer, now_s
 
 from bftrainer.progress import STOPPED_STATUS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import Trainer
+from support.horovod_trainer import Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 

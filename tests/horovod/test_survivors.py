@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from horovod_trainer import Trainer
+from support.horovod_trainer import Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 EVERY_STEP = {"BFTRAINER_REPORT_EVERY_S": "0"}

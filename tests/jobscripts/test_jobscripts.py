@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ran import ran
+from support.ran import ran
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live_machine import eventually
-from patience import PATIENCE
-from ran import ran
+from support.live_machine import eventually
+from support.patience import PATIENCE
+from support.ran import ran
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
 LONG_S = 30.0 * PATIENCE

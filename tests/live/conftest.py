@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.persistence.store import Store, open_store
+from bftrainer.pilot.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
 
 fails = [False]
 

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from bftrainer.cli.main import run
+from bftrainer.console.cli.main import run
 
 state, sign = sys.argv[1], Path(sys.argv[2])
 

@@ -7,12 +7,12 @@ import signal
 import sys
 from pathlib import Path
 
-from bftrainer.client.state_dir import read
-from bftrainer.live.own_site import build_site
-from bftrainer.live.pilot_process import run_pilot
-from bftrainer.live.runtime import PilotDependencies
-from bftrainer.live.signals import Signals
+from bftrainer.console.client.state_dir import read
+from bftrainer.pilot.own_site import build_site
+from bftrainer.pilot.pilot_process import run_pilot
+from bftrainer.pilot.runtime import PilotDependencies
 from bftrainer.system.clock import SystemClock
+from bftrainer.system.signals import Signals
 
 state, die_at = Path(sys.argv[1]), sys.argv[2]
 

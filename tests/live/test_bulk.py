@@ -9,13 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from live_house import House, configuration, house, spec
+from support.live_house import House, configuration, house, spec
 
-from bftrainer.domain.state import State
-from bftrainer.live.decision_maker import PLACES, settings_of
-from bftrainer.live.live_world import QUEUED_TOLD, REQUESTS_AT_ONCE
-from bftrainer.persistence.spool import Request, RequestKind
-from bftrainer.protocol.reports import DriverView
+from bftrainer.decide.domain.state import State
+from bftrainer.pilot.decision_maker import PLACES, settings_of
+from bftrainer.pilot.live_world import QUEUED_TOLD, REQUESTS_AT_ONCE
+from bftrainer.pilot.persistence.spool import Request, RequestKind
+from bftrainer.wires.reports import DriverView
 
 MANY = 400
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_house import House, house, spec
+from support.live_house import House, house, spec
 
-from bftrainer.domain.cluster import PendingJob
-from bftrainer.live.nodes.node_requests import MANY, TELL_EVERY_S, RequestProgress
+from bftrainer.cluster.model import PendingJob
+from bftrainer.pilot.nodes.node_requests import MANY, TELL_EVERY_S, RequestProgress
 
 
 def test_looks_that_a_budget_keeps_apart_are_no_outage(tmp_path: Path) -> None:

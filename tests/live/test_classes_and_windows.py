@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes_live import START_S
 from hypothesis import given
 from hypothesis import strategies as st
-from live_house import House, house, spec
+from support.fakes_live import START_S
+from support.live_house import House, house, spec
 
 from bftrainer.cluster.classes import class_of
+from bftrainer.cluster.model import Availability, Device, NodeView, Observation, PendingJob
+from bftrainer.cluster.observed import ObservedSite
+from bftrainer.cluster.selection import asleep, offered
+from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
-from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
-from bftrainer.domain.fragment_names import node_of
 from bftrainer.errors import InputFileError
-from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.decisions import left_idle
-from bftrainer.live.nodes.selection import asleep, offered
-from bftrainer.live.observed import ObservedSite
+from bftrainer.fragment_names import node_of
+from bftrainer.pilot.nodes.classifier import PoolDemand
+from bftrainer.pilot.nodes.decisions import left_idle
 
 GPU, CPU = ("g1", "g2", "g3"), ("c1", "c2", "c3")
 FAST: dict[str, Any] = {"classes": {"fast": {"gpu": "a100", "interface": "ib0", "slots": 4}}}

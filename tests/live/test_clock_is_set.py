@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes_live import START_S, FakeClock
-from live_house import house, spec
+from support.fakes_live import START_S, FakeClock
+from support.live_house import house, spec
 
-from bftrainer.live.facts import FragmentEvent
-from bftrainer.live.recorder import Recorder
-from bftrainer.live.steady_clock import SteadyClock
-from bftrainer.persistence.registry import Submission, TrainerStatus
-from bftrainer.persistence.registry_writer import TrainerChange
-from bftrainer.persistence.store import Store
+from bftrainer.pilot.facts import FragmentEvent
+from bftrainer.pilot.persistence.registry import Submission, TrainerStatus
+from bftrainer.pilot.persistence.registry_writer import TrainerChange
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.steady_clock import SteadyClock
 
 HOUR_S = 3600.0
 

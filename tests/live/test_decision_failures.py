@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from live import failing_policies
-from live_house import House, configuration, house, spec
+from support.live_house import House, configuration, house, spec
 
-from bftrainer.domain.state import State
+from bftrainer.decide.domain.state import State
 from bftrainer.errors import SolverError, UserError
-from bftrainer.live.decision_maker import check_decisions
-from bftrainer.persistence.spool import RequestKind
+from bftrainer.pilot.decision_maker import check_decisions
+from bftrainer.pilot.persistence.spool import RequestKind
 
 OWN = tuple(f"live.failing_policies:{name}" for name in ("objective", "sometimes", "forgetful"))
 

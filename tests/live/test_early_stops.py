@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from live_house import House, house
+from support.live_house import House, house
 
 import bftrainer as api
 

@@ -7,16 +7,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fakes_live import START_S
-from live_house import House, house, spec
+from support.fakes_live import START_S
+from support.live_house import House, house, spec
 
-from bftrainer.cli.explanation import as_dict, rows
-from bftrainer.cli.main import run
-from bftrainer.domain.fragment_names import node_of
+from bftrainer.console.cli.explanation import as_dict, rows
+from bftrainer.console.cli.main import run
 from bftrainer.errors import UserError
-from bftrainer.live.explain import Explanation
-from bftrainer.live.rerun import observed
-from bftrainer.persistence.spool import RequestKind
+from bftrainer.fragment_names import node_of
+from bftrainer.pilot.explain import Explanation
+from bftrainer.pilot.persistence.spool import RequestKind
+from bftrainer.pilot.rerun import observed
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_long_journal_is_read_from_a_state_near_the_moment(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bftrainer.persistence.journal.STATE_EVERY", 2)
+    monkeypatch.setattr("bftrainer.pilot.persistence.journal.STATE_EVERY", 2)
     home.cluster.give("n1")
     home.submit(spec("a", 8, **curve(*(100.0 * n for n in range(1, 9)))))
     for number in range(2, 8):

@@ -15,16 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_house import House, configuration, house, spec
-from shared_cluster import Pilot, SharedCluster
+from support.live_house import House, configuration, house, spec
+from support.shared_cluster import Pilot, SharedCluster
 
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest, PeerPilot
-from bftrainer.domain.times import PilotS
-from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.held_fragments import HeldFragment
-from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts
-from bftrainer.live.nodes.node_requests import NodeBackoff
-from bftrainer.live.nodes.sharing import own_split
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest, PeerPilot
+from bftrainer.pilot.nodes.classifier import PoolDemand
+from bftrainer.pilot.nodes.held_fragments import HeldFragment
+from bftrainer.pilot.nodes.node_facts import Candidate, Moment, NodeFacts
+from bftrainer.pilot.nodes.node_requests import NodeBackoff
+from bftrainer.pilot.nodes.sharing import own_split
 from bftrainer.sharing.fair_share import (
     OVERUSE_TIMEOUT_S,
     RELEASE_PATIENCE_S,
@@ -39,6 +38,7 @@ from bftrainer.sharing.fair_share import (
 )
 from bftrainer.sharing.peers import rivals
 from bftrainer.system.users import own_name
+from bftrainer.times import PilotS
 
 CLAIMS = st.lists(
     st.builds(

@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from fakes_live import START_S
-from live_house import House, house, spec
+from support.fakes_live import START_S
+from support.live_house import House, house, spec
 
-from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.fragment_names import node_of
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer.errors import StoreError
-from bftrainer.persistence.spool import RequestKind
+from bftrainer.fragment_names import node_of
+from bftrainer.pilot.persistence.spool import RequestKind
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
-from patience import PATIENCE
+from support.command_line import bftrainer, complaint
+from support.patience import PATIENCE
 
 from bftrainer.config.pilot import (
     PilotConfig,
@@ -27,10 +27,10 @@ from bftrainer.config.pilot import (
 from bftrainer.config.trainer_file import read_trainer_file
 from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError
-from bftrainer.persistence.registry import Registry, Submission, TrainerStatus
-from bftrainer.persistence.registry_writer import RegistryWriter, TrainerChange
-from bftrainer.persistence.spool import Spool
-from bftrainer.persistence.store import open_store
+from bftrainer.pilot.persistence.registry import Registry, Submission, TrainerStatus
+from bftrainer.pilot.persistence.registry_writer import RegistryWriter, TrainerChange
+from bftrainer.pilot.persistence.spool import Spool
+from bftrainer.pilot.persistence.store import open_store
 from bftrainer.system.processes import identify
 
 GOOD = """

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_house import House, configuration, house, spec
+from support.live_house import House, configuration, house, spec
 
-from bftrainer.client.gate import Draft, Gate
+from bftrainer.cluster.model import Availability, Device, Idle, NodeView
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
-from bftrainer.domain.cluster import Availability, Device, Idle, NodeView
-from bftrainer.domain.state import State
+from bftrainer.console.client.gate import Draft, Gate
+from bftrainer.decide.domain.state import State
 from bftrainer.errors import InputFileError
-from bftrainer.protocol.hosts_file import format_hosts
+from bftrainer.wires.hosts_file import format_hosts
 
 GPU: dict[str, Any] = {"unit": "gpu", "holder": "slurm"}
 NODES = tuple(f"n{i}" for i in range(1, 7))

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from fakes_live import START_S, FakeClock
+from support.fakes_live import START_S, FakeClock
 
 from bftrainer.config.pilot import PilotConfig, TimesConfig
 from bftrainer.errors import SchedulerError
-from bftrainer.live.job_chaining import JobChain
-from bftrainer.live.reload import ConfigCell
-from bftrainer_adapters.slurm.pilot_job import SlurmJobFacts, SlurmPilotJob, job_is_gone, parse_job
+from bftrainer.pilot.job_chaining import JobChain
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer_clusters.slurm.pilot_job import SlurmJobFacts, SlurmPilotJob, job_is_gone, parse_job
 
 
 @dataclass

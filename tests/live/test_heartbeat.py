@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fakes_live import FakeClock
-from live_house import house, spec
-from live_machine import eventually
+from support.fakes_live import FakeClock
+from support.live_house import house, spec
+from support.live_machine import eventually
 
-from bftrainer.live.heartbeat import Heartbeat
+from bftrainer.pilot.heartbeat import Heartbeat
 from bftrainer.system.clock import SystemClock
 
 LEASE_S = 60.0

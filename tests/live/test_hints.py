@@ -17,15 +17,15 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from fakes_live import FakeClock
-from live_house import House, spec
-from live_machine import eventually
+from support.fakes_live import FakeClock
+from support.live_house import House, spec
+from support.live_machine import eventually
 
-from bftrainer.cli.doctor.pilot_checks import examine_hints
 from bftrainer.config.pilot import HintsConfig, WorkersConfig
-from bftrainer.domain.checks import CheckStatus
+from bftrainer.console.cli.doctor.pilot_checks import examine_hints
+from bftrainer.decide.domain.checks import CheckStatus
 from bftrainer.errors import UserError
-from bftrainer.live.hints import AT_ONCE, HintCounts, HintListener, send_test
+from bftrainer.pilot.hints import AT_ONCE, HintCounts, HintListener, send_test
 from bftrainer.system.clock import SystemClock
 
 _FLOOD = """

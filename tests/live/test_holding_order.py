@@ -15,11 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_house import configuration
+from support.live_house import configuration
 
-from bftrainer.config.pilot import PilotConfig
-from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import (
+from bftrainer.cluster.model import (
     Availability,
     Device,
     Fragment,
@@ -29,17 +27,19 @@ from bftrainer.domain.cluster import (
     NodeView,
     Observation,
 )
-from bftrainer.domain.fragment_names import node_of
-from bftrainer.domain.times import ElapsedS, PilotS
-from bftrainer.live.nodes import decisions
-from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll
-from bftrainer.live.nodes.decisions import Ask, GiveBack, next_steps
-from bftrainer.live.nodes.held_fragments import HeldFragment
-from bftrainer.live.nodes.holding_order import OrderFacts
-from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts, NodeMemory
-from bftrainer.live.nodes.poll_schedule import PollSchedule
-from bftrainer.live.nodes.selection import part_of
+from bftrainer.cluster.selection import part_of
+from bftrainer.cluster.windows import PilotJobs
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.fragment_names import node_of
+from bftrainer.pilot.nodes import decisions
+from bftrainer.pilot.nodes.classifier import PoolDemand
+from bftrainer.pilot.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll
+from bftrainer.pilot.nodes.decisions import Ask, GiveBack, next_steps
+from bftrainer.pilot.nodes.held_fragments import HeldFragment
+from bftrainer.pilot.nodes.holding_order import OrderFacts
+from bftrainer.pilot.nodes.node_facts import Candidate, Moment, NodeFacts, NodeMemory
+from bftrainer.pilot.nodes.poll_schedule import PollSchedule
+from bftrainer.times import ElapsedS, PilotS
 
 CONFIG = configuration({"nodes": {"unit": "gpu", "holder": "slurm", "unused_after_s": 5.0}})
 EXCLUDES = configuration({"nodes": {"unit": "gpu", "holder": "slurm", "exclude": ["n[1-6]"]}})

@@ -7,11 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from live_house import House, house, spec
+from support.live_house import House, house, spec
 
-from bftrainer.domain.cluster import HoldingPermit
-from bftrainer.domain.times import ElapsedS
-from bftrainer.live.nodes.holding_permission import HoldingPermission
+from bftrainer.cluster.model import HoldingPermit
+from bftrainer.pilot.nodes.holding_permission import HoldingPermission
+from bftrainer.times import ElapsedS
 
 WHY = "exempt time: a holder cannot be preempted in its first 600 s (remedy: 0)"
 

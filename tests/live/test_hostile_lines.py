@@ -14,16 +14,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import hostile_lines
 import pytest
-from hostile_lines import NOT_LINES, VALUES, events, progress
+from support import hostile_lines
+from support.hostile_lines import NOT_LINES, VALUES, events, progress
 
-from bftrainer.live.trainers.launcher import DirectoryLauncher
-from bftrainer.live.trainers.meter import TrainerMeter
-from bftrainer.persistence import codec
-from bftrainer.protocol.driver_pid import write_own_pid
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.pilot.persistence import codec
+from bftrainer.pilot.trainers.launcher import DirectoryLauncher
+from bftrainer.pilot.trainers.meter import TrainerMeter
+from bftrainer.wires.driver_pid import write_own_pid
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.reports import DriverView, Ending
 
 STARTED = (
     b'{"time": 1.0, "event": "running", "incarnation": 1, "world_size": 1, "fragments": ["f"]}\n'

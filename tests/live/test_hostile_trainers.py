@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
-from hostile_lines import DEEP, DIGITS_400, line, progress
-from live_machine import STEPPER, Machine, eventually, machine
+from support.command_line import bftrainer
+from support.hostile_lines import DEEP, DIGITS_400, line, progress
+from support.live_machine import STEPPER, Machine, eventually, machine
 
-from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import ProcessId, identify, is_alive
+from bftrainer.wires.paths import TrainerDirectory
 
 BEAT_S = 6.0
 """Longer than between two heartbeats, with which the samples of all trainers are written."""

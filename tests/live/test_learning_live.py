@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_house import House, house, spec
+from support.live_house import House, house, spec
 
-from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Active, State
-from bftrainer.live.decision_maker import limited_costs
-from bftrainer.live.trainers.meter import MeterReading, update
-from bftrainer.persistence.registry import Submission
-from bftrainer.persistence.registry_writer import RegistryWriter
-from bftrainer.persistence.spool import RequestKind
-from bftrainer.protocol.driver_events import EventLine, Running
-from bftrainer.protocol.reports import DriverView, after_event, after_progress
+from bftrainer.decide.domain.events import Measured, RateSeen, StallSeen, WorkLost
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import Active, State
+from bftrainer.pilot.decision_maker import limited_costs
+from bftrainer.pilot.persistence.registry import Submission
+from bftrainer.pilot.persistence.registry_writer import RegistryWriter
+from bftrainer.pilot.persistence.spool import RequestKind
+from bftrainer.pilot.trainers.meter import MeterReading, update
 from bftrainer.system.users import own_name
+from bftrainer.wires.driver_events import EventLine, Running
+from bftrainer.wires.reports import DriverView, after_event, after_progress
 
 # --- the meter: a trainer that does 10 samples/s per node
 

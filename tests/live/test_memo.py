@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from bftrainer.live.memo import Memoized, Table
+from bftrainer.pilot.memo import Memoized, Table
 
 SETS = st.frozensets(st.integers(0, 5))
 

@@ -15,22 +15,22 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from fakes_live import FakeClock
-from live_house import spec
-from live_machine import CONFIG, Machine, eventually, machine
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from support.fakes_live import FakeClock
+from support.live_house import spec
+from support.live_machine import CONFIG, Machine, eventually, machine
 
 from bftrainer.config.pilot import MetricsConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, UserError
-from bftrainer.live.facts import FragmentEvent
-from bftrainer.live.metrics import Metrics
-from bftrainer.live.metrics_server import SOCKET, MetricsServer
-from bftrainer.live.recorder import Recorder
-from bftrainer.live.steady_clock import SteadyClock
-from bftrainer.persistence.registry import Registry, Submission, TrainerStatus, Usage
-from bftrainer.persistence.registry_writer import TrainerChange
-from bftrainer.persistence.store import Store
+from bftrainer.pilot.facts import FragmentEvent
+from bftrainer.pilot.metrics import Metrics
+from bftrainer.pilot.metrics_server import SOCKET, MetricsServer
+from bftrainer.pilot.persistence.registry import Registry, Submission, TrainerStatus, Usage
+from bftrainer.pilot.persistence.registry_writer import TrainerChange
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.steady_clock import SteadyClock
 
 DASHBOARD = Path(__file__).parents[2] / "packaging" / "grafana.json"
 

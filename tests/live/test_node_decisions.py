@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_house import configuration
+from support.live_house import configuration
 
+from bftrainer.cluster.model import Fragment, FragmentPhase, LimitWait, NodeRequest
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.core.demand_cap import DemandCap
-from bftrainer.domain.cluster import Fragment, FragmentPhase, LimitWait, NodeRequest
-from bftrainer.domain.fragment_names import fragment_name
-from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.decisions import (
+from bftrainer.decide.core.demand_cap import DemandCap
+from bftrainer.fragment_names import fragment_name
+from bftrainer.pilot.nodes.classifier import PoolDemand
+from bftrainer.pilot.nodes.decisions import (
     Ask,
     GiveBack,
     NodeDecision,
@@ -27,8 +27,8 @@ from bftrainer.live.nodes.decisions import (
     next_release,
     next_steps,
 )
-from bftrainer.live.nodes.held_fragments import HeldFragment
-from bftrainer.live.nodes.node_facts import Candidate, LimitWaits, Moment, NodeFacts, NodeMemory
+from bftrainer.pilot.nodes.held_fragments import HeldFragment
+from bftrainer.pilot.nodes.node_facts import Candidate, LimitWaits, Moment, NodeFacts, NodeMemory
 
 NOW_S = 1000.0
 NOON = datetime(2026, 3, 2, 12, 0)  # a Monday

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes_live import FakeClock
-from live_house import spec
-from live_machine import CONFIG, eventually, machine
+from support.fakes_live import FakeClock
+from support.live_house import spec
+from support.live_machine import CONFIG, eventually, machine
 
 from bftrainer.config.pilot import NoticesConfig, PilotConfig
 from bftrainer.config.validation import check_table
-from bftrainer.live.notices import NOTE, Notices
-from bftrainer.live.recorder import Recorder
-from bftrainer.live.reload import ConfigCell
-from bftrainer.live.steady_clock import SteadyClock
-from bftrainer.persistence.registry import Registry, Submission, TrainerStatus
-from bftrainer.persistence.registry_writer import TrainerChange
-from bftrainer.persistence.store import Store
+from bftrainer.pilot.notices import NOTE, Notices
+from bftrainer.pilot.persistence.registry import Registry, Submission, TrainerStatus
+from bftrainer.pilot.persistence.registry_writer import TrainerChange
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer.pilot.steady_clock import SteadyClock
 
 KEEP = (
     "import sys, os; open('told', 'a').write(sys.stdin.read()); open('names', "

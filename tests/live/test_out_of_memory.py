@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_house import house, spec
+from support.live_house import house, spec
 
-from bftrainer.domain.sizes import sizes_of
-from bftrainer.live.trainers.for_core import fits, fitting
-from bftrainer.live.trainers.outcomes import unfit_sizes
-from bftrainer.persistence.registry import Registry
-from bftrainer.protocol.log_tail import oom_killed, out_of_memory
+from bftrainer.decide.domain.sizes import sizes_of
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.trainers.for_core import fits, fitting
+from bftrainer.pilot.trainers.outcomes import unfit_sizes
+from bftrainer.wires.log_tail import oom_killed, out_of_memory
 
 
 @pytest.mark.parametrize(

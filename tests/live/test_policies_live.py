@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from live_house import house, spec
+from support.live_house import house, spec
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from live_house import configuration
+from support.live_house import configuration
 
-from bftrainer.config.pilot import PilotConfig
-from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import (
+from bftrainer.cluster.model import (
     Availability,
     Hidden,
     LimitWait,
@@ -22,9 +20,11 @@ from bftrainer.domain.cluster import (
     Observation,
     PeerPilot,
 )
+from bftrainer.cluster.windows import PilotJobs
+from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import BFTrainerError, PostponedError, SchedulerError
-from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
-from bftrainer.live.nodes.poll_schedule import (
+from bftrainer.pilot.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
+from bftrainer.pilot.nodes.poll_schedule import (
     BURST,
     REPEATS_S,
     TRUSTED_AFTER,

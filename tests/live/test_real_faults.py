@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from live_machine import CONFIG, Machine, assert_contiguous, eventually, machine
-from patience import PATIENCE
+from support.live_machine import CONFIG, Machine, assert_contiguous, eventually, machine
+from support.patience import PATIENCE
 
 from bftrainer.system.processes import ProcessId, identify, send, with_variable
 

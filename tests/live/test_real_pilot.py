@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_machine import Machine, assert_contiguous, eventually, machine
-from patience import PATIENCE
-from promises import promise
+from support.live_machine import Machine, assert_contiguous, eventually, machine
+from support.patience import PATIENCE
+from support.promises import promise
 
 import bftrainer
 from bftrainer.system.files import write_atomically

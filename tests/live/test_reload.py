@@ -8,18 +8,18 @@ import signal
 from pathlib import Path
 
 import pytest
-from fakes_live import FakeClock
-from live_house import House, house, spec
-from live_machine import eventually, machine
+from support.fakes_live import FakeClock
+from support.live_house import House, house, spec
+from support.live_machine import eventually, machine
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError
-from bftrainer.live.own_site import build_site, reconfigure
-from bftrainer.live.reload import FIXED, changed, merged
-from bftrainer.persistence.journal import Settings
-from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
-from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer.pilot.own_site import build_site, reconfigure
+from bftrainer.pilot.persistence.journal import Settings
+from bftrainer.pilot.reload import FIXED, changed, merged
+from bftrainer_clusters.slurm.config import RELOADED, SlurmSettings
+from bftrainer_clusters.slurm.hold import SlurmHolder
 
 
 @pytest.fixture

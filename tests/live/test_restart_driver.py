@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import SITE
-from live_machine import STEPPER, eventually
+from support.horovod_trainer import SITE
+from support.live_machine import STEPPER, eventually
 
 from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
-from bftrainer.live.trainers.launcher import DirectoryLauncher
-from bftrainer.protocol.hosts_file import HostSlots
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.pilot.trainers.launcher import DirectoryLauncher
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.reports import DriverView, Ending
 
 TWO = (HostSlots("n1", 1, "f1"), HostSlots("n2", 1, "f2"))
 

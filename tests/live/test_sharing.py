@@ -8,24 +8,24 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from fakes_live import FakeClock, FakeCluster, FakeNeighbours
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_house import House, configuration, house, spec
+from support.fakes_live import FakeClock, FakeCluster, FakeNeighbours
+from support.live_house import House, configuration, house, spec
 
+from bftrainer.cluster.model import Hidden, Observation, PeerPilot
+from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.host_lists import matches
-from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
-from bftrainer.domain.fragment_names import fragment_name
 from bftrainer.errors import InvalidValueError, UserError
-from bftrainer.live.pilot_process import run_pilot
-from bftrainer.live.runtime import PilotDependencies
-from bftrainer.live.signals import Signals
-from bftrainer.live.site_plugin import Site
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.store import open_store
+from bftrainer.fragment_names import fragment_name
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import open_store
+from bftrainer.pilot.pilot_process import run_pilot
+from bftrainer.pilot.runtime import PilotDependencies
 from bftrainer.sharing import claims
 from bftrainer.sharing.claims import ClaimComparison, read_claim
 from bftrainer.sharing.peers import claim_hosts, overlap, peer_holders, room_beside, surplus
+from bftrainer.system.signals import Signals
 from bftrainer.system.users import own_name
 
 NODES = [f"node{n:02d}" for n in range(1, 9)]

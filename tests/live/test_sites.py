@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
 from contract.test_node_holder import (  # noqa: F401  # collected here with the fixture below
     hold,
     test_clear_ends_workers_and_keeps_the_node,
@@ -24,24 +23,25 @@ from contract.test_node_holder import (  # noqa: F401  # collected here with the
     test_while_the_scheduler_is_silent_nothing_is_gone,
     test_without_a_pilot_the_lease_lapses,
 )
-from fakes_live import FakeClock, FakeCluster
-from patience import PATIENCE
+from support.command_line import bftrainer, complaint
+from support.fakes_live import FakeClock, FakeCluster
+from support.patience import PATIENCE
 
+from bftrainer.cluster import site_plugin as sites
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.cluster.ports import NodeHolder, Scheduler
+from bftrainer.cluster.site_plugin import batch_systems, find_site, observed_site
 from bftrainer.config.pilot import PilotConfig, TraceConfig, commented_default, read_config
 from bftrainer.config.validation import check_table
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.errors import InputFileError, UnknownNameError
-from bftrainer.live import site_plugin as sites
-from bftrainer.live.own_site import build_site
-from bftrainer.live.site_plugin import batch_systems, find_site, observed_site
+from bftrainer.pilot.own_site import build_site
 from bftrainer.plugins import SITE_GROUP, installed_names
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.files import write_atomically
-from bftrainer_adapters.allocation import SITE as ALLOCATION
-from bftrainer_adapters.allocation import Allocation
-from bftrainer_adapters.lsf.site import LsfBatch
-from bftrainer_adapters.slurm.site import SlurmBatch
+from bftrainer_clusters.allocation import SITE as ALLOCATION
+from bftrainer_clusters.allocation import Allocation
+from bftrainer_clusters.lsf.site import LsfBatch
+from bftrainer_clusters.slurm.site import SlurmBatch
 from bftrainer_replay.playback import trace_machine
 from bftrainer_replay.playback.trace_site import Timeline, TraceCluster, read_timeline
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from live_house import spec
+from support.live_house import spec
 
-from bftrainer.domain.times import HostS
-from bftrainer.live.trainers.outcomes import MAX_FAILURES, after_view
-from bftrainer.live.trainers.steps import (
+from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
+from bftrainer.pilot.trainers.outcomes import MAX_FAILURES, after_view
+from bftrainer.pilot.trainers.steps import (
     GATHER_S,
     KILL_AFTER_S,
     SETTLE_S,
@@ -26,9 +26,9 @@ from bftrainer.live.trainers.steps import (
     holds,
     next_step,
 )
-from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
-from bftrainer.protocol.metrics import Metric
-from bftrainer.protocol.reports import DriverView, Ending, after_events, after_progress
+from bftrainer.times import HostS
+from bftrainer.wires.metrics import Metric
+from bftrainer.wires.reports import DriverView, Ending, after_events, after_progress
 
 A, B, C = "n1#1", "n2#2", "n3#3"
 NONE: frozenset[str] = frozenset()

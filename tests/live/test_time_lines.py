@@ -9,13 +9,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
-from fakes_live import FakeClock
+from support.command_line import bftrainer
+from support.fakes_live import FakeClock
 
-from bftrainer.domain.cluster import Availability, NodeView
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.node_stages import (
+from bftrainer.cluster.model import Availability, NodeView
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.node_stages import (
     TO_RELEASE,
     TO_TRAINING,
     NodeStage,
@@ -23,17 +23,17 @@ from bftrainer.domain.node_stages import (
     stage_seconds,
     whole_seconds,
 )
-from bftrainer.domain.state import Active, Decision, Plan, State
-from bftrainer.live.facts import FragmentEvent, FragmentTimed, PilotFact, Subscriber
-from bftrainer.live.metrics import Metrics
-from bftrainer.live.nodes.cluster_view import first_seen
-from bftrainer.live.recorder import Recorder
-from bftrainer.live.steady_clock import SteadyClock
-from bftrainer.persistence.journal import Settings
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.store import Store, open_store
-from bftrainer.persistence.time_lines import time_lines
-from bftrainer.protocol.worker_times import TrainingTimes, WorkerTimes
+from bftrainer.decide.domain.state import Active, Decision, Plan, State
+from bftrainer.pilot.facts import FragmentEvent, FragmentTimed, PilotFact, Subscriber
+from bftrainer.pilot.metrics import Metrics
+from bftrainer.pilot.nodes.cluster_view import first_seen
+from bftrainer.pilot.persistence.journal import Settings
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import Store, open_store
+from bftrainer.pilot.persistence.time_lines import time_lines
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.wires.worker_times import TrainingTimes, WorkerTimes
 
 NAME = "node01#7"
 T0 = 1_800_000_000.0

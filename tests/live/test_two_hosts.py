@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 from live.test_restart_driver import TWO, Driven
-from live_machine import STEPPER, Machine, eventually, machine
-from two_hosts import TwoHosts, two_hosts
+from support.live_machine import STEPPER, Machine, eventually, machine
+from support.two_hosts import TwoHosts, two_hosts
 
-from bftrainer.persistence.spool import Request, RequestKind, Spool
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.reports import Ending
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.on_node import payload
+from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.reports import Ending
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.on_node import payload
 
 pytestmark = [pytest.mark.slow, pytest.mark.root]
 NAME = "n1#12"

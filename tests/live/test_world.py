@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
-from fakes_live import START_S
-from live_house import House, house, spec
+from support.command_line import bftrainer
+from support.fakes_live import START_S
+from support.live_house import House, house, spec
 
-from bftrainer.domain.fragment_names import id_of
 from bftrainer.errors import StoreError
-from bftrainer.persistence.spool import RequestKind
-from bftrainer.protocol.reports import Ending
+from bftrainer.fragment_names import id_of
+from bftrainer.pilot.persistence.spool import RequestKind
+from bftrainer.wires.reports import Ending
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from live_house import House, house, spec
-from random_faults import KINDS, Night, nights
+from support.live_house import House, house, spec
+from support.random_faults import KINDS, Night, nights
 
-from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
-from bftrainer.domain.fragment_names import node_of
+from bftrainer.cluster.model import Availability, Device, NodeView, PendingJob
 from bftrainer.errors import StoreError
-from bftrainer.persistence.registry_writer import RegistryWriter
-from bftrainer.persistence.spool import RequestKind
+from bftrainer.fragment_names import node_of
+from bftrainer.pilot.persistence.registry_writer import RegistryWriter
+from bftrainer.pilot.persistence.spool import RequestKind
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 NAMES = ("a", "b", "c")

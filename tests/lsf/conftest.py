@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lsf_lab import Lab
+from support.lsf_lab import Lab
 
 
 @pytest.fixture

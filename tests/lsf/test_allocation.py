@@ -8,9 +8,9 @@ import pytest
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import UserError
-from bftrainer.live.own_site import build_site, reconfigure
+from bftrainer.pilot.own_site import build_site, reconfigure
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.lsf.hold import LsfHolder
+from bftrainer_clusters.lsf.hold import LsfHolder
 
 NODES = {"nodes": {"holder": "allocation"}}
 
@@ -40,7 +40,7 @@ def test_the_pilots_configuration_names_an_lsf(tmp_path: Path) -> None:
     )
     assert type(site.scheduler).__name__ == "LsfScheduler"
     assert type(site.holder).__name__ == "LsfHolder"
-    assert "bftrainer_adapters.lsf.worker" in str(site.driver["prefix"])
+    assert "bftrainer_clusters.lsf.worker" in str(site.driver["prefix"])
     with pytest.raises(UserError, match="quue"):
         build_site(
             PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": {"quue": "x"}}),

@@ -12,10 +12,10 @@ import pytest
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system.command import Output, failure
-from bftrainer_adapters.lsf import preempt as lsf_preempt
-from bftrainer_adapters.lsf import queue as lsf_queue
-from bftrainer_adapters.lsf import text as lsf_text
-from bftrainer_adapters.lsf.pilot_job import parse_job, parse_waiting
+from bftrainer_clusters.lsf import preempt as lsf_preempt
+from bftrainer_clusters.lsf import queue as lsf_queue
+from bftrainer_clusters.lsf import text as lsf_text
+from bftrainer_clusters.lsf.pilot_job import parse_job, parse_waiting
 from bftrainer_replay.logs.open import open_log
 
 FOLDER = Path(__file__).parents[1] / "recorded" / "lsf-descendant-2.2"

@@ -5,8 +5,8 @@ reads.
 from __future__ import annotations
 
 import pytest
-from command_line import bftrainer
-from lsf_lab import Lab
+from support.command_line import bftrainer
+from support.lsf_lab import Lab
 
 CONFIG = '[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "none"\n'
 

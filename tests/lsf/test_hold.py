@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from lsf_under_test import QUEUE, LsfLab, StandInLsf
-from patience import PATIENCE
+from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
+from support.patience import PATIENCE
 
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.system.processes import end_all, identify
-from bftrainer_adapters.lsf.hold import LsfHolder
-from bftrainer_adapters.lsf.site import worker_settings
-from bftrainer_adapters.on_node.payload import read
+from bftrainer_clusters.lsf.hold import LsfHolder
+from bftrainer_clusters.lsf.site import worker_settings
+from bftrainer_clusters.on_node.payload import read
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from lsf_lab import Lab
+from support.lsf_lab import Lab
 
-from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes
+from bftrainer.cluster.windows import EndKind, FreeNode, PilotJobs, free_nodes
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.lsf.config import LsfSettings
-from bftrainer_adapters.lsf.observe import LsfScheduler, pending_argv, queue_problems
+from bftrainer_clusters.lsf.config import LsfSettings
+from bftrainer_clusters.lsf.observe import LsfScheduler, pending_argv, queue_problems
 
 OURS = PilotJobs(partitions=frozenset({"idle"}))
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lsf_lab import Lab, wait_until
+from support.lsf_lab import Lab, wait_until
 
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
-from bftrainer.live.own_site import batch_job
+from bftrainer.pilot.own_site import batch_job
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.holding.holder_jobs import JobPhase
-from bftrainer_adapters.lsf.pilot_job import LsfPilotJob, job_is_gone, parse_job, successor_argv
-from bftrainer_adapters.slurm.pilot_job import SlurmPilotJob
+from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.lsf.pilot_job import LsfPilotJob, job_is_gone, parse_job, successor_argv
+from bftrainer_clusters.slurm.pilot_job import SlurmPilotJob
 
 RECORD = """{
   "COMMAND":"bjobs",

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from live_machine import Machine, assert_contiguous, eventually, machine
-from lsf_lab import FINISHED, Lab, locked
+from support.live_machine import Machine, assert_contiguous, eventually, machine
+from support.lsf_lab import FINISHED, Lab, locked
 
 from bftrainer.system.processes import ProcessId, send, with_variable
-from bftrainer_adapters.on_node.payload import read
+from bftrainer_clusters.on_node.payload import read
 
 SCRIPT = Path(__file__).parents[2] / "jobscripts" / "pilot.lsf"
 POOL = ("node01", "node02", "node03", "node04")

@@ -11,11 +11,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from data import data_file
-from reading_logs import read, totals
+from support.data import data_file
+from support.reading_logs import read, totals
 
 from bftrainer.errors import InputFileError
-from bftrainer_adapters.lsf import jobs as lsf_jobs
+from bftrainer_clusters.lsf import jobs as lsf_jobs
 
 SAMPLES = Path(__file__).parent / "samples"
 LSF_WORDS = re.compile(rb"JOB_FINISH|\bbslots\b|\bjobstat\b|\bbjobs\b|Adapters::Lsf")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.domain.cluster import Availability
+from bftrainer.cluster.model import Availability
 from bftrainer.errors import SchedulerError, UnknownStateError
-from bftrainer_adapters.lsf import jobs as lsf_jobs
-from bftrainer_adapters.lsf import text as lsf_text
-from bftrainer_adapters.lsf import windows as lsf_windows
+from bftrainer_clusters.lsf import jobs as lsf_jobs
+from bftrainer_clusters.lsf import text as lsf_text
+from bftrainer_clusters.lsf import windows as lsf_windows
 
 SAMPLES = Path(__file__).parent / "samples"
 NOW_S = 1_700_000_000.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from patience import PATIENCE
+from support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 MAN = ROOT / "packaging" / "man"

@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from ran import ran
+from support.ran import ran
 
 ROOT = Path(__file__).parents[2]
 # Top-level entries that a build may read. Copied, so that an untidy checkout cannot make the test
@@ -77,7 +77,7 @@ def files(folder: str, package: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("folder", "package"),
-    [(".", "bftrainer"), ("adapters", "bftrainer_adapters"), ("replay", "bftrainer_replay")],
+    [(".", "bftrainer"), ("adapters", "bftrainer_clusters"), ("replay", "bftrainer_replay")],
 )
 def test_wheel_has_every_file(in_wheel: set[str], folder: str, package: str) -> None:
     assert files(folder, package) <= in_wheel
@@ -100,7 +100,7 @@ def test_wheel_installs_jobscripts_examples_man_pages_and_completions(in_wheel: 
 
 def test_wheel_has_nothing_else(in_wheel: set[str]) -> None:
     tops = {name.split("/")[0] for name in in_wheel}
-    assert tops >= {"bftrainer", "bftrainer_adapters", "bftrainer_replay"}
+    assert tops >= {"bftrainer", "bftrainer_clusters", "bftrainer_replay"}
     assert all(top.startswith("bftrainer") for top in tops)
     assert not [name for name in in_wheel if "test" in name]
 
@@ -109,7 +109,7 @@ def test_wheel_installs_the_command_and_the_licence(built: Path, in_wheel: set[s
     (wheel,) = built.glob("*.whl")
     (points,) = (name for name in in_wheel if name.endswith(".dist-info/entry_points.txt"))
     with zipfile.ZipFile(wheel) as archive:
-        assert "bftrainer = bftrainer.cli.main:main" in archive.read(points).decode()
+        assert "bftrainer = bftrainer.console.cli.main:main" in archive.read(points).decode()
     assert [name for name in in_wheel if name.endswith("licenses/LICENSE")]
 
 
@@ -168,7 +168,7 @@ def test_wheel_puts_man_pages_and_completions_where_they_are_looked_for(prefix: 
 
 FIND_FILES = """
 from bftrainer.system.installed import Installed, installed_file, installed_folder
-from bftrainer_adapters.holding.holder_jobs import holder_script
+from bftrainer_clusters.holding.holder_jobs import holder_script
 print(holder_script(None, "holder.slurm"), holder_script(None, "pilot.lsf"), sep="\\n")
 print(installed_folder(Installed.JOBSCRIPT) / "holder.slurm", installed_file(Installed.EXAMPLE, "numpy_parallel.py"), sep="\\n")
 """

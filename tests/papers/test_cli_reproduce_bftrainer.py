@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.cli.main import run
+from bftrainer.console.cli.main import run
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.event_log import write_event_log
 

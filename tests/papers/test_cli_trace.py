@@ -9,10 +9,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
-from data import data_file
 from replay.commands import executed
-from trace_examples import GAVEL, PHILLY, POLLUX, sia
+from support.command_line import bftrainer
+from support.data import data_file
+from support.trace_examples import GAVEL, PHILLY, POLLUX, sia
 
 from bftrainer.errors import InputFileError
 from bftrainer_papers.traces.profiles import read_profiles

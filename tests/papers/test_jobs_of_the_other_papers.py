@@ -7,13 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from node_names import first
 from replay.windows import window
+from support.node_names import first
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer_papers.fixed_pool import fixed_window, long_enough
 from bftrainer_papers.policies.fcfs_rigid import FcfsRigid
 from bftrainer_replay.simulation.completion import completion

@@ -7,11 +7,11 @@ from __future__ import annotations
 import pytest
 from replay.windows import window
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.policies.bftrainer import BFTrainer
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.policies.bftrainer import BFTrainer
+from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer_papers.bftrainer.cells import static_outcomes
 from bftrainer_papers.bftrainer.per_event import RescaleReturns, returns, taken_within
 from bftrainer_papers.fixed_pool import fixed_window

@@ -9,15 +9,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
-import oracle_per_node
 import pytest
-from data import data_file
 from replay.windows import summit_log, window
+from support import oracle_per_node
+from support.data import data_file
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.model import Curve
-from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.domain.events import PoolChanged
+from bftrainer.decide.domain.model import Curve
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
 from bftrainer.errors import UserError
 from bftrainer_papers.bftrainer import big_m, cells, evaluate, experiments
 from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES, TABLE_1, WHY, rows_of

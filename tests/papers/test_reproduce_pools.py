@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from bftrainer.domain.model import Curve
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.decide.domain.model import Curve
+from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer_papers import afs, loss_phase, modelarts
 from bftrainer_papers.policies.loss_phase import LossPhase
 from bftrainer_papers.reproduction import PaperResult, ReproductionOptions, ResultVerdict

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.errors import UserError
 from bftrainer.plugins import build_policy
-from bftrainer.policies.settings import PolicySettings
 from bftrainer_papers.containers.hosts import Container, ContainerHost
 from bftrainer_papers.containers.specon import (
     ConvergenceCategory,

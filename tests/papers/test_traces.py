@@ -6,8 +6,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from data import data_file
-from trace_examples import GAVEL, PHILLY, POLLUX, SIA, sia
+from support.data import data_file
+from support.trace_examples import GAVEL, PHILLY, POLLUX, SIA, sia
 
 from bftrainer.errors import InputFileError, UnknownNameError, UserError
 from bftrainer_papers.traces.arrivals import read_trace

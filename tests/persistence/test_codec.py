@@ -10,15 +10,21 @@ from types import ModuleType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_house import spec
+from support.live_house import spec
 
-from bftrainer.domain.events import Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
-from bftrainer.domain.measurements import Measurements
-from bftrainer.domain.problem import Answer, Fallback, Status
-from bftrainer.domain.state import Active, Decision, Losses, Plan, State
+from bftrainer.decide.domain.events import (
+    Event,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
+from bftrainer.decide.domain.measurements import Measurements
+from bftrainer.decide.domain.problem import Answer, Fallback, Status
+from bftrainer.decide.domain.state import Active, Decision, Losses, Plan, State
+from bftrainer.decide.policies.guard import StarvationClock
 from bftrainer.errors import InvalidValueError, Reason
-from bftrainer.persistence import codec
-from bftrainer.policies.guard import StarvationClock
+from bftrainer.pilot.persistence import codec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +90,8 @@ def test_what_is_not_frozen_is_refused() -> None:
     [
         '{"$": "os:system", "command": "true"}',
         '{"$": "fractions:Fraction", "numerator": 1}',
-        '{"$": "bftrainer.persistence.store:Holder", "host": "x"}',
-        '{"$": "bftrainer.domain.measurements:Measurements"}',
+        '{"$": "bftrainer.pilot.persistence.store:Holder", "host": "x"}',
+        '{"$": "bftrainer.decide.domain.measurements:Measurements"}',
         '{"$enum": "http:HTTPStatus", "name": "OK"}',
         '{"$": "Problem"}',
     ],
@@ -140,6 +146,6 @@ def test_a_memory_of_another_package_needs_its_policy_and_readers_without_it_pas
 
 
 def test_our_own_packages_are_never_admitted_as_a_whole() -> None:
-    codec.allow("bftrainer.policies.guard")
+    codec.allow("bftrainer.decide.policies.guard")
     with pytest.raises(InvalidValueError, match="names a class"):
         codec.loads('{"$": "bftrainer.policies.guard:StarvationClock"}')

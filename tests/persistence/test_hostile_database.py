@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from bftrainer.errors import BFTrainerError, StateDirError, StoreError
-from bftrainer.live.rerun import decide_again
-from bftrainer.persistence.journal import last_state
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.store import DB_NAME, open_store
+from bftrainer.pilot.persistence.journal import last_state
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import DB_NAME, open_store
+from bftrainer.pilot.rerun import decide_again
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "journal-before" / "bftrainer.sql"
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"

@@ -10,18 +10,18 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from live_house import house, spec
-from ran import python
+from support.live_house import house, spec
+from support.ran import python
 
-from bftrainer.domain.state import Active, State
+from bftrainer.decide.domain.state import Active, State
+from bftrainer.decide.policies.guard import StarvationClock
 from bftrainer.errors import InvalidValueError, Reason
-from bftrainer.live.explain import explain
-from bftrainer.live.rerun import decide_again
-from bftrainer.persistence import codec
-from bftrainer.persistence.journal import entries, last_state
-from bftrainer.persistence.registry import TrainerStatus
-from bftrainer.persistence.store import DB_NAME, Store, open_store
-from bftrainer.policies.guard import StarvationClock
+from bftrainer.pilot.explain import explain
+from bftrainer.pilot.persistence import codec
+from bftrainer.pilot.persistence.journal import entries, last_state
+from bftrainer.pilot.persistence.registry import TrainerStatus
+from bftrainer.pilot.persistence.store import DB_NAME, Store, open_store
+from bftrainer.pilot.rerun import decide_again
 from bftrainer_papers.policies.flowcon import Lists
 from bftrainer_papers.policies.loss_phase import TrainingPhase
 
@@ -84,8 +84,8 @@ def test_memories_measurements_and_fallbacks_are_among_them(tmp_path: Path) -> N
 THEIRS = '''
 """A policy of another package: first come, first served, and a count of its decisions."""
 from dataclasses import dataclass
-from bftrainer.domain.sizes import largest_legal
-from bftrainer.domain.state import Decision
+from bftrainer.decide.domain.sizes import largest_legal
+from bftrainer.decide.domain.state import Decision
 
 @dataclass(frozen=True)
 class Tally:
@@ -140,7 +140,9 @@ def test_memories_of_another_packages_policy_are_read_where_the_policy_is(
 
 def test_a_journal_that_names_a_foreign_class_is_refused_in_one_line(tmp_path: Path) -> None:
     (path,) = (path for path in RECORDED if path.stem == "loss-phase")
-    text = path.read_text().replace('"bftrainer.policies.loss_phase:Phase"', '"subprocess:Popen"')
+    text = path.read_text().replace(
+        '"bftrainer.policies.loss_phase:Phase"', '"subprocess:Popen"'
+    )
     (tmp_path / "foreign.sql").write_text(text)
     with closing(restored(tmp_path / "foreign.sql", tmp_path / "state")) as store:
         with pytest.raises(InvalidValueError, match="subprocess:Popen"):

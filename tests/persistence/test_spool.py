@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live_house import spec
+from support.live_house import spec
 
 from bftrainer.errors import StateDirError
-from bftrainer.persistence.spool import MAX_BYTES, Request, RequestKind, Spool, open_state_dir
+from bftrainer.pilot.persistence.spool import MAX_BYTES, Request, RequestKind, Spool, open_state_dir
 
 REQUEST = Request(kind=RequestKind.CANCEL, trainer="a")
 

@@ -12,22 +12,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from live_house import spec
-from ran import python
+from support.live_house import spec
+from support.ran import python
 
-from bftrainer.core.coordinator import decide, observe
-from bftrainer.domain.events import Event
-from bftrainer.domain.measurements import Measurements, RatePoint
-from bftrainer.domain.state import Active, Losses, State
+from bftrainer.decide.core.coordinator import decide, observe
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.measurements import Measurements, RatePoint
+from bftrainer.decide.domain.state import Active, Losses, State
+from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer.errors import LeaseLostError, StateDirError, StoreError
-from bftrainer.persistence import store
-from bftrainer.persistence.journal import JournalWriter, Settings, entries
-from bftrainer.persistence.registry import Registry, Submission
-from bftrainer.persistence.registry_writer import RegistryWriter
-from bftrainer.persistence.spool import open_state_dir
-from bftrainer.persistence.store import DB_NAME, Store, open_store
-from bftrainer.persistence.usable import usable
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.pilot.persistence import store
+from bftrainer.pilot.persistence.journal import JournalWriter, Settings, entries
+from bftrainer.pilot.persistence.registry import Registry, Submission
+from bftrainer.pilot.persistence.registry_writer import RegistryWriter
+from bftrainer.pilot.persistence.spool import open_state_dir
+from bftrainer.pilot.persistence.store import DB_NAME, Store, open_store
+from bftrainer.pilot.persistence.usable import usable
 from bftrainer.system.processes import ProcessId, this_process
 
 GONE = ProcessId(2**22, "1@never")
@@ -193,8 +193,8 @@ import resource, sys
 from pathlib import Path
 from bftrainer.errors import StoreError
 from bftrainer.system.processes import this_process
-from bftrainer.persistence.registry_writer import RegistryWriter
-from bftrainer.persistence.store import open_store
+from bftrainer.pilot.persistence.registry_writer import RegistryWriter
+from bftrainer.pilot.persistence.store import open_store
 store = open_store(Path(sys.argv[1]), create=True)
 store.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
 registry = RegistryWriter(store)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from bftrainer.decide.policies.settings import PolicySettings
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import random
 
-from policy_states import active, decide, fresh
+from support.policy_states import active, decide, fresh
 
-from bftrainer.domain.model import Curve
+from bftrainer.decide.domain.model import Curve
 from bftrainer_papers.policies.afs import AfsL, AfsP, _Side, prefers
 
 LINEAR = Curve((1, 16), (1.0, 16.0))

@@ -10,20 +10,20 @@ from dataclasses import replace
 
 import pytest
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.core.coordinator import adopt, decide, observe
-from bftrainer.domain.events import Event, PoolChanged
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.rescaling import Rescaling
-from bftrainer.domain.state import Active, Nodes, State
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.core.coordinator import adopt, decide, observe
+from bftrainer.decide.domain.events import Event, PoolChanged
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.rescaling import Rescaling
+from bftrainer.decide.domain.state import Active, Nodes, State
+from bftrainer.decide.policies.cohort import Cohort, Cohorts
+from bftrainer.decide.policies.cohort_split import Division
+from bftrainer.decide.policies.cohort_worth import CohortModel
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.errors import InvalidValueError
-from bftrainer.persistence import codec
+from bftrainer.pilot.persistence import codec
 from bftrainer.plugins import build_policy
-from bftrainer.policies.cohort import Cohort, Cohorts
-from bftrainer.policies.cohort_split import Division
-from bftrainer.policies.cohort_worth import CohortModel
-from bftrainer.policies.settings import PolicySettings
 
 MODEL = CohortModel()
 POLICY = Cohort(OBJECTIVES["throughput"])

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from core.test_loop_properties import POOL_POLICIES
-from ran import python
+from support.ran import python
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer_replay.conformance import checks
 from bftrainer_replay.conformance.policy_contract import builder_of
 

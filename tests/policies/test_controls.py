@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from policy_states import active, decide, fresh, state
+from support.policy_states import active, decide, fresh, state
 
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.policies.requirements import check_needs, refusal
 from bftrainer.errors import InvalidValueError, UnknownNameError
 from bftrainer.plugins import build_policy
-from bftrainer.policies.requirements import check_needs, refusal
 from bftrainer_papers.policies.afs import AfsL
 from bftrainer_papers.policies.fcfs_rigid import FcfsRigid
 from bftrainer_papers.policies.loss_phase import LossPhase

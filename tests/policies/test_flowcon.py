@@ -5,9 +5,9 @@ its forms.
 from __future__ import annotations
 
 import pytest
-from policy_states import active, decide, state
+from support.policy_states import active, decide, state
 
-from bftrainer.domain.state import Losses
+from bftrainer.decide.domain.state import Losses
 from bftrainer_papers.containers.hosts import Container, ContainerHost
 from bftrainer_papers.flowcon import FlowConWorker
 from bftrainer_papers.policies.flowcon import (

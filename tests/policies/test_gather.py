@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_house import House, house, spec
+from support.live_house import House, house, spec
 
-from bftrainer.core.coordinator import adopt, decide, observe
-from bftrainer.domain.events import Event, PoolChanged, TimerDue, TrainerSubmitted
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import State
-from bftrainer.live.explain import explain
-from bftrainer.persistence.journal import entries
-from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.gather import Gathered, GatheringArrivals
+from bftrainer.decide.core.coordinator import adopt, decide, observe
+from bftrainer.decide.domain.events import Event, PoolChanged, TimerDue, TrainerSubmitted
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import State
+from bftrainer.decide.policies.equal_share import EqualShare
+from bftrainer.decide.policies.gather import Gathered, GatheringArrivals
+from bftrainer.pilot.explain import explain
+from bftrainer.pilot.persistence.journal import entries
 
 POLICY = Gathered(EqualShare(), 1.0)
 

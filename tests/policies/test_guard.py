@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_states import active, decide, fresh, trainer
 from replay.windows import window
+from support.policy_states import active, decide, fresh, trainer
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.core.loop import run
-from bftrainer.domain.events import Event
-from bftrainer.domain.state import Decision, Losses, Plan, State
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.core.loop import run
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.state import Decision, Losses, Plan, State
+from bftrainer.decide.policies.bftrainer import BFTrainer
+from bftrainer.decide.policies.guard import Guarded
+from bftrainer.decide.policies.requirements import needs_of
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.plugins import build_policy
-from bftrainer.policies.bftrainer import BFTrainer
-from bftrainer.policies.guard import Guarded
-from bftrainer.policies.requirements import needs_of
-from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 

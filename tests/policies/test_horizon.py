@@ -11,8 +11,8 @@ import highspy
 import numpy as np
 import pytest
 
-from bftrainer.allocation import highs
-from bftrainer.allocation.milp import ConstraintRows
+from bftrainer.decide.allocation import highs
+from bftrainer.decide.allocation.milp import ConstraintRows
 from bftrainer_papers.policies.horizon import HorizonJob, solve
 
 P_H = 5 / 60

@@ -6,22 +6,22 @@ import random
 from dataclasses import replace
 
 import pytest
-import random_problems
-from policy_states import active, decide, fresh, state
-from policy_states import trainer as malleable
+from support import random_problems
+from support.policy_states import active, decide, fresh, state
+from support.policy_states import trainer as malleable
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gains import gain
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.allocation.two_costs import stretched
-from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.problem import Problem, TrainerDemand
-from bftrainer.domain.state import Active
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gains import gain
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.allocation.two_costs import stretched
+from bftrainer.decide.domain.events import PoolChanged
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.domain.state import Active
+from bftrainer.decide.policies.bftrainer import BFTrainer, demands_of
+from bftrainer.decide.policies.line import UNKNOWN_S, WaitingLine, line_of
+from bftrainer.decide.policies.plain import Plain
 from bftrainer.errors import InvalidValueError
-from bftrainer.policies.bftrainer import BFTrainer, demands_of
-from bftrainer.policies.line import UNKNOWN_S, WaitingLine, line_of
-from bftrainer.policies.plain import Plain
 from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.play import Scenario, play

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from policy_states import active, fresh
+from support.policy_states import active, fresh
 
-from bftrainer.domain.events import Event, TimerDue
-from bftrainer.domain.model import Curve
-from bftrainer.domain.state import Active, Decision, Losses
+from bftrainer.decide.domain.events import Event, TimerDue
+from bftrainer.decide.domain.model import Curve
+from bftrainer.decide.domain.state import Active, Decision, Losses
 from bftrainer_papers.policies.loss_phase import LossPhase, TrainingPhase
 from bftrainer_papers.policies.shares import by_weight
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from policy_states import active, decide, fresh, state
+from support.policy_states import active, decide, fresh, state
 
 from bftrainer_papers.policies.modelarts_greedy import ModelArtsGreedy
 from bftrainer_papers.policies.modelarts_optimal import ModelArtsOptimal

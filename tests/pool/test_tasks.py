@@ -19,24 +19,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from horovod_trainer import CHECKOUT, Trainer
-from live_machine import eventually
-from needs import need_package
+from support.horovod_trainer import CHECKOUT, Trainer
+from support.live_machine import eventually
+from support.needs import need_package
 
 from bftrainer.errors import UserError
 from bftrainer.progress.tasks import tasks
-from bftrainer.protocol.hosts_file import HostSlots
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.replicas import Meeting
-from bftrainer.protocol.task_board import TaskBoard, TaskCounts
-from bftrainer.protocol.task_source import MOST_BYTES, TaskSource
-from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.http_server import HttpAnswer, HttpRequest
-from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.membership import Member
-from bftrainer_adapters.drivers.common.run_loop import Run
-from bftrainer_adapters.drivers.pool.main import PoolBackend
-from bftrainer_adapters.drivers.pool.task_server import TaskServer
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.replicas import Meeting
+from bftrainer.wires.task_board import TaskBoard, TaskCounts
+from bftrainer.wires.task_source import MOST_BYTES, TaskSource
+from bftrainer.wires.typed_json import read_json
+from bftrainer_drivers.common.event_writer import EventWriter
+from bftrainer_drivers.common.membership import Member
+from bftrainer_drivers.common.run_loop import Run
+from bftrainer_drivers.pool.main import PoolBackend
+from bftrainer_drivers.pool.task_server import TaskServer
 
 Make = Callable[..., Trainer]
 

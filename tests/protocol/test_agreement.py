@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from needs import need_package
-from ran import python
+from support.needs import need_package
+from support.ran import python
 
 from bftrainer import progress
 from bftrainer.errors import InvalidValueError

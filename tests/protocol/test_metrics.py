@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bftrainer.progress import Reporter
-from bftrainer.protocol.driver_events import (
+from bftrainer.wires.driver_events import (
     AnyDriverEvent,
     EventLine,
     Running,
@@ -20,11 +20,11 @@ from bftrainer.protocol.driver_events import (
     WorkerExited,
     WorkerStarted,
 )
-from bftrainer.protocol.environment import TRAINER_DIR
-from bftrainer.protocol.metrics import MOST_METRICS, Metric
-from bftrainer.protocol.progress_line import ProgressLine, parse_progress
-from bftrainer.protocol.reports import DriverView, after_event, after_progress
-from bftrainer.protocol.worker_times import MOST_GONE, WorkerTimes
+from bftrainer.wires.environment import TRAINER_DIR
+from bftrainer.wires.metrics import MOST_METRICS, Metric
+from bftrainer.wires.progress_line import ProgressLine, parse_progress
+from bftrainer.wires.reports import DriverView, after_event, after_progress
+from bftrainer.wires.worker_times import MOST_GONE, WorkerTimes
 
 
 def line(**keys: Any) -> dict[str, Any]:

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from needs import need_package
-from ran import python
+from support.needs import need_package
+from support.ran import python
 
 from bftrainer import progress
 from bftrainer.errors import UserError
 from bftrainer.progress.reporter import named
-from bftrainer.protocol.environment import TRAINER_DIR
-from bftrainer.protocol.messages import StartedPer, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.progress_line import parse_progress
-from bftrainer.protocol.reports import DriverView, after_progress
-from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.wires.environment import TRAINER_DIR
+from bftrainer.wires.messages import StartedPer, TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import parse_progress
+from bftrainer.wires.reports import DriverView, after_progress
+from bftrainer.wires.typed_json import write_json
 
 
 class Clock:

@@ -19,25 +19,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import SITE
-from patience import PATIENCE
+from support.horovod_trainer import SITE
+from support.patience import PATIENCE
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
-from bftrainer.live.trainers.driver_process import DriverProcess
-from bftrainer.live.trainers.launcher import DirectoryLauncher
+from bftrainer.pilot.trainers.driver_process import DriverProcess
+from bftrainer.pilot.trainers.launcher import DirectoryLauncher
 from bftrainer.plugins import driver_module
 from bftrainer.progress import STOPPED_STATUS, Reporter, Scaling, batches
-from bftrainer.protocol import VERSION
-from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
-from bftrainer.protocol.driver_events import DriverEvent, Running, parse_event
-from bftrainer.protocol.driver_pid import DriverPid, write_own_pid
-from bftrainer.protocol.hosts_file import HostSlots, read_hosts
-from bftrainer.protocol.messages import DriverSettings, StartedPer, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.reports import DriverView, Ending, after_events, after_progress
-from bftrainer.protocol.typed_json import OtherVersionError, from_fields, read_json, write_json
 from bftrainer.system.processes import identify
+from bftrainer.wires import VERSION
+from bftrainer.wires.control import ControlMessage, ControlRequest, is_stop_requested
+from bftrainer.wires.driver_events import DriverEvent, Running, parse_event
+from bftrainer.wires.driver_pid import DriverPid, write_own_pid
+from bftrainer.wires.hosts_file import HostSlots, read_hosts
+from bftrainer.wires.messages import DriverSettings, StartedPer, TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.reports import DriverView, Ending, after_events, after_progress
+from bftrainer.wires.typed_json import OtherVersionError, from_fields, read_json, write_json
 
 CHECKOUT = Path(__file__).parents[2]
 RECORDED = CHECKOUT / "tests/recorded/trainer-directory-1"

@@ -20,18 +20,18 @@ from hypothesis import strategies as st
 
 from bftrainer.errors import InputFileError
 from bftrainer.progress import Reporter
-from bftrainer.protocol import VERSION
-from bftrainer.protocol.control import STOPPED_STATUS, ControlRequest, is_stop_requested
-from bftrainer.protocol.driver_events import _TYPES, DriverEvent, Running
-from bftrainer.protocol.driver_pid import DriverPid, read_driver_pid, write_own_pid
-from bftrainer.protocol.hosts_file import HostSlots, format_hosts, parse_hosts
-from bftrainer.protocol.messages import DriverSettings, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.progress_line import Phase, ProgressLine
-from bftrainer.protocol.typed_json import read_json, to_fields, write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import identify, is_alive, this_process
-from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer.wires import VERSION
+from bftrainer.wires.control import STOPPED_STATUS, ControlRequest, is_stop_requested
+from bftrainer.wires.driver_events import _TYPES, DriverEvent, Running
+from bftrainer.wires.driver_pid import DriverPid, read_driver_pid, write_own_pid
+from bftrainer.wires.hosts_file import HostSlots, format_hosts, parse_hosts
+from bftrainer.wires.messages import DriverSettings, TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import Phase, ProgressLine
+from bftrainer.wires.typed_json import read_json, to_fields, write_json
+from bftrainer_drivers.common.event_writer import EventWriter
 
 TRAINER = {
     "version": 1,
@@ -205,7 +205,7 @@ def test_a_zombie_is_not_alive() -> None:
 def test_a_long_file_is_renamed_and_every_line_is_still_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bftrainer.protocol.progress_line.PROGRESS_BYTES", 400)
+    monkeypatch.setattr("bftrainer.wires.progress_line.PROGRESS_BYTES", 400)
     report = Reporter({"BFTRAINER_TRAINER_DIR": str(tmp_path)})
     path = tmp_path / "progress.jsonl"
     often, seldom, late = JsonTail(path), JsonTail(path), JsonTail(path)
@@ -225,29 +225,29 @@ def test_a_long_file_is_renamed_and_every_line_is_still_read_once(
     assert behind.read()[-1]["step"] == 39, "an offset from before the renaming"
 
 
-# --- File names and event words of the trainer directory stand in ``bftrainer/protocol`` only; its
+# --- File names and event words of the trainer directory stand in ``bftrainer/wires`` only; its
 # page says what is there
 
 CHECKOUT = Path(__file__).parents[2]
 PAGE = (CHECKOUT / "docs/trainer-directory.md").read_text()
 PRODUCT = [CHECKOUT / name for name in ("bftrainer", "adapters", "replay")]
-HOME = CHECKOUT / "bftrainer/protocol"
+HOME = CHECKOUT / "bftrainer/wires"
 AMBIGUOUS = {"hosts", "control", "leave", "logs"}
 """File names that are words of English too: in other places they may mean something else."""
 OTHERS = {
-    "bftrainer/cli/commands.py": {"logs"},  # a command
-    "bftrainer/live/nodes/cluster_view.py": {"hosts"},  # a kind of note
-    "adapters/bftrainer_adapters/lsf/text.py": {"hosts"},  # LSF's key
-    "adapters/bftrainer_adapters/lsf/doctor.py": {"hosts"},  # a check
-    "bftrainer/persistence/registry.py": {
+    "bftrainer/console/cli/commands.py": {"logs"},  # a command
+    "bftrainer/pilot/nodes/cluster_view.py": {"hosts"},  # a kind of note
+    "adapters/bftrainer_clusters/lsf/text.py": {"hosts"},  # LSF's key
+    "adapters/bftrainer_clusters/lsf/doctor.py": {"hosts"},  # a check
+    "bftrainer/pilot/persistence/registry.py": {
         "running",
         "done",
         "failed",
     },  # a trainer's status in the registry
-    "bftrainer/client/statuses.py": {"running", "done", "failed"},  # the same
-    "bftrainer/rehearsal/ranks.py": {"ranks"},  # a check
-    "bftrainer/live/nodes/poll_schedule.py": {"failed"},  # what a look at the scheduler found
-    "bftrainer/live/notices.py": {
+    "bftrainer/console/client/statuses.py": {"running", "done", "failed"},  # the same
+    "bftrainer/console/rehearsal/ranks.py": {"ranks"},  # a check
+    "bftrainer/pilot/nodes/poll_schedule.py": {"failed"},  # what a look at the scheduler found
+    "bftrainer/pilot/notices.py": {
         "done",
         "failed",
     },  # the notices' own words, which users' programs read

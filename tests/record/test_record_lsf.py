@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lsf_lab import Lab, wait_until
-from patience import PATIENCE
-from recording import Recording, changes_of, idle_at_the_end
+from support.lsf_lab import Lab, wait_until
+from support.patience import PATIENCE
+from support.recording import Recording, changes_of, idle_at_the_end
 
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.event_log import read_event_log

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from recording import Recording, changes_of, idle_at_the_end
-from slurm_lab import Lab
+from support.recording import Recording, changes_of, idle_at_the_end
+from support.slurm_lab import Lab
 
-from bftrainer.cli.main import run
+from bftrainer.console.cli.main import run
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.event_log import read_event_log

@@ -14,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
-from fakes_jobs import FakeClock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.command_line import bftrainer
+from support.fakes_jobs import FakeClock
 
-from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import (
+from bftrainer.cluster.model import (
     Availability,
     Device,
     Hidden,
@@ -29,6 +28,7 @@ from bftrainer.domain.cluster import (
     Observation,
     PendingJob,
 )
+from bftrainer.cluster.windows import PilotJobs
 from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserError
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.idle_causes import IdleCause

@@ -24,15 +24,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-import slurm_json
-from recorded_slurm import MARK, RECORDED
-from slurm_accounting import account_beside_pilots, limit, preemptible_qos, sacctmgr, with_user
-from slurm_gpus import A100, MIG, SHARD
-from slurm_lab import DEFAULTS, Lab, Settings, sibling_of, wait_until
-from slurm_versions import VERSIONS
+from support import slurm_json
+from support.recorded_slurm import MARK, RECORDED
+from support.slurm_accounting import (
+    account_beside_pilots,
+    limit,
+    preemptible_qos,
+    sacctmgr,
+    with_user,
+)
+from support.slurm_gpus import A100, MIG, SHARD
+from support.slurm_lab import DEFAULTS, Lab, Settings, sibling_of, wait_until
+from support.slurm_versions import VERSIONS
 
 from bftrainer.errors import CommandError
-from bftrainer_adapters.slurm import (
+from bftrainer_clusters.slurm import (
     associations,
     job_list,
     limit_waits,
@@ -42,12 +48,10 @@ from bftrainer_adapters.slurm import (
     setup,
     text,
 )
-from bftrainer_adapters.slurm import (
-    clusters as slurm_clusters,
-)
-from bftrainer_adapters.slurm import jobs as slurm_jobs
-from bftrainer_adapters.slurm.calls import ENVIRONMENT
-from bftrainer_adapters.slurm.records import MarkedQuery
+from bftrainer_clusters.slurm import clusters as slurm_clusters
+from bftrainer_clusters.slurm import jobs as slurm_jobs
+from bftrainer_clusters.slurm.calls import ENVIRONMENT
+from bftrainer_clusters.slurm.records import MarkedQuery
 
 NODES = ("scontrol", "-a", "-o", "show", "node")
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")

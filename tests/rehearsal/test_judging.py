@@ -13,16 +13,16 @@ import pytest
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
-from bftrainer.live.trainers.remarks import last_words
-from bftrainer.protocol.rank_line import RankLine
-from bftrainer.rehearsal.copies import copy_folder, missing, moved, outside, written_since
-from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
-from bftrainer.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
-from bftrainer.rehearsal.resumed import compare
-from bftrainer.rehearsal.scenario import Act, ActKind, scenario, sizes_of
-from bftrainer.rehearsal.stacks import hung_at, output_before_stack
-from bftrainer.rehearsal.verdicts import judge
-from bftrainer.rehearsal.writes import Writes
+from bftrainer.console.rehearsal.copies import copy_folder, missing, moved, outside, written_since
+from bftrainer.console.rehearsal.finding import CheckVerdict, RehearsalFinding
+from bftrainer.console.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
+from bftrainer.console.rehearsal.resumed import compare
+from bftrainer.console.rehearsal.scenario import Act, ActKind, scenario, sizes_of
+from bftrainer.console.rehearsal.stacks import hung_at, output_before_stack
+from bftrainer.console.rehearsal.verdicts import judge
+from bftrainer.console.rehearsal.writes import Writes
+from bftrainer.pilot.trainers.remarks import last_words
+from bftrainer.wires.rank_line import RankLine
 
 
 def spec(**keys: Any) -> TrainerSpec:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import bftrainer, complaint
-from live_machine import eventually
-from needs import need_package
-from patience import PATIENCE
-from wrong_scripts import WRONG
+from support.command_line import bftrainer, complaint
+from support.live_machine import eventually
+from support.needs import need_package
+from support.patience import PATIENCE
+from support.wrong_scripts import WRONG
 
 TRAINER = Path(__file__).parent / "trainer.py"
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
@@ -250,7 +250,7 @@ def test_mistakes_are_one_line_and_nothing_is_played(tmp_path: Path) -> None:
     assert "no_such_key" in complaint(
         bftrainer("rehearse", trainer_file(tmp_path, ["x.py"], no_such_key=1))
     )
-    (tmp_path / "data.bin").write_bytes(b"x" * 1_100_000)
+    (tmp_path / "support.data.bin").write_bytes(b"x" * 1_100_000)
     text = complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"]), "--copy-mb", "1"))
     assert "--in-place" in text
     assert "launcher" in complaint(

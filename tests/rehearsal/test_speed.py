@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bftrainer.console.rehearsal.record import Record
+from bftrainer.console.rehearsal.speed import add_curve, speeds, this_node
 from bftrainer.errors import InputFileError
-from bftrainer.rehearsal.record import Record
-from bftrainer.rehearsal.speed import add_curve, speeds, this_node
 from bftrainer_replay.workload.curves import node_types, read_curves
 
 

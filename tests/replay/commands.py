@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from command_line import Ended, bftrainer
+from support.command_line import Ended, bftrainer
 
 
 def executed(*arguments: object, status: int = 0) -> Ended:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from data import data_file
+from support.data import data_file
 
-from bftrainer.domain.events import PoolChanged
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 

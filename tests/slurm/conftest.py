@@ -9,14 +9,14 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from clusters_under_test import RealSlurm
 from conftest import need_accounting, started
-from live_machine import Machine, machine
-from pilot_config import pilot_config
-from pilot_job import PilotJob, pilot_job
-from slurm_accounting import limit, preemptible_qos
-from slurm_lab import Lab, Settings
-from slurm_versions import SlurmVersion
+from support.clusters_under_test import RealSlurm
+from support.live_machine import Machine, machine
+from support.pilot_config import pilot_config
+from support.pilot_job import PilotJob, pilot_job
+from support.slurm_accounting import limit, preemptible_qos
+from support.slurm_lab import Lab, Settings
+from support.slurm_versions import SlurmVersion
 
 LOG_LINES = 400
 """Of each daemon, at the end of the report of a test that fails."""

@@ -34,18 +34,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from live_machine import machine
 from measuring import cluster
-from pilot_config import pilot_config
-from pilot_job import PilotJob
 from race import MainJobs
-from slurm_lab import BACKUP, BAD_ANSWERS, Lab, Settings, wait_until
-from slurm_versions import VERSIONS
-from two_hosts import one_host
+from support.live_machine import machine
+from support.pilot_config import pilot_config
+from support.pilot_job import PilotJob
+from support.slurm_lab import BACKUP, BAD_ANSWERS, Lab, Settings, wait_until
+from support.slurm_versions import VERSIONS
+from support.two_hosts import one_host
 
 from bftrainer.errors import CommandError
 from bftrainer.system.processes import ProcessId, identify, send, with_variable
-from bftrainer_adapters.on_node import payload
+from bftrainer_clusters.on_node import payload
 
 EVERY_S, TRAINERS, TRAINER_S, AFTER_S = 12.0, 4, 60.0, 5.0
 CONFIG = pilot_config(
@@ -57,7 +57,7 @@ MAIN_JOBS = ((0, 2, 6), (12, 4, 5), (27, 1, 8), (40, 6, 5))
 ROUND_S = 55
 STOP, CONTINUE, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
 PROGRAMS = {
-    "driver": b"bftrainer_adapters.drivers.",
+    "driver": b"bftrainer_drivers.",
     "worker": b"_steps.py",
     "payload": b"payload.py",
     "srun": b"srun",

@@ -24,11 +24,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from live_machine import Machine, machine
-from shared_nodes import BY_GPU, PARTITION, cluster
-from slurm_lab import Lab, wait_until
-from slurm_versions import VERSIONS
-from training_schedules import EXAMPLES, SAMPLES, each_sample_once, equal_on_all_ranks, rank_lines
+from support.live_machine import Machine, machine
+from support.shared_nodes import BY_GPU, PARTITION, cluster
+from support.slurm_lab import Lab, wait_until
+from support.slurm_versions import VERSIONS
+from support.training_schedules import (
+    EXAMPLES,
+    SAMPLES,
+    each_sample_once,
+    equal_on_all_ranks,
+    rank_lines,
+)
 
 TRAINER = """
 name = "{name}"

@@ -11,10 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.cluster.model import FragmentPhase, NodeRequest
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.hold import SlurmHolder
 
 
 def main(state: Path, settings: SlurmSettings, nodes: list[str]) -> None:

@@ -30,15 +30,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from impact import busy_s
-from live_machine import machine
 from measuring import cluster
-from pilot_config import pilot_config
-from pilot_job import PilotJob
-from slurm_lab import Lab, Settings, free_ports, wait_until
-from slurm_versions import VERSIONS
+from support.impact import busy_s
+from support.live_machine import machine
+from support.pilot_config import pilot_config
+from support.pilot_job import PilotJob
+from support.slurm_lab import Lab, Settings, free_ports, wait_until
+from support.slurm_versions import VERSIONS
 
-from bftrainer.domain.node_stages import (
+from bftrainer.decide.domain.node_stages import (
     TO_RELEASE,
     TO_TRAINING,
     Instants,
@@ -47,9 +47,9 @@ from bftrainer.domain.node_stages import (
     stage_seconds,
     whole_seconds,
 )
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.store import open_store
-from bftrainer.persistence.time_lines import time_lines
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import open_store
+from bftrainer.pilot.persistence.time_lines import time_lines
 
 LAUNCHERS = ("horovod", "torchrun", "restart")
 NAME, KEPT, SIZE = "t", 4, 4

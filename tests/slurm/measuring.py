@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from slurm_lab import Lab, Settings
-from slurm_versions import VERSIONS
+from support.slurm_lab import Lab, Settings
+from support.slurm_versions import VERSIONS
 
 HINT = Path(__file__).resolve().parents[2] / "jobscripts" / "hint.sh"
 

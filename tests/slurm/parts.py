@@ -17,10 +17,10 @@ import itertools
 import statistics
 import sys
 
-from shared_nodes import WAYS, beside, cluster, delays, landing
-from slurm_versions import VERSIONS
+from support.shared_nodes import WAYS, beside, cluster, delays, landing
+from support.slurm_versions import VERSIONS
 
-from bftrainer.live.nodes import decisions
+from bftrainer.pilot.nodes import decisions
 
 
 def main() -> int:

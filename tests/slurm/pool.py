@@ -26,17 +26,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import ordinary_user
-from live_machine import machine
 from measuring import cluster
-from pilot_config import pilot_config
 from race import MainJobs
-from slurm_lab import Lab, Settings, wait_until
-from slurm_versions import VERSIONS
+from support import ordinary_user
+from support.live_machine import machine
+from support.pilot_config import pilot_config
+from support.slurm_lab import Lab, Settings, wait_until
+from support.slurm_versions import VERSIONS
 
-from bftrainer.protocol.driver_pid import read_driver_pid
-from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import ProcessId, identify, send
+from bftrainer.wires.driver_pid import read_driver_pid
+from bftrainer.wires.paths import TrainerDirectory
 
 WORKER = Path(__file__).with_name("pool_worker.py")
 CONFIG = pilot_config(

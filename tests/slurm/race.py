@@ -34,14 +34,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from live_machine import Machine, machine
 from measuring import cluster
-from pilot_config import pilot_config
-from slurm_lab import Lab, Settings, free_ports, wait_until
-from slurm_versions import VERSIONS
+from support.live_machine import Machine, machine
+from support.pilot_config import pilot_config
+from support.slurm_lab import Lab, Settings, free_ports, wait_until
+from support.slurm_versions import VERSIONS
 
 from bftrainer.errors import CommandError
-from bftrainer_adapters.slurm.hostlists import parse_hostlist
+from bftrainer_clusters.slurm.hostlists import parse_hostlist
 
 HERE = Path(__file__).resolve()
 TRIAL = HERE.with_name("race_trial.py")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from slurm_lab import Lab, wait_until
+from support.slurm_lab import Lab, wait_until
 
-from bftrainer.core.windows import PilotJobs, free_nodes
-from bftrainer.domain.cluster import Availability
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer.cluster.model import Availability
+from bftrainer.cluster.windows import PilotJobs, free_nodes
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.observe import SlurmScheduler
 
 pytestmark = pytest.mark.every_slurm
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters_under_test import RealSlurm
-from command_line import bftrainer
 from conftest import started
-from pilot_config import pilot_config
-from slurm_accounting import limit
-from slurm_lab import DEFAULTS, Lab
-from slurm_versions import SlurmVersion
+from support.clusters_under_test import RealSlurm
+from support.command_line import bftrainer
+from support.pilot_config import pilot_config
+from support.slurm_accounting import limit
+from support.slurm_lab import DEFAULTS, Lab
+from support.slurm_versions import SlurmVersion
 
-from bftrainer_adapters.slurm.checks import trial_of
+from bftrainer_clusters.slurm.checks import trial_of
 
 CONFIG = pilot_config()
 BY_QOS = pilot_config(slurm={"partition": None, "qos": "scavenger", "account": "pilots"})

@@ -11,17 +11,17 @@ import shlex
 from pathlib import Path
 
 import pytest
-from clusters_under_test import RealSlurm
 from conftest import need_accounting, started
-from impact import Impact, steps_with_remains
-from promises import promise
-from slurm_accounting import limit, preemptible_qos
-from slurm_lab import Lab, Settings, missing_cgroups, wait_until
-from slurm_versions import SlurmVersion
+from support.clusters_under_test import RealSlurm
+from support.impact import Impact, steps_with_remains
+from support.promises import promise
+from support.slurm_accounting import limit, preemptible_qos
+from support.slurm_lab import Lab, Settings, missing_cgroups, wait_until
+from support.slurm_versions import SlurmVersion
 
-from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.cluster.model import FragmentPhase, NodeRequest
 from bftrainer.system.installed import Installed, installed_file
-from bftrainer_adapters.on_node import payload
+from bftrainer_clusters.on_node import payload
 
 SITES = {
     "no Epilog": Settings(nodes=2, epilog=""),

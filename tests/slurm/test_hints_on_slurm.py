@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest import started
-from slurm_lab import Settings, wait_until
-from slurm_versions import SlurmVersion
+from support.slurm_lab import Settings, wait_until
+from support.slurm_versions import SlurmVersion
 
 from bftrainer.config.pilot import HintsConfig, WorkersConfig
-from bftrainer.live.hints import HintListener
+from bftrainer.pilot.hints import HintListener
 from bftrainer.system.clock import SystemClock
 
 SCRIPT = Path(__file__).parents[2] / "jobscripts" / "hint.sh"

@@ -10,21 +10,21 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from clusters_under_test import RealSlurm
-from horovod_trainer import SITE
-from slurm_lab import Lab, wait_until
-from two_hosts import one_host
+from support.clusters_under_test import RealSlurm
+from support.horovod_trainer import SITE
+from support.slurm_lab import Lab, wait_until
+from support.two_hosts import one_host
 
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer.protocol.hosts_file import HostSlots
-from bftrainer.protocol.messages import DriverSettings, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.typed_json import read_json
-from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.workers import WorkerStarter
-from bftrainer_adapters.slurm.hold import SlurmHolder
-from bftrainer_adapters.slurm.site import worker_settings
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.messages import DriverSettings, TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.typed_json import read_json
+from bftrainer_clusters.slurm.hold import SlurmHolder
+from bftrainer_clusters.slurm.site import worker_settings
+from bftrainer_drivers.common.event_writer import EventWriter
+from bftrainer_drivers.common.workers import WorkerStarter
 
 
 @pytest.fixture

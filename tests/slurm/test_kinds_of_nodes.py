@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters_under_test import RealSlurm
 from conftest import started
-from impact import Impact
-from live_machine import machine
-from pilot_config import pilot_config
-from promises import promise
-from slurm_gpus import A100, MIG, SHARD, Gpus
-from slurm_lab import Lab, Settings, wait_until
-from slurm_versions import SlurmVersion
+from support.clusters_under_test import RealSlurm
+from support.impact import Impact
+from support.live_machine import machine
+from support.pilot_config import pilot_config
+from support.promises import promise
+from support.slurm_gpus import A100, MIG, SHARD, Gpus
+from support.slurm_lab import Lab, Settings, wait_until
+from support.slurm_versions import SlurmVersion
 
+from bftrainer.cluster.model import Availability, Fragment, FragmentPhase, NodeRequest
+from bftrainer.cluster.selection import asleep, offered
+from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import NodesConfig
-from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Availability, Fragment, FragmentPhase, NodeRequest
-from bftrainer.live.nodes.selection import asleep, offered
-from bftrainer_adapters.slurm.hold import SlurmHolder
-from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
+from bftrainer_clusters.slurm.hold import SlurmHolder
+from bftrainer_clusters.slurm.setup import parse_partitions, partitions_argv
 
 pytestmark = pytest.mark.slow
 

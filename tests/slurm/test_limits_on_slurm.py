@@ -18,20 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters_under_test import RealSlurm
 from conftest import need_accounting, started
-from live_machine import machine
-from pilot_config import pilot_config
-from slurm_accounting import account_beside_pilots, preemptible_qos, sacctmgr
-from slurm_gpus import A100
-from slurm_lab import Lab, Settings, wait_until
-from slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
-from slurm_versions import SlurmVersion
+from support.clusters_under_test import RealSlurm
+from support.live_machine import machine
+from support.pilot_config import pilot_config
+from support.slurm_accounting import account_beside_pilots, preemptible_qos, sacctmgr
+from support.slurm_gpus import A100
+from support.slurm_lab import Lab, Settings, wait_until
+from support.slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
+from support.slurm_versions import SlurmVersion
 
-from bftrainer.domain.cluster import FragmentPhase, NodeRequest
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.hold import SlurmHolder
-from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer.cluster.model import FragmentPhase, NodeRequest
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.hold import SlurmHolder
+from bftrainer_clusters.slurm.observe import SlurmScheduler
 
 QOS = {"partition": "", "qos": "scavenger", "account": "pilots"}
 LIMITS = {

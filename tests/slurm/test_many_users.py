@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 from conftest import need, need_accounting, started
-from pilot_config import pilot_config
-from pilot_job import CHECKOUT, PILOT_SCRIPT
-from slurm_accounting import preemptible_qos, sacctmgr
-from slurm_lab import Lab, Settings, wait_until
-from slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
-from slurm_versions import SlurmVersion
+from support.pilot_config import pilot_config
+from support.pilot_job import CHECKOUT, PILOT_SCRIPT
+from support.slurm_accounting import preemptible_qos, sacctmgr
+from support.slurm_lab import Lab, Settings, wait_until
+from support.slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
+from support.slurm_versions import SlurmVersion
 
-from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.slurm import job_list
-from bftrainer_adapters.slurm.broker import Guard
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.job_list import HOLDER_NAME, PILOT_NAME
-from bftrainer_adapters.slurm.observe import NODES_ARGV
-from bftrainer_adapters.slurm.text import parse_nodes
+from bftrainer_clusters.holding.call_budget import CallKind
+from bftrainer_clusters.slurm import job_list
+from bftrainer_clusters.slurm.broker import Guard
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.job_list import HOLDER_NAME, PILOT_NAME
+from bftrainer_clusters.slurm.observe import NODES_ARGV
+from bftrainer_clusters.slurm.text import parse_nodes
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from live_machine import Machine, eventually
-from slurm_lab import Lab
+from support.live_machine import Machine, eventually
+from support.slurm_lab import Lab
 
 ROUNDS = 3
 """The script saves at every tenth step: without the notice it is in one of 1,000 cases that no step

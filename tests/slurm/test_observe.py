@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import started
-from slurm_lab import BAD_ANSWERS, Lab, Settings
-from slurm_versions import SlurmVersion
+from support.slurm_lab import BAD_ANSWERS, Lab, Settings
+from support.slurm_versions import SlurmVersion
 
-from bftrainer.core.windows import PilotJobs, free_nodes
-from bftrainer.domain.cluster import Hidden
+from bftrainer.cluster.model import Hidden
+from bftrainer.cluster.windows import PilotJobs, free_nodes
 from bftrainer.errors import CommandError, SchedulerError, WindowsUnknownError
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.observe import SlurmScheduler
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
 from conftest import started
-from live_machine import machine
-from promises import promised
-from shared_nodes import BY_GPU, PARTITION, WAYS, beside, holding, land, main_job
-from slurm_lab import Lab, wait_until
-from slurm_versions import SlurmVersion
+from support.command_line import bftrainer
+from support.live_machine import machine
+from support.promises import promised
+from support.shared_nodes import BY_GPU, PARTITION, WAYS, beside, holding, land, main_job
+from support.slurm_lab import Lab, wait_until
+from support.slurm_versions import SlurmVersion
 
-from bftrainer.live.nodes import decisions
+from bftrainer.pilot.nodes import decisions
 
 pytestmark = [pytest.mark.slow, pytest.mark.root]  # makes device files
 TABLE = WAYS["partition"][1]

@@ -9,12 +9,12 @@ import time
 from contextlib import closing
 
 import pytest
-from live_machine import Machine, assert_contiguous, eventually
-from slurm_lab import BAD_ANSWERS, Lab
+from support.live_machine import Machine, assert_contiguous, eventually
+from support.slurm_lab import BAD_ANSWERS, Lab
 
-from bftrainer.domain.fragment_names import id_of
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.store import open_store
+from bftrainer.fragment_names import id_of
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import open_store
 
 OUTAGE_S = 8.0
 STANDSTILL_S = 16.0

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from pilot_job import QUICK, PilotJob
-from promises import promise
+from support.pilot_job import QUICK, PilotJob
+from support.promises import promise
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 
@@ -17,7 +17,7 @@ def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(
     on: PilotJob, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an ordinary user with an empty HOME."""
-    assert os.geteuid() != 0, "tests/ordinary_user.py"
+    assert os.geteuid() != 0, "tests/support/ordinary_user.py"
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     on.configure(**{**QUICK, "workers_allow_root": False})
     launchers = {"a": "horovod", "b": "torchrun", "stock": "horovodrun", "plain": "restart"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from pilot_job import QUICK, PilotJob
+from support.pilot_job import QUICK, PilotJob
 
 from bftrainer.system.processes import send
 

@@ -6,10 +6,10 @@ import os
 import signal
 
 import pytest
-from live_machine import Machine, assert_contiguous, eventually
-from slurm_lab import Lab
+from support.live_machine import Machine, assert_contiguous, eventually
+from support.slurm_lab import Lab
 
-from bftrainer_adapters.slurm.several_nodes import SHRINKS_SINCE
+from bftrainer_clusters.slurm.several_nodes import SHRINKS_SINCE
 
 
 def holders(lab: Lab) -> dict[str, list[str]]:

@@ -18,12 +18,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from horovod_trainer import CHECKOUT
-from live_machine import Machine, eventually
-from needs import need_package
-from patience import PATIENCE
-from promises import promise
-from slurm_lab import Lab, free_ports
+from support.horovod_trainer import CHECKOUT
+from support.live_machine import Machine, eventually
+from support.needs import need_package
+from support.patience import PATIENCE
+from support.promises import promise
+from support.slurm_lab import Lab, free_ports
 
 DASK = """
 import sys, time

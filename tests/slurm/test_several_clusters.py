@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
 from conftest import need_accounting, started
-from live_machine import Machine, eventually, machine
-from pilot_config import pilot_config
-from slurm_accounting import with_user
-from slurm_lab import Lab, Settings, sibling_of
-from slurm_versions import SlurmVersion
+from support.command_line import bftrainer
+from support.live_machine import Machine, eventually, machine
+from support.pilot_config import pilot_config
+from support.slurm_accounting import with_user
+from support.slurm_lab import Lab, Settings, sibling_of
+from support.slurm_versions import SlurmVersion
 
 ON_B = pilot_config(nodes={"flap_back_off_s": 1}, slurm={"cluster": "b"})
 SETTINGS = Settings(nodes=2, accounting="associations", cluster="a", prefix="alpha")

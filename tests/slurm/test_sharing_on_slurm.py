@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_machine import Machine, eventually, machine
-from pilot_config import pilot_config
-from slurm_lab import Lab, wait_until
+from support.live_machine import Machine, eventually, machine
+from support.pilot_config import pilot_config
+from support.slurm_lab import Lab, wait_until
 
-from bftrainer_adapters.slurm import job_list, limit_waits
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.job_list import parse_jobs
-from bftrainer_adapters.slurm.peers import FORMAT, SlurmPeerPilots, parse_peers
-from bftrainer_adapters.slurm.text import JOB_FORMAT
+from bftrainer_clusters.slurm import job_list, limit_waits
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.job_list import parse_jobs
+from bftrainer_clusters.slurm.peers import FORMAT, SlurmPeerPilots, parse_peers
+from bftrainer_clusters.slurm.text import JOB_FORMAT
 
 
 def config(hosts: str) -> str:

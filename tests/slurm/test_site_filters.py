@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
 from conftest import started
-from live_machine import Machine, eventually, machine
-from pilot_config import pilot_config
-from slurm_lab import Lab, Settings
+from support.command_line import bftrainer
+from support.live_machine import Machine, eventually, machine
+from support.pilot_config import pilot_config
+from support.slurm_lab import Lab, Settings
 
 FILTER = """\
 #!/bin/bash

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from conftest import started
-from live_machine import Machine, eventually, machine
-from pilot_config import pilot_config
-from slurm_lab import Lab, Settings
-from slurm_versions import SlurmVersion
+from support.live_machine import Machine, eventually, machine
+from support.pilot_config import pilot_config
+from support.slurm_lab import Lab, Settings
+from support.slurm_versions import SlurmVersion
 
 EXEMPT = "PreemptExemptTime=00:10:00"
 ACCEPTING = pilot_config(slurm={"accept": ["exempt time"]})

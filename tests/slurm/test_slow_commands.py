@@ -20,14 +20,14 @@ from pathlib import Path
 
 import pytest
 from conftest import started
-from live_machine import COMMAND_S, Machine, eventually, machine
-from pilot_config import pilot_config
-from slurm_lab import Lab, Settings
+from support.live_machine import COMMAND_S, Machine, eventually, machine
+from support.pilot_config import pilot_config
+from support.slurm_lab import Lab, Settings
 
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.store import open_store
-from bftrainer_adapters.on_node.payload import limit_s
-from bftrainer_adapters.slurm.jobs import HOLDER_NAME
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import open_store
+from bftrainer_clusters.on_node.payload import limit_s
+from bftrainer_clusters.slurm.jobs import HOLDER_NAME
 
 NODES = int(os.environ.get("BFTRAINER_SLOW_NODES", "2"))
 MANY = NODES >= 16

@@ -12,20 +12,20 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import slurm_json
-from live_machine import Machine, eventually
-from slurm_lab import Lab
-from slurm_versions import SlurmVersion
+from support import slurm_json
+from support.live_machine import Machine, eventually
+from support.slurm_lab import Lab
+from support.slurm_versions import SlurmVersion
 
 from bftrainer.errors import CommandError
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.store import open_store
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.hold import _Slurm
-from bftrainer_adapters.slurm.observe import SlurmScheduler
-from bftrainer_adapters.slurm.peers import SlurmPeerPilots
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import open_store
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.hold import _Slurm
+from bftrainer_clusters.slurm.observe import SlurmScheduler
+from bftrainer_clusters.slurm.peers import SlurmPeerPilots
 
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 SEPARATORS = (

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from conftest import started
-from impact import WAYS, WORKERS, Impact
-from promises import promise
-from slurm_lab import DEFAULTS, Lab, Settings, wait_until
-from slurm_versions import SlurmVersion
+from support.impact import WAYS, WORKERS, Impact
+from support.promises import promise
+from support.slurm_lab import DEFAULTS, Lab, Settings, wait_until
+from support.slurm_versions import SlurmVersion
 
-from bftrainer.core.windows import PilotJobs, free_nodes
-from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.cluster.model import FragmentPhase, NodeRequest
+from bftrainer.cluster.windows import PilotJobs, free_nodes
 
 RUNS = 3
 

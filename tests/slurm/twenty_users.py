@@ -22,11 +22,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import started
-from ordinary_user import restart_uncovered
 from slurm.test_many_users import broker, held, house, pilot
-from slurm_lab import Lab, Settings
-from slurm_user import NAME, lab_user
-from slurm_versions import VERSIONS
+from support.ordinary_user import restart_uncovered
+from support.slurm_lab import Lab, Settings
+from support.slurm_user import NAME, lab_user
+from support.slurm_versions import VERSIONS
 
 WARM_S, STEP_S = 120.0, 2.0
 

@@ -35,11 +35,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from impact import FRAMEWORKS, WAYS, WORKERS, Impact, Start
-from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups
-from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
+from support.impact import FRAMEWORKS, WAYS, WORKERS, Impact, Start
+from support.slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups
+from support.slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
-from bftrainer.domain.node_stages import p95
+from bftrainer.decide.domain.node_stages import p95
 
 EMPTY, PLAIN, ALL = "", "plain jobs", "all workers"
 KINDS = [*WORKERS, *FRAMEWORKS]

@@ -21,7 +21,8 @@ else:
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     "bftrainer": ROOT / "bftrainer",
-    "bftrainer_adapters": ROOT / "adapters" / "bftrainer_adapters",
+    "bftrainer_clusters": ROOT / "adapters" / "bftrainer_clusters",
+    "bftrainer_drivers": ROOT / "adapters" / "bftrainer_drivers",
     "bftrainer_replay": ROOT / "replay" / "bftrainer_replay",
     "bftrainer_papers": ROOT / "replay" / "bftrainer_papers",
 }
@@ -111,9 +112,9 @@ def test_no_checkpoint_is_loaded_that_could_run_code() -> None:
 NOT_TIDYING = {
     "bftrainer/system/files.py": "the functions themselves",
     "bftrainer/system/network.py": "a socket cannot be bound where another file lies",
-    "bftrainer/persistence/store.py": "a database is made in a file that must be empty",
-    "bftrainer/live/trainers/launcher.py": "a driver must not be taken for the one before it",
-    "adapters/bftrainer_adapters/drivers/pool/main.py": "workers would leave at once",
+    "bftrainer/pilot/persistence/store.py": "a database is made in a file that must be empty",
+    "bftrainer/pilot/trainers/launcher.py": "a driver must not be taken for the one before it",
+    "adapters/bftrainer_drivers/pool/main.py": "workers would leave at once",
 }
 """Files that delete what must not be there: an error is an error of what comes next."""
 
@@ -144,8 +145,8 @@ def bare_removals(path: Path) -> list[int]:
 
 def test_tidying_up_raises_nothing() -> None:
     folders = [
-        "bftrainer/live",
-        "bftrainer/persistence",
+        "bftrainer/pilot",
+        "bftrainer/pilot/persistence",
         "bftrainer/progress",
         "bftrainer/system",
         "adapters",
@@ -155,9 +156,9 @@ def test_tidying_up_raises_nothing() -> None:
     bare = {str(path.relative_to(ROOT)): bare_removals(path) for path in paths}
     assert {name for name, lines in bare.items() if lines} == {
         *NOT_TIDYING,
-        "bftrainer/persistence/spool.py",
+        "bftrainer/pilot/persistence/spool.py",
     }
-    assert len(bare["bftrainer/persistence/spool.py"]) == 1, (
+    assert len(bare["bftrainer/pilot/persistence/spool.py"]) == 1, (
         "_is_removed, which says so instead of raising"
     )
 
@@ -166,14 +167,14 @@ def test_tidying_up_raises_nothing() -> None:
 
 OTHER_SPELLING = re.compile(r"cancelled|cancelling|canceller", re.IGNORECASE)
 SPELT_OTHERWISE = {
-    "bftrainer/persistence/registry.py": "databases of earlier versions",
-    "bftrainer/protocol/driver_events.py": (
+    "bftrainer/pilot/persistence/registry.py": "databases of earlier versions",
+    "bftrainer/wires/driver_events.py": (
         "an event of the protocol, which drivers of earlier versions write"
     ),
     "docs/trainer-directory.md": "the same event",
-    "adapters/bftrainer_adapters/slurm/jobs.py": "Slurm's state",
-    "adapters/bftrainer_adapters/slurm/pilot_job.py": "Slurm's state",
-    "adapters/bftrainer_adapters/holding/holder_fragment.py": "Slurm's state",
+    "adapters/bftrainer_clusters/slurm/jobs.py": "Slurm's state",
+    "adapters/bftrainer_clusters/slurm/pilot_job.py": "Slurm's state",
+    "adapters/bftrainer_clusters/holding/holder_fragment.py": "Slurm's state",
     "replay/bftrainer_replay/logs/slurm_state.py": "Slurm's state",
     "docs/decisions": "Slurm's state",
 }
@@ -204,11 +205,11 @@ def test_canceled_has_one_spelling() -> None:
 # --- The type checker refuses a time of one clock where a time of another is expected
 
 SNIPPET = """
-from bftrainer.domain.times import ElapsedS, HostS, PilotS
-from bftrainer.live.facts import FragmentEvent, NoteAdded
-from bftrainer.live.heartbeat import Heartbeat
-from bftrainer.live.recorder import Recorder
-from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.times import ElapsedS, HostS, PilotS
+from bftrainer.pilot.facts import FragmentEvent, NoteAdded
+from bftrainer.pilot.heartbeat import Heartbeat
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.steady_clock import SteadyClock
 
 def mixes(clock: SteadyClock, recorder: Recorder) -> None:
     {line}

@@ -8,10 +8,10 @@ import stat
 from pathlib import Path
 
 import pytest
-from ran import python
+from support.ran import python
 
-from bftrainer.cli.doctor.shared_files import judge_mount
-from bftrainer.domain.checks import CheckStatus
+from bftrainer.console.cli.doctor.shared_files import judge_mount
+from bftrainer.decide.domain.checks import CheckStatus
 from bftrainer.errors import InvalidValueError
 from bftrainer.system.files import remove_file, remove_folder, remove_leftovers, write_atomically
 from bftrainer.system.mounts import Mount, find_mount, mount_of
@@ -69,7 +69,7 @@ import errno, fcntl, os, sys
 def flock(handle, how):
     raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 fcntl.flock = flock
-from bftrainer.cli.main import run
+from bftrainer.console.cli.main import run
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -90,9 +90,9 @@ def test_a_file_system_without_locks_is_one_line(tmp_path: Path) -> None:
 
 
 NAMES = """
-from bftrainer_adapters.slurm.hold import _Slurm
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.lsf.hold import _Lsf
+from bftrainer_clusters.slurm.hold import _Slurm
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.lsf.hold import _Lsf
 from dataclasses import fields
 for kind in (_Slurm, SlurmCalls, _Lsf):
     (field,) = (it for it in fields(kind) if it.name == "user")

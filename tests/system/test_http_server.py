@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from patience import PATIENCE
-from strangers import crowd
+from support.patience import PATIENCE
+from support.strangers import crowd
 
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
 from bftrainer.system.listening_ports import Limits, Port, PortServer

@@ -22,14 +22,14 @@ PACKAGES = ("bftrainer", "horovod", "torch", "pyslurm", "matplotlib", "numpy", "
 PROGRAMS = {
     "doctor": [BFTRAINER, "doctor"],
     "Horovod, as doctor imports it": [
-        "from bftrainer.cli.doctor import pilot_checks\npilot_checks._horovod()"
+        "from bftrainer.console.cli.doctor import pilot_checks\npilot_checks._horovod()"
     ],
     "python -P -m bftrainer": [sys.executable, "-P", "-m", "bftrainer", "doctor", "--help"],
-    "pyslurm": ["from bftrainer_adapters.slurm.pyslurm import probe\nprobe()"],
+    "pyslurm": ["from bftrainer_clusters.slurm.pyslurm import probe\nprobe()"],
     "trackers": [
         "import json, sys, time\n"
         "from bftrainer.progress.trackers import Mirror\n"
-        "from bftrainer.protocol.paths import TrainerDirectory\n"
+        "from bftrainer.wires.paths import TrainerDirectory\n"
         "mirror = Mirror(TrainerDirectory(Path('nowhere').absolute()))\n"
         "mirror.close()"
     ],
@@ -40,7 +40,7 @@ PROGRAMS = {
         "    assert pool.submit(abs, -1).result() == 1"
     ],
     "the other process that tests locks": [
-        "from bftrainer.cli.doctor import shared_files\n"
+        "from bftrainer.console.cli.doctor import shared_files\n"
         "path = Path(os.environ['PLANTED_RAN']) / 'lock'\n"
         "path.touch()\n"
         "handle = os.open(path, os.O_RDWR)\n"
@@ -48,11 +48,11 @@ PROGRAMS = {
         "path.unlink()"
     ],
     "an interpreter that is asked for bftrainer": [
-        "from bftrainer.client import gate\ngate._can_import_bftrainer('/usr/bin/python3', {})"
+        "from bftrainer.console.client import gate\ngate._can_import_bftrainer('/usr/bin/python3', {})"
     ],
     "the policy of another module": [
         "from bftrainer import plugins\n"
-        "plugins._load('policy', 'bftrainer.policies.plain:build')\n"
+        "plugins._load('policy', 'bftrainer.decide.policies.plain:build')\n"
         "import colorsys, bftrainer_replay.figures.style"
     ],
 }

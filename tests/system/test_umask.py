@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_machine import CONFIG, eventually, machine
+from support.live_machine import CONFIG, eventually, machine
 
-from bftrainer.protocol.task_board import TaskBoard
-from bftrainer.protocol.task_source import TaskSource
 from bftrainer.system.command import run
 from bftrainer.system.files import make_anew, write_atomically
 from bftrainer.system.umask import private_files, users_mode, users_umask
+from bftrainer.wires.task_board import TaskBoard
+from bftrainer.wires.task_source import TaskSource
 
 
 @pytest.fixture(params=[0o000, 0o027])

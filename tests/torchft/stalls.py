@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import itertools
 
-from horovod_trainer import Trainer
-from stall_table import Cluster, Kind, hosts_of, print_stalls
+from support.horovod_trainer import Trainer
+from support.stall_table import Cluster, Kind, hosts_of, print_stalls
 
 ENVIRONMENT = {"BFTRAINER_REPORT_EVERY_S": "0"}
 AFTER_STEPS = 5

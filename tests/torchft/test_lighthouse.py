@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from live_machine import eventually
-from strangers import crowd
+from support.live_machine import eventually
+from support.strangers import crowd
 
-from bftrainer.protocol.replicas import Hello, Keys, NextStep, Turn, packed, unpacked
 from bftrainer.system.sealed import SealedClient, SealError
-from bftrainer_adapters.drivers.torchft.lighthouse import Lighthouse
-from bftrainer_adapters.drivers.torchft.quorum import Quorum
+from bftrainer.wires.replicas import Hello, Keys, NextStep, Turn, packed, unpacked
+from bftrainer_drivers.torchft.lighthouse import Lighthouse
+from bftrainer_drivers.torchft.quorum import Quorum
 
 psutil = pytest.importorskip("psutil")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer.protocol.replicas import Turn
-from bftrainer_adapters.drivers.torchft.lighthouse import turns
-from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
+from bftrainer.wires.replicas import Turn
+from bftrainer_drivers.torchft.lighthouse import turns
+from bftrainer_drivers.torchft.quorum import Formed, Quorum, StepRequest
 
 
 def asks(

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import Trainer, example
-from needs import need_package
-from promises import promised
-from training_schedules import equal_on_all_ranks, rank_lines
+from support.horovod_trainer import Trainer, example
+from support.needs import need_package
+from support.promises import promised
+from support.training_schedules import equal_on_all_ranks, rank_lines
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify

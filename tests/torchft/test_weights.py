@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from needs import need_package
+from support.needs import need_package
 
 from bftrainer.errors import UserError
 from bftrainer.progress.weights import WeightsServer, copied_from, described, restored

@@ -25,8 +25,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from horovod_trainer import CHECKOUT, Trainer, example
-from stall_table import Cluster, Kind, hosts_of, print_stalls
+from support.horovod_trainer import CHECKOUT, Trainer, example
+from support.stall_table import Cluster, Kind, hosts_of, print_stalls
 
 COMMAND = example("torchrun", "--checkpoint-every=1")
 TEXT = [

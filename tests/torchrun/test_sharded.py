@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from horovod_trainer import CHECKOUT, Line, Trainer
-from live_machine import CONFIG, eventually, machine
-from needs import need_package
+from support.horovod_trainer import CHECKOUT, Line, Trainer
+from support.live_machine import CONFIG, eventually, machine
+from support.needs import need_package
 
 pytestmark = pytest.mark.slow
 COMMAND = [

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_machine import eventually
-from needs import need_package
-from strangers import as_stranger, crowd
+from support.live_machine import eventually
+from support.needs import need_package
+from support.strangers import as_stranger, crowd
 
-from bftrainer_adapters.drivers.common import behind_relay
-from bftrainer_adapters.drivers.common.behind_relay import STORE
-from bftrainer_adapters.drivers.torchrun.rendezvous_store import StoreHost, StorePlace
+from bftrainer_drivers.common import behind_relay
+from bftrainer_drivers.common.behind_relay import STORE
+from bftrainer_drivers.torchrun.rendezvous_store import StoreHost, StorePlace
 
 psutil = pytest.importorskip("psutil")
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import Trainer
-from needs import need_package
-from promises import promised
-from ran import ran
+from support.horovod_trainer import Trainer
+from support.needs import need_package
+from support.promises import promised
+from support.ran import ran
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
-from bftrainer_adapters.drivers.common import behind_relay
-from bftrainer_adapters.drivers.common.behind_relay import STORE
+from bftrainer_drivers.common import behind_relay
+from bftrainer_drivers.common.behind_relay import STORE
 
 pytestmark = pytest.mark.slow
 

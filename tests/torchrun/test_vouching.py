@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from needs import need_package
-from strangers import as_stranger
+from support.needs import need_package
+from support.strangers import as_stranger
 
-from bftrainer_adapters.drivers.common import vouching
-from bftrainer_adapters.drivers.common.vouching import VOUCH, Link, made, place, strangers
+from bftrainer_drivers.common import vouching
+from bftrainer_drivers.common.vouching import VOUCH, Link, made, place, strangers
 
 
 def test_a_connection_that_no_worker_has_made_is_a_stranger_s() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bftrainer.progress import Reporter
-from bftrainer.protocol.gpu_use import GpuUse, gpu_uses
-from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.wires.gpu_use import GpuUse, gpu_uses
+from bftrainer.wires.paths import TrainerDirectory
 
 NVML = SimpleNamespace(
     nvmlInit=lambda: None,

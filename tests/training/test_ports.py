@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from horovod_trainer import CHECKOUT, Trainer
-from live_machine import CONFIG, eventually, machine
-from needs import need_package
-from strangers import as_stranger
+from support.horovod_trainer import CHECKOUT, Trainer
+from support.live_machine import CONFIG, eventually, machine
+from support.needs import need_package
+from support.strangers import as_stranger
 
 psutil = pytest.importorskip("psutil")
 TABLE = CHECKOUT / "docs/security.md"

@@ -14,15 +14,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from needs import need_package
-from patience import PATIENCE
+from support.needs import need_package
+from support.patience import PATIENCE
 
 from bftrainer.progress import Reporter
-from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
-from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
-from bftrainer.protocol.messages import StartedPer, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.typed_json import write_json
+from bftrainer.wires.control import STOPPED_STATUS, ControlMessage, ControlRequest
+from bftrainer.wires.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
+from bftrainer.wires.messages import StartedPer, TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.typed_json import write_json
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "docs" / "examples" / "scripts"

@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from needs import need_package
+from support.needs import need_package
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError
-from bftrainer.live.trainers.trainer_message import trainer_message
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.typed_json import write_json
+from bftrainer.pilot.trainers.trainer_message import trainer_message
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.typed_json import write_json
 
 SCRIPT = """
 import sys

@@ -7,8 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from needs import need_package
-from training_schedules import KINDS, train
+from support.needs import need_package
+from support.training_schedules import KINDS, train
 
 SEEDS = {"horovod": 15, "torchrun": 1, "torchft": 1, "lightning": 3, "restart": 79}
 """Schedules that begin with two workers and, before an epoch is over, with the SIGKILL of one."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import Curve
-from bftrainer.domain.problem import Problem, TrainerDemand
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.bftrainer import BFTrainer, demands_of
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.bftrainer import BFTrainer, demands_of
 from bftrainer_replay.simulation.play import Scenario, play
 
 SEED = 20210622

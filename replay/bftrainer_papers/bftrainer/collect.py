@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bftrainer import __version__
+from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.errors import UserError
-from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.system.files import write_atomically
 from bftrainer_papers.bftrainer.big_m import PROBLEMS, largest_loss, over_a_replay
 from bftrainer_papers.bftrainer.cells import STATIC_BINS, paper_task, results_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer.domain.model import Curve
+from bftrainer.decide.domain.model import Curve
 from bftrainer.errors import UserError
 from bftrainer_papers.bftrainer.cells import BOUND, REPLAY, STATIC, STATIC_BINS, paper_task
 from bftrainer_papers.bftrainer.claims import PARALLEL

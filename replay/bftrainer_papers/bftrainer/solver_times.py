@@ -8,10 +8,10 @@ import random
 import time
 from collections.abc import Sequence
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.highs import Highs
-from bftrainer.domain.ports import Allocator
-from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.highs import Highs
+from bftrainer.decide.domain.ports import Allocator
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
 from bftrainer.errors import Reason, SolverError
 from bftrainer_replay.workload.curves import TABLE_2
 

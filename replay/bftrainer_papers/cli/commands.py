@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bftrainer.cli.command_table import CommandEntry
+from bftrainer.console.cli.command_table import CommandEntry
 
 TABLE = (
     CommandEntry(

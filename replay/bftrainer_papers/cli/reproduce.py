@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.cli.choices import DIR, FILE
-from bftrainer.cli.ending import ended_by_signals
-from bftrainer.cli.output import note, say
-from bftrainer.cli.tables import hanging, name_column, number_column, show_table, text_column
+from bftrainer.console.cli.choices import DIR, FILE
+from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.console.cli.output import note, say
+from bftrainer.console.cli.tables import (
+    hanging,
+    name_column,
+    number_column,
+    show_table,
+    text_column,
+)
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:

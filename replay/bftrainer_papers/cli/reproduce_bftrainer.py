@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import say
-from bftrainer.cli.tables import name_column, number_column, show_table
+from bftrainer.console.cli.output import say
+from bftrainer.console.cli.tables import name_column, number_column, show_table
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import written
 from bftrainer_replay.cli.sweeping import complain_of, cores, progress_of_tasks, span

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.cli.choices import FILE
-from bftrainer.cli.ending import ended_by_signals
-from bftrainer.cli.output import note
+from bftrainer.console.cli.choices import FILE
+from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.console.cli.output import note
 from bftrainer.errors import UnknownNameError, UserError
 from bftrainer_replay.cli.choices import new_file, written
 from bftrainer_replay.cli.workload import TRAINERS, check_numbers, start_time, write_table

@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from bftrainer.domain.ports import Policy
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.errors import UserError
-from bftrainer.policies.settings import PolicySettings
 from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision
 
 

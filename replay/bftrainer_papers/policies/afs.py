@@ -21,13 +21,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import rates
-from bftrainer.domain.needs import Need
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.sizes import sizes_of
-from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import rates
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.sizes import sizes_of
+from bftrainer.decide.domain.state import Active, Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer_papers.policies import splitmix
 from bftrainer_papers.policies.lengths import remaining
 

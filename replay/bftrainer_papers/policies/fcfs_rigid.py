@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer_papers.policies.shares import first_fit, requested
 
 

@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.needs import Need
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Active, Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer_papers.policies.shares import by_weight
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from bftrainer.allocation import highs
-from bftrainer.allocation.milp import ConstraintRows, Milp
+from bftrainer.decide.allocation import highs
+from bftrainer.decide.allocation.milp import ConstraintRows, Milp
 from bftrainer.errors import Reason, SolverError
 
 

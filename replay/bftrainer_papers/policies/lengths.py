@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bftrainer.domain.state import Active
+from bftrainer.decide.domain.state import Active
 from bftrainer.errors import InvalidValueError
 
 

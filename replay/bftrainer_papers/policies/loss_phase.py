@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import rates
-from bftrainer.domain.needs import Need
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.shares import equal_shares
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import rates
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Active, Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
+from bftrainer.decide.policies.shares import equal_shares
 from bftrainer_papers.policies.shares import by_weight
 
 # A task slower than its curve is checked again after this long.

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.sizes import largest_legal, largest_of, sizes_of
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.sizes import largest_legal, largest_of, sizes_of
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
 
 
 @dataclass(frozen=True, slots=True)

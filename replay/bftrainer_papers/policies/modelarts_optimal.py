@@ -2,9 +2,9 @@
 rolling horizon.
 
 Every f = 5 min the model of [ModelArts 4.4] looks T = 5 steps of f ahead
-(:mod:`bftrainer.allocation.horizon`); its first step is carried out. Sizes are the legal powers of
-two up to a cap. Demand d_i and speed come from the remaining samples and the curve of the trainer;
-the paper's law n * 0.8^log2(n) [ModelArts Eqns 3, 4] is such a curve.
+(:mod:`bftrainer.decide.allocation.horizon`); its first step is carried out. Sizes are the legal
+powers of two up to a cap. Demand d_i and speed come from the remaining samples and the curve of the
+trainer; the paper's law n * 0.8^log2(n) [ModelArts Eqns 3, 4] is such a curve.
 
 When jobs outnumber nodes, "only the head of the queue" is in the model: running trainers first,
 then waiting ones in order of admission, while their smallest sizes fit, so that the model is
@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import rates
-from bftrainer.domain.needs import Need
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import rates
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Active, Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer_papers.policies.horizon import HorizonJob, solve
 from bftrainer_papers.policies.lengths import remaining
 from bftrainer_papers.policies.modelarts_greedy import Shares, next_moment

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.sizes import largest_legal, sizes_of
-from bftrainer.domain.state import State
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.sizes import largest_legal, sizes_of
+from bftrainer.decide.domain.state import State
 
 
 def requested(trainer: Trainer) -> int:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import rates
-from bftrainer.domain.needs import Need
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import rates
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Active, Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer_papers.policies.lengths import remaining
 from bftrainer_papers.policies.shares import first_fit, requested
 

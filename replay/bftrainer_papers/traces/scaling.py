@@ -17,7 +17,7 @@ from enum import Enum
 from itertools import pairwise
 from statistics import median
 
-from bftrainer.domain.model import Curve
+from bftrainer.decide.domain.model import Curve
 from bftrainer_papers.traces.profiles import Profile, ProfilePoint
 
 

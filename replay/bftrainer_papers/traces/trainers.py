@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.system.files import write_atomically
 from bftrainer_papers.traces.arrivals import JobTrace, TracedJob

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.policies.cohort_worth import CohortModel
+from bftrainer.decide.policies.cohort_worth import CohortModel
 from bftrainer_replay.logs.model import LogWindow
 
 LEAST_HITS = 100

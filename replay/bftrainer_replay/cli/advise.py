@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer import __version__
-from bftrainer.cli.output import note
+from bftrainer.console.cli.output import note
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of

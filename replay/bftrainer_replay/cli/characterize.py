@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import DIR
-from bftrainer.cli.output import say
-from bftrainer.cli.tables import hanging, name_column, number_column, show_table
+from bftrainer.console.cli.choices import DIR
+from bftrainer.console.cli.output import say
+from bftrainer.console.cli.tables import hanging, name_column, number_column, show_table
 from bftrainer.errors import UserError
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.cli.choices import written

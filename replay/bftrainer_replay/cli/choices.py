@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from bftrainer.cli.choices import DIR, NameChoice
+from bftrainer.console.cli.choices import DIR, NameChoice
 from bftrainer.errors import UserError
 
 

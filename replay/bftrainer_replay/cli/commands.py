@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bftrainer.cli.command_table import CommandEntry as Command
+from bftrainer.console.cli.command_table import CommandEntry as Command
 
 _HERE = "bftrainer_replay.cli"
 

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import DIR, FILE, OBJECTIVES, SOLVER, NameChoice
-from bftrainer.cli.output import note, say
-from bftrainer.cli.tables import hanging, name_column, number_column, show_table, wide_option
+from bftrainer.console.cli.choices import DIR, FILE, OBJECTIVES, SOLVER, NameChoice
+from bftrainer.console.cli.output import note, say
+from bftrainer.console.cli.tables import (
+    hanging,
+    name_column,
+    number_column,
+    show_table,
+    wide_option,
+)
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
@@ -26,8 +32,8 @@ from bftrainer_replay.cli.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from bftrainer.domain.ports import Policy
-    from bftrainer.policies.settings import PolicySettings
+    from bftrainer.decide.domain.ports import Policy
+    from bftrainer.decide.policies.settings import PolicySettings
 
 
 def _policies_or_all() -> tuple[str, ...]:
@@ -137,10 +143,10 @@ def compare(
       bftrainer replay compare --log idle.csv --trainers t.csv --policies bftrainer,afs-l,mod:fn
       bftrainer replay compare --log idle.csv --trainers t.csv --policies plain --checkpoint-s 300
     """
-    from bftrainer.allocation.chain import build_allocator
-    from bftrainer.allocation.objectives import usual_objective
+    from bftrainer.decide.allocation.chain import build_allocator
+    from bftrainer.decide.allocation.objectives import usual_objective
+    from bftrainer.decide.policies.settings import PolicySettings
     from bftrainer.plugins import POLICY_GROUP, installed_names
-    from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.comparison.compare import columns, enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.report.page import write

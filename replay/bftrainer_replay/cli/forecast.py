@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from bftrainer.cli.choices import IsoTime
-from bftrainer.cli.ending import ended_by_signals
-from bftrainer.cli.output import clock_time, json_option, say, show_json
-from bftrainer.cli.state import state_option
-from bftrainer.cli.tables import name_column, remark_column, show_table
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.choices import IsoTime
+from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.console.cli.output import clock_time, json_option, say, show_json
+from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.tables import name_column, remark_column, show_table
+from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def forecast(
 
 def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
     """The log without its gaps, and the pool of the last hour, if that is in it."""
-    from bftrainer.client.state_dir import has_registry, opened_registry
+    from bftrainer.console.client.state_dir import has_registry, opened_registry
     from bftrainer_replay.cli.log_options import LogChoice, window_of
     from bftrainer_replay.simulation.past_runs import recent_nodes, without_gaps
     from bftrainer_replay.workload.of_pilot import pool_of
@@ -157,11 +157,11 @@ def _replayed(
     past: LogWindow, queue: tuple[Queued, ...], state: Path, seconds: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Moments in order of time, and the seconds of each trainer from there."""
-    from bftrainer.allocation.exact import Exact
-    from bftrainer.client.state_dir import read
-    from bftrainer.live.decision_maker import settings_of
+    from bftrainer.console.client.state_dir import read
+    from bftrainer.decide.allocation.exact import Exact
+    from bftrainer.decide.policies.settings import PolicySettings
+    from bftrainer.pilot.decision_maker import settings_of
     from bftrainer.plugins import build_policy, find_objective
-    from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.cli.sweeping import progress_of_tasks
     from bftrainer_replay.simulation.past_runs import even_starts, took_s
 

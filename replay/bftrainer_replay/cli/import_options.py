@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from bftrainer.cli.choices import FILE
+from bftrainer.console.cli.choices import FILE
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import FORMAT
 from bftrainer_replay.logs.source import ImportOptions

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.choices import DIR
-from bftrainer.cli.ending import ended_by_signals
-from bftrainer.client.state_dir import opened_registry
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.choices import DIR
+from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.console.client.state_dir import opened_registry
+from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import BFTrainerError
 
 
@@ -42,7 +42,7 @@ def journal(state: Path, may_import: tuple[str, ...], as_json: bool) -> None:
     Example:
       bftrainer replay journal ~/.bftrainer
     """
-    from bftrainer.live.rerun import decide_again
+    from bftrainer.pilot.rerun import decide_again
 
     with opened_registry(state) as registry:
         verdicts = list(decide_again(registry.store, may_import))

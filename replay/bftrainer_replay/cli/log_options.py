@@ -27,10 +27,10 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from bftrainer.cli.choices import FILE, with_options
-from bftrainer.cli.ending import ended_by_signals
-from bftrainer.cli.output import note
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.choices import FILE, with_options
+from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.console.cli.output import note
+from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.limited_file import MOST_BYTES

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.choices import DIR
-from bftrainer.cli.output import say
-from bftrainer.cli.state import state_option
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.choices import DIR
+from bftrainer.console.cli.output import say
+from bftrainer.console.cli.state import state_option
+from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import UnknownNameError, UserError
 
 
@@ -33,10 +33,10 @@ def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> Non
       bftrainer plot digits
       bftrainer plot digits --metric accuracy --out pictures
     """
-    from bftrainer.cli.trainers import facts_of
-    from bftrainer.client.functions import trainer as handle_of
-    from bftrainer.client.state_dir import opened_registry
-    from bftrainer.persistence.time_lines import time_lines
+    from bftrainer.console.cli.trainers import facts_of
+    from bftrainer.console.client.functions import trainer as handle_of
+    from bftrainer.console.client.state_dir import opened_registry
+    from bftrainer.pilot.persistence.time_lines import time_lines
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.trainer_page import trainer_page
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import DIR, FILE, SCHEDULER
-from bftrainer.cli.output import note
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.choices import DIR, FILE, SCHEDULER
+from bftrainer.console.cli.output import note
+from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
 from bftrainer.system.printable import printable
 
@@ -107,10 +107,10 @@ def record(
       bftrainer record --for 7d --out idle.csv
       bftrainer record --scheduler lsf --for 10m --out idle.csv
     """
+    from bftrainer.cluster.site_plugin import observed_site
     from bftrainer.config.pilot import PilotConfig, read_config
-    from bftrainer.live.signals import Signals
-    from bftrainer.live.site_plugin import observed_site
     from bftrainer.system.clock import SystemClock
+    from bftrainer.system.signals import Signals
     from bftrainer_replay.recording.cluster_recorder import ClusterRecorder
     from bftrainer_replay.recording.file import RecordFile
     from bftrainer_replay.recording.samples import sample_of

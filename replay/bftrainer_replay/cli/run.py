@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import FILE, POLICY, SOLVER
-from bftrainer.cli.output import note, say
-from bftrainer.cli.tables import name_column, number_column, show_table
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.choices import FILE, POLICY, SOLVER
+from bftrainer.console.cli.output import note, say
+from bftrainer.console.cli.tables import name_column, number_column, show_table
+from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import (
     DECIDE_ON,
@@ -36,7 +36,7 @@ from bftrainer_replay.cli.workload_options import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from bftrainer.domain.model import Curve
+    from bftrainer.decide.domain.model import Curve
     from bftrainer_replay.simulation.summary import Summary
 
 KNOWN, LEARN = "known", "learn"
@@ -139,9 +139,9 @@ def run(
       bftrainer replay run --log sample.csv.gz --trainers trainers.csv --out week1
       bftrainer replay run --log idle.csv --trainers t.csv --curves learn --noise 0.1 --out learned
     """
-    from bftrainer.allocation.chain import build_allocator
+    from bftrainer.decide.allocation.chain import build_allocator
+    from bftrainer.decide.policies.settings import PolicySettings
     from bftrainer.plugins import build_policy
-    from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.report.replay_output import write_all
     from bftrainer_replay.simulation.bounds import references
     from bftrainer_replay.simulation.by_user import ByUser, Users, outcomes_by_user

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import note
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.output import note
+from bftrainer.decide.domain.counted import counted
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
 from bftrainer_replay.cli.workload_options import tell_remarks
 
 if TYPE_CHECKING:
-    from bftrainer.domain.model import Trainer
+    from bftrainer.decide.domain.model import Trainer
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.sweep.cell import Cell, Inputs, Task
     from bftrainer_replay.sweep.inputs import SweepWorkload

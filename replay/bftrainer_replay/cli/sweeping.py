@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import note
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.output import note
+from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:

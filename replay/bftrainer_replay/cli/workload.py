@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import FILE
-from bftrainer.cli.ending import ended_by_signals
-from bftrainer.domain.counted import counted
+from bftrainer.console.cli.choices import FILE
+from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import new_file, written
 

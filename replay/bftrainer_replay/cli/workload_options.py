@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.cli.choices import FILE, OBJECTIVE, with_options
-from bftrainer.cli.output import note
+from bftrainer.console.cli.choices import FILE, OBJECTIVE, with_options
+from bftrainer.console.cli.output import note
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import WORKLOAD
 from bftrainer_replay.cli.sweeping import cores
 
 if TYPE_CHECKING:
-    from bftrainer.allocation.objectives import Objective
+    from bftrainer.decide.allocation.objectives import Objective
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.simulation.replay_world import Arrival
     from bftrainer_replay.sweep.cell import Inputs
@@ -130,7 +130,7 @@ def objective_and_forward(
     objective: str | None, forward_s: float | None, max_parallel: int | None
 ) -> tuple[Objective, float]:
     """The objective and T_fwd in seconds, by default those that suit P_jmax."""
-    from bftrainer.allocation.objectives import usual_objective
+    from bftrainer.decide.allocation.objectives import usual_objective
     from bftrainer.plugins import find_objective
 
     found = find_objective(objective or usual_objective(max_parallel))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
+from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.play import MOST, USUAL

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.sizes import largest_legal, sizes_of
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.sizes import largest_legal, sizes_of
 from bftrainer.errors import UserError
 from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.completion import Completion, completion

@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bftrainer.allocation.check_decision import check_decision
-from bftrainer.core.loop import run
-from bftrainer.domain.counted import counted
-from bftrainer.domain.events import Event, PoolChanged, TimerDue
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Active, Decision, Losses, Plan, State
+from bftrainer.decide.allocation.check_decision import check_decision
+from bftrainer.decide.core.loop import run
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.events import Event, PoolChanged, TimerDue
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Active, Decision, Losses, Plan, State
+from bftrainer.decide.policies.requirements import is_rigid
+from bftrainer.decide.policies.wrapped import Wrapped, innermost
 from bftrainer.errors import RejectedAnswerError
-from bftrainer.persistence import codec
-from bftrainer.policies.requirements import is_rigid
-from bftrainer.policies.wrapped import Wrapped, innermost
+from bftrainer.pilot.persistence import codec
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import Scenario

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import pytest
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
-from bftrainer.domain.ports import Policy
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.plugins import build_policy
-from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.conformance.checks import CHECKS, Build
 
 SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=120.0, seed=1)

@@ -9,8 +9,8 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
-from bftrainer.domain.counted import counted
-from bftrainer.domain.node_stages import (
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.node_stages import (
     SUMMARIES,
     TO_TRAINING,
     NodeStage,
@@ -18,7 +18,7 @@ from bftrainer.domain.node_stages import (
     stage_seconds,
     whole_seconds,
 )
-from bftrainer.persistence.time_lines import TimeLine
+from bftrainer.pilot.persistence.time_lines import TimeLine
 from bftrainer_replay.figures.style import (
     BLUE,
     FAINT,

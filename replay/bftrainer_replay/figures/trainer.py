@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from bftrainer.client.history import History, HistoryPoint
-from bftrainer.domain.counted import counted
+from bftrainer.console.client.history import History, HistoryPoint
+from bftrainer.decide.domain.counted import counted
 from bftrainer_replay.figures.style import (
     BLUE,
     DAY_S,

@@ -30,8 +30,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bftrainer.domain.counted import counted
-from bftrainer.domain.events import PoolChanged
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.generation.drawn_fragments import (
     SHORT_SLOTS,

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone, tzinfo
 from pathlib import Path
 
-from bftrainer.domain.events import PoolChanged
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer.errors import InputFileError
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import csv_bytes

@@ -11,8 +11,8 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.fragment_names import slot_name
+from bftrainer.decide.domain.events import PoolChanged
+from bftrainer.fragment_names import slot_name
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, levels
 
 

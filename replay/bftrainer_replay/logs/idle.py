@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.domain.events import PoolChanged
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.model import PoolEvent
 from bftrainer_replay.logs.span import TrustedSpan

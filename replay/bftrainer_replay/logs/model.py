@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.domain.events import PoolChanged
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.logs.columns import TIMES, Times, parts_of, started_or
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.job_needs import NO_NEEDS, JobFact, JobNeeds

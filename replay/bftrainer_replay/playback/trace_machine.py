@@ -23,10 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer.domain.fragment_names import id_of, is_fragment_name
-from bftrainer.protocol.environment import FRAGMENT, NOTICE_S, TRAINER_DIR
-from bftrainer.protocol.leases import RENEWALS
-from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.fragment_names import id_of, is_fragment_name
 from bftrainer.system.locks import try_lock
 from bftrainer.system.own_programs import module_command
 from bftrainer.system.processes import (
@@ -37,6 +34,9 @@ from bftrainer.system.processes import (
     send,
     with_variable,
 )
+from bftrainer.wires.environment import FRAGMENT, NOTICE_S, TRAINER_DIR
+from bftrainer.wires.leases import RENEWALS
+from bftrainer.wires.paths import TrainerDirectory
 
 EVERY_S = 0.05
 SWEEP_EVERY_S = 1.0

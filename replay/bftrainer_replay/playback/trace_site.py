@@ -20,9 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.config.pilot import PilotConfig, TraceConfig
-from bftrainer.domain.checks import Check
-from bftrainer.domain.cluster import (
+from bftrainer.cluster.model import (
     Acquired,
     Availability,
     Fragment,
@@ -32,9 +30,11 @@ from bftrainer.domain.cluster import (
     Observation,
     Refusal,
 )
-from bftrainer.domain.fragment_names import fragment_name, id_of, node_of
+from bftrainer.cluster.site_plugin import Site, SitePlugin
+from bftrainer.config.pilot import PilotConfig, TraceConfig
+from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import StateDirError
-from bftrainer.live.site_plugin import Site, SitePlugin
+from bftrainer.fragment_names import fragment_name, id_of, node_of
 from bftrainer.system.clock import Clock
 from bftrainer.system.files import remove_folder, remove_leftovers, write_atomically
 from bftrainer_replay.playback.trace_machine import (

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bftrainer.cluster.model import Hidden, Observation
 from bftrainer.cluster.ports import Scheduler
-from bftrainer.domain.cluster import Hidden, Observation
 from bftrainer.errors import BFTrainerError, StoreError
 from bftrainer.system.clock import Clock
 from bftrainer_replay.recording.file import RecordFile

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.domain.state import Nodes
+from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import InputFileError, StoreError, UserError
 from bftrainer.system.locks import NotLockableError, OwnerLock
 from bftrainer.system.regular import NotRegularError, open_regular_to_append

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bftrainer.core.windows import PilotJobs, free_nodes
-from bftrainer.domain.cluster import Hidden, Observation
-from bftrainer.domain.state import Nodes
-from bftrainer.live.nodes.selection import idle_gpus
+from bftrainer.cluster.model import Hidden, Observation
+from bftrainer.cluster.selection import idle_gpus
+from bftrainer.cluster.windows import PilotJobs, free_nodes
+from bftrainer.decide.domain.state import Nodes
 from bftrainer_replay.logs.model import levels
 
 Waiting = frozenset[tuple[str, int]]

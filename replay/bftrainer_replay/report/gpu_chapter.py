@@ -7,8 +7,8 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, replace
 
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.sizes import largest_legal
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.sizes import largest_legal
 from bftrainer_replay.analysis.gpu_hours import gpu_hours
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer.allocation.objectives import one_node_rate
-from bftrainer.domain.model import Trainer
+from bftrainer.decide.allocation.objectives import one_node_rate
+from bftrainer.decide.domain.model import Trainer
 from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, Task, each_once, task
 from bftrainer_replay.sweep.sample import LogSample
 

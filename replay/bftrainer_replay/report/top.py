@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bftrainer.domain.counted import counted
-from bftrainer.domain.model import Trainer
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.plain_jobs import PlainJobs
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bftrainer.client.history import History
-from bftrainer.domain.node_stages import TO_TRAINING
-from bftrainer.persistence.time_lines import TimeLine
+from bftrainer.console.client.history import History
+from bftrainer.decide.domain.node_stages import TO_TRAINING
+from bftrainer.pilot.persistence.time_lines import TimeLine
 from bftrainer_replay.figures.node_stages import node_stages_figure, stage_table
 from bftrainer_replay.figures.trainer import (
     over_samples_figure,

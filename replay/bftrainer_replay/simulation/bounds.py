@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.problem import Problem, TrainerDemand
-from bftrainer.domain.sizes import sizes_of
-from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.domain.sizes import sizes_of
+from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer_replay.analysis.window_fragments import PoolSizes, pool_sizes_of, sizes_once_started
 from bftrainer_replay.simulation.play import (
     OnTime,

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from bftrainer.allocation.objectives import one_node_rate
-from bftrainer.core.demand_cap import DemandCap
-from bftrainer.domain.events import Event
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Decision, State
-from bftrainer.policies.wrapped import Wrapped
+from bftrainer.decide.allocation.objectives import one_node_rate
+from bftrainer.decide.core.demand_cap import DemandCap
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.wrapped import Wrapped
 from bftrainer.sharing.fair_share import ShareMemory, Sharer, split, whole_parts
 from bftrainer_replay.logs.model import of_nodes
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bftrainer.domain.model import Curve, Learning
+from bftrainer.decide.domain.model import Curve, Learning
 from bftrainer_replay.simulation.replay_world import Arrival
 
 BLANK_UP_S, BLANK_DOWN_S = 20.0, 10.0  # the trainer file's defaults

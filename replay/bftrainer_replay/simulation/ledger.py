@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bftrainer.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
-from bftrainer.domain.problem import Answer
-from bftrainer.domain.state import Active, Plan, State
-from bftrainer.policies.timed import TimedPolicy
+from bftrainer.decide.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
+from bftrainer.decide.domain.problem import Answer
+from bftrainer.decide.domain.state import Active, Plan, State
+from bftrainer.decide.policies.timed import TimedPolicy
 from bftrainer_replay.simulation.replay_world import ReplayTotals, ReplayWorld
 
 

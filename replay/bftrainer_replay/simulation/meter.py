@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bftrainer.domain.events import RateSeen, StallSeen
+from bftrainer.decide.domain.events import RateSeen, StallSeen
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
 GROWTH = 0.25

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.ports import Policy
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.ports import Policy
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, piece, within
 from bftrainer_replay.simulation.play import Scenario, play

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from bftrainer.core.loop import run
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import State
-from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.requirements import check_needs, has_line, is_rigid, is_unlimited
-from bftrainer.policies.timed import TimedPolicy
+from bftrainer.decide.core.loop import run
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.state import State
+from bftrainer.decide.policies.equal_share import EqualShare
+from bftrainer.decide.policies.requirements import check_needs, has_line, is_rigid, is_unlimited
+from bftrainer.decide.policies.timed import TimedPolicy
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow

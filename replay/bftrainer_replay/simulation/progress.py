@@ -14,7 +14,7 @@ starts waits for R_up; shrinking is free.
 
 ``overlap`` (what drivers with warm workers do): new nodes start for S while the old ones train on,
 then all stall for the switch, W^up; shrinking and losses stall for W^dw
-(:mod:`bftrainer.domain.rescaling`). A trainer without S has S = 0.
+(:mod:`bftrainer.decide.domain.rescaling`). A trainer without S has S = 0.
 
 ``stall`` and ``delay`` are ``overlap`` with S = 0, W = R, and with S = R_up, W = 0.
 
@@ -35,9 +35,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from bftrainer.domain.model import Trainer, rates
-from bftrainer.domain.rescaling import Rescaling, rescaled
-from bftrainer.domain.state import Nodes
+from bftrainer.decide.domain.model import Trainer, rates
+from bftrainer.decide.domain.rescaling import Rescaling, rescaled
+from bftrainer.decide.domain.state import Nodes
 
 
 class CostModel(Enum):

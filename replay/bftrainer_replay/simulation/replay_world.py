@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from enum import Enum
 
-from bftrainer.domain.counted import counted
-from bftrainer.domain.events import (
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.events import (
     Change,
     Event,
     PoolChanged,
@@ -18,8 +18,8 @@ from bftrainer.domain.events import (
     TrainerFinished,
     TrainerSubmitted,
 )
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.state import Nodes, Rescale, State
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.state import Nodes, Rescale, State
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.meter import Meter
@@ -77,8 +77,8 @@ class ReplayTotals:
 
 @dataclass(eq=False)
 class ReplayWorld:
-    """The :class:`~bftrainer.domain.ports.World` of a replay over a log's window. The replay ends
-    at ``window.end_s``.
+    """The :class:`~bftrainer.decide.domain.ports.World` of a replay over a log's window. The replay
+    ends at ``window.end_s``.
 
     At each time, in this order: progress is credited, nodes leave (with their cost), trainers that
     have reached their samples finish, trainers are submitted. Then the coordinator admits trainers

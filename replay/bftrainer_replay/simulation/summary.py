@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bftrainer.allocation.objectives import one_node_rate
+from bftrainer.decide.allocation.objectives import one_node_rate
 from bftrainer_replay.analysis.plain_jobs import plain_jobs
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bftrainer.domain.model import Trainer, rates
+from bftrainer.decide.domain.model import Trainer, rates
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import ReplayedTrainer

@@ -29,10 +29,10 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from bftrainer.allocation.highs import loaded
-from bftrainer.allocation.milp import ConstraintRows
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.sizes import sizes_of
+from bftrainer.decide.allocation.highs import loaded
+from bftrainer.decide.allocation.milp import ConstraintRows
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.errors import BFTrainerError
 from bftrainer_replay.analysis.window_fragments import PoolSizes
 

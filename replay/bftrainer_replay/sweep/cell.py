@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from bftrainer import __version__
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
+from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival, DecideOn

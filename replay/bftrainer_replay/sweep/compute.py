@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bftrainer.allocation.chain import build_allocator
-from bftrainer.domain.ports import Policy
+from bftrainer.decide.allocation.chain import build_allocator
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.plugins import build_policy, find_objective
-from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
-from bftrainer.domain.model import Curve
-from bftrainer.policies.requirements import check_needs
+from bftrainer.decide.domain.model import Curve
+from bftrainer.decide.policies.requirements import check_needs
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.replay_world import Arrival

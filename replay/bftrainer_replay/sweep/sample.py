@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bftrainer.domain.model import Trainer
+from bftrainer.decide.domain.model import Trainer
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, pieces
 from bftrainer_replay.sweep.cell import Cell, Inputs

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bftrainer.domain.model import Curve
+from bftrainer.decide.domain.model import Curve
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
 from bftrainer.system.printable import printable
 from bftrainer_replay.csv_tables import read_table

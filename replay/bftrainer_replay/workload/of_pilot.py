@@ -8,16 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions, read
-from bftrainer.domain.events import PoolChanged, TrainerFinished, TrainerSubmitted
-from bftrainer.domain.model import Trainer
-from bftrainer.domain.state import State
+from bftrainer.console.client.state_dir import (
+    has_registry,
+    opened_registry,
+    pending_submissions,
+    read,
+)
+from bftrainer.decide.domain.events import PoolChanged, TrainerFinished, TrainerSubmitted
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.state import State
+from bftrainer.decide.estimation.update import key_of
 from bftrainer.errors import UserError
-from bftrainer.estimation.update import key_of
-from bftrainer.live.trainers.for_core import due, for_core
-from bftrainer.persistence.journal import begun_s, events, last_state
-from bftrainer.persistence.registry import TrainerRecord
-from bftrainer.persistence.store import Store
+from bftrainer.pilot.persistence.journal import begun_s, events, last_state
+from bftrainer.pilot.persistence.registry import TrainerRecord
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.pilot.trainers.for_core import due, for_core
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, union, within
 from bftrainer_replay.simulation.replay_world import Arrival
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bftrainer.domain.counted import counted
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import CsvRow, csv_bytes, read_table

@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from horovod_trainer import Trainer
+from support.horovod_trainer import Trainer
 
 from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError
-from bftrainer.live.trainers.trainer_message import trainer_message
-from bftrainer_adapters.drivers.common.command_line import container
-from bftrainer_adapters.slurm.doctor import containers
+from bftrainer.pilot.trainers.trainer_message import trainer_message
+from bftrainer_clusters.slurm.doctor import containers
+from bftrainer_drivers.common.command_line import container
 
 PYXIS = """
       --container-image=[USER@][REGISTRY#]IMAGE[:TAG]|PATH

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer.protocol.driver_events import Hung, Running, Withheld
-from bftrainer.protocol.hosts_file import HostSlots
-from bftrainer.protocol.progress_line import Phase, ProgressLine
-from bftrainer.protocol.reports import Ending
-from bftrainer_adapters.drivers.common.core import (
+from bftrainer.wires.driver_events import Hung, Running, Withheld
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.progress_line import Phase, ProgressLine
+from bftrainer.wires.reports import Ending
+from bftrainer_drivers.common.core import (
     AskWorkersToStop,
     Begin,
     DriverStep,
@@ -40,8 +40,8 @@ from bftrainer_adapters.drivers.common.core import (
     WorkerEnded,
     after,
 )
-from bftrainer_adapters.drivers.common.membership import Announce, Drop, Member, StartWarming
-from bftrainer_adapters.drivers.common.outcome import DriverOutcome, Exit
+from bftrainer_drivers.common.membership import Announce, Drop, Member, StartWarming
+from bftrainer_drivers.common.outcome import DriverOutcome, Exit
 
 A, B, C = (HostSlots(node, 1, fragment) for node, fragment in zip("abc", "123", strict=True))
 LOG = Path("worker.log")

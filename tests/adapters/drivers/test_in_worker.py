@@ -9,12 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from bftrainer_adapters.drivers.horovod.in_worker import (
-    LOST_A_MEMBER,
-    Listener,
-    connections,
-    in_a_group,
-)
+from bftrainer_drivers.horovod.in_worker import LOST_A_MEMBER, Listener, connections, in_a_group
 
 GLOO_S = 77
 """No other socket of this process has this timeout."""

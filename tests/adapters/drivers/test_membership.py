@@ -5,14 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.protocol.hosts_file import HostSlots
-from bftrainer_adapters.drivers.common.membership import (
-    Announce,
-    Drop,
-    Member,
-    Membership,
-    StartWarming,
-)
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer_drivers.common.membership import Announce, Drop, Member, Membership, StartWarming
 
 A, B, C, D = (HostSlots(name, 1, f"f{name}") for name in "abcd")
 

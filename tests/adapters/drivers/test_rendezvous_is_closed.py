@@ -14,8 +14,8 @@ import pytest
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.system.network import interface_address
-from bftrainer_adapters.drivers.horovod.plain_pickle import worker_registration
-from bftrainer_adapters.drivers.horovod.rendezvous import Callbacks, RendezvousServer
+from bftrainer_drivers.horovod.plain_pickle import worker_registration
+from bftrainer_drivers.horovod.rendezvous import Callbacks, RendezvousServer
 
 KEY = b"k" * 32
 ADDRESSES = {"lo": [("127.0.0.1", 4711)]}

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer.protocol.log_tail import last_exception
-from bftrainer.protocol.progress_line import ProgressLine
-from bftrainer.protocol.reports import Ending
-from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of, was_taken
-from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
-from bftrainer_adapters.drivers.common.verdict import Ended, cause, verdict
-from bftrainer_adapters.drivers.common.warm_command import warm_command
-from bftrainer_adapters.drivers.horovod.backend import HangWatch
+from bftrainer.wires.log_tail import last_exception
+from bftrainer.wires.progress_line import ProgressLine
+from bftrainer.wires.reports import Ending
+from bftrainer_drivers.common.outcome import Exit, ScriptErrors, exit_of, was_taken
+from bftrainer_drivers.common.silence import ReportSilence, longest_silence_s
+from bftrainer_drivers.common.verdict import Ended, cause, verdict
+from bftrainer_drivers.common.warm_command import warm_command
+from bftrainer_drivers.horovod.backend import HangWatch
 
 TWO = {("a", 0), ("b", 0)}
 LOG = Path("worker.log")

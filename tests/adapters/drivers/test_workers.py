@@ -15,23 +15,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from horovod_trainer import SITE
 from hypothesis import given
 from hypothesis import settings as drawn_with
 from hypothesis import strategies as st
-from live_machine import eventually
-from ran import ran
+from support.horovod_trainer import SITE
+from support.live_machine import eventually
+from support.ran import ran
 
-from bftrainer.protocol.environment import PREEMPTION_SIGNAL
-from bftrainer.protocol.hosts_file import HostSlots
-from bftrainer.protocol.log_tail import last_lines
-from bftrainer.protocol.messages import DriverSettings, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import identify
-from bftrainer_adapters.drivers.common import warm_start
-from bftrainer_adapters.drivers.common.command_line import (
+from bftrainer.wires.environment import PREEMPTION_SIGNAL
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.log_tail import last_lines
+from bftrainer.wires.messages import DriverSettings, TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.typed_json import read_json
+from bftrainer_clusters.on_node.payload import NOTICE
+from bftrainer_drivers.common import warm_start
+from bftrainer_drivers.common.command_line import (
     SETUP,
     filled_prefix,
     inside_step,
@@ -39,11 +40,10 @@ from bftrainer_adapters.drivers.common.command_line import (
     threads,
     worker_environment,
 )
-from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.reaper import Reaper
-from bftrainer_adapters.drivers.common.worker_log import CappedLog
-from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
-from bftrainer_adapters.on_node.payload import NOTICE
+from bftrainer_drivers.common.event_writer import EventWriter
+from bftrainer_drivers.common.reaper import Reaper
+from bftrainer_drivers.common.worker_log import CappedLog
+from bftrainer_drivers.common.workers import WorkerStarter, exit_code
 
 HOST = HostSlots("n1", 1, "77")
 SRUN = ("srun", "--jobid={fragment_id}", "--overlap", "-w", "{node}", "-N1", "-n1")
@@ -278,7 +278,7 @@ def test_the_reaper_ends_what_a_killed_driver_leaves(tmp_path: Path) -> None:
     script = tmp_path / "driver.py"
     script.write_text(
         "import signal, subprocess, time\n"
-        "from bftrainer_adapters.drivers.common.reaper import Reaper\n"
+        "from bftrainer_drivers.common.reaper import Reaper\n"
         "reaper = Reaper()\n"
         "ended = subprocess.Popen(['true']); reaper.watch(ended.pid, signal.SIGKILL); "
         "ended.wait(); reaper.forget(ended.pid)\n"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer_adapters.holding.call_budget import Bucket, CallBudget, CallKind
-from bftrainer_adapters.holding.submission_history import HOUR_S, SubmissionHistory
+from bftrainer_clusters.holding.call_budget import Bucket, CallBudget, CallKind
+from bftrainer_clusters.holding.submission_history import HOUR_S, SubmissionHistory
 
 SIZES = st.floats(1.0, 1000.0)
 RATES = st.floats(0.01, 100.0)

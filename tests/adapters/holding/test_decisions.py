@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
-from fakes_jobs import Job
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.fakes_jobs import Job
 
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.fragment_names import fragment_name, id_in_job
-from bftrainer_adapters.holding import decisions
-from bftrainer_adapters.holding.batches import alike_together, next_batch
-from bftrainer_adapters.holding.decisions import HoldingSteps, ListAnswer, Shrink
-from bftrainer_adapters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
-from bftrainer_adapters.holding.holder_jobs import HolderRules, JobPhase, SchedulerTraits
-from bftrainer_adapters.holding.list_times import ListTimes
-from bftrainer_adapters.holding.submission_history import (
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
+from bftrainer.fragment_names import fragment_name, id_in_job
+from bftrainer_clusters.holding import decisions
+from bftrainer_clusters.holding.batches import alike_together, next_batch
+from bftrainer_clusters.holding.decisions import HoldingSteps, ListAnswer, Shrink
+from bftrainer_clusters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
+from bftrainer_clusters.holding.holder_jobs import HolderRules, JobPhase, SchedulerTraits
+from bftrainer_clusters.holding.list_times import ListTimes
+from bftrainer_clusters.holding.submission_history import (
     HolderEnded,
     HolderFailed,
     HolderStarted,
     SubmissionHistory,
 )
-from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.config import SlurmSettings
 
 PENDING, READY, LEAVING, GONE = FragmentPhase
 SETTINGS = SlurmSettings(

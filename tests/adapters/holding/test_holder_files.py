@@ -9,16 +9,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from live_house import house
+from support.live_house import house
 
-from bftrainer.domain.cluster import Fragment, FragmentPhase
-from bftrainer.domain.fragment_names import fragment_name
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.registry_writer import RegistryWriter
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_fragment import HolderFragment, why_left
-from bftrainer_adapters.holding.holder_jobs import JobPhase
-from bftrainer_adapters.on_node.payload import RELEASED, line_of
+from bftrainer.cluster.model import Fragment, FragmentPhase
+from bftrainer.fragment_names import fragment_name
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.registry_writer import RegistryWriter
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.holding.holder_fragment import HolderFragment, why_left
+from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.on_node.payload import RELEASED, line_of
 
 
 def is_kept(root: Path, name: str) -> bool:

@@ -9,14 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fakes_jobs import House, Job, house_in
+from support.fakes_jobs import House, Job, house_in
 
-from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.cluster.model import FragmentPhase, NodeRequest
 from bftrainer.errors import CommandError
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import JobPhase
-from bftrainer_adapters.holding.job_holder import JobHolder
-from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.holding.job_holder import JobHolder
+from bftrainer_clusters.slurm.config import SlurmSettings
 
 
 @pytest.fixture

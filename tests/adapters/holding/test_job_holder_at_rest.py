@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from fakes_jobs import PATIENT, Job, NoLimits
-from fakes_live import FakeClock
+from support.fakes_jobs import PATIENT, Job, NoLimits
+from support.fakes_live import FakeClock
 
-from bftrainer.domain.cluster import Acquired, FragmentPhase, NodeRequest
-from bftrainer.domain.fragment_names import id_of
+from bftrainer.cluster.model import Acquired, FragmentPhase, NodeRequest
 from bftrainer.errors import PostponedError
-from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import JobPhase, SchedulerTraits
-from bftrainer_adapters.holding.job_holder import _MARKS_AT_ONCE, JobHolder
+from bftrainer.fragment_names import id_of
+from bftrainer_clusters.holding.call_budget import CallKind
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.holding.holder_jobs import JobPhase, SchedulerTraits
+from bftrainer_clusters.holding.job_holder import _MARKS_AT_ONCE, JobHolder
 
 NODES = 2 * _MARKS_AT_ONCE + 1
 TRAITS = SchedulerTraits("made up", "made_up", "submit", min_interval_s=1.0, failures_in_a_row=2)

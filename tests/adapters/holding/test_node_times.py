@@ -7,26 +7,26 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fakes_jobs import Job
+from support.fakes_jobs import Job
 
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
+from bftrainer.cluster.site_plugin import find_site
 from bftrainer.config.pilot import read_config
-from bftrainer.domain.checks import CheckStatus
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.node_stages import NodeStage
+from bftrainer.decide.domain.checks import CheckStatus
+from bftrainer.decide.domain.node_stages import NodeStage
 from bftrainer.errors import InputFileError
-from bftrainer.live.own_site import build_site
-from bftrainer.live.site_plugin import find_site
+from bftrainer.pilot.own_site import build_site
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.holding.holder_fragment import (
+from bftrainer_clusters.holding.holder_fragment import (
     HolderFragment,
     OwnSubmission,
     left_at,
     ready_since,
 )
-from bftrainer_adapters.holding.holder_jobs import JobPhase
-from bftrainer_adapters.holding.node_times import FILE, NodeTimes, read_times, save_times
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.doctor import measured
+from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.holding.node_times import FILE, NodeTimes, read_times, save_times
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.doctor import measured
 
 
 def filled(folder: Path) -> NodeTimes:

@@ -7,14 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fakes_jobs import House, house_in
+from support.fakes_jobs import House, house_in
 
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.domain.fragment_names import job_of
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import JobPhase
-from bftrainer_adapters.holding.job_holder import JobHolder
-from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
+from bftrainer.fragment_names import job_of
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.holding.job_holder import JobHolder
+from bftrainer_clusters.slurm.config import SlurmSettings
 
 READY, LEAVING, GONE = FragmentPhase.READY, FragmentPhase.LEAVING, FragmentPhase.GONE
 

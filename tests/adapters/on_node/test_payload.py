@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_lab import wait_until
+from support.slurm_lab import wait_until
 
-from bftrainer_adapters import on_node
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.on_node import payload
+from bftrainer_clusters import on_node
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.on_node import payload
 
 PROGRAM = Path(payload.__file__)
 JOB = str(4_000_000_000 + os.getpid())

@@ -7,18 +7,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from recorded_slurm import recorded
+from support.recorded_slurm import recorded
 
-from bftrainer.domain.checks import Check, CheckStatus
-from bftrainer.domain.cluster import LimitWait
+from bftrainer.cluster.model import LimitWait
+from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm import associations, limit_waits
-from bftrainer_adapters.slurm.checks import judge
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.limit_waits import shared_limits
-from bftrainer_adapters.slurm.setup import parse_partitions, parse_tres, qos_argv
-from bftrainer_adapters.slurm.site_facts import read_site
-from bftrainer_adapters.slurm.site_limits import most_nodes
+from bftrainer_clusters.slurm import associations, limit_waits
+from bftrainer_clusters.slurm.checks import judge
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.limit_waits import shared_limits
+from bftrainer_clusters.slurm.setup import parse_partitions, parse_tres, qos_argv
+from bftrainer_clusters.slurm.site_facts import read_site
+from bftrainer_clusters.slurm.site_limits import most_nodes
 
 
 def row(argv: list[str], **values: str) -> str:

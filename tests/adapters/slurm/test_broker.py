@@ -15,24 +15,24 @@ from pathlib import Path
 import pytest
 from adapters.slurm.test_calls import programs
 from adapters.slurm.test_weights import asks
-from command_line import bftrainer, complaint
 from live.test_poll_schedule import polled
-from live_house import configuration
-from ran import python
-from recorded_slurm import recorded
+from support.command_line import bftrainer, complaint
+from support.live_house import configuration
+from support.ran import python
+from support.recorded_slurm import recorded
 
-from bftrainer.domain.times import PilotS
 from bftrainer.errors import SchedulerError, UserError
-from bftrainer.live.nodes.cluster_view import ClusterView, PollAnswer
-from bftrainer.live.nodes.poll_schedule import PollSchedule
-from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.slurm import peers
-from bftrainer_adapters.slurm.broker import SOON_S, Broker, Guard
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.job_list import parse_jobs
-from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV, SlurmScheduler
-from bftrainer_adapters.slurm.published import (
+from bftrainer.pilot.nodes.cluster_view import ClusterView, PollAnswer
+from bftrainer.pilot.nodes.poll_schedule import PollSchedule
+from bftrainer.times import PilotS
+from bftrainer_clusters.holding.call_budget import CallKind
+from bftrainer_clusters.slurm import peers
+from bftrainer_clusters.slurm.broker import SOON_S, Broker, Guard
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.job_list import parse_jobs
+from bftrainer_clusters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV, SlurmScheduler
+from bftrainer_clusters.slurm.published import (
     JOBS,
     Head,
     NotPublishedError,
@@ -40,8 +40,8 @@ from bftrainer_adapters.slurm.published import (
     name_of,
     packed,
 )
-from bftrainer_adapters.slurm.site import published
-from bftrainer_adapters.slurm.states import node_view
+from bftrainer_clusters.slurm.site import published
+from bftrainer_clusters.slurm.states import node_view
 
 CONFIG = "PrivateData = {}\nSlurmctld(primary) at host is UP\n"
 HEADER = "JOBID|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON|NAME|COMMENT"

@@ -9,20 +9,20 @@ import stat
 from pathlib import Path
 
 import pytest
-from fakes_live import FakeClock
+from support.fakes_live import FakeClock
 
 from bftrainer.errors import CommandError, PostponedError
-from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
-from bftrainer_adapters.slurm import job_list, jobs
-from bftrainer_adapters.slurm.calls import SlurmCalls, cost
-from bftrainer_adapters.slurm.observe import (
+from bftrainer_clusters.holding.call_budget import CallBudget, CallKind
+from bftrainer_clusters.slurm import job_list, jobs
+from bftrainer_clusters.slurm.calls import SlurmCalls, cost
+from bftrainer_clusters.slurm.observe import (
     CLOCK_KEPT_S,
     NODES_ARGV,
     RESERVATIONS_ARGV,
     ServerClock,
 )
-from bftrainer_adapters.slurm.rate_limit import RateLimit, parse_calls_of, rate_limit
-from bftrainer_adapters.slurm.setup import config_argv
+from bftrainer_clusters.slurm.rate_limit import RateLimit, parse_calls_of, rate_limit
+from bftrainer_clusters.slurm.setup import config_argv
 
 LIMITED = (
     "SlurmctldParameters = "

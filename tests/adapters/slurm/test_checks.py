@@ -8,15 +8,15 @@ import re
 from collections.abc import Callable
 
 import pytest
-from recorded_slurm import recorded
+from support.recorded_slurm import recorded
 
-from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm.associations import Accounting
-from bftrainer_adapters.slurm.checks import judge
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.setup import Qos, parse_config, parse_partitions, parse_qos
-from bftrainer_adapters.slurm.site_facts import SiteSetup
+from bftrainer_clusters.slurm.associations import Accounting
+from bftrainer_clusters.slurm.checks import judge
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.setup import Qos, parse_config, parse_partitions, parse_qos
+from bftrainer_clusters.slurm.site_facts import SiteSetup
 
 SETTINGS = SlurmSettings(partition="scavenge")
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 from adapters.slurm.test_calls import programs
-from live_house import configuration
-from recorded_slurm import MARK, OLDEST, VERSIONS, recorded
+from support.live_house import configuration
+from support.recorded_slurm import MARK, OLDEST, VERSIONS, recorded
 
+from bftrainer.cluster.model import NodeRequest
 from bftrainer.config.validation import check_table
-from bftrainer.domain.checks import CheckStatus
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.decide.domain.checks import CheckStatus
 from bftrainer.errors import InputFileError, SchedulerError, UserError
-from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.slurm import job_list
-from bftrainer_adapters.slurm.calls import ENVIRONMENT, SlurmCalls
-from bftrainer_adapters.slurm.clusters import (
+from bftrainer_clusters.holding.call_budget import CallKind
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.slurm import job_list
+from bftrainer_clusters.slurm.calls import ENVIRONMENT, SlurmCalls
+from bftrainer_clusters.slurm.clusters import (
     check_environment,
     chosen_cluster,
     cluster_check,
@@ -27,12 +27,12 @@ from bftrainer_adapters.slurm.clusters import (
     parse_federation,
     without_heading,
 )
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.hold import _Slurm
-from bftrainer_adapters.slurm.jobs import SubmittedJob, parse_submitted
-from bftrainer_adapters.slurm.observe import NODES_ARGV, SlurmScheduler
-from bftrainer_adapters.slurm.pilot_job import SlurmPilotJob
-from bftrainer_adapters.slurm.site import SlurmSite, _job_there, worker_settings
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.hold import _Slurm
+from bftrainer_clusters.slurm.jobs import SubmittedJob, parse_submitted
+from bftrainer_clusters.slurm.observe import NODES_ARGV, SlurmScheduler
+from bftrainer_clusters.slurm.pilot_job import SlurmPilotJob
+from bftrainer_clusters.slurm.site import SlurmSite, _job_there, worker_settings
 
 CONFIG = "SLURM_VERSION = 22.05.8\nClusterName = {}\nPrivateData = none\nEpilog[0] = /bin/true\n"
 SQUEUE = ["squeue", "-a"]

@@ -7,20 +7,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import slurm_json
-from recorded_slurm import MARK, RECORDED, VERSIONS, recorded
+from support import slurm_json
+from support.recorded_slurm import MARK, RECORDED, VERSIONS, recorded
 
-from bftrainer.core.windows import PilotJobs, free_nodes, may_be_taken_at_once
-from bftrainer.domain.checks import CheckStatus
-from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
+from bftrainer.cluster.model import Availability, Device, NodeView, Observation, PendingJob
+from bftrainer.cluster.windows import PilotJobs, free_nodes, may_be_taken_at_once
+from bftrainer.decide.domain.checks import CheckStatus
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm import associations, limit_waits
-from bftrainer_adapters.slurm import text as slurm_text
-from bftrainer_adapters.slurm.associations import Accounting
-from bftrainer_adapters.slurm.checks import judge
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.hold import Listing
-from bftrainer_adapters.slurm.jobs import (
+from bftrainer_clusters.slurm import associations, limit_waits
+from bftrainer_clusters.slurm import text as slurm_text
+from bftrainer_clusters.slurm.associations import Accounting
+from bftrainer_clusters.slurm.checks import judge
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.hold import Listing
+from bftrainer_clusters.slurm.jobs import (
     HolderSteps,
     JobPhase,
     is_limit,
@@ -30,14 +30,14 @@ from bftrainer_adapters.slurm.jobs import (
     parse_nodes,
     parse_steps,
 )
-from bftrainer_adapters.slurm.limit_waits import shared_limits
-from bftrainer_adapters.slurm.peers import parse_peers
-from bftrainer_adapters.slurm.pilot_job import parse_job
-from bftrainer_adapters.slurm.rate_limit import parse_calls_of
-from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, parse_qos, parse_version
-from bftrainer_adapters.slurm.site_facts import SiteSetup
-from bftrainer_adapters.slurm.site_limits import Holders
-from bftrainer_adapters.slurm.states import NodeFlag, flags_of
+from bftrainer_clusters.slurm.limit_waits import shared_limits
+from bftrainer_clusters.slurm.peers import parse_peers
+from bftrainer_clusters.slurm.pilot_job import parse_job
+from bftrainer_clusters.slurm.rate_limit import parse_calls_of
+from bftrainer_clusters.slurm.setup import parse_config, parse_partitions, parse_qos, parse_version
+from bftrainer_clusters.slurm.site_facts import SiteSetup
+from bftrainer_clusters.slurm.site_limits import Holders
+from bftrainer_clusters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
 MOMENTS = (

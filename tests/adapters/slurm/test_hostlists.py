@@ -10,12 +10,12 @@ import pytest
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_slurm import MARK
+from support.recorded_slurm import MARK
 
 from bftrainer.config.host_lists import MOST_NODES
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm import setup, text
-from bftrainer_adapters.slurm.hostlists import MOST_LISTED, HostLists, parse_hostlist
+from bftrainer_clusters.slurm import setup, text
+from bftrainer_clusters.slurm.hostlists import MOST_LISTED, HostLists, parse_hostlist
 
 
 def test_no_nodes() -> None:

@@ -11,8 +11,8 @@ import pytest
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.slurm.jobs import is_limit, waits_its_turn
-from bftrainer_adapters.slurm.site import SITE
+from bftrainer_clusters.slurm.jobs import is_limit, waits_its_turn
+from bftrainer_clusters.slurm.site import SITE
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_slurm import MARK
+from support.recorded_slurm import MARK
 
 from bftrainer.errors import BFTrainerError
-from bftrainer_adapters.slurm import jobs as slurm_jobs
-from bftrainer_adapters.slurm.hold import Listing
-from bftrainer_adapters.slurm.jobs import HolderJob
-from bftrainer_adapters.slurm.peers import claim_words
+from bftrainer_clusters.slurm import jobs as slurm_jobs
+from bftrainer_clusters.slurm.hold import Listing
+from bftrainer_clusters.slurm.jobs import HolderJob
+from bftrainer_clusters.slurm.peers import claim_words
 
 SAID = slurm_jobs.comment("main", "me")
 HEADER = f"JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT|{MARK}\n"

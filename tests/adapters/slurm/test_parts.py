@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recorded_slurm import recorded
+from support.recorded_slurm import recorded
 
-from bftrainer.domain.cluster import Availability, Idle, NodeRequest, NodeView
+from bftrainer.cluster.model import Availability, Idle, NodeRequest, NodeView
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.holding.holder_fragment import HolderFragment
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.jobs import submit_argv
-from bftrainer_adapters.slurm.states import idle_gpus
-from bftrainer_adapters.slurm.text import parse_nodes
+from bftrainer_clusters.holding.holder_fragment import HolderFragment
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.jobs import submit_argv
+from bftrainer_clusters.slurm.states import idle_gpus
+from bftrainer_clusters.slurm.text import parse_nodes
 
 A100 = "gpu:a100:8"
 

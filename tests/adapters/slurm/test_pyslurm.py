@@ -12,13 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from recorded_slurm import recorded
+from support.recorded_slurm import recorded
 
-from bftrainer.domain.cluster import Observation
+from bftrainer.cluster.model import Observation
 from bftrainer.errors import SchedulerError, UserError
-from bftrainer_adapters.slurm import text as slurm_text
-from bftrainer_adapters.slurm.observe import SlurmScheduler
-from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler, probe
+from bftrainer_clusters.slurm import text as slurm_text
+from bftrainer_clusters.slurm.observe import SlurmScheduler
+from bftrainer_clusters.slurm.pyslurm import PyslurmScheduler, probe
 
 
 class FakePyslurm:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_slurm import MARK, recorded
+from support.recorded_slurm import MARK, recorded
 
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm import job_list, jobs
-from bftrainer_adapters.slurm import text as slurm_text
-from bftrainer_adapters.slurm.peers import parse_peers
-from bftrainer_adapters.slurm.records import fields_of, new_mark, parse_records
+from bftrainer_clusters.slurm import job_list, jobs
+from bftrainer_clusters.slurm import text as slurm_text
+from bftrainer_clusters.slurm.peers import parse_peers
+from bftrainer_clusters.slurm.records import fields_of, new_mark, parse_records
 
 HEADER = "JOBID|USER|TEXT"
 HOSTILE = st.text(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from recorded_slurm import foreign
+from support.recorded_slurm import foreign
 
-from bftrainer_adapters.slurm.jobs import JOB_PHASES
-from bftrainer_adapters.slurm.states import flags_of
+from bftrainer_clusters.slurm.jobs import JOB_PHASES
+from bftrainer_clusters.slurm.states import flags_of
 
 
 @pytest.mark.data

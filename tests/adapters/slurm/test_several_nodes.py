@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.domain.checks import CheckStatus
+from bftrainer.decide.domain.checks import CheckStatus
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.system.installed import Installed, installed_file
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.several_nodes import check_settings, several_nodes
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.several_nodes import check_settings, several_nodes
 
 
 def settings(**more: object) -> SlurmSettings:

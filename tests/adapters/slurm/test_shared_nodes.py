@@ -5,15 +5,15 @@ thing wrong at a time.
 from __future__ import annotations
 
 import pytest
-from recorded_slurm import VERSIONS, recorded
+from support.recorded_slurm import VERSIONS, recorded
 
-from bftrainer.domain.checks import Check
-from bftrainer.domain.cluster import Availability, Device, Idle, NodeView
-from bftrainer_adapters.slurm.checks import judge
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.setup import parse_partitions
-from bftrainer_adapters.slurm.shared_nodes import left_alone
-from bftrainer_adapters.slurm.site_facts import SiteSetup
+from bftrainer.cluster.model import Availability, Device, Idle, NodeView
+from bftrainer.decide.domain.checks import Check
+from bftrainer_clusters.slurm.checks import judge
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.setup import parse_partitions
+from bftrainer_clusters.slurm.shared_nodes import left_alone
+from bftrainer_clusters.slurm.site_facts import SiteSetup
 
 CGROUPS = (
     "\nConstrainCores          = yes\nConstrainRAMSpace       = yes\nConstrainDevices    "

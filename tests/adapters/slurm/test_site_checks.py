@@ -8,18 +8,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from public_sites import SITES, PublicSite, config, partition, qos
-from recorded_slurm import recorded
+from support.public_sites import SITES, PublicSite, config, partition, qos
+from support.recorded_slurm import recorded
 
-from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import CommandError
-from bftrainer_adapters.slurm import jobs
-from bftrainer_adapters.slurm.associations import Accounting, Association
-from bftrainer_adapters.slurm.checks import judge
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.setup import parse_partitions
-from bftrainer_adapters.slurm.site_checks import accepted_names, checks_of_holding, permit_of
-from bftrainer_adapters.slurm.site_facts import SiteSetup, jobs_argv, unused
+from bftrainer_clusters.slurm import jobs
+from bftrainer_clusters.slurm.associations import Accounting, Association
+from bftrainer_clusters.slurm.checks import judge
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.setup import parse_partitions
+from bftrainer_clusters.slurm.site_checks import accepted_names, checks_of_holding, permit_of
+from bftrainer_clusters.slurm.site_facts import SiteSetup, jobs_argv, unused
 
 SETTINGS = SlurmSettings(partition="scavenge")
 BROKEN = CheckStatus.BROKEN

@@ -7,20 +7,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
-from public_sites import SITES
-from recorded_slurm import recorded
+from support.public_sites import SITES
+from support.recorded_slurm import recorded
 
-from bftrainer.domain.checks import Check
-from bftrainer.domain.cluster import Availability, NodeView
+from bftrainer.cluster.model import Availability, NodeView
+from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer_adapters.slurm.associations import Accounting
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.job_list import _COLUMNS, HOLDER_NAME, JobList
-from bftrainer_adapters.slurm.limit_waits import SharedLimits
-from bftrainer_adapters.slurm.main_waits import MainJobWait, WaitingMainJobs, waits_for_holders
-from bftrainer_adapters.slurm.site_checks import checks_of_holding
-from bftrainer_adapters.slurm.site_facts import SiteSetup
-from bftrainer_adapters.slurm.site_watch import SiteWatch
+from bftrainer_clusters.slurm.associations import Accounting
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.job_list import _COLUMNS, HOLDER_NAME, JobList
+from bftrainer_clusters.slurm.limit_waits import SharedLimits
+from bftrainer_clusters.slurm.main_waits import MainJobWait, WaitingMainJobs, waits_for_holders
+from bftrainer_clusters.slurm.site_checks import checks_of_holding
+from bftrainer_clusters.slurm.site_facts import SiteSetup
+from bftrainer_clusters.slurm.site_watch import SiteWatch
 
 FIT = SITES["two preemptible QOSes in a partition of their own"]
 HOUR = 3600.0

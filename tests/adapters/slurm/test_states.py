@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer.domain.cluster import Availability
+from bftrainer.cluster.model import Availability
 from bftrainer.errors import UnknownStateError
-from bftrainer_adapters.slurm.states import NodeFlag, availability_of, flags_of, node_view
+from bftrainer_clusters.slurm.states import NodeFlag, availability_of, flags_of, node_view
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bftrainer.cluster.model import NodeRequest
 from bftrainer.config.validation import check_table
-from bftrainer.domain.cluster import NodeRequest
 from bftrainer.errors import InputFileError, SchedulerError, UserError
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.jobs import SubmittedJob, parse_submitted, submit_argv
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.jobs import SubmittedJob, parse_submitted, submit_argv
 
 
 @pytest.mark.parametrize(

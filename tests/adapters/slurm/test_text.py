@@ -10,15 +10,15 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_slurm import MARK, foreign, recorded
+from support.recorded_slurm import MARK, foreign, recorded
 
-from bftrainer.domain.cluster import Hidden
+from bftrainer.cluster.model import Hidden
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm import text as slurm_text
-from bftrainer_adapters.slurm.hold import Listing
-from bftrainer_adapters.slurm.jobs import HolderJob, parse_known, parse_steps
-from bftrainer_adapters.slurm.peers import parse_peers
-from bftrainer_adapters.slurm.states import NodeFlag, flags_of
+from bftrainer_clusters.slurm import text as slurm_text
+from bftrainer_clusters.slurm.hold import Listing
+from bftrainer_clusters.slurm.jobs import HolderJob, parse_known, parse_steps
+from bftrainer_clusters.slurm.peers import parse_peers
+from bftrainer_clusters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
 

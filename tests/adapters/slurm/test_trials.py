@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
-from recorded_slurm import VERSIONS
-from slurm_versions import INSTALLED
+from support.recorded_slurm import VERSIONS
+from support.slurm_versions import INSTALLED
 
-from bftrainer_adapters.slurm.checks import TRIALS, trial_of
+from bftrainer_clusters.slurm.checks import TRIALS, trial_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "slurm.md").read_text()
 

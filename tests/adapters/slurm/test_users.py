@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from adapters.slurm.test_broker import CONFIG, HEADER, line
 from adapters.slurm.test_calls import programs
-from command_line import bftrainer, complaint
-from ran import ran
-from recorded_slurm import recorded
+from support.command_line import bftrainer, complaint
+from support.ran import ran
+from support.recorded_slurm import recorded
 
 from bftrainer.config.pilot import read_config
 from bftrainer.config.validation import check_table
 from bftrainer.system.files import write_atomically
 from bftrainer.system.users import own_name
-from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.published import JOBS, Head, packed, packed_weights
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.published import JOBS, Head, packed, packed_weights
 
 SITE = Path(__file__).parents[3] / "docs/examples/site"
 

@@ -8,8 +8,8 @@ import pytest
 from adapters.slurm.test_calls import programs
 
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm.calls import SlurmCalls
-from bftrainer_adapters.slurm.user_weights import EVERY_S, Weights, argv, parse
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.user_weights import EVERY_S, Weights, argv, parse
 
 CONFIG = (
     "SLURM_VERSION = 22.05.8\nClusterName = lab\nAccountingStorageType = "

@@ -9,9 +9,15 @@ from itertools import pairwise
 from pathlib import Path
 
 from fuzz.readers.reader import Reader, of_file
-from log_examples import EXAMPLES, GPU_EVENTS, PBS_ARRAY, RECORDED_EVENTS, SACCT_WITH_LINE_BREAKS
-from reading_logs import totals
-from trace_examples import GAVEL, PHILLY, POLLUX, SIA
+from support.log_examples import (
+    EXAMPLES,
+    GPU_EVENTS,
+    PBS_ARRAY,
+    RECORDED_EVENTS,
+    SACCT_WITH_LINE_BREAKS,
+)
+from support.reading_logs import totals
+from support.trace_examples import GAVEL, PHILLY, POLLUX, SIA
 
 from bftrainer.errors import UserError
 from bftrainer_replay.logs.open import OpenedLog

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.readers.reader import RECORDED, Read, Reader
-from recorded_slurm import MARK
+from support.recorded_slurm import MARK
 
 from bftrainer.errors import BFTrainerError
 from bftrainer.system import command
@@ -133,7 +133,7 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
 
 def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
     for scheduler in ("slurm", "lsf"):
-        package = importlib.import_module(f"bftrainer_adapters.{scheduler}")
+        package = importlib.import_module(f"bftrainer_clusters.{scheduler}")
         for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda each: each.name):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
             for each, function in sorted(vars(module).items()):

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from command_line import bftrainer
 from fuzz.readers.reader import RECORDED, Reader
+from support.command_line import bftrainer
 
 from bftrainer.errors import BFTrainerError, UserError
 
@@ -38,7 +38,7 @@ def _row_samples() -> Iterator[bytes]:
 
 
 def _journal_row(data: bytes, folder: Path) -> None:
-    from bftrainer.persistence import codec
+    from bftrainer.pilot.persistence import codec
 
     text = data.decode("utf-8", "replace")
     for strict in (False, True):
@@ -66,9 +66,9 @@ def _journal_samples() -> Iterator[bytes]:
 
 def _journal(data: bytes, folder: Path) -> None:
     """A foreign pilot.db, decided again and explained."""
-    from bftrainer.live.explain import explain
-    from bftrainer.live.rerun import decide_again, observed
-    from bftrainer.persistence.store import DB_NAME, open_store
+    from bftrainer.pilot.explain import explain
+    from bftrainer.pilot.persistence.store import DB_NAME, open_store
+    from bftrainer.pilot.rerun import decide_again, observed
 
     try:
         document = json.loads(data)
@@ -156,7 +156,7 @@ def _tables() -> dict[str, list[list[object]]]:
 def _trainer_row(
     number: int, spec: dict[str, object], status: str, **values: object
 ) -> list[object]:
-    from bftrainer.persistence.database_checks import columns
+    from bftrainer.pilot.persistence.database_checks import columns
 
     known = {
         "number": number,
@@ -180,7 +180,7 @@ def _trainer_row(
 
 def _registry(data: bytes, folder: Path) -> None:
     """A foreign pilot.db without its constraints, as the commands show it."""
-    from bftrainer.persistence.store import DB_NAME
+    from bftrainer.pilot.persistence.store import DB_NAME
 
     try:
         document = json.loads(data)
@@ -222,7 +222,7 @@ def _registry(data: bytes, folder: Path) -> None:
 def _spool_sample() -> bytes:
     from bftrainer.config.trainer_file import TrainerSpec
     from bftrainer.config.validation import check_table
-    from bftrainer.persistence.spool import Request, RequestKind
+    from bftrainer.pilot.persistence.spool import Request, RequestKind
 
     table = {
         "name": "a",
@@ -237,7 +237,7 @@ def _spool_sample() -> bytes:
 
 
 def _spool(data: bytes, folder: Path) -> None:
-    from bftrainer.persistence.spool import Spool
+    from bftrainer.pilot.persistence.spool import Spool
 
     (folder / "spool").mkdir(exist_ok=True)
     (folder / "spool" / "1.json").write_bytes(data)

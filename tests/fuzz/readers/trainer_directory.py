@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fuzz.readers.reader import RECORDED, Reader, of_file
-from horovod_trainer import SITE
+from support.horovod_trainer import SITE
 
 
 def _recorded(name: str) -> tuple[bytes, ...]:
@@ -16,8 +16,8 @@ def _recorded(name: str) -> tuple[bytes, ...]:
 
 
 def _progress(path: Path) -> None:
-    from bftrainer.protocol.reports import DriverView, after_progress
     from bftrainer.system.json_tail import JsonTail
+    from bftrainer.wires.reports import DriverView, after_progress
 
     view = after_progress(DriverView(on=frozenset({"1"})), JsonTail(path).read())
     for value in (view.samples, view.loss, view.heard_s, view.step):
@@ -25,8 +25,8 @@ def _progress(path: Path) -> None:
 
 
 def _events(path: Path) -> None:
-    from bftrainer.protocol.reports import DriverView, after_events
     from bftrainer.system.json_tail import JsonTail
+    from bftrainer.wires.reports import DriverView, after_events
 
     view = after_events(DriverView(), JsonTail(path).read())
     for value in (view.said_s, view.world_size, view.incarnation):
@@ -34,27 +34,27 @@ def _events(path: Path) -> None:
 
 
 def _hosts(path: Path) -> None:
-    from bftrainer.protocol.hosts_file import read_hosts
+    from bftrainer.wires.hosts_file import read_hosts
 
     read_hosts(path)
 
 
 def _driver_pid(path: Path) -> None:
-    from bftrainer.protocol.driver_pid import read_driver_pid
+    from bftrainer.wires.driver_pid import read_driver_pid
 
     read_driver_pid(path)
 
 
 def _control(path: Path) -> None:
-    from bftrainer.protocol.control import is_stop_requested
+    from bftrainer.wires.control import is_stop_requested
 
     is_stop_requested(path)
 
 
 def _message(kind: str) -> Callable[[Path], None]:
     def read(path: Path) -> None:
-        from bftrainer.protocol import messages
-        from bftrainer.protocol.typed_json import read_json
+        from bftrainer.wires import messages
+        from bftrainer.wires.typed_json import read_json
 
         read_json(getattr(messages, kind), path)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from replay.windows import window
 
-from bftrainer.policies.cohort_worth import CohortModel
+from bftrainer.decide.policies.cohort_worth import CohortModel
 from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
 from bftrainer_replay.logs.model import LogWindow
 

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
-from data import data_file
-from reading_logs import PLAIN, read
 from replay.commands import executed
+from support.command_line import bftrainer, complaint
+from support.data import data_file
+from support.reading_logs import PLAIN, read
 
 from bftrainer.errors import UserError
 from bftrainer_replay.analysis.characterize import characterize

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from reading_logs import read
 from replay.windows import window
+from support.reading_logs import read
 
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.policies.plain import Plain
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.policies.plain import Plain
 from bftrainer_replay.analysis.accounts import accounts_of
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, idle_causes
 from bftrainer_replay.analysis.partitions import partitions_of

@@ -13,7 +13,7 @@ import pytest
 from replay.commands import executed
 from replay.logs.test_gpus import FULL, PHILLY, SACCT, job
 
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer_replay.report.gpu_chapter import by_node
 
 # Of 96 nodes of 8 GPUs: share that is idle, share of these on idle nodes, shares of the rest by

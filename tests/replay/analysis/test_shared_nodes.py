@@ -8,8 +8,8 @@ import random
 from pathlib import Path
 
 import pytest
-from reading_logs import read
 from replay.logs.test_gpus import FULL, SACCT, job
+from support.reading_logs import read
 
 from bftrainer_replay.analysis.shared_nodes import SharedNodes, shared_nodes
 from bftrainer_replay.logs.model import cut

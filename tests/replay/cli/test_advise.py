@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import bftrainer, complaint
 from replay.commands import executed
+from support.command_line import bftrainer, complaint
 
 from bftrainer.config.pilot import PilotConfig, read_config
 from bftrainer_replay.cli.advise import advise

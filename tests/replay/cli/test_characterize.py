@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
-from patience import PATIENCE
 from replay.commands import executed
+from support.command_line import bftrainer, complaint
+from support.patience import PATIENCE
 
-from bftrainer.domain.events import PoolChanged
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.logs.event_log import parse_time, write_event_log
 from bftrainer_replay.logs.model import EventLog, PoolEvent
 

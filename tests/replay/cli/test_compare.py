@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from browser import Browser
-from live_house import house, spec
 from replay.commands import executed
+from support.browser import Browser
+from support.live_house import house, spec
 
 from bftrainer.plugins import POLICY_GROUP, installed_names
 from bftrainer_replay.comparison.compare import enriched
@@ -165,7 +165,7 @@ def test_what_a_table_does_not_know_is_added_and_changes_no_denominator(tmp_path
     assert {a.trainer.requested_nodes for a in rich} == {6}
     assert all(a.trainer.reports_loss and a.losses is not None for a in rich)
     assert enriched(rich, requested=9) == rich, "what is there stays"
-    from bftrainer.policies.equal_share import EqualShare
+    from bftrainer.decide.policies.equal_share import EqualShare
     from bftrainer_papers.fixed_pool import fixed_window
 
     window = fixed_window(7, 0.0, 7200.0)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 import pytest
-from command_line import bftrainer, complaint
-from log_examples import EXAMPLES
 from replay.commands import executed
+from support.command_line import bftrainer, complaint
+from support.log_examples import EXAMPLES
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.record import seconds

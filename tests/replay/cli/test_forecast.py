@@ -9,17 +9,17 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
-from live_house import house, spec
 from replay.commands import executed
+from support.command_line import bftrainer, complaint
+from support.live_house import house, spec
 
-from bftrainer.core.loop import run as loop
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Plan, State
-from bftrainer.persistence.journal import JournalWriter, Settings
-from bftrainer.persistence.store import Store, open_store
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.decide.core.loop import run as loop
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import Plan, State
+from bftrainer.decide.policies.equal_share import EqualShare
+from bftrainer.pilot.persistence.journal import JournalWriter, Settings
+from bftrainer.pilot.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import read_event_log

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 import pytest
-from command_line import bftrainer, complaint
 from replay.commands import executed
+from support.command_line import bftrainer, complaint
 
 from bftrainer_papers.cli.commands import TABLE as OF_PAPERS
 from bftrainer_replay.cli.choices import folder_beside

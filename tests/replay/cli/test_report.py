@@ -17,10 +17,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from browser import Browser
-from command_line import Ended, bftrainer, complaint
 from matplotlib import image
 from replay.commands import executed
+from support.browser import Browser
+from support.command_line import Ended, bftrainer, complaint
 
 from bftrainer_replay.report.figures import read_figures
 from bftrainer_replay.report.top import DELAYS_S, PLAIN_DELAYS_S

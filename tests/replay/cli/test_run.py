@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import bftrainer, complaint
-from ran import python
 from replay.commands import executed
+from support.command_line import bftrainer, complaint
+from support.ran import python
 
 LOG = """time,joined,left
 2021-01-01T00:00:00,n1 n2 n3 n4 n5 n6,

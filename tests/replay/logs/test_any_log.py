@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
-from log_sums import seconds
-from ran import python
-from reading_logs import PLAIN, changes, read, totals
+from support.command_line import bftrainer
+from support.log_sums import seconds
+from support.ran import python
+from support.reading_logs import PLAIN, changes, read, totals
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.open import OpenedLog, open_log

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from fuzz.attacks import gzip_bomb
-from log_examples import EXAMPLES, SACCT
-from ran import python
-from reading_logs import read, totals
+from support.log_examples import EXAMPLES, SACCT
+from support.ran import python
+from support.reading_logs import read, totals
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_papers.traces.archives import members
@@ -213,7 +213,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
     program = (
         "import resource, sys\n"
         "import bftrainer_replay.logs.open\n"
-        "from bftrainer.cli.main import run\n"
+        "from bftrainer.console.cli.main import run\n"
         "most = resource.getpagesize() * int(open('/proc/self/statm').read().split()[0]) + 200 "
         "* 2**20\n"
         "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay.windows import window
 
-from bftrainer.domain.events import PoolChanged
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.event_log import format_time, parse_time, read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, PoolEvent

@@ -9,16 +9,16 @@ import random
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
-from data import data_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_examples import EXAMPLES
-from reading_logs import read
 from replay.commands import executed
+from support.command_line import bftrainer, complaint
+from support.data import data_file
+from support.log_examples import EXAMPLES
+from support.reading_logs import read
 
-from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.fragment_names import node_of, part_of
+from bftrainer.decide.domain.events import PoolChanged
+from bftrainer.fragment_names import node_of, part_of
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.gpus import counted, held_parts, on_idle_nodes
 from bftrainer_replay.logs.model import EventLog, GpuFacts, PoolEvent, cut, level

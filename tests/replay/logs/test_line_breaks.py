@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from data import data_file
-from reading_logs import PLAIN, changes, read, totals
+from support.data import data_file
+from support.reading_logs import PLAIN, changes, read, totals
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.open import open_log

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from reading_logs import PLAIN, read
 from replay.commands import executed
 from replay.windows import window
+from support.reading_logs import PLAIN, read
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.analysis.characterize import characterize

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer
-from log_examples import SACCT
-from reading_logs import changes, read, totals
+from support.command_line import bftrainer
+from support.log_examples import SACCT
+from support.reading_logs import changes, read, totals
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS, SACCT_COMMAND

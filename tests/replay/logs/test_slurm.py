@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 
 import pytest
-from data import data_file
-from reading_logs import changes, read, totals
+from support.data import data_file
+from support.reading_logs import changes, read, totals
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.open import open_log

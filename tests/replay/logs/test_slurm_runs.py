@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from data import data_file
-from reading_logs import PLAIN, read, totals
+from support.data import data_file
+from support.reading_logs import PLAIN, read, totals
 
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.model import cut

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reading_logs import read
+from support.reading_logs import read
 
 from bftrainer.errors import UserError
 from bftrainer_replay.logs.event_log import format_time

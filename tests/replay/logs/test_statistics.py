@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 
 import pytest
-from data import data_file
 from replay.commands import executed
+from support.data import data_file
 
 PAGE = Path(__file__).parents[3] / "docs" / "site-logs.md"
 FOLDERS = {

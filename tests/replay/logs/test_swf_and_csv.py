@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reading_logs import changes, read, totals
+from support.reading_logs import changes, read, totals
 
 from bftrainer.errors import InputFileError
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from data import data_file
-from log_examples import EXAMPLES
-from reading_logs import PLAIN, changes, read, totals
+from support.data import data_file
+from support.log_examples import EXAMPLES
+from support.reading_logs import PLAIN, changes, read, totals
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.open import open_log

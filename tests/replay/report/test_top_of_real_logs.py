@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data import data_file
-from log_sums import each_node_once, idle_node_s, jobs_of, listed_idle_node_s, seconds
 from replay.commands import executed
+from support.data import data_file
+from support.log_sums import each_node_once, idle_node_s, jobs_of, listed_idle_node_s, seconds
 
 SUMMIT = "summit-2021-02/summit-2021-02-events.csv.gz"
 THUNDER = "pwa-swf/LLNL-Thunder-2007-1.1-cln.swf.gz"  # every job starts as it is submitted

@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
-from a_course import SIZES, START_S, a_course
-from command_line import bftrainer, complaint
 from replay.commands import executed
+from support.a_course import SIZES, START_S, a_course
+from support.command_line import bftrainer, complaint
 
-from bftrainer.client.history import MOST_POINTS, latest_progress, read_history
-from bftrainer.domain.node_stages import TO_TRAINING, NodeStage
-from bftrainer.persistence.time_lines import TimeLine
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.progress_line import ProgressLine, format_progress
+from bftrainer.console.client.history import MOST_POINTS, latest_progress, read_history
+from bftrainer.decide.domain.node_stages import TO_TRAINING, NodeStage
+from bftrainer.pilot.persistence.time_lines import TimeLine
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import ProgressLine, format_progress
 from bftrainer_replay.figures.node_stages import node_stages_figure, stage_table
 from bftrainer_replay.figures.trainer import (
     over_samples_figure,

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
+from support.command_line import bftrainer, complaint
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.core.demand_cap import DemandCap
-from bftrainer.domain.model import Trainer
-from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.core.demand_cap import DemandCap
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer_papers.fixed_pool import fixed_window
 from bftrainer_replay.simulation.by_user import ByUser, Unused, Users, outcomes_by_user
 from bftrainer_replay.simulation.play import Scenario, play

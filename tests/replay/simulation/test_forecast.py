@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from replay.windows import window
 
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.policies.equal_share import EqualShare
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer_replay.simulation.forecast import FEWEST, PastRuns, forecast
 from bftrainer_replay.simulation.past_runs import even_starts, recent_nodes, took_s, without_gaps
 

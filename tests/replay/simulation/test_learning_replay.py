@@ -10,20 +10,20 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
 from core.test_loop_properties import POOL_POLICIES
-from data import data_file
-from node_names import first, last
 from replay.windows import summit_names, summit_window, window
+from support.command_line import bftrainer, complaint
+from support.data import data_file
+from support.node_names import first, last
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.core.loop import run
-from bftrainer.domain.events import RateSeen, StallSeen
-from bftrainer.domain.model import Curve, Learning, Trainer
-from bftrainer.domain.state import State
-from bftrainer.policies.bftrainer import BFTrainer
-from bftrainer.policies.timed import TimedPolicy
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.core.loop import run
+from bftrainer.decide.domain.events import RateSeen, StallSeen
+from bftrainer.decide.domain.model import Curve, Learning, Trainer
+from bftrainer.decide.domain.state import State
+from bftrainer.decide.policies.bftrainer import BFTrainer
+from bftrainer.decide.policies.timed import TimedPolicy
 from bftrainer_replay.comparison.compare import enriched
 from bftrainer_replay.conformance.checks import plans
 from bftrainer_replay.conformance.policy_contract import builder_of

@@ -10,18 +10,18 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
-from data import data_file
-from policy_states import active, decide, fresh
 from replay.windows import summit_names, summit_window, window
+from support.data import data_file
+from support.policy_states import active, decide, fresh
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.domain.events import PoolChanged
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.ports import Policy
-from bftrainer.policies.bftrainer import BFTrainer
-from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.plain import Plain
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.domain.events import PoolChanged
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.policies.bftrainer import BFTrainer
+from bftrainer.decide.policies.equal_share import EqualShare
+from bftrainer.decide.policies.plain import Plain
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.bounds import bounds_of, no_cost_bound, start_bound

@@ -8,9 +8,9 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from node_names import first, last
+from support.node_names import first, last
 
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
 

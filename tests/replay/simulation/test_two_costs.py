@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gains import gain
-from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.allocation.two_costs import is_limited, with_two_costs
-from bftrainer.domain.events import Event
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.problem import TrainerDemand
-from bftrainer.domain.rescaling import Rescaling, rescaled
-from bftrainer.domain.state import Active, Nodes, State
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gains import gain
+from bftrainer.decide.allocation.objectives import OBJECTIVES
+from bftrainer.decide.allocation.two_costs import is_limited, with_two_costs
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.problem import TrainerDemand
+from bftrainer.decide.domain.rescaling import Rescaling, rescaled
+from bftrainer.decide.domain.state import Active, Nodes, State
+from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.errors import InvalidValueError
-from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer

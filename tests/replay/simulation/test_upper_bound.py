@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer_replay.analysis.window_fragments import PoolSizes
 from bftrainer_replay.simulation.upper_bound import upper_bound
 

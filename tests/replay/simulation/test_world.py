@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 from replay.windows import window
 
-from bftrainer.domain.events import Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
-from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Rescale, State
+from bftrainer.decide.domain.events import (
+    Event,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.state import Rescale, State
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayWorld
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer_replay.comparison.advise import numbers_to_try
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, cut

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from replay.windows import window
 
-from bftrainer.domain.events import PoolChanged
+from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 from bftrainer_replay.report.used_nodes import (

@@ -1,3 +1,0 @@
-"""Drivers, which start the workers of trainers: one driver per trainer, one package per
-launcher.
-"""

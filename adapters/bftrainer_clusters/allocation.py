@@ -1,0 +1,149 @@
+"""``holder = "allocation"``: the nodes of the job that the pilot itself runs in. It needs no site
+setup; nothing is preempted.
+
+Every node of the allocation is idle at first and available until the job ends; "released" means
+that the pilot no longer uses it. Held nodes are recorded as folders, so a restarted pilot finds
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from bftrainer.cluster.model import (
+    Acquired,
+    Availability,
+    Fragment,
+    FragmentPhase,
+    NodeRequest,
+    NodeView,
+    Observation,
+    Refusal,
+)
+from bftrainer.cluster.site_plugin import JobNodes, Site, SitePlugin, batch_systems
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.decide.domain.checks import Check
+from bftrainer.errors import UserError
+from bftrainer.fragment_names import fragment_name, id_of, is_fragment_name
+from bftrainer.system.clock import Clock
+from bftrainer.system.files import remove_folder, remove_leftovers
+from bftrainer.system.processes import end_all, with_variable
+from bftrainer.wires.environment import FRAGMENT
+
+
+class Allocation:
+    """Scheduler and NodeHolder over a fixed list of nodes."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        nodes: tuple[str, ...],
+        clock: Clock,
+        ends_by: int = int(signal.SIGKILL),
+    ) -> None:
+        if not nodes:
+            raise UserError(
+                'holder = "allocation" needs nodes: run the pilot inside a job, or set nodes.hosts'
+            )
+        self._holders = state_dir / "holders"
+        self._holders.mkdir(mode=0o700, exist_ok=True)
+        self._nodes = nodes
+        self._clock = clock
+        self._ends_by = signal.Signals(ends_by)
+        self._gone: list[Fragment] = []
+        self._ended: set[str] = (
+            set()
+        )  # fragments that were released, but whose folders cannot be removed
+        remove_leftovers(self._holders)
+
+    def observe(self) -> Observation:
+        """Nodes that are not held are free, without an end."""
+        held = {f.node for f in self._held()}
+        now_s = self._clock.now_s()
+        return Observation(
+            now_s,
+            tuple(
+                NodeView(n, Availability.BUSY if n in held else Availability.FREE)
+                for n in self._nodes
+            ),
+        )
+
+    def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
+        """The nodes are ready at once, but reported as pending, as by every holder."""
+        held = {f.node for f in self._held()}
+        fragments, refusals = [], []
+        for number, request in enumerate(requests):
+            if request.node in held or request.node not in self._nodes:
+                refusals.append(Refusal(request.node, "already held, or not a node of this job"))
+                continue
+            name = fragment_name(request.node, f"{os.getpid()}-{self._clock.now_s():.3f}-{number}")
+            (self._holders / name).mkdir(mode=0o700)
+            held.add(request.node)
+            fragments.append(Fragment(name, FragmentPhase.PENDING))
+        return Acquired(tuple(fragments), tuple(refusals))
+
+    def poll(self) -> tuple[Fragment, ...]:
+        """All fragments are ready; a node outside of the job (the pilot has moved to another) is
+        gone.
+        """
+        gone, self._gone = self._gone, []
+        held = self._held()
+        lost = [f for f in held if f.node not in self._nodes]
+        for fragment in lost:
+            self._remove(fragment)
+        gone += [Fragment(f.name, FragmentPhase.GONE, why="not a node of this job") for f in lost]
+        return tuple(sorted([*(f for f in held if f not in lost), *gone], key=lambda f: f.name))
+
+    def observed(self, without_a_job: frozenset[str]) -> None: ...
+
+    def release(self, names: frozenset[str]) -> None:
+        """End the workers and delete the folder."""
+        self.clear(names)
+        for fragment in self._held():
+            if fragment.name in names:
+                self._remove(fragment)
+                self._gone.append(Fragment(fragment.name, FragmentPhase.GONE, why="released"))
+
+    def clear(self, names: frozenset[str]) -> None:
+        """End the workers, or the sruns that started them."""
+        end_all(
+            [process for name in sorted(names) for process in with_variable(FRAGMENT, id_of(name))],
+            self._ends_by,
+        )
+
+    def renew(self) -> None:
+        """Nothing to do: the end of the job ends everything."""
+
+    def _remove(self, fragment: Fragment) -> None:
+        if not remove_folder(self._holders / fragment.name):
+            self._ended.add(fragment.name)
+
+    def _held(self) -> list[Fragment]:
+        names = sorted(path.name for path in self._holders.iterdir() if is_fragment_name(path.name))
+        return [Fragment(name, FragmentPhase.READY) for name in names if name not in self._ended]
+
+
+class AllocationSite:
+    """``holder = "allocation"``; outside of a job this host is the only node."""
+
+    table = None
+    batch = None
+    init_values: Mapping[str, object] = {}
+    runs_here = False
+
+    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        around = (batch.job_nodes(os.environ, config) for _, batch in batch_systems())
+        found = next((job for job in around if job is not None), JobNodes(("localhost",)))
+        allocation = Allocation(state_dir, found.nodes, clock, found.ends_by)
+        return Site(
+            allocation, allocation, driver={"prefix": list(found.prefix), "ends_by": found.ends_by}
+        )
+
+    def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
+        return []
+
+
+SITE: SitePlugin = AllocationSite()

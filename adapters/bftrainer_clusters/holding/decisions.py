@@ -1,0 +1,317 @@
+"""The next steps of a holder: fragments, marks, the scheduler's list, settings and the time in,
+steps out. No clock, no I/O.
+
+Each function returns the fragments that have changed, and the steps to take. Fragments come with
+the others of their jobs.
+
+Of a holder job of several nodes, Slurm preempts all. Some may be released, in two steps that a
+successor can do after a crash: their payloads end, as their leases say; then the job is shrunk to
+the other nodes. Whatever fails, no node is kept that was released: the whole job ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from bftrainer.cluster.model import FragmentPhase
+from bftrainer.fragment_names import is_one_of_several
+from bftrainer_clusters.holding.holder_fragment import RELEASED, HolderFragment, Marks, ready_since
+from bftrainer_clusters.holding.holder_jobs import HolderRules, JobPhase, ListedJob
+from bftrainer_clusters.holding.submission_history import (
+    HolderEnded,
+    HolderFailed,
+    HolderOutcome,
+    HolderStarted,
+)
+
+PAYLOAD_ENDS_S = 5.0
+"""A payload reads its lease once a second."""
+_END_AGAIN_S = 5.0
+
+FragmentsByName = Mapping[str, HolderFragment]
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """A holder job keeps these nodes without the ``released`` fragments."""
+
+    job: str
+    kept: tuple[str, ...]
+    released: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingSteps:
+    """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments,
+    workers, jobs whose payloads are told to ``leave``, ``end`` of jobs.
+    """
+
+    changed: FragmentsByName = field(default_factory=dict)
+    mark_released: tuple[str, ...] = ()
+    end_workers: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()
+    shrink: tuple[Shrink, ...] = ()
+    outcomes: tuple[HolderOutcome, ...] = ()
+
+
+class _JobsDraft:
+    """The steps of one decision as they come together."""
+
+    def __init__(self, fragments: FragmentsByName, now_s: float) -> None:
+        self.before, self.now_s = fragments, now_s
+        self.after = dict(fragments)
+        self.marked: dict[str, None] = {}
+        self.told: dict[str, None] = {}
+        self.ended: dict[str, None] = {}
+        self.outcomes: list[HolderOutcome] = []
+        self.jobs: dict[str, list[str]] = {}
+        for name, held in fragments.items():
+            if is_one_of_several(name):
+                self.jobs.setdefault(held.job, []).append(name)
+
+    def members(self, job: str) -> list[HolderFragment]:
+        """The fragments of a job for several nodes that are not gone."""
+        return [held for name in self.jobs.get(job, ()) if not (held := self.after[name]).is_gone]
+
+    def put(self, held: HolderFragment) -> HolderFragment:
+        self.after[held.name] = held
+        return held
+
+    def release(self, held: HolderFragment) -> HolderFragment:
+        self.marked[held.name] = None
+        return self.put(held.released(self.now_s))
+
+    def end(self, fragments: Iterable[HolderFragment]) -> None:
+        """End the jobs of those that were released; one for several nodes once all of them were."""
+        for held in fragments:
+            if held.is_released and all(other.is_released for other in self.members(held.job)):
+                self.ended[held.job] = None
+
+    def leave(self, fragments: Iterable[HolderFragment]) -> None:
+        """End jobs for one node that were released, by their payloads where these run."""
+        for held in fragments:
+            (self.ended if held.is_pending else self.told)[held.job] = None
+
+    def end_whole(
+        self, members: list[HolderFragment], why: str, cause: HolderFragment | None = None
+    ) -> None:
+        with_whom = f" with {cause.node} of the same job" if cause else ""
+        for held in members:
+            if not held.is_released:
+                self.release(held.with_why(held.fragment.why or f"{RELEASED}{with_whom}: {why}"))
+        self.ended[members[0].job] = None
+
+    def look(self, name: str, marks: Marks) -> HolderFragment:
+        """Take over what a payload has written."""
+        held = self.after[name]
+        if marks.leaving is not None and not held.is_gone:
+            held = self.put(held.left(marks.leaving, self.now_s))
+            if (
+                is_one_of_several(name) and not held.has_left
+            ):  # the whole job is preempted, or it will end
+                for other in self.members(held.job):
+                    if other is not held:
+                        self.put(other.left_with(held, self.now_s))
+        elif marks.ready and held.is_pending and not held.is_released:
+            took_s = None if held.submission is None else self.now_s - held.submission.at_s
+            self.outcomes.append(HolderStarted(held.node, held.node_class, took_s))
+            held = held.become(FragmentPhase.READY, self.now_s)
+            held = self.put(held.reaching(*ready_since(marks.ready)).with_gpus(marks.ready))
+        return held
+
+    def steps(
+        self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()
+    ) -> HoldingSteps:
+        before = self.before
+        changed = {
+            n: held
+            for n, held in self.after.items()
+            if held is not before.get(n) and held != before.get(n)
+        }
+        jobs = tuple(self.told), tuple(self.ended)
+        return HoldingSteps(
+            changed, tuple(self.marked), end_workers, *jobs, shrink, tuple(self.outcomes)
+        )
+
+
+def after_marks(
+    fragments: FragmentsByName, marks: Mapping[str, Marks], now_s: float
+) -> HoldingSteps:
+    """The marks of some fragments were read."""
+    draft = _JobsDraft(fragments, now_s)
+    for name, found in marks.items():
+        draft.look(name, found)
+    return draft.steps()
+
+
+def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -> HoldingSteps:
+    """The pilot no longer wants the nodes of ``names``. A payload ends the workers, and its job; it
+    needs no command if it is preempted. Of a job for several nodes, workers end, then the job, or
+    the payloads that read their leases.
+    """
+    draft = _JobsDraft(fragments, now_s)
+    ending = [draft.release(fragments[name]) for name in sorted(names)]
+    several = [it for it in ending if is_one_of_several(it.name)]
+    alone = [it for it in ending if not it.payload_left and not is_one_of_several(it.name)]
+    draft.leave(alone)
+    draft.end(several)
+    return draft.steps(tuple(held.name for held in several if not held.is_pending))
+
+
+def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
+    """The first list: a predecessor with the same name has left these holders."""
+    names = (
+        name for job in listed.values() if job.phase is not JobPhase.OVER for name in job.fragments
+    )
+    return HoldingSteps({name: HolderFragment.found(name, now_s) for name in names})
+
+
+def to_look_at(held: HolderFragment, job: ListedJob | None) -> bool:
+    """Whether its marks are read once more after a list: it may have begun, or have left since with
+    a better reason.
+    """
+    return (
+        held.is_pending
+        or job is None
+        or job.phase is not JobPhase.RUNS
+        or held.name not in job.fragments
+    )
+
+
+def to_ask_for(fragments: FragmentsByName, listed: Mapping[str, ListedJob]) -> list[str]:
+    """Jobs that are missing in two lists. One is over if its id is unknown as well."""
+    return sorted(
+        {held.job for held in fragments.values() if held.is_unlisted and held.job not in listed}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ListAnswer:
+    """A list of the pilot's jobs, those of the missing ones that are ``unknown``, and marks that
+    were read after it. The list shows the jobs as of ``at_s`` or later (elapsed seconds).
+    """
+
+    listed: Mapping[str, ListedJob]
+    unknown: frozenset[str]
+    marks: Mapping[str, Marks]
+    at_s: float
+
+
+def after_list(
+    fragments: FragmentsByName, answer: ListAnswer, rules: HolderRules, now_s: float
+) -> HoldingSteps:
+    """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was
+    asked.
+    """
+    draft = _JobsDraft(fragments, now_s)
+    jobs = {held.job for held in fragments.values()}
+    strays = {
+        id_
+        for id_, job in answer.listed.items()
+        if id_ not in jobs and job.phase is not JobPhase.OVER
+    }
+    draft.ended |= dict.fromkeys(sorted(strays))  # submissions that never returned their id
+    for name, held in fragments.items():
+        job = answer.listed.get(held.job)
+        is_same = (
+            job is not None and job.phase is JobPhase.RUNS and held.listed_as(job, now_s) is held
+        )
+        if is_same and held.is_at_rest:
+            continue
+        _compare(draft, name, job, answer, rules)
+    moving = [held for held in draft.after.values() if not held.is_at_rest]
+    # Try again where it had no effect: a command failed, or a payload hangs.
+    draft.end(held for held in moving if held.is_pending or now_s - held.since_s > _END_AGAIN_S)
+    return draft.steps()
+
+
+def _compare(
+    draft: _JobsDraft, name: str, job: ListedJob | None, answer: ListAnswer, rules: HolderRules
+) -> None:
+    before, now_s = draft.before[name], draft.now_s
+    marks = answer.marks.get(name, Marks())
+    held = draft.look(name, marks)
+    left_s = held.since_s if held.phase is FragmentPhase.LEAVING else None
+    if job is None:
+        if before.is_unlisted and held.job in answer.unknown:
+            held, left_s = (
+                held.become(FragmentPhase.GONE, now_s, f"unknown to {rules.traits.name}"),
+                None,
+            )
+        held = replace(held, is_unlisted=True)
+    else:
+        held = held.listed_as(job, now_s)
+        # A job that is pending in a list that is older than its start has not been requeued.
+        waits_again = (
+            job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
+        )
+        requeued = "preempted and requeued" if waits_again else ""
+        if why := requeued or (
+            f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""
+        ):
+            held = draft.release(held.with_why(held.fragment.why or why))
+            draft.end([held])
+    if held.is_gone and left_s is not None:
+        draft.outcomes.append(HolderEnded(held.node_class, now_s - left_s))
+    if held.is_gone and not held.is_released and not marks.ready:
+        draft.outcomes.append(HolderFailed(held.node, ""))
+        held = held.with_why(held.fragment.why + (f": {marks.log}" if marks.log else ""))
+    draft.put(held)
+    if held.is_late(rules.settings, answer.at_s, rules.turn_s(held.reason)):
+        _give_up(draft, held, marks, rules)
+
+
+def _give_up(draft: _JobsDraft, held: HolderFragment, marks: Marks, rules: HolderRules) -> None:
+    """Release a holder that is too late."""
+    if held.runs and not held.has_begun and marks.log is not None:
+        held = draft.put(replace(held, has_begun=True, since_s=draft.now_s))
+    why = held.why_given_up(rules.settings, draft.now_s, rules.turn_s(held.reason))
+    if why and not held.is_released:
+        held = held.with_why(why)
+        draft.outcomes.append(HolderFailed(held.node, "" if held.runs else held.reason))
+    if why:
+        draft.release(held)
+
+
+def settled(fragments: FragmentsByName, now_s: float) -> HoldingSteps:
+    """End the released nodes of jobs of several nodes, or the whole job."""
+    draft, shrink = _JobsDraft(fragments, now_s), []
+    for job in sorted(draft.jobs):
+        members = draft.members(job)
+        leaving = [held for held in members if held.is_released or held.has_left]
+        waiting = [held for held in leaving if not held.has_left]
+        if any(_is_stuck(held, now_s) for held in members):
+            draft.end_whole(members, "its payload has ended")
+        elif not leaving or len(leaving) == len(members):
+            continue
+        elif not all(held.has_run for held in leaving):
+            draft.end_whole(members, "the job has not started", leaving[0])
+        elif any(now_s - held.since_s > PAYLOAD_ENDS_S for held in waiting):
+            draft.end_whole(
+                members, f"its payload has not ended within {PAYLOAD_ENDS_S:g} s", leaving[0]
+            )
+        elif not waiting:
+            kept = tuple(held.node for held in members if held not in leaving)
+            shrink.append(Shrink(job, kept, tuple(held.name for held in leaving)))
+    return draft.steps(shrink=tuple(shrink))
+
+
+def after_shrink(
+    fragments: FragmentsByName, step: Shrink, failure: str, now_s: float
+) -> HoldingSteps:
+    """The job was shrunk, or not, for the reason ``failure``: then it ends."""
+    draft = _JobsDraft(fragments, now_s)
+    if failure:
+        draft.end_whole(draft.members(step.job), failure, fragments[step.released[0]])
+    else:
+        for name in step.released:
+            draft.put(fragments[name].become(FragmentPhase.GONE, now_s, RELEASED))
+    return draft.steps()
+
+
+def _is_stuck(held: HolderFragment, now_s: float) -> bool:
+    """Its payload has ended, and the job goes on: Slurm would end a preempted one sooner."""
+    is_left = held.phase is FragmentPhase.LEAVING and not held.is_released and not held.has_left
+    return is_left and now_s - held.since_s > PAYLOAD_ENDS_S

@@ -1,0 +1,78 @@
+"""The fragments of a pilot: those that move, which are watched closely, and those at rest, whose
+marks are read in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from bftrainer.cluster.model import Fragment
+from bftrainer.fragment_names import is_one_of_several
+from bftrainer_clusters.holding.holder_fragment import HolderFragment
+
+
+class FragmentTable:
+    """``moving`` are those that are not at rest, and some that have just come to rest. ``put`` is
+    the only writer.
+    """
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, HolderFragment] = {}
+        self.moving: dict[str, None] = {}
+        self._resting: dict[str, None] = {}  # in the order in which their marks are read
+        self._jobs: dict[str, set[str]] = {}  # names by job, of jobs for several nodes
+        self._shown: tuple[Fragment, ...] = ()
+        self._is_shown = True
+
+    def put(self, changed: Mapping[str, HolderFragment]) -> None:
+        """Watch these closely."""
+        for name, held in changed.items():
+            before = self.by_name.get(name)
+            if before is None and is_one_of_several(name):
+                self._jobs.setdefault(held.job, set()).add(name)
+            self._is_shown = (
+                self._is_shown and before is not None and before.fragment == held.fragment
+            )
+            self.by_name[name], self.moving[name] = held, None
+            self._resting.pop(name, None)
+
+    def whole_jobs(self, names: Iterable[str]) -> dict[str, HolderFragment]:
+        """These fragments, with all others of their jobs. Unknown names are left out."""
+        known = [held for name in names if (held := self.by_name.get(name)) is not None]
+        found = {held.name: held for held in known}
+        for job in {held.job for held in known if is_one_of_several(held.name)}:
+            found |= {name: self.by_name[name] for name in self._jobs[job]}
+        return found
+
+    def in_turn(self, most: int) -> Iterator[str]:
+        """Some of those at rest; the ones that were taken from this are last next time."""
+        for name in list(islice(self._resting, most)):
+            del self._resting[name]
+            self._resting[name] = None
+            yield name
+
+    def rests_on(self, nodes: frozenset[str]) -> bool:
+        """Whether one at rest is on one of these nodes."""
+        return any(self.by_name[name].node in nodes for name in self._resting)
+
+    def show(self) -> tuple[tuple[Fragment, ...], list[str]]:
+        """Every fragment, and the names of those that are gone: these are forgotten."""
+        if not self._is_shown:
+            self._shown, self._is_shown = (
+                tuple(self.by_name[name].fragment for name in sorted(self.by_name)),
+                True,
+            )
+        gone = [name for name in self.moving if self.by_name[name].is_gone]
+        for name in gone:
+            held = self.by_name.pop(name)
+            del self.moving[name]
+            if (names := self._jobs.get(held.job)) is not None:
+                names.discard(name)
+                if not names:
+                    del self._jobs[held.job]
+            self._is_shown = False
+        for name in [name for name in self.moving if self.by_name[name].is_at_rest]:
+            del self.moving[name]
+            self._resting[name] = None
+        return self._shown, gone

@@ -1,0 +1,174 @@
+"""The leases of fragments (``holders/NODE#JOB/lease``), their renewal (``holders/renewed``), and
+the payloads' marks.
+
+One file renews the leases of all fragments that name this pilot; payload.py reads both files. A
+released fragment must not be renewed: if its lease cannot be changed, the pilot takes another name
+and writes that into all other leases.
+
+Files are rewritten in place. That works on a full disk; a reader that sees half of a write takes it
+for no renewal or for a new one; and network file systems show it at the next open.
+
+A payload's marks, ``ready`` and ``leaving``, exist from the beginning and are empty: a host that
+once found no file would not look again for up to a minute (docs/shared-files.md). The payload
+replaces them by rename.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from bftrainer.fragment_names import is_fragment_name, is_one_of_several, job_of, node_of
+from bftrainer.system.files import remove_file, remove_folder, remove_leftovers
+from bftrainer.system.shared_files import ensure_exists
+from bftrainer_clusters.on_node.payload import RELEASED
+
+SEVERAL = "several"
+"""In place of a node's name, for a holder of several nodes."""
+_NAME_BYTES = 8
+_LEASE_BYTES = 20
+_LAST_BYTES = 500
+_MARK_BYTES = 500
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class HolderFiles:
+    """All folders below ``holders``."""
+
+    def __init__(self, holders: Path) -> None:
+        self.root = holders
+        self._prefix = f"{holders}/"  # files below it are read hundreds of times a second
+        self._held: set[str] = set()
+        self._untold: set[str] = set()  # those whose leases do not name this pilot yet
+        self._made: set[str] = set()  # those whose folders are complete
+        self._renewals = 0
+        self._pilot = secrets.token_hex(_NAME_BYTES).encode()
+        self._lock = threading.RLock()  # leases are renewed by a thread of their own
+        holders.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remove_leftovers(holders)
+        with suppress(OSError):  # a pilot without a disk does not renew: see below
+            ensure_exists(holders / "renewed")  # before a payload looks for it
+
+    def hold(self, name: str) -> None:
+        """Give this pilot the lease of the fragment."""
+        with self._lock:
+            self._held.add(name)
+            if not self._write_lease(name, self._pilot):
+                self._untold.add(name)
+
+    def renew(self) -> None:
+        """Renew the leases of all fragments that are held."""
+        with self._lock:
+            self._untold = {
+                name
+                for name in self._untold & self._held
+                if not self._write_lease(name, self._pilot)
+            }
+            self._renewals += 1
+            # If the write fails, holders end after lease_s, as they should when the pilot has no
+            # disk.
+            _write(f"{self._prefix}renewed", b"%b %020d\n" % (self._pilot, self._renewals))
+
+    def mark_released(self, name: str) -> None:
+        """Make the payload end by itself within a second, even while the scheduler does not
+        answer.
+        """
+        with self._lock:
+            self._let_go(name, self._write_lease(name, RELEASED))
+
+    def ready(self, name: str) -> str:
+        """What the payload wrote when it had started; empty before."""
+        return _read(f"{self._prefix}{name}/ready").decode(errors="replace")
+
+    def leaving(self, name: str) -> str | None:
+        """What the payload wrote when it left; None if it has not left."""
+        return _read(f"{self._prefix}{name}/leaving").decode(errors="replace").strip() or None
+
+    def log(self, node: str, job: str) -> Path:
+        """The file of the holder's output, of :data:`SEVERAL` nodes or of one; the scheduler fills
+        in a job ``%j`` (LSF: ``%J``).
+        """
+        return self.root / f"{node}.{job}.log"
+
+    def log_end(self, name: str) -> str | None:
+        """The end of the output of the fragment's holder, on one line; None if there is no such
+        file.
+        """
+        try:
+            data = self._log_of(name).read_bytes()[-_LAST_BYTES:]
+        except OSError:
+            return None
+        return " / ".join(data.decode(errors="replace").strip().splitlines()[-3:])
+
+    def remove(self, name: str) -> None:
+        """Delete what belongs to a fragment that is gone."""
+        with self._lock:
+            self._made.discard(name)
+            remove_folder(self.root / name)
+            self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
+            is_last = not is_one_of_several(name) or job_of(name) not in map(job_of, self._held)
+        if is_last:
+            remove_file(self._log_of(name))
+
+    def _log_of(self, name: str) -> Path:
+        return self.log(SEVERAL if is_one_of_several(name) else node_of(name), job_of(name))
+
+    def names(self) -> list[str]:
+        """Every fragment that has a folder."""
+        return sorted(
+            path.name
+            for path in self.root.iterdir()
+            if is_fragment_name(path.name) and path.is_dir()
+        )
+
+    def _let_go(self, name: str, names_us_no_more: bool) -> None:
+        if name in self._held and not names_us_no_more:
+            self._pilot, self._untold = secrets.token_hex(_NAME_BYTES).encode(), set(self._held)
+        self._held.discard(name)
+
+    def _write_lease(self, name: str, text: bytes) -> bool:
+        """Write the lease; where there is none, make the fragment's folder with everything that
+        hosts wait for.
+        """
+        path, data = f"{self._prefix}{name}/lease", text.ljust(_LEASE_BYTES - 1) + b"\n"
+        if name in self._made:
+            return _write(path, data)
+        try:
+            (self.root / name).mkdir(mode=0o700, exist_ok=True)
+            for mark in ("ready", "leaving"):
+                ensure_exists(f"{self._prefix}{name}/{mark}")
+        except OSError:
+            return False
+        self._made.add(name)
+        return _write(path, data)
+
+
+def _read(path: str) -> bytes:
+    """The beginning of a short file; empty if there is none, and while it is being replaced."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(handle, _MARK_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(handle)
+
+
+def _write(path: str, data: bytes) -> bool:
+    """Whether it has been written."""
+    try:
+        handle = os.open(path, _WRITE, 0o600)
+    except OSError:
+        return False
+    try:
+        return os.pwrite(handle, data, 0) == len(data)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)

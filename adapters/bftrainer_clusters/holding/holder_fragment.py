@@ -1,0 +1,271 @@
+"""A fragment as its pilot knows it, from the payload's marks and the scheduler's list. Frozen,
+pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from bftrainer.cluster.model import Fragment, FragmentPhase
+from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.fragment_names import is_one_of_several, job_of
+from bftrainer_clusters.holding.holder_jobs import HolderSettings, JobPhase, ListedJob
+
+PREEMPTED = "preempted"
+RELEASED = "released"  # also the payload's word
+_JITTER_S = 5.0
+_PROLOG_S = 300.0
+"""Most that a Prolog may take. Slurm itself has no limit by default (PrologEpilogTimeout)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Files of a holder: what its payload wrote when it was ready (empty before) and when it left
+    (None: it has not).
+
+    ``log`` is the end of its output; None where there is none, or where it was not read.
+    """
+
+    ready: str = ""
+    leaving: str | None = None
+    log: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSubmission:
+    """A submission by this pilot: when (elapsed seconds), the time limit, the node's class."""
+
+    at_s: float
+    limit_s: float
+    node_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class HolderFragment:
+    """``since_s`` (elapsed seconds): the latest change of phase, or the start of the job or of its
+    script.
+    """
+
+    fragment: Fragment
+    since_s: float
+    submission: OwnSubmission | None = None
+    """None: a predecessor has submitted it."""
+    runs: bool = False
+    """Whether the scheduler has listed its job as running."""
+    has_begun: bool = True
+    """Whether its script has begun. False during a Prolog, where that can be seen."""
+    is_released: bool = False
+    is_unlisted: bool = False
+    """Whether the last list did not have its job."""
+    reason: str = ""
+    """The scheduler's reason why it is pending."""
+
+    @classmethod
+    def found(cls, name: str, now_s: float) -> HolderFragment:
+        """Of a predecessor."""
+        return cls(Fragment(name, FragmentPhase.PENDING), now_s)
+
+    @property
+    def name(self) -> str:
+        return self.fragment.name
+
+    @property
+    def node(self) -> str:
+        return self.fragment.node
+
+    @property
+    def job(self) -> str:
+        return job_of(self.fragment.name)
+
+    @property
+    def phase(self) -> FragmentPhase:
+        return self.fragment.phase
+
+    @property
+    def node_class(self) -> str:
+        return self.submission.node_class if self.submission else ""
+
+    @property
+    def is_pending(self) -> bool:
+        return self.phase is FragmentPhase.PENDING
+
+    @property
+    def is_gone(self) -> bool:
+        return self.phase is FragmentPhase.GONE
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Held; only its payload's mark or the scheduler's list can change that."""
+        return (
+            self.phase is FragmentPhase.READY
+            and self.fragment.ends_s is not None
+            and not self.is_released
+        )
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the scheduler or the payload's marks have shown it running."""
+        return self.runs or not self.is_pending
+
+    @property
+    def payload_left(self) -> bool:
+        """Whether its payload has ended all processes, and itself."""
+        return any(stage is NodeStage.LEFT for stage, _ in self.fragment.reached)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its payload, one of several of its job, has ended because the fragment was
+        released.
+        """
+        return (
+            self.payload_left
+            and self.fragment.why.startswith(RELEASED)
+            and is_one_of_several(self.name)
+        )
+
+    def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HolderFragment:
+        """In another phase; the first reason is kept."""
+        since_s = self.since_s if phase is self.phase else now_s
+        fragment = replace(self.fragment, phase=phase, why=self.fragment.why or why)
+        return replace(self, fragment=fragment, since_s=since_s)
+
+    def with_why(self, why: str) -> HolderFragment:
+        """With this reason, whatever was known before."""
+        return replace(self, fragment=replace(self.fragment, why=why))
+
+    def reaching(self, *stages: tuple[NodeStage, float]) -> HolderFragment:
+        return replace(
+            self, fragment=replace(self.fragment, reached=(*self.fragment.reached, *stages))
+        )
+
+    def with_gpus(self, mark: str) -> HolderFragment:
+        """The GPUs that its payload names, ``1700000000.123456 gpus=1,2,5``; of a part also its
+        cores, ``cores=6``.
+        """
+        found = _READY.fullmatch(mark.strip())
+        gpus = found[2].split(",") if found and found[2] else ()
+        return replace(
+            self,
+            fragment=replace(
+                self.fragment, gpus=tuple(map(int, gpus)), is_part=bool(found and found[3])
+            ),
+        )
+
+    def released(self, now_s: float) -> HolderFragment:
+        """Told to end. A pending one stays PENDING until the scheduler says that it is over."""
+        told = replace(self, is_released=True)
+        return told if self.is_pending else told.become(FragmentPhase.LEAVING, now_s, RELEASED)
+
+    def left(self, mark: str, now_s: float) -> HolderFragment:
+        """Its payload has written why it left."""
+        leaving = self.become(FragmentPhase.LEAVING, now_s, why_left(mark))
+        return leaving if self.payload_left else leaving.reaching(*left_at(mark))
+
+    def left_with(self, other: HolderFragment, now_s: float) -> HolderFragment:
+        """Another fragment of its job leaves, and this one with it. A pending one stays so until
+        the job is over.
+        """
+        phase = FragmentPhase.LEAVING if self.phase is FragmentPhase.READY else self.phase
+        return self.become(phase, now_s, f"{other.fragment.why}, with {other.node} of the same job")
+
+    def listed_as(self, job: ListedJob, now_s: float) -> HolderFragment:
+        """As the scheduler lists its job."""
+        it = replace(self, is_unlisted=False) if self.is_unlisted else self
+        match job.phase:
+            case JobPhase.OVER:
+                reason, why = (
+                    "" if job.reason in ("None", "") else f" ({job.reason})",
+                    self.fragment.why,
+                )
+                if (
+                    job.state.startswith("CANCELLED")
+                    and why.startswith(PREEMPTED)
+                    and not self.is_released
+                ):
+                    it = it.with_why(
+                        f"canceled{why.removeprefix(PREEMPTED)}"
+                    )  # by a user: SIGTERM comes in both cases
+                return it.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
+            case JobPhase.LEAVES:
+                return it.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
+            case JobPhase.RUNS if self.name not in job.fragments:
+                return it.become(FragmentPhase.GONE, now_s, "its job has given the node back")
+            case JobPhase.RUNS:
+                return it._running_until(job.ends_s, now_s)
+            case JobPhase.WAITS:
+                return it if it.reason == job.reason else replace(it, reason=job.reason)
+            case JobPhase.SUSPENDED:
+                return it
+
+    def _running_until(self, ends_s: float | None, now_s: float) -> HolderFragment:
+        it, before_s = self, self.fragment.ends_s
+        if before_s is None and ends_s is not None and self.submission is not None:
+            it = it.reaching((NodeStage.JOB_STARTED, ends_s - self.submission.limit_s))
+        # LSF shows whole seconds since the start, from which the end comes out a little different
+        # each time.
+        if ends_s is None or before_s is None or abs(ends_s - before_s) >= _JITTER_S:
+            it = replace(it, fragment=replace(it.fragment, ends_s=ends_s))
+        if self.runs:
+            return it
+        return replace(it, runs=True, since_s=now_s if self.is_pending else self.since_s)
+
+    def is_late(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> bool:
+        """Whether it is pending for too long, or although it was released. ``turn_s``: until the
+        scheduler's next turn.
+        """
+        limit_s = settings.start_within_s + (0.0 if self.runs else turn_s)
+        return self.is_pending and (self.is_released or now_s - self.since_s >= limit_s)
+
+    def why_given_up(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> str:
+        """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
+        waited_s = now_s - self.since_s
+        if not self.runs:
+            reason = f" ({self.reason})" if self.reason not in ("", "None") else ""
+            return f"not running within {settings.start_within_s + turn_s:g} s{reason}"
+        if not self.has_begun:
+            late = (
+                f"its script has not begun within {_PROLOG_S:g} s of the job's start: see "
+                "the Prolog"
+            )
+            return late if waited_s >= _PROLOG_S else ""
+        if waited_s >= settings.ready_within_s:
+            return f"its payload has not started within {settings.ready_within_s:g} s"
+        return ""
+
+
+def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
+    """A payload's mark, ``1700000000.123456``, as an instant."""
+    found = _READY.fullmatch(mark.strip())
+    return () if found is None else ((NodeStage.PAYLOAD_READY, float(found[1])),)
+
+
+_READY = re.compile(
+    r"([0-9]{9,10}(?:\.[0-9]{1,9})?)(?: gpus=([0-9]{1,4}(?:,[0-9]{1,4})*))?(?: "
+    r"cores=([0-9]{1,6}))?",
+    re.ASCII,
+)
+_MARK = re.compile(
+    r"([0-9]{9,10}(?:\.[0-9]{1,9})?) (.+) killed=([0-9]+) took_s=([0-9]{1,9}(?:\.[0-9]{1,9})?)",
+    re.ASCII,
+)
+
+
+def left_at(mark: str) -> tuple[tuple[NodeStage, float], ...]:
+    """When a payload has left, by its mark."""
+    found = _MARK.fullmatch(mark)
+    return () if found is None else ((NodeStage.LEFT, float(found[1]) + float(found[4])),)
+
+
+def why_left(mark: str) -> str:
+    """The mark of a payload that has left in words: ``1700000000.123456 SIGTERM killed=3
+    took_s=0.021000``.
+    """
+    found = _MARK.fullmatch(mark)
+    if found is None:
+        return mark
+    _, signal_or_reason, killed, took_s = found.groups()
+    why = PREEMPTED if signal_or_reason in ("SIGTERM", "notice") else signal_or_reason
+    if not int(killed):
+        return why
+    return f"{why}; {killed} process{'' if killed == '1' else 'es'} ended in {float(took_s):.2f} s"

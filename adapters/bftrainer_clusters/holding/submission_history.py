@@ -1,0 +1,171 @@
+"""The history of a pilot's submissions, and why a request for a node is refused because of it.
+Frozen, pure.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from bftrainer.cluster.model import NodeRequest, Refusal
+from bftrainer.decide.domain.counted import counted
+from bftrainer_clusters.holding.holder_jobs import HolderRules, HolderSettings
+from bftrainer_clusters.holding.node_times import NodeTimes
+
+HOUR_S = 3600.0
+LIMIT_WAITS_S = (5.0, 60.0)
+"""First and longest wait for a limit on the pilot's jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderStarted:
+    """A payload is ready, ``took_s`` after the submission; None for a predecessor's."""
+
+    node: str
+    node_class: str
+    took_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HolderFailed:
+    """A submission failed, or a holder did not start, for the scheduler's ``reason``."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HolderEnded:
+    """A job was over this long after its payload's end, or its release."""
+
+    node_class: str
+    took_s: float
+
+
+HolderOutcome = HolderStarted | HolderFailed | HolderEnded
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential back-off: waits of ``first_s``, twice that, ... up to ``most_s``, 10 % longer or
+    shorter by name.
+
+    Not the NodeBackoff of bftrainer/pilot/nodes: that one counts preemptions soon after a start,
+    this one counts failures of commands and holders, and its waits reach the pilot as
+    ``Refusal.retry_s``.
+    """
+
+    failures: int = 0
+    until_s: float = 0.0
+
+    def failed(self, name: str, first_s: float, most_s: float, now_s: float) -> Backoff:
+        spread = 0.9 + 0.2 * (zlib.crc32(f"{name} {self.failures}".encode()) % 1001) / 1000
+        wait_s = min(first_s * 2.0 ** min(self.failures, 30), most_s) * spread
+        return Backoff(self.failures + 1, now_s + wait_s)
+
+    def wait_s(self, now_s: float) -> float:
+        return max(self.until_s - now_s, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionHistory:
+    """``sent_s`` are the submissions of the last hour, ``nodes`` the back-offs of nodes whose
+    latest holder has failed.
+
+    ``limit`` are the scheduler's words for a limit on the pilot's jobs (empty: none is known). A
+    limit is the pilot's, not a node's. After it was met the pilot waits, twice as long each time,
+    and then tries one holder; when one is ready, it tries as many as it likes: the limit may have
+    been lifted, or its other jobs have ended. A pilot that starts again begins with the ``times``
+    only.
+    """
+
+    times: NodeTimes = field(default_factory=NodeTimes)
+    sent_s: tuple[float, ...] = ()
+    nodes: Mapping[str, Backoff] = field(default_factory=dict)
+    limit: str = ""
+    limit_wait: Backoff = Backoff()
+
+    def sent(self, jobs: int, now_s: float) -> SubmissionHistory:
+        """Holders were submitted."""
+        return replace(
+            self, sent_s=(*(at_s for at_s in self.sent_s if now_s - at_s < HOUR_S), *[now_s] * jobs)
+        )
+
+    def after(self, outcome: HolderOutcome, rules: HolderRules, now_s: float) -> SubmissionHistory:
+        match outcome:
+            case HolderStarted(node, node_class, took_s):
+                others = {name: backoff for name, backoff in self.nodes.items() if name != node}
+                times = self.times if took_s is None else self.times.started(node_class, took_s)
+                return replace(self, times=times, nodes=others, limit="", limit_wait=Backoff())
+            case HolderFailed(_, reason) if rules.is_limit(reason):
+                wait = self.limit_wait  # holders of one round that meet it together count once
+                if not wait.wait_s(now_s):
+                    wait = wait.failed("", *LIMIT_WAITS_S, now_s)
+                return replace(self, limit=reason, limit_wait=wait)
+            case HolderFailed(node, _):
+                backoff = self.nodes.get(node, Backoff())
+                backoff = backoff.failed(
+                    node, rules.settings.back_off_s, rules.settings.back_off_most_s, now_s
+                )
+                return replace(self, nodes={**self.nodes, node: backoff})
+            case HolderEnded(node_class, took_s):
+                return replace(self, times=self.times.ended(node_class, took_s))
+
+    def observed(self, without_a_job: frozenset[str]) -> SubmissionHistory:
+        """A node with a job had one that was faster than the holder: that is no failure of the
+        node.
+        """
+        if self.nodes.keys() <= without_a_job:
+            return self
+        return replace(
+            self, nodes={name: it for name, it in self.nodes.items() if name in without_a_job}
+        )
+
+    def wait_s(self, failed: HolderFailed, rules: HolderRules, now_s: float) -> float:
+        """Seconds to wait after a failure that this history includes."""
+        backoff = self.limit_wait if rules.is_limit(failed.reason) else self.nodes[failed.node]
+        return backoff.wait_s(now_s)
+
+    def cap_wait_s(self, most: int | None, more: int, now_s: float) -> float:
+        """Seconds until one more, after ``more`` now, leaves at most ``most`` in the hour before
+        it; 0 without a cap.
+        """
+        sent_s = self.sent(more, now_s).sent_s
+        if most is None or len(sent_s) < most:
+            return 0.0
+        return sent_s[len(sent_s) - most] - now_s + HOUR_S  # in this order never above HOUR_S
+
+    def why_not(
+        self, request: NodeRequest, settings: HolderSettings, now_s: float
+    ) -> Refusal | None:
+        """Why no holder is submitted on this node; None if one may be."""
+        if words := self.times.why_too_short(request, settings.longest_s):
+            return Refusal(request.node, words, max(request.window_s, 0.0))
+        wait_s = self.nodes.get(request.node, Backoff()).wait_s(now_s)
+        return Refusal(request.node, "backing off after a failure", wait_s) if wait_s else None
+
+    def why_no_other(
+        self, node: str, rules: HolderRules, pending: int, more: int, now_s: float
+    ) -> Refusal | None:
+        """Why no further holder is submitted, whatever the node, with ``pending`` holders and
+        ``more`` about to be.
+        """
+        settings, table = rules.settings, rules.traits.table
+        if pending + more >= settings.max_pending:
+            return Refusal(
+                node,
+                f"{counted(pending + more, 'holder is', 'holders are')} already pending "
+                f"({table}.max_pending)",
+            )
+        if self.limit and (pending + more or self.limit_wait.wait_s(now_s)):
+            return Refusal(
+                node, f"a limit on the pilot's jobs: {self.limit}", self.limit_wait.wait_s(now_s)
+            )
+        if wait_s := self.cap_wait_s(settings.submissions_per_hour, more, now_s):
+            words = (
+                f"{settings.submissions_per_hour} holders in the last hour "
+                f"({table}.submissions_per_hour)"
+            )
+            return Refusal(node, words, wait_s)
+        return None

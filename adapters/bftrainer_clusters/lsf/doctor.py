@@ -1,0 +1,164 @@
+"""``bftrainer doctor --lsf``: every query that the pilot makes to LSF, run once. Reads only;
+nothing is held.
+
+The adapter was written without access to IBM's LSF, so its first run at a site is this one. Output
+that is not understood, and that of commands that failed, is saved with its command and exit status,
+for an issue.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bftrainer.cluster.model import Availability, NodeView
+from bftrainer.decide.domain.checks import Check, CheckStatus
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system import command
+from bftrainer.system.users import own_name
+from bftrainer_clusters.lsf import jobs as lsf_jobs
+from bftrainer_clusters.lsf import observe as lsf_observe
+from bftrainer_clusters.lsf import queue as lsf_queue
+from bftrainer_clusters.lsf import text as lsf_text
+from bftrainer_clusters.lsf import windows as lsf_windows
+from bftrainer_clusters.lsf.config import LsfSettings
+from bftrainer_clusters.lsf.observe import queue_problems
+
+_SEND_IN = "please attach this file to an issue"
+_NEEDED_VERSION = (10, 1, 0, 2)
+
+
+def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
+    """One check per command."""
+    now_s, user = time.time(), own_name()
+    slots = settings.slots_per_node
+    bjobs, brsvs = settings.pending == "bjobs", settings.reservations
+    questions: list[tuple[str, list[str], Callable[[str], str], str]] = [
+        (
+            "hosts",
+            lsf_observe.hosts_argv(settings),
+            lambda t: _hosts(lsf_text.parse_hosts(t), slots),
+            "",
+        ),
+        (
+            "windows",
+            lsf_observe.windows_argv(settings),
+            lambda t: _windows(lsf_windows.parse_windows(t), slots),
+            "",
+        ),
+        (
+            "pending",
+            lsf_observe.pending_argv(),
+            lambda t: _jobs(t, slots),
+            "" if bjobs else "lsf.pending",
+        ),
+        (
+            "holders",
+            lsf_jobs.list_argv(user),
+            lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known",
+            "",
+        ),
+        (
+            "brsvs",
+            lsf_observe.reservations_argv(),
+            lambda t: f"{counted(len(lsf_windows.parse_reservations(t, now_s)), 'reservation')}",
+            "" if brsvs else "lsf.reservations",
+        ),
+        ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), ""),
+    ]
+    checks = [
+        Check.ok(name, f"{argv[0]}: not used ({off})", required=False)
+        if off
+        else _ask(name, argv, read, settings, keep_in)
+        for name, argv, read, off in questions
+    ]
+    return [_version(settings, keep_in), *checks, _queue(settings, keep_in)]
+
+
+def _version(settings: LsfSettings, keep_in: Path) -> Check:
+    check = _ask("version", ["lsid"], lsf_text.parse_version, settings, keep_in)
+    if check.state is not CheckStatus.OK:
+        return Check.warning("version", check.detail, check.remedy)
+    found = tuple(map(int, re.findall(r"[0-9]{1,9}", check.detail)))[:4]
+    if found >= _NEEDED_VERSION:
+        return check
+    detail = f"{check.detail}: -o and -json of bhosts, and -o of bjobs need LSF 10.1.0.2"
+    return Check.warning("version", detail, "upgrade LSF")
+
+
+def _ask(
+    name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, keep_in: Path
+) -> Check:
+    try:
+        output = command.outcome(argv, timeout_s=settings.timeout_s)
+    except CommandError as error:
+        state = CheckStatus.MISSING if error.problem == "not found" else CheckStatus.BROKEN
+        return Check(name, state, str(error))
+    text = lsf_text.answer_of(output)
+    try:
+        if text is None:
+            raise command.failure(argv, output)
+        return Check.ok(name, f"{argv[0]}: {command.parsed(argv, text, read)}")
+    except (CommandError, SchedulerError) as error:
+        kept = _keep(
+            name, argv, f"{output.out}--- stderr\n{output.err}--- status {output.status}\n", keep_in
+        )
+        return Check.broken(name, str(error), f"{_SEND_IN}: {kept}")
+
+
+def _queue(settings: LsfSettings, keep_in: Path) -> Check:
+    name = "queue"
+    try:
+        against = queue_problems(settings, {})
+    except CommandError as error:
+        return Check.broken(name, str(error))
+    except SchedulerError as error:
+        argv, text = error.answer or ((), "")
+        return Check.broken(
+            name, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}"
+        )
+    if against:
+        return Check.broken(
+            name, "; ".join(against), "docs/lsf.md shows the queue that a site must add"
+        )
+    return Check.ok(name, f"{settings.queue} ends preempted jobs: holders may run there")
+
+
+def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"lsf-{name}.txt"
+    path.write_text(f"$ {' '.join(argv)}\n{text}", encoding="utf-8")
+    return path
+
+
+def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
+    odd = [node.name for node in views if node.cpus not in (0, slots)]
+    odd_hosts = (
+        f", {len(odd)} do not have {counted(slots, 'slot')}, such as {odd[0]} "
+        "(lsf.slots_per_node, lsf.select)"
+        if odd
+        else ""
+    )
+    return (
+        f"{counted(len(views), 'host')}, "
+        f"{sum(node.availability is Availability.FREE for node in views)} idle{odd_hosts}"
+    )
+
+
+def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:
+    whole = lsf_windows.longest_by_host(windows, lambda host: slots)
+    return f"{counted(len(windows), 'window')}, {counted(len(whole), 'whole node')}"
+
+
+def _jobs(text: str, slots: int) -> str:
+    if lsf_text.says_nothing(text):
+        return f"{counted(0, 'job')} pending"
+    return f"{counted(len(lsf_text.parse_pending(text, slots)), 'job')} pending"
+
+
+def _params(params: lsf_queue.ParamFacts) -> str:
+    types = " ".join(sorted(params.preempted_types)) or "not set"
+    return f"JOB_TERMINATE_INTERVAL {params.interval_s:g} s, PREEMPT_JOBTYPE {types}"

@@ -1,0 +1,159 @@
+"""The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, a batch of short calls.
+
+LSF plans slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle
+by bhosts but in no window with all its slots is not free: it is PLANNED without a known end, which
+:mod:`bftrainer.cluster.windows` skips. A host of one of our own holders is in no window either: it
+is held until the holder's run limit, which was cut to the window at submission.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from bftrainer.cluster.model import Availability, NodeView, Observation, PendingJob
+from bftrainer.errors import SchedulerError
+from bftrainer.system import command
+from bftrainer.system.clock import Clock
+from bftrainer.system.command import Parsed
+from bftrainer_clusters.lsf import preempt as lsf_preempt
+from bftrainer_clusters.lsf import queue as lsf_queue
+from bftrainer_clusters.lsf import text as lsf_text
+from bftrainer_clusters.lsf import windows as lsf_windows
+from bftrainer_clusters.lsf.config import LsfSettings
+
+
+def hosts_argv(settings: LsfSettings) -> list[str]:
+    """All hosts one by one (-X: including members of condensed groups)."""
+    return [
+        "bhosts",
+        "-o",
+        lsf_text.HOST_FIELDS,
+        "-json",
+        "-X",
+        *_selected(settings),
+        *settings.hosts,
+    ]
+
+
+def pending_argv() -> list[str]:
+    """All pending jobs of all users."""
+    return ["bjobs", "-u", "all", "-p", "-o", lsf_text.PENDING_FIELDS, "-json"]
+
+
+def windows_argv(settings: LsfSettings) -> list[str]:
+    """All backfill windows with their hosts."""
+    return ["bslots", "-l", *_selected(settings)]
+
+
+def reservations_argv() -> list[str]:
+    """All advance reservations, not truncated."""
+    return ["brsvs", "-w"]
+
+
+def _selected(settings: LsfSettings) -> list[str]:
+    return ["-R", settings.select] if settings.select else []
+
+
+def ask(
+    argv: list[str], parse: Callable[[str], Parsed], timeout_s: float, env: Mapping[str, str]
+) -> Parsed:
+    """Run and parse. "None found" is a result; any other failure is an error."""
+    output = command.outcome(argv, timeout_s=timeout_s, env=env)
+    text = lsf_text.answer_of(output)
+    if text is None:
+        raise command.failure(argv, output)
+    return command.parsed(argv, text, parse)
+
+
+@dataclass
+class LsfScheduler:
+    """LSF as its commands show it. ``env`` is added to the environment of each."""
+
+    settings: LsfSettings
+    clock: Clock
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def observe(self) -> Observation:
+        """LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows
+        are lengths, and may look shorter than they are, but never longer. Windows are read before
+        hosts: a job that starts in between shows on its hosts.
+        """
+        lists_pending = self.settings.pending != "none"
+        pending = self._ask(pending_argv(), self._parse_pending) if lists_pending else ()
+        at_s = self.clock.now_s()
+        reservations = (
+            self._ask(reservations_argv(), lambda text: lsf_windows.parse_reservations(text, at_s))
+            if self.settings.reservations
+            else ()
+        )
+        windows = self._ask(windows_argv(self.settings), lsf_windows.parse_windows)
+        gpus = self.settings.gpus_per_node
+        nodes = self._ask(hosts_argv(self.settings), lambda text: lsf_text.parse_hosts(text, gpus))
+        slots = {node.name: node.cpus or self.settings.slots_per_node for node in nodes}
+        lengths = lsf_windows.longest_by_host(
+            windows, lambda host: max(slots.get(host, 0), self.settings.slots_per_node)
+        )
+        return Observation(
+            at_s,
+            tuple(with_window(node, lengths, at_s) for node in nodes),
+            pending,
+            reservations,
+            planned_s=None,
+            lists_pending=lists_pending,
+        )
+
+    def _parse_pending(self, text: str) -> tuple[PendingJob, ...]:
+        return (
+            ()
+            if lsf_text.says_nothing(text)
+            else lsf_text.parse_pending(text, self.settings.slots_per_node)
+        )
+
+    def _ask(self, argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
+        return ask(argv, parse, self.settings.timeout_s, self.env)
+
+
+def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> NodeView:
+    """A host with the end of its backfill window. An idle one is planned for a job, unless its
+    window is endless.
+    """
+    length_s = lengths.get(node.name)
+    ends_s = at_s + length_s if length_s is not None and length_s < math.inf else None
+    is_planned = node.availability is Availability.FREE and length_s != math.inf
+    return replace(
+        node,
+        window_end_s=ends_s,
+        availability=Availability.PLANNED if is_planned else node.availability,
+    )
+
+
+def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
+    """Why holders must not run in the configured queue; raises if LSF does not say."""
+
+    def told(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
+        """Settings come last, and only if they are set: an answer that was cut at the end of a line
+        may have lost the reason against holders, and nothing in it shows that. So two answers must
+        say the same.
+        """
+        first, second = (ask(argv, parse, settings.timeout_s, env) for _ in range(2))
+        if first != second:
+            raise SchedulerError(
+                f"two answers of {' '.join(argv)} differ: one of them was truncated"
+            )
+        return first
+
+    queue = told(
+        lsf_queue.queue_argv(settings.queue),
+        lambda text: lsf_queue.parse_queue(text, settings.queue),
+    )
+    params = told(lsf_queue.params_argv(), lsf_queue.parse_params)
+    app = lsf_queue.AppFacts()
+    if settings.app:
+        app = told(
+            lsf_queue.app_argv(settings.app), lambda text: lsf_queue.parse_app(text, settings.app)
+        )
+    return lsf_preempt.reasons_against(
+        queue, app, params, settings.place == "exclusive", bool(settings.gpu)
+    )

@@ -1,0 +1,136 @@
+"""The LSF job that the pilot itself runs in: its end, its successor, and whether another pilot's
+job is gone.
+
+The successor is a job of its own that depends on this one (``-w 'ended(ID)'``); ``brequeue`` would
+kill the pilot first. Not every version of LSF shows a job's script (``bjobs -script`` came after
+10.1.0), so the script is read again from its file: ``pilot.lsf`` in the state directory, or the
+installed one. Name, queue and project are those of the running job, whatever the script says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
+from bftrainer.system import command
+from bftrainer.system.clock import Clock
+from bftrainer.system.command import Parsed
+from bftrainer_clusters.holding.holder_jobs import JobPhase, holder_script
+from bftrainer_clusters.lsf.jobs import PHASES, left_s, parse_submitted
+from bftrainer_clusters.lsf.observe import ask
+from bftrainer_clusters.lsf.text import records, says_nothing, unknown_jobs, value_of
+
+SCRIPT = "pilot.lsf"
+_FIELDS = "jobid stat user queue proj_name run_time runtimelimit job_name"
+_TIMEOUT_S = 20.0
+
+
+def job_argv(job: str) -> list[str]:
+    """Its end, and the options for a successor."""
+    return ["bjobs", "-a", "-o", _FIELDS, "-json", job]
+
+
+@dataclass(frozen=True, slots=True)
+class LsfJobFacts:
+    """A job as bjobs lists it; ``left_s`` is the time to its run limit, None without one or while
+    it does not run.
+    """
+
+    phase: JobPhase
+    user: str
+    queue: str
+    project: str
+    name: str
+    left_s: float | None
+
+
+def parse_job(text: str) -> LsfJobFacts | None:
+    """The job, or None if LSF says that there is no such job."""
+    if unknown_jobs(text):
+        return None
+    found = records(text, "the pilot's job")
+    if len(found) != 1:
+        raise SchedulerError(f"bjobs listed {counted(len(found), 'job')}, expected one")
+    keys = ("STAT", "USER", "QUEUE", "PROJ_NAME", "JOB_NAME")
+    state, user, queue, project, name = (value_of(found[0], key) for key in keys)
+    if state not in PHASES:
+        raise UnknownStateError("job", state)
+    runs = PHASES[state] is JobPhase.RUNS
+    return LsfJobFacts(
+        PHASES[state], user, queue, project, name, left_s(found[0]) if runs else None
+    )
+
+
+def waiting_argv(job: LsfJobFacts) -> list[str]:
+    """Unfinished jobs with this name and user."""
+    return ["bjobs", "-u", job.user, "-J", job.name, "-o", "jobid stat", "-json"]
+
+
+def parse_waiting(text: str) -> list[str]:
+    """Ids of the pending ones, oldest first."""
+    if says_nothing(text):
+        return []
+    listed = [
+        (value_of(item, "JOBID"), value_of(item, "STAT")) for item in records(text, "pilots' jobs")
+    ]
+    return sorted(
+        (job for job, state in listed if PHASES.get(state) is JobPhase.WAITS),
+        key=lambda job: (len(job), job),
+    )
+
+
+def successor_argv(job: str, of: LsfJobFacts) -> list[str]:
+    """``bsub`` of the script on standard input; options here override its ``#BSUB`` lines."""
+    project = ["-P", of.project] if of.project not in ("", "-", "default") else []
+    return ["bsub", "-w", f"ended({job})", "-J", of.name, "-q", of.queue, *project]
+
+
+@dataclass
+class LsfPilotJob:
+    """The job with id ``job``; its successor runs ``pilot.lsf`` of ``state_dir``, if that
+    exists.
+    """
+
+    job: str
+    state_dir: Path
+    clock: Clock
+
+    def ends_s(self) -> float | None:
+        """The end of its run limit; None without one."""
+        now_s = self.clock.now_s()
+        found = _ask(job_argv(self.job), parse_job)
+        return None if found is None or found.left_s is None else now_s + found.left_s
+
+    def submit_successor(self) -> str:
+        """Submit the script to start when this job is over, unless a successor is pending."""
+        found = _ask(job_argv(self.job), parse_job)
+        if found is None:
+            raise SchedulerError(f"bjobs does not list the pilot's own job {self.job}")
+        if waiting := _ask(waiting_argv(found), parse_waiting):
+            return waiting[0]
+        script = self.script().read_text(encoding="utf-8")
+        argv = successor_argv(self.job, found)
+        return parse_submitted(command.run(argv, timeout_s=_TIMEOUT_S, stdin=script))
+
+    def withdraw(self, successor: str) -> None:
+        command.run(["bkill", successor], timeout_s=_TIMEOUT_S)
+
+    def script(self) -> Path:
+        own = self.state_dir / SCRIPT
+        return holder_script(own if own.exists() else None, SCRIPT)
+
+
+def _ask(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
+    return ask(argv, parse, _TIMEOUT_S, {})
+
+
+def job_is_gone(job: str) -> bool | None:
+    """Whether a job is over; None if LSF does not say."""
+    try:
+        found = _ask(job_argv(job), parse_job)
+    except (CommandError, SchedulerError):
+        return None
+    return found is None or found.phase is JobPhase.OVER

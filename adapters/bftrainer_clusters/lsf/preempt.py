@@ -1,0 +1,144 @@
+"""Whether a queue releases nodes: the reasons against holders in it, each with a remedy. Pure.
+
+By default LSF *suspends* a preempted job: it keeps memory and GPUs, and the main job starts on a
+node that is not free. Holders may run only where preemption ends them (lsb.queues, lsb.applications
+and lsb.params references, LSF 10.1).
+"""
+
+from __future__ import annotations
+
+import re
+
+from bftrainer_clusters.lsf.queue import DELAYS, PREEMPT_DELAY, AppFacts, ParamFacts, QueueFacts
+
+_OFF = re.compile(r"(?:|-|-1|0+|N/?A|none|not (?:set|defined))", re.IGNORECASE)
+# TERMINATE actions that do not end the job.
+_STOPS = ("SIGSTOP", "STOP", "SIGTSTP", "TSTP", "CHKPNT")
+
+
+def reasons_against(
+    queue: QueueFacts, app: AppFacts, params: ParamFacts, exclusive: bool, gpus: bool
+) -> list[str]:
+    """Why holders must not run in this queue; empty if they may. ``gpus``: holders ask for GPUs
+    (``lsf.gpu``).
+    """
+    return [
+        *_queue_itself(queue),
+        *_suspends(queue, app),
+        *_types(queue, params, exclusive, gpus),
+        *_waits(queue, app, params),
+    ]
+
+
+def _queue_itself(queue: QueueFacts) -> list[str]:
+    found = []
+    if not queue.status.startswith("Open:Active"):
+        found.append(
+            f"queue {queue.name} is {queue.status} (open it with badmin qopen and badmin qact)"
+        )
+    if not queue.preemptable:
+        found.append(
+            f"queue {queue.name} is not preemptable (PREEMPTION = PREEMPTABLE): main jobs "
+            "would wait for holders"
+        )
+    if queue.rerunnable:
+        found.append(
+            f"queue {queue.name} reruns jobs, and would restart holders; set RERUNNABLE = no"
+        )
+    if queue.interruptible:
+        found.append(
+            f"queue {queue.name} has INTERRUPTIBLE_BACKFILL, which ends jobs only at the last "
+            "moment; remove it"
+        )
+    return found
+
+
+def _suspends(queue: QueueFacts, app: AppFacts) -> list[str]:
+    found = []
+    suspend = app.suspend or queue.suspend
+    if app.suspend and not _terminates(app.suspend):
+        found.append(
+            f"the application profile's SUSPEND action {app.suspend!r} keeps memory and GPUs "
+            "of preempted jobs "
+            "(set SUSPEND_CONTROL = TERMINATE, or remove it)"
+        )
+    elif not _terminates(suspend) and "PREEMPT" not in queue.terminate_when:
+        action = f"its SUSPEND action is {suspend!r}" if suspend else "LSF's default"
+        found.append(
+            f"queue {queue.name} suspends preempted jobs, which keep memory and GPUs ({action}); "
+            "it needs TERMINATE_WHEN = PREEMPT or JOB_CONTROLS = SUSPEND[TERMINATE]"
+        )
+    if not _terminates(suspend):
+        if queue.loads and "LOAD" not in queue.terminate_when:
+            found.append(
+                f"queue {queue.name} suspends jobs on a busy host (loadStop, STOP_COND), and "
+                "training keeps hosts busy; "
+                "it needs no such threshold, or LOAD in TERMINATE_WHEN"
+            )
+        if queue.windows and "WINDOW" not in queue.terminate_when:
+            found.append(
+                f"queue {queue.name} suspends jobs when its RUN_WINDOW {queue.windows} closes; "
+                "it needs WINDOW in TERMINATE_WHEN"
+            )
+    terminate = app.terminate or queue.terminate
+    if terminate.upper() in _STOPS:
+        found.append(f"the TERMINATE action is {terminate!r}, which does not end jobs; remove it")
+    return found
+
+
+def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -> list[str]:
+    found = []
+    if queue.backfill and "BACKFILL" not in params.preempted_types:
+        found.append(
+            f"jobs of backfill queues such as {queue.name} are not preempted here; set "
+            "PREEMPT_JOBTYPE = BACKFILL in lsb.params"
+        )
+    if exclusive and not queue.exclusive:
+        found.append(
+            f"queue {queue.name} accepts no exclusive jobs, but lsf.place is exclusive (set "
+            "EXCLUSIVE = Y)"
+        )
+    if exclusive and "EXCLUSIVE" not in params.preempted_types:
+        found.append(
+            "exclusive jobs are not preempted here; set PREEMPT_JOBTYPE = EXCLUSIVE in "
+            "lsb.params, and "
+            "LSB_DISABLE_LIMLOCK_EXCL=Y"
+        )
+    if gpus and not params.resources:
+        found.append(
+            "jobs are not preempted for GPUs here, but holders request GPUs (lsf.gpu): set "
+            "PREEMPTABLE_RESOURCES = "
+            "ngpus_physical in lsb.params"
+        )
+    return found
+
+
+def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
+    """Delays of preemption, as set by the profile of holders, else their queue, else the
+    cluster.
+    """
+    places = [
+        ("the application profile", app.delays),
+        (f"queue {queue.name}", queue.delays),
+        ("lsb.params", params.delays),
+    ]
+    found = []
+    for name in DELAYS:
+        value, place = next(
+            ((delays[name], place) for place, delays in places if name in delays), ("", "")
+        )
+        if not _OFF.fullmatch(value):
+            found.append(
+                f"{name} = {value} of {place} makes main jobs wait for holders; set {name} = 0 "
+                f"in {queue.name}"
+            )
+    # A property of the preempting jobs, so their queues may set it as well; those are not checked.
+    if not _OFF.fullmatch(value := params.delays.get(PREEMPT_DELAY, "")):
+        found.append(
+            f"{PREEMPT_DELAY} = {value} of lsb.params makes main jobs wait for holders; remove it"
+        )
+    return found
+
+
+def _terminates(action: str) -> bool:
+    return action.upper() == "TERMINATE"

@@ -1,0 +1,164 @@
+"""The site ``lsf``: ``holder = "lsf"`` and the table ``[lsf]``."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from bftrainer.cluster.observed import ObservedSite
+from bftrainer.cluster.site_plugin import JobNodes, OwnJob, Site, SitePlugin
+from bftrainer.cluster.windows import PilotJobs
+from bftrainer.config.pilot import NodesConfig, PilotConfig
+from bftrainer.config.validation import ConfigTable, check_table
+from bftrainer.decide.domain.checks import Check
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import InputFileError, SchedulerError, UserError
+from bftrainer.system.clock import Clock
+from bftrainer.system.own_programs import module_command
+from bftrainer_clusters.holding.site_settings import check_times, pilot_name, reloader
+from bftrainer_clusters.lsf import pilot_job
+from bftrainer_clusters.lsf import text as lsf_text
+from bftrainer_clusters.lsf.config import RELOADED, LsfSettings
+from bftrainer_clusters.lsf.doctor import examine_lsf
+from bftrainer_clusters.lsf.hold import LsfHolder
+from bftrainer_clusters.lsf.observe import LsfScheduler, ask, hosts_argv
+from bftrainer_clusters.lsf.worker import ENDS_BY
+
+NAME = "lsf"
+HOSTFILE = "LSB_DJOB_HOSTFILE"
+_JOB_ID = "LSB_JOBID"
+_NOT_FOR_WORKERS = ("SLURM_", "SBATCH_", "SRUN_", "LSB_", "LS_")
+
+
+class LsfSite:
+    """The plug-in."""
+
+    table: type[ConfigTable] = LsfSettings
+    init_values: Mapping[str, object] = {}
+    runs_here = False
+
+    @property
+    def batch(self) -> LsfBatch:
+        return LsfBatch()
+
+    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        settings = _settings(config, "configuration")
+        holders = (state_dir / "holders").absolute()
+        times = config.times
+        holder = LsfHolder(
+            settings, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s
+        )
+        ours = PilotJobs(partitions=frozenset({settings.queue}))
+        reconfigure = reloader(
+            NAME,
+            settings,
+            RELOADED,
+            lambda fresh: _settings(fresh, "configuration"),
+            holder.reconfigure,
+        )
+        return Site(
+            LsfScheduler(settings, clock),
+            holder,
+            ours,
+            worker_settings(holders),
+            reconfigure=reconfigure,
+        )
+
+    def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
+        return [] if config is None else examine_lsf(_settings(config, where), keep)
+
+
+def worker_settings(holders: Path) -> dict[str, object]:
+    """How drivers start workers in holders, and end them."""
+    prefix = module_command(
+        "bftrainer_clusters.lsf.worker", str(holders), "{node}", "{fragment_id}"
+    )
+    return {"prefix": prefix, "ends_by": int(ENDS_BY), "drop_environment": list(_NOT_FOR_WORKERS)}
+
+
+class LsfBatch:
+    """LSF around a pilot, and as ``bftrainer record`` observes it."""
+
+    def job_id(self, environment: Mapping[str, str]) -> str:
+        return environment.get(_JOB_ID, "")
+
+    def own_job(self, job: str, state_dir: Path, clock: Clock) -> OwnJob:
+        return pilot_job.LsfPilotJob(job, state_dir, clock)
+
+    def job_is_gone(self, job: str) -> bool | None:
+        return pilot_job.job_is_gone(job)
+
+    def job_nodes(self, environment: Mapping[str, str], config: PilotConfig) -> JobNodes | None:
+        if HOSTFILE not in environment:
+            return None
+        table = config.site_table(NAME)
+        return JobNodes(
+            nodes_of_job(environment), tuple(table.get("worker_prefix", ("blaunch", "{node}")))
+        )
+
+    def observe(
+        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None
+    ) -> ObservedSite:
+        nodes = NodesConfig() if config is None else config.nodes
+        classes = {} if config is None else config.classes
+        settings, remarks = _to_observe(config, where, slots_per_node)
+        ours = PilotJobs(partitions=frozenset({settings.queue} - {""}), assume_window_s=math.inf)
+        return ObservedSite(LsfScheduler(settings, clock), ours, nodes, remarks, classes)
+
+
+def _settings(config: PilotConfig, where: str) -> LsfSettings:
+    settings = check_table(config.site_table(NAME), LsfSettings, f"{where}: {NAME}")
+    check_times(NAME, settings.timeout_s, config.times.lease_s, where)
+    return settings
+
+
+def _to_observe(
+    config: PilotConfig | None, where: str, slots_per_node: int | None
+) -> tuple[LsfSettings, tuple[str, ...]]:
+    """The settings, and remarks. Without any LSF is asked for the size of a node."""
+    if config is not None and config.site_table(NAME):
+        settings = _settings(config, where)
+        if slots_per_node not in (None, settings.slots_per_node):
+            raise UserError(
+                f"--slots-per-node {slots_per_node}: {where} has slots_per_node = "
+                f"{settings.slots_per_node}; "
+                "specify only one of them"
+            )
+        return settings, ()
+    if slots_per_node is not None:
+        return _bare(slots_per_node), ()
+    found = _bare(1)
+    hosts = ask(hosts_argv(found), lsf_text.parse_hosts, found.timeout_s, {})
+    sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
+    if not sizes:
+        raise SchedulerError(
+            "bhosts does not show the number of slots (MAX) of any host; specify --slots-per-node"
+        )
+    slots, count = max(sizes.items(), key=lambda size: (size[1], size[0]))
+    remark = (
+        f"assuming {counted(slots, 'slot')} per node, as on {count:,} of "
+        f"{counted(len(hosts), 'host')} (override with --slots-per-node)"
+    )
+    return _bare(slots), (remark,)
+
+
+def _bare(slots: int) -> LsfSettings:
+    """Settings to observe with: there is no holders' queue."""
+    return LsfSettings.model_construct(queue="", slots_per_node=slots)
+
+
+def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The hosts of the job, each once."""
+    path = Path(environment[HOSTFILE])
+    try:
+        nodes = tuple(dict.fromkeys(path.read_text(encoding="utf-8").split()))
+    except OSError as error:
+        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
+    if not nodes:
+        raise UserError(f"{path} lists no compute node")
+    return nodes
+
+
+SITE: SitePlugin = LsfSite()

@@ -1,0 +1,223 @@
+"""Parsers of what LSF's bhosts and bjobs print; pure.
+
+Tried with recordings only (tests/lsf/samples names their sources); no LSF was available. Every
+function raises :class:`~bftrainer.errors.SchedulerError` with the text that it does not understand:
+truncated or missing output is not an empty cluster. :func:`says_nothing` recognizes LSF's way to
+say "none".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from bftrainer.cluster.model import Availability, Device, NodeView, PendingJob
+from bftrainer.errors import SchedulerError, UnknownStateError
+from bftrainer.system.command import Output
+from bftrainer.system.printable import printable
+
+HOST_FIELDS = "host_name status max njobs run ssusp ususp rsv"
+# Without the names of jobs: a decision rests on nothing that other users write.
+PENDING_FIELDS = "jobid stat user queue nreq_slot"
+_NEEDED = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
+_FOUND_NONE = (254, 255)
+
+# bhosts' words (bhosts reference of LSF 10.1, and -w's). A host that is "closed" for any reason
+# takes no job.
+_STATES = {
+    "ok": Availability.FREE,
+    **dict.fromkeys(("closed_Excl", "closed_Full"), Availability.BUSY),
+    **dict.fromkeys(
+        ("unavail", "unreach", "unlicensed", "closed", "closed_Adm", "closed_Busy"),
+        Availability.UNUSABLE,
+    ),
+    **dict.fromkeys(
+        ("closed_cu_Excl", "closed_EGO", "closed_LIM", "closed_Lock"), Availability.UNUSABLE
+    ),
+    **dict.fromkeys(("closed_RC", "closed_Wind"), Availability.UNUSABLE),
+}
+_CLOSED = (
+    "closed_adm"  # by badmin hclose: jobs there run on, and the administrator waits for their end
+)
+_BY_LOWER = {word.lower(): availability for word, availability in _STATES.items()}
+# "Please wait": mbatchd restarts and the command retries by itself; LSF 10.1 prints this before the
+# output.
+_WAITING = re.compile(
+    r"\s*(?:Cannot connect to LSF|LSF is down|batch system daemon not responding).*", re.IGNORECASE
+)
+_NOTHING = re.compile(
+    r"^\s*(?:No (?:unfinished|pending|running|matching|suspended) job found|No job found|Job "
+    r"<\S+> is not found|"
+    r"No reservation found|No backfill window|No matching job found)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_UNKNOWN = re.compile(r"^\s*Job <([0-9]+)>(?: is not found|: No matching job found)", re.MULTILINE)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether LSF says that it found none, in a line of its own; a JSON document says it
+    otherwise.
+    """
+    return not is_document(text) and _NOTHING.search(text) is not None
+
+
+def is_document(text: str) -> bool:
+    """Whether this begins as ``-json`` output does, which may quote users' words."""
+    return text.lstrip().startswith("{")
+
+
+def answer_of(output: Output) -> str | None:
+    """What LSF says, wherever it says it; None if the command failed.
+
+    "None found" is on stderr, with status 255, with 254 (the descendant Volclava 2.2) or with 0
+    (LSB_BJOBS_CONSISTENT_EXIT_CODE=N, IBM's default). A JSON document with status 255 is an answer
+    as well: it has no records (Volclava 2.2), or those of unknown jobs.
+    """
+    out = without_waiting(output.out)
+    if is_document(out) and output.status in (0, *_FOUND_NONE):
+        return out
+    if output.status in (0, *_FOUND_NONE):
+        for said in (out, without_waiting(output.err)):
+            if says_nothing(said) and (output.status or not out.strip()):
+                return said
+    return None if output.status else out
+
+
+def unknown_jobs(text: str) -> frozenset[str]:
+    """Ids of which LSF says that there is no such job. No answer at all does not mean that."""
+    text = without_waiting(text)
+    if not is_document(text):
+        return frozenset(_UNKNOWN.findall(text))
+    return frozenset(
+        found[1]
+        for item in _records(text, "jobs")
+        if isinstance(said := item.get("ERROR"), str) and (found := _UNKNOWN.match(said))
+    )
+
+
+def without_waiting(text: str) -> str:
+    """The output without the lines that say that the command waits for mbatchd."""
+    return "".join(
+        line for line in re.split(r"(?<=\n)", text) if not _WAITING.fullmatch(line.rstrip("\n"))
+    )
+
+
+def records(text: str, what: str) -> list[dict[str, Any]]:
+    """All records of a ``-json`` output; its head announces how many there are."""
+    found = _records(text, what)
+    for item in found:
+        if "ERROR" in item:
+            raise SchedulerError(
+                f"LSF reports an error about {what}: {printable(str(item['ERROR'])[:200])}"
+            )
+    return found
+
+
+def _records(text: str, what: str) -> list[dict[str, Any]]:
+    body = without_waiting(text)
+    if not body.strip():
+        raise SchedulerError(f"LSF printed nothing about {what}: {text[:60]!r}")
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise SchedulerError(
+            f"LSF's output about {what} is not JSON ({error}): {body[:60]!r}"
+        ) from error
+    found = answer.get("RECORDS") if isinstance(answer, dict) else None
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise SchedulerError(f"no RECORDS of {what} in {body[:60]!r}")
+    announced = next((answer[key] for key in ("HOSTS", "JOBS", "QUEUES") if key in answer), None)
+    if str(announced) != str(len(found)):
+        raise SchedulerError(
+            f"LSF announces {announced} {what} and lists {len(found)}: {body[:60]!r}"
+        )
+    return found
+
+
+def parse_version(text: str) -> str:
+    """``lsid``: its first line, such as ``IBM Spectrum LSF Standard 10.1.0.13, Apr 10 2022``."""
+    first = text.lstrip().partition("\n")[0].strip()
+    if not re.search(
+        r"[0-9]\.[0-9]", first
+    ):  # `[0-9]+` would look at each of a million digits a million times
+        raise SchedulerError(f"lsid shows no version: {first[:80]!r}")
+    return printable(first[:80])
+
+
+def parse_hosts(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
+    """``bhosts -o HOST_FIELDS -json``; ``gpus`` per node come from the configuration."""
+    nodes = []
+    for item in records(text, "hosts"):
+        name, status, most, jobs, reserved = (value_of(item, key) for key in _NEEDED)
+        nodes.append(_node(name, status, most, jobs, reserved, gpus))
+    return _distinct(nodes)
+
+
+def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
+    """``bjobs -u all -p -o PENDING_FIELDS -json``. LSF shows no planned start with hosts; windows
+    come from bslots.
+    """
+    jobs = []
+    for item in records(text, "pending jobs"):
+        slots = value_of(item, "NREQ_SLOT")
+        if slots not in ("", "-") and not slots.isdecimal():
+            raise SchedulerError(f"job {item.get('JOBID')}: {slots!r} is not a number of slots")
+        jobs.append(
+            PendingJob(
+                id=value_of(item, "JOBID"),
+                user=value_of(item, "USER"),
+                partitions=(value_of(item, "QUEUE"),),
+                size=-(-int(slots) // slots_per_node) if slots.isdecimal() else 1,
+                starts_s=None,
+                nodes=frozenset(),
+                is_eligible=item.get("STAT") != "PSUSP",  # held by the user or an administrator
+            )
+        )
+    return tuple(jobs)
+
+
+def value_of(item: dict[str, Any], key: str) -> str:
+    """A required field of a record; it may be empty."""
+    value = item.get(key)
+    if not isinstance(value, str):
+        raise SchedulerError(f"no {key} in {str(item)[:80]!r}")
+    return value
+
+
+def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int) -> NodeView:
+    availability = _BY_LOWER.get(status.lower())
+    if availability is None:
+        raise UnknownStateError("node", status)
+    if not name:
+        raise SchedulerError("bhosts lists a host without a name")
+    counts = [
+        0 if text == "-" else int(text) if text.isdecimal() else -1
+        for text in (most, jobs, reserved)
+    ]
+    if min(counts) < 0 or jobs == "-":
+        raise SchedulerError(
+            f"host {name}: {most!r}, {jobs!r}, {reserved!r} are not numbers of slots"
+        )
+    # NJOBS includes suspended jobs, which keep memory and GPUs. RSV: slots reserved for a job that
+    # needs more of them.
+    if availability is Availability.FREE and counts[1] > counts[2]:
+        availability = Availability.BUSY
+    elif availability is Availability.FREE and (counts[1] or counts[2]):
+        availability = Availability.UNUSABLE
+    devices = (Device("", gpus),) if gpus else ()
+    return NodeView(
+        name,
+        availability,
+        devices=devices,
+        cpus=counts[0],
+        state=status,
+        is_withdrawn=status.lower() == _CLOSED,
+    )
+
+
+def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:
+    names = [node.name for node in nodes]
+    if len(set(names)) != len(names):
+        raise SchedulerError(f"host {next(n for n in names if names.count(n) > 1)} is listed twice")
+    return tuple(nodes)

@@ -1,0 +1,186 @@
+"""How long hosts are free: the backfill windows of bslots and the advance reservations of brsvs.
+Pure.
+
+bslots -l lists, for each length of time, the slots that are free for it, host by host. The window
+of a node is the longest one that lists it *with all its slots*. Recorded shapes: ``25 hours 42
+minutes 51 seconds`` (Summit), ``6 hours 37 minutes 0 seconds`` with ``HOSTS:`` (COSMA),
+``UNLIMITED``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bftrainer.cluster.model import Reservation
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import SchedulerError
+from bftrainer_clusters.lsf.text import says_nothing
+
+_UNITS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+_LENGTH = re.compile(r"(\d+) (day|hour|minute|second)s?")
+_SLOTS = re.compile(r"(\d+)\*(\S+)")
+_RESERVATION_HEADER = ["RSVID", "TYPE", "USER", "NCPUS", "RSV_HOSTS", "TIME_WINDOW"]
+_ONCE = re.compile(r"(?:(\d{4})/)?(\d+)/(\d+)/(\d+)/(\d+)-(?:(\d{4})/)?(\d+)/(\d+)/(\d+)/(\d+)")
+_WEEKLY = re.compile(r"(?:(\d):)?(\d+):(\d+)-(?:(\d):)?(\d+):(\d+)")
+_DAY_S, _WEEK_S = 86_400.0, 604_800.0
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillWindow:
+    """Slots that are free for ``length_s`` (infinite: UNLIMITED), by host."""
+
+    length_s: float
+    hosts: Mapping[str, int]
+
+
+def parse_length(text: str) -> float:
+    """``1 hours 11 minutes 50 seconds``, ``44 minutes``, ``UNLIMITED``."""
+    words = " ".join(text.split())
+    if words.upper() == "UNLIMITED":
+        return math.inf
+    found = _LENGTH.findall(words) if len(words) <= 200 else []  # the search takes quadratic time
+    if not found or _LENGTH.sub("", words).strip():
+        raise SchedulerError(f"bslots: unrecognized RUNTIME {text[:60]!r}")
+    return float(sum(int(number) * _UNITS[unit] for number, unit in found))
+
+
+def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
+    """``bslots -l``: paragraphs of SLOTS, RUNTIME and HOSTS, the hosts wrapped onto several
+    lines.
+    """
+    if says_nothing(text):
+        return ()
+    if not text.endswith("\n"):
+        raise SchedulerError(f"bslots: output truncated: ...{text[-60:]!r}")
+    windows = []
+    for paragraph in re.split(r"^(?=\s*SLOTS:)", text, flags=re.MULTILINE):
+        if not paragraph.strip():
+            continue
+        whole = re.fullmatch(
+            r"\s*SLOTS:\s*(\d+)\s*RUNTIME:([^\n]*)\n\s*HOSTS:(.*)", paragraph, re.DOTALL
+        )
+        if whole is None:
+            raise SchedulerError(f"bslots -l: unrecognized output {paragraph.strip()[:80]!r}")
+        hosts: dict[str, int] = {}
+        for word in whole[3].split():
+            found = _SLOTS.fullmatch(word)
+            if found is None:
+                raise SchedulerError(f"bslots lists {word[:60]!r}, expected SLOTS*HOST")
+            hosts[found[2]] = hosts.get(found[2], 0) + int(found[1])
+        # Only the sum shows whether the end is missing.
+        if sum(hosts.values()) != int(whole[1]):
+            raise SchedulerError(
+                f"bslots announces {counted(int(whole[1]), 'slot')} and lists "
+                f"{sum(hosts.values())}: output truncated"
+            )
+        windows.append(BackfillWindow(parse_length(whole[2]), hosts))
+    if not windows:
+        raise SchedulerError(f"bslots -l printed no backfill windows: {text[:60]!r}")
+    return tuple(windows)
+
+
+def longest_by_host(
+    windows: tuple[BackfillWindow, ...], slots_of: Callable[[str], int]
+) -> dict[str, float]:
+    """For each host whose slots are all free: the seconds for which they stay free."""
+    lengths: dict[str, float] = {}
+    for window in windows:
+        for host, slots in window.hosts.items():
+            if slots >= slots_of(host):
+                lengths[host] = max(lengths.get(host, 0.0), window.length_s)
+    return lengths
+
+
+def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
+    """``brsvs -w``: one-time ``month/day/hour/minute`` windows without a year, weekly ones
+    ``day:hour:minute`` with a ``*``.
+
+    Times are in the local time zone. A weekly reservation becomes its next (or current) one.
+    """
+    if says_nothing(text):
+        return ()
+    # -w prints blanks around the slash in NCPUS and RSV_HOSTS.
+    header, *lines = [re.sub(r" +/ +", "/", line) for line in text.split("\n") if line.strip()] or [
+        ""
+    ]
+    if header.split() != _RESERVATION_HEADER:
+        raise SchedulerError(
+            f"brsvs printed the header {header[:80]!r}, expected {' '.join(_RESERVATION_HEADER)!r}"
+        )
+    if not text.endswith("\n"):
+        raise SchedulerError(f"the output about reservations is truncated: ...{text[-60:]!r}")
+    found: list[tuple[str, tuple[float, float], set[str]]] = []
+    for line in lines:
+        words = line.split()
+        hosts = {
+            word.partition(":")[0]
+            for word in words
+            if re.fullmatch(r"[^:/\s]+:(?:\d+|-)(?:/\d+)?", word)
+        }
+        if line[0].isspace():
+            if not found or not hosts or len(words) != 1:
+                raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
+            found[-1][2].update(hosts)
+            continue
+        # A planned reservation (brsvsub) has neither hosts nor a window yet.
+        if len(words) in (3, 4):
+            continue
+        weekly = words[-1] == "*"
+        if len(words) != 6 + weekly or not hosts:
+            raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
+        times = _weekly(words[5], now_s) if weekly else _once(words[5], now_s)
+        found.append((words[0], times, hosts))
+    return tuple(Reservation(name, *times, frozenset(hosts)) for name, times, hosts in found)
+
+
+def _once(text: str, now_s: float) -> tuple[float, float]:
+    match = _ONCE.fullmatch(text)
+    if match is None:
+        raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
+    numbers = [int(n) if n else 0 for n in match.groups()]
+    this_year = time.localtime(now_s).tm_year
+    for year in (this_year - 1, this_year, this_year + 1):
+        starts_s = _local(numbers[0] or year, *numbers[1:5])
+        ends_s = _local(numbers[5] or numbers[0] or year, *numbers[6:10])
+        if ends_s < starts_s:  # over New Year's Eve
+            ends_s = _local(year + 1, *numbers[6:10])
+        # The first that is not over; none lasts a year.
+        if ends_s > now_s and starts_s > now_s - 300 * _DAY_S:
+            return starts_s, ends_s
+    return starts_s, ends_s
+
+
+def _weekly(text: str, now_s: float) -> tuple[float, float]:
+    match = _WEEKLY.fullmatch(text)
+    if match is None:
+        raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
+    day, last_day = (None if match[k] is None else int(match[k]) for k in (1, 4))
+    hour, minute, last_hour, last_minute = (int(match[k]) for k in (2, 3, 5, 6))
+    now = time.localtime(now_s)
+    today = (now.tm_wday + 1) % 7  # LSF: 0 is Sunday
+    offset = 0 if day is None else (day - today)
+    starts_s = _local(now.tm_year, now.tm_mon, now.tm_mday + offset, hour, minute)
+    days = 0 if day is None or last_day is None else (last_day - day) % 7
+    length_s = days * _DAY_S + (last_hour - hour) * 3600.0 + (last_minute - minute) * 60.0
+    period_s = _DAY_S if day is None else _WEEK_S
+    length_s += period_s if length_s <= 0 else 0.0
+    while starts_s > now_s:
+        starts_s -= period_s
+    while starts_s + length_s <= now_s:
+        starts_s += period_s
+    return starts_s, starts_s + length_s
+
+
+def _local(year: int, month: int, day: int, hour: int, minute: int) -> float:
+    if not (1 <= month <= 12 and hour <= 24 and minute < 60):
+        raise SchedulerError(f"brsvs: {year}/{month}/{day} {hour}:{minute} is not a time")
+    try:
+        return time.mktime((year, month, day, hour, minute, 0, 0, 0, -1))
+    except (OverflowError, ValueError) as error:
+        raise SchedulerError(
+            f"brsvs: {year}/{month}/{day} {hour}:{minute} is not a time"
+        ) from error

@@ -1,0 +1,141 @@
+"""The prefix that starts a worker in an LSF holder: ``python -m bftrainer_clusters.lsf.worker
+HOLDERS NODE JOB COMMAND...``.
+
+It does for LSF what ``srun --jobid`` does for Slurm: it passes on standard input, output, signals
+and the exit status of the worker. It leaves an order for lsf_starter.py in the holder and ends when
+the worker does, or with 137 as soon as the payload marks that it leaves (or the holder's folder is
+gone). :data:`ENDS_BY` kills the worker, and this process ends after it. After a SIGKILL of this
+process the worker ends within ``lsf_starter.ALIVE_S``, so it may train beside its successor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from bftrainer.fragment_names import fragment_name
+from bftrainer.system.umask import private_files, users_umask
+from bftrainer_clusters.on_node.lsf_starter import write
+
+_POLL_S = 0.1
+_ALIVE_EVERY_S = 1.0
+_LOST = 137
+ENDS_BY = signal.SIGALRM
+"""Used by neither LSF nor trainers, and by default without a core file."""
+
+
+def main(holders: Path, node: str, job: str, command: list[str]) -> int:
+    """Run a command in the holder; returns its exit status."""
+    holder = holders / fragment_name(node, job)
+    order = holder / "work" / f"{time.time_ns()}-{os.getpid()}"
+    try:
+        # Not with all parents: a holder that is gone must not get a folder again.
+        order.parent.mkdir(mode=0o700, exist_ok=True)
+        order.mkdir(mode=0o700)
+        _pass_signals_to(order)
+        _write_alive(order)
+        worker = {
+            "argv": command,
+            "environment": dict(os.environ),
+            "cwd": str(Path.cwd()),
+            "umask": users_umask(),
+        }
+        write(str(order / "order"), json.dumps(worker))
+    except OSError as error:
+        print(f"bftrainer: no holder {holder.name}: {error}", file=sys.stderr)
+        return _LOST
+    threading.Thread(target=_copy_input, args=(order,), daemon=True).start()
+    status = _follow(holder, order)
+    signal.signal(ENDS_BY, signal.SIG_IGN)  # repeated until this process has ended
+    shutil.rmtree(order, ignore_errors=True)
+    return status
+
+
+def _follow(holder: Path, order: Path) -> int:
+    """Copy the worker's output until it ends."""
+    next_s, offset = 0.0, 0
+    while True:
+        if time.monotonic() >= next_s:
+            next_s = time.monotonic() + _ALIVE_EVERY_S
+            _write_alive(order)
+        over = (order / "exit").exists()
+        lost = not over and (_has_left(holder) or not holder.exists())
+        offset = _copy_output(order, offset)
+        if over:
+            return int((order / "exit").read_text())
+        if lost:
+            return _LOST
+        time.sleep(_POLL_S)
+
+
+def _has_left(holder: Path) -> bool:
+    """Whether the payload has marked it: the mark is empty before."""
+    try:
+        return bool((holder / "leaving").read_bytes())
+    except OSError:
+        return False
+
+
+def _copy_output(order: Path, offset: int) -> int:
+    try:
+        with (order / "out").open("rb") as file:
+            file.seek(offset)
+            data = file.read()
+    except OSError:
+        return offset
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+    return offset + len(data)
+
+
+def _write_alive(order: Path) -> None:
+    try:
+        (order / "alive").write_text(f"{time.monotonic_ns()}\n", encoding="ascii")
+    except OSError:
+        return  # the holder is gone, which _follow notices
+
+
+def _copy_input(order: Path) -> None:
+    try:
+        with (order / "in").open("ab", buffering=0) as file:
+            while data := os.read(0, 65536):
+                file.write(data)
+        (order / "eof").touch()
+    except OSError:
+        return  # the order is over
+
+
+def _pass_signals_to(order: Path) -> None:
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        with suppress(OSError):  # the order is over
+            write(str(order / "signal"), str(int(signal.SIGKILL if number == ENDS_BY else number)))
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, ENDS_BY):
+        signal.signal(number, pass_on)
+    # Blocked before the thread below starts, which is then the only one to receive it.
+    signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    threading.Thread(target=_wait_for_sigusr2, args=(pass_on, os.getppid()), daemon=True).start()
+
+
+def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: int) -> None:
+    """From the driver the signal is for the worker; from LSF it announces the end of the *pilot's*
+    job, and is ignored.
+    """
+    while True:
+        if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver:
+            pass_on(signal.SIGUSR2, None)
+
+
+if __name__ == "__main__":
+    with private_files():
+        sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))

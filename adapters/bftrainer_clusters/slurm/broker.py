@@ -1,0 +1,319 @@
+"""Asks Slurm for all pilots and publishes the answers; on request it ends holders of those who keep
+nodes above their part.
+
+It holds no node, hears of no user but through Slurm, and no pilot needs it. Jobs are asked for
+every few seconds, and twice a second for a moment after a change of pilots or holders, then less
+and less often; nodes after a job has started or ended.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import click
+
+from bftrainer.cluster.model import Availability, NodeView
+from bftrainer.console.cli.choices import DIR
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import CommandError, SchedulerError, UserError
+from bftrainer.sharing.fair_share import (
+    MAX_DISTRUST_S,
+    ShareMemory,
+    Sharer,
+    has_too_few,
+    parts_of,
+    split,
+)
+from bftrainer.sharing.peers import rivals
+from bftrainer.system import command
+from bftrainer.system.command import Parsed
+from bftrainer.system.files import write_atomically
+from bftrainer.system.printable import printable
+from bftrainer_clusters.holding.call_budget import Bucket, CallKind
+from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.slurm import job_list, peers
+from bftrainer_clusters.slurm import text as slurm_text
+from bftrainer_clusters.slurm.calls import SlurmCalls, cost
+from bftrainer_clusters.slurm.clusters import VARIABLE, chosen_cluster, cluster_name
+from bftrainer_clusters.slurm.hostlists import parse_hostlist
+from bftrainer_clusters.slurm.job_list import HOLDER_NAME, Job, JobList
+from bftrainer_clusters.slurm.jobs import JOB_PHASES
+from bftrainer_clusters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
+from bftrainer_clusters.slurm.published import JOBS, MOST_S, Head, name_of, packed, packed_weights
+from bftrainer_clusters.slurm.setup import config_argv
+from bftrainer_clusters.slurm.user_weights import Weights
+
+NODES_S, RESERVATIONS_S = 40.0, 45.0
+EVERY_S, SOON_S, SLOWS = 4.0, 0.5, 3.0
+_BURST = 120.0
+_TIMEOUT_S = 10.0
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ``UserError`` unless only this user can write the folder."""
+    found = folder.stat() if folder.is_dir() else None
+    if (
+        found is None
+        or found.st_uid != os.getuid()
+        or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ):
+        raise UserError(
+            f"{folder}: expected a folder of user {os.getuid()} that others cannot write, such "
+            "as mode 0755"
+        )
+
+
+@dataclass
+class Guard:
+    """Tells who keeps nodes above a part, and with an ``account`` ends the latest holders there."""
+
+    calls: SlurmCalls
+    partitions: frozenset[str]
+    account: str
+    tell: Callable[[str], None]
+    _memory: ShareMemory = field(default_factory=ShareMemory)
+    _ended: frozenset[str] = frozenset()
+    _warned_s: dict[str, float] = field(default_factory=dict)
+    """Until when users who have lost holders are not waited for again."""
+
+    def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
+        """All pilots' demands, and the nodes that are idle."""
+        ours = [
+            n for n in nodes if not self.partitions or self.partitions.intersection(n.partitions)
+        ]
+        idle = [n.name for n in ours if n.availability is Availability.FREE]
+        pilots = peers.of_jobs(jobs)
+        claims = rivals(pilots, sorted(n.name for n in ours))
+        found = split(Sharer("", "", 0), 0, claims, idle, math.inf, self._memory, now_s)
+        self._memory = found.memory
+        for text in found.messages:
+            self.tell(text)
+        holders = {(p.user, p.pilot): p.holders for p in pilots}
+        by_id = {job["%A"]: job for job in jobs.jobs}
+        above = self._memory.overusers | {
+            key for key in self._memory.overuse_since if now_s < self._warned_s.get(key[0], now_s)
+        }
+        for own in [c for c in claims if self.account and c.key in above]:
+            # As its pilot sees it: who cannot use its nodes lacks none of them. Its list counts if
+            # it holds no others.
+            its = [by_id[job] for job in holders[own.key]]
+            lists, seen = [parse_hostlist(job["%n"]) for job in its], sorted(n.name for n in ours)
+            if own.nodes is not None and all(it and it <= own.nodes for it in lists):
+                seen = sorted(own.nodes)
+            others = [c for c in rivals(pilots, seen) if c.key != own.key]
+            there = own.holds + len({*seen} & {*idle}) + sum(c.holds for c in others)
+            parts = parts_of(there, [own, *others], (), now_s, self._memory.deficit_node_s)
+            if any(has_too_few(c, parts) and not c.finds(idle) for c in others):
+                self._warned_s[own.user] = now_s + MAX_DISTRUST_S
+                self._end(its, parts[own.key])
+
+    def _end(self, holders: list[Job], part: int) -> None:
+        """The latest ones of this account, as many as are above the part; or one that is too large
+        for that.
+        """
+        there = [job for job in holders if job["%T"] == "RUNNING" and job["%A"] not in self._ended]
+        above = sum(int(job["%D"]) for job in there) - part
+        chosen = list[str]()
+        order = sorted(there, key=lambda job: (int(job["%D"]) > above, -int(job["%A"])))
+        for job in [job for job in order if job["%a"] == self.account]:
+            if int(job["%D"]) <= above or (above > 0 and not chosen):
+                above -= int(job["%D"])
+                chosen.append(job["%A"])
+        if chosen:
+            user = there[0]["%u"]
+            # The filters hold where another job has got the id.
+            options = [f"--user={user}", f"--account={self.account}", f"--name={HOLDER_NAME}"]
+            self.calls.run(["scancel", *options, *chosen], CallKind.RELEASE, _TIMEOUT_S)
+            self._ended |= {*chosen}
+            self.tell(
+                f"ended {counted(len(chosen), 'holder')} of {user}, whose part is {part}: "
+                f"{', '.join(chosen)}"
+            )
+
+
+@dataclass
+class Broker:
+    """``per_minute`` calls to slurmctld. Without ``weights``, pilots ask for them."""
+
+    folder: Path
+    calls: SlurmCalls
+    guard: Guard
+    per_minute: float = 50.0
+    weights: Weights | None = None
+    _cluster: str = ""
+    _states: int = -1
+    _news: int = -1
+    _nodes: tuple[NodeView, ...] = ()
+    _nodes_s: float = -math.inf
+    _reservations_s: float = -math.inf
+    _changed_s: float = -math.inf
+
+    def __post_init__(self) -> None:
+        self._bucket = Bucket.full(_BURST, self.per_minute / 60.0, self.calls.elapsed_s())
+        self._epoch_s = time.time() - self.calls.elapsed_s()
+
+    def publish(self) -> float:
+        """Ask and publish once; the seconds until the next time. Raises what a command or its
+        answer does.
+        """
+        weights = self.weights.now() if self.weights else None
+        query, at_s = job_list.query(ended=True), time.time()
+        self._bucket = self._bucket.take(cost(query.argv), self.calls.elapsed_s())
+        text = self.calls.query(query, CallKind.LOOK, _TIMEOUT_S)
+        jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
+        now_s, lasting = self.calls.elapsed_s(), [job for job in jobs.jobs if _lasts(job)]
+        states = _sum([_state(job) for job in lasting if not (job["%j"] and job_list.waits(job))])
+        if now_s - self._reservations_s >= RESERVATIONS_S:
+            self._publish(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)
+            self._reservations_s = now_s
+        if states != self._states or now_s - self._nodes_s >= NODES_S:
+            self._nodes = self._publish(NODES_ARGV, slurm_text.parse_nodes, NODES_S + 3 * EVERY_S)
+            self._nodes_s = now_s
+        news = _sum([weights, *((_state(job), job["%k"]) for job in lasting if job["%j"])])
+        if news != self._news:
+            self._changed_s = now_s
+        self._states, self._news = states, news
+        body, shares = jobs.as_printed(job_list.FORMAT, _is_shown).encode(), packed_weights(weights)
+        head = Head(
+            at_s,
+            3 * EVERY_S,
+            len(body),
+            query.mark,
+            f"{states:08x}{news:08x}",
+            len(shares),
+            self._cluster,
+        )
+        write_atomically(self.folder / JOBS, packed(head, shares + body), 0o644)
+        # Patience runs by the monotonic clock: a step of the host's clock shortens none.
+        self.guard.look(replace(jobs, weights=weights), self._nodes, self._epoch_s + now_s)
+        enough_s = self._bucket.wait_s(4, 0, self.calls.elapsed_s())
+        return max(enough_s, SOON_S, min((now_s - self._changed_s) / SLOWS, EVERY_S))
+
+    def check_hidden(self) -> None:
+        """Raise ``UserError`` where the site hides from users what would be published."""
+        config = self.calls.config(_TIMEOUT_S)
+        self._cluster = cluster_name(config)
+        hidden = command.parsed(
+            config_argv(), config, lambda text: slurm_text.parse_hidden(text, "?")
+        )
+        if hidden:
+            words = ", ".join(sorted(kind.value for kind in hidden))
+            raise UserError(
+                f"the site hides {words} (PrivateData), so nothing may be published; pilots "
+                "ask Slurm themselves"
+            )
+
+    def _publish(
+        self, argv: tuple[str, ...], parse: Callable[[str], Parsed], for_s: float
+    ) -> Parsed:
+        at_s, text = time.time(), self._ask(argv)
+        found = command.parsed(argv, text, parse)
+        body = text.encode()
+        write_atomically(
+            self.folder / name_of(argv),
+            packed(Head(at_s, for_s, len(body), cluster=self._cluster), body),
+            0o644,
+        )
+        return found
+
+    def _ask(self, argv: Sequence[str]) -> str:
+        self._bucket = self._bucket.take(cost(argv), self.calls.elapsed_s())
+        return self.calls.run(argv, CallKind.LOOK, _TIMEOUT_S)
+
+
+def _sum(what: list[object]) -> int:
+    return zlib.crc32(repr(what).encode())
+
+
+def _is_shown(job: Job) -> bool:
+    return bool(job["%j"]) or job_list.waits(job)
+
+
+def _lasts(job: Job) -> bool:
+    return JOB_PHASES.get(job["%T"]) is not JobPhase.OVER
+
+
+def _state(job: Job) -> tuple[str, str, str]:
+    return job["%A"], job["%T"], job["%D"]
+
+
+@click.command()
+@click.argument("folder", type=DIR)
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    help="Partition of the nodes that users share.  [default: all]",
+)
+@click.option(
+    "--calls",
+    type=click.FloatRange(30),
+    default=50.0,
+    show_default=True,
+    help="Calls to slurmctld a minute.",
+)
+@click.option(
+    "--enforce",
+    "account",
+    default="",
+    metavar="ACCOUNT",
+    help="End holders of this account above a part.",
+)
+@click.option(
+    "--weights",
+    default="",
+    metavar="ACCOUNT",
+    help="Publish users' shares in this account, the weights of the split.",
+)
+@click.option(
+    "--cluster",
+    default="",
+    envvar=VARIABLE,
+    show_envvar=True,
+    help="Cluster to ask.  [default: that of slurm.conf]",
+)
+def broker(
+    folder: Path,
+    partitions: tuple[str, ...],
+    calls: float,
+    account: str,
+    weights: str,
+    cluster: str,
+) -> None:
+    """Publish Slurm's answers in FOLDER for the pilots of all users, so that they need not ask.
+
+    Runs as an ordinary user, best one of its own, who alone can write FOLDER. Pilots find it by
+    slurm.broker. It tells who keeps nodes that others lack. With --enforce, its user is a
+    coordinator of the holders' account.
+
+    \b
+    Example:
+      bftrainer broker /shared/bftrainer --partition scavenge
+    """
+    os.umask(0o022)
+    check_folder(folder)
+    own = SlurmCalls(cluster=chosen_cluster({VARIABLE: cluster}))
+    guard = Guard(own, frozenset(partitions), account, _tell)
+    shares = Weights(own, lambda: weights or account, _TIMEOUT_S) if weights or account else None
+    it, problem = Broker(folder, own, guard, calls, shares), ""
+    while True:
+        was, problem, wait_s = problem, "", EVERY_S
+        try:
+            it.check_hidden()
+            wait_s = it.publish()
+        except (CommandError, SchedulerError, OSError) as error:
+            problem = str(error)
+        if problem != was:
+            _tell(problem or "Slurm responds again")
+        time.sleep(wait_s)
+
+
+def _tell(text: str) -> None:
+    click.echo(f"{time.strftime('%F %T')} {printable(text)}")

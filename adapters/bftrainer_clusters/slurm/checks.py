@@ -1,0 +1,267 @@
+"""Whether a Slurm site is configured so that holders cost the main queue nothing. Pure; reasons in
+docs/site-setup.md.
+
+Tried with the versions in ``TRIALS``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bftrainer.cluster.model import Hidden
+from bftrainer.decide.domain.checks import Check
+from bftrainer_clusters.slurm import qos_limits
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.rate_limit import rate_limit as limit_of
+from bftrainer_clusters.slurm.setup import backfill_every_s, parse_version, seconds
+from bftrainer_clusters.slurm.several_nodes import several_nodes
+from bftrainer_clusters.slurm.shared_nodes import shared_nodes
+from bftrainer_clusters.slurm.site_checks import checks_of_holding, hidden_nodes
+from bftrainer_clusters.slurm.site_facts import MayHold, SiteSetup
+from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
+
+_SLOW_BACKFILL_S = 10
+_LONG_KILL_S = 60
+CALLS_A_MINUTE = 35
+"""By sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2 for each list of holders."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionTrial:
+    """What was run of the live tests on one version, and what came of it."""
+
+    version: str
+    date: str
+    result: str
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """(22, 5) of 22.05.8: patches of a release answer alike."""
+        year, month = self.version.split(".")[:2]
+        return int(year), int(month)
+
+    def __str__(self) -> str:
+        return f"{self.version} tried on {self.date}: {self.result}"
+
+
+_PASSED = (
+    "holding, preemption, faults and limits passed, with and without an Epilog, with cgroup "
+    "v1, v2 and linuxproc; so did "
+    "trainers of a pilot in a job"
+)
+TRIALS = (
+    VersionTrial("22.05.8", "2026-11-22", _PASSED),
+    VersionTrial("24.11.5", "2026-11-23", _PASSED),
+    VersionTrial("26.05.5", "2026-11-23", _PASSED),
+)
+
+
+def trial_of(release: tuple[int, int]) -> VersionTrial | None:
+    """What was tried of a release; None if it was not tried."""
+    return next((trial for trial in TRIALS if trial.release == release), None)
+
+
+def judge(
+    settings: SlurmSettings | None,
+    facts: SiteSetup,
+    user: str,
+    max_nodes: int = 1_000_000,
+    by_gpu: bool = False,
+    may_hold: MayHold = lambda node: True,
+) -> tuple[Check, ...]:
+    """All checks, in the order in which they are printed. Without ``settings`` those that hold for
+    every pilot here.
+
+    ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu". ``may_hold``: by nodes.hosts
+    and nodes.exclude.
+    """
+    config_text, partitions = facts.config_text, facts.partitions
+    config, has_cgroups = facts.config, parse_has_cgroups(config_text)
+    of_holders: tuple[Check, ...] = ()
+    grace_s = 0
+    if settings is not None:
+        of_holders = (
+            *checks_of_holding(settings, facts, user, may_hold, by_gpu),
+            *qos_limits.limits(settings, config, facts.holders(settings), max_nodes),
+            *several_nodes(settings, config),
+            *(shared_nodes(settings, config, partitions) if by_gpu else ()),
+        )
+        qos = facts.accounting.qos or {}
+        grace_s = qos_limits.grace_s(
+            config, partitions.get(settings.partition), qos.get(settings.qos)
+        )
+    return (
+        version(config),
+        *visibility(config_text, user, settings),
+        *of_holders,
+        killing(config, grace_s),
+        user_signal(config, settings, has_cgroups),
+        epilog(config_text, has_cgroups),
+        scheduler(config),
+        *rate_limit(config, user),
+        tracking(config, has_cgroups),
+    )
+
+
+def version(config: Mapping[str, str]) -> Check:
+    """Whether the output of this version is known."""
+    text = config["SLURM_VERSION"]
+    if found := trial_of(parse_version(text)):
+        return Check.ok("version", f"{text} ({found})")
+    tried = ", ".join(f"{trial.version} on {trial.date}" for trial in TRIALS)
+    return Check.warning(
+        "version",
+        f"{text} has not been tried (tried: {tried})",
+        "watch `bftrainer events` on the first day: it shows output that cannot be parsed",
+    )
+
+
+def visibility(config_text: str, user: str, settings: SlurmSettings | None) -> Iterator[Check]:
+    """PrivateData: what is hidden from the pilot's user. Of hidden nodes :func:`.checks_of_holding`
+    tells where there are ``settings``.
+    """
+    kinds = parse_hidden(config_text, user)
+    if Hidden.NODES in kinds:
+        if settings is None:
+            yield from hidden_nodes(config_text, user)
+        return
+    what = " and ".join(sorted(kind.value for kind in kinds))
+    detail = f"PrivateData hides other users' {what} from {user}"
+    if not kinds:
+        yield Check.ok("privacy", f"{user} sees all jobs, nodes and reservations")
+    elif settings is not None and settings.assume_window_s is not None:
+        note = (
+            f"{detail}; each node is held for {settings.assume_window_s:g} s at most, and "
+            "not split with other users"
+        )
+        yield Check.warning(
+            "privacy", note, "have an operator run the pilot to see the ends of windows"
+        )
+    else:
+        yield Check.broken(
+            "privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot"
+        )
+
+
+def killing(config: Mapping[str, str], grace_s: int) -> Check:
+    """KillWait and GraceTime: how long a holder without its payload keeps its node, and any other
+    preempted job.
+
+    slurmctld ends a job after its GraceTime, but only each KillWait + MessageTimeout (seen with
+    22.05.8 and 26.05.5).
+    """
+    kill_s = seconds(config.get("KillWait", "30"))
+    every_s = kill_s + seconds(config.get("MessageTimeout", "10"))
+    longest_s = math.ceil(grace_s / every_s) * every_s + kill_s
+    detail = f"KillWait {kill_s} s, GraceTime {grace_s} s: no effect while the payload runs"
+    detail += (
+        f"; a main job waits up to {longest_s} s for other jobs in the partition that do "
+        "not end at the notice"
+    )
+    if kill_s + grace_s >= _LONG_KILL_S:
+        return Check.warning(
+            "kill wait",
+            f"KillWait {kill_s} s, GraceTime {grace_s} s: a main job waits that long for a "
+            "holder whose payload has died",
+            "set KillWait=5, and a shorter GraceTime for the holders' partition or QOS",
+        )
+    return Check.ok("kill wait", detail)
+
+
+def user_signal(
+    config: Mapping[str, str], settings: SlurmSettings | None, has_cgroups: bool
+) -> Check:
+    """preempt_send_user_signal: SlurmctldParameters up to 22.05, PreemptParameters=send_user_signal
+    later.
+    """
+    parameters = [config.get("SlurmctldParameters", ""), config.get("PreemptParameters", "")]
+    words = set(",".join(parameters).lower().split(","))
+    if words & {"preempt_send_user_signal", "send_user_signal"}:
+        return Check.ok(
+            "user signal",
+            "sent to batch scripts and holders at preemption; holders use a signal that "
+            "workers ignore",
+        )
+    remedy = (
+        "SlurmctldParameters=preempt_send_user_signal (later versions: "
+        "PreemptParameters=send_user_signal)"
+    )
+    if settings is not None and settings.holder_script is not None:
+        note = f"not sent: {settings.holder_script} must run its payload as a job step"
+        return Check.warning("user signal", note, remedy)
+    note = (
+        "not sent: batch scripts are signaled when GraceTime is over; the payload, a job "
+        "step, is signaled immediately"
+    )
+    if has_cgroups:
+        note += (
+            "; workers are signaled as well, and a worker that dies before its children "
+            "delays its node by 1 to 2 s"
+        )
+    return Check.warning("user signal", note, remedy)
+
+
+def epilog(config_text: str, has_cgroups: bool) -> Check:
+    """With an Epilog, the message that tells slurmctld of a holder's end also makes it start jobs
+    at once.
+    """
+    if parse_has_epilog(config_text):
+        return Check.ok("epilog", "configured: slurmctld starts jobs as soon as a holder ends")
+    how = "none: holders end their script first, which delays main jobs by about 0.1 s"
+    if has_cgroups:
+        how = (
+            "none: a main job starts in slurmctld's next cycle after a holder's end, up to "
+            "batch_sched_delay (3 s) later"
+        )
+    return Check.warning("epilog", how, "configure any Epilog, such as Epilog=/bin/true")
+
+
+def scheduler(config: Mapping[str, str]) -> Check:
+    """Windows come from the plans of the latest backfill cycle."""
+    every_s = backfill_every_s(config)
+    if every_s is None:
+        return Check.warning(
+            "scheduler",
+            f"{config.get('SchedulerType')}: without planned starts, the ends of windows are "
+            "unknown",
+            "SchedulerType=sched/backfill",
+        )
+    if every_s > _SLOW_BACKFILL_S:
+        return Check.warning(
+            "scheduler",
+            f"backfill runs every {every_s} s: the ends of windows may be that old, and "
+            "holders start that late",
+            f"SchedulerParameters=bf_interval={_SLOW_BACKFILL_S} or less, if the controller "
+            "can afford it",
+        )
+    return Check.ok("scheduler", f"backfill runs every {every_s} s")
+
+
+def tracking(config: Mapping[str, str], has_cgroups: bool) -> Check:
+    """Only cgroups find every process of a job."""
+    if has_cgroups:
+        return Check.ok("tracking", "cgroups: no process outlives its job")
+    kind = config.get("ProctrackType", "")
+    return Check.warning(
+        "tracking",
+        f"{kind} misses processes that leave their session; the payload searches for them",
+        "ProctrackType=proctrack/cgroup",
+    )
+
+
+def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
+    """SlurmctldParameters=rl_enable: how many calls a user may make."""
+    if (limit := limit_of(config, user)) is None:
+        return
+    told = f"rl_enable: a bucket of {limit.bucket} calls, {limit.per_minute:g} more a minute"
+    if limit.per_minute < CALLS_A_MINUTE:
+        yield Check.warning(
+            "rate limit",
+            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: "
+            "this one will poll less often",
+            "a larger rl_refill_rate, or accept that idle nodes are seen later",
+        )
+    else:
+        yield Check.ok("rate limit", f"{told}; a pilot makes {CALLS_A_MINUTE} a minute at rest")

@@ -1,0 +1,127 @@
+"""One of several clusters that share a slurmdbd: the option that names it, and what commands print
+because of it. Pure.
+
+Without the option, a command asks the cluster of its slurm.conf. With it, slurmdbd says where the
+other cluster's slurmctld is. Tried with 22.05.8, 24.11.5 and 26.05.5: sbatch, srun, scancel,
+squeue, scontrol and sdiag take ``-M``; sacctmgr, which asks slurmdbd, has conditions instead.
+``-M`` also restricts a command to that cluster where it is in a federation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from bftrainer.decide.domain.checks import Check
+from bftrainer.errors import InvalidValueError, SchedulerError, UserError
+
+VARIABLE = "SLURM_CLUSTERS"
+"""By which users choose a cluster for Slurm's commands; a site's module may set it."""
+HOST_CLUSTER = "SLURM_CLUSTER_NAME"
+"""In a job: the cluster that runs it."""
+LOCAL = {"SQUEUE_LOCAL": "1", "SCONTROL_LOCAL": "1"}
+"""Only this cluster's jobs and nodes, where a federation shows those of its siblings
+(FederationParameters=fed_display).
+"""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_OPTION = re.compile(r"-M|--clusters(=|$)")
+
+
+def check_name(cluster: str) -> str:
+    """The name of one cluster, or nothing. Raises ``InvalidValueError`` for several ("a,b") and for
+    "all".
+    """
+    if cluster and (cluster == "all" or not _NAME.fullmatch(cluster)):
+        raise InvalidValueError(
+            f"{cluster!r} is not the name of one cluster (`sacctmgr show cluster` lists them)"
+        )
+    return cluster
+
+
+def cluster_options(options: Sequence[str]) -> tuple[str, ...]:
+    """Those of sbatch that name a cluster."""
+    return tuple(option for option in options if _OPTION.match(option))
+
+
+def check_environment(cluster: str, environment: Mapping[str, str], where: str) -> None:
+    """Raise ``UserError`` where users' own commands would go to another cluster than the pilot's.
+
+    The environment is not obeyed: a successor, and a pilot started from another shell, have another
+    one.
+    """
+    chosen = environment.get(VARIABLE, "")
+    if chosen in ("", cluster or environment.get(HOST_CLUSTER, "")):
+        return
+    if cluster:
+        raise UserError(
+            f'{where}: slurm.cluster is "{cluster}", but {VARIABLE}={chosen}; unset one of them'
+        )
+    raise UserError(
+        f"{where}: {VARIABLE}={chosen}, which bftrainer does not obey; set slurm.cluster = "
+        f'"{chosen}", or unset {VARIABLE}'
+    )
+
+
+def chosen_cluster(environment: Mapping[str, str]) -> str:
+    """The cluster of commands that have no configuration. Raises ``UserError`` unless it is one."""
+    try:
+        return check_name(environment.get(VARIABLE, ""))
+    except InvalidValueError as error:
+        raise UserError(f"{VARIABLE}: {error}") from error
+
+
+def of_cluster(argv: Sequence[str], cluster: str) -> list[str]:
+    """The command for this cluster; empty: as it is."""
+    if not cluster or argv[0] == "sacctmgr":
+        return [*argv]
+    return [argv[0], "-M", cluster, *argv[1:]]
+
+
+def without_heading(argv: Sequence[str], text: str, cluster: str) -> str:
+    """What squeue printed for this cluster, without the line ``CLUSTER: name`` before its header
+    (none with ``-h``).
+    """
+    if not cluster or argv[0] != "squeue" or "-h" in argv or not text:
+        return text
+    heading, _, rest = text.partition("\n")
+    if heading != f"CLUSTER: {cluster}":
+        raise SchedulerError(
+            f"squeue -M {cluster} begins with {heading[:80]!r}, expected 'CLUSTER: {cluster}'"
+        )
+    return rest
+
+
+def cluster_name(config_text: str) -> str:
+    """``scontrol show config``: ClusterName."""
+    line = re.search(r"^ClusterName\s*=\s*(\S+)", config_text, re.MULTILINE)
+    return line[1] if line else ""
+
+
+def federation_argv() -> list[str]:
+    """The federation of this cluster."""
+    return ["scontrol", "show", "federation"]
+
+
+def parse_federation(text: str) -> str:
+    """The name of the federation; empty if the cluster is in none."""
+    line = re.search(r"^Federation:\s+(\S+)", text, re.MULTILINE)
+    return line[1] if line else ""
+
+
+def cluster_check(cluster: str, name: str, federation: str) -> Check:
+    """What doctor says of the cluster that it looked at, whose ClusterName is ``name``."""
+    if why := why_no_cluster(cluster, name, federation):
+        return Check.broken("cluster", why, f'set slurm.cluster = "{name}"')
+    if cluster:
+        return Check.ok("cluster", f"{name} (slurm.cluster)")
+    return Check.ok("cluster", f"{name} (this host's slurm.conf)")
+
+
+def why_no_cluster(cluster: str, name: str, federation: str) -> str:
+    """Why holders cannot be submitted without ``slurm.cluster``; ``name`` is ClusterName."""
+    if cluster or not federation:
+        return ""
+    return (
+        f"cluster {name} is in federation {federation}: without slurm.cluster, sbatch may "
+        "start a holder on a sibling"
+    )

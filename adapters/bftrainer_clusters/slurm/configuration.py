@@ -1,0 +1,70 @@
+"""``scontrol show config``: asked rarely, since it costs slurmctld two calls and changes with a
+reconfiguration only.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from bftrainer.errors import CommandError
+from bftrainer.system import command
+from bftrainer_clusters.slurm.clusters import of_cluster
+from bftrainer_clusters.slurm.setup import config_argv
+
+KEPT_S = 900.0
+# The last words of a whole answer. scontrol pings the controllers for them, and exits with 1 if a
+# ping is refused.
+_LAST = re.compile(r"^Slurmctld\(\S+\) at \S+ is (UP|DOWN)$", re.MULTILINE)
+
+
+def config_text(timeout_s: float, env: Mapping[str, str], cluster: str = "") -> str:
+    """The configuration of this cluster.
+
+    An answer that is whole counts although scontrol exits with 1 (a rate limit refused its ping).
+    """
+    argv = of_cluster(config_argv(), cluster)
+    output = command.outcome(argv, timeout_s=timeout_s, env=env)
+    if output.status and not (
+        output.status == 1 and "SLURM_VERSION" in output.out and _LAST.search(output.out)
+    ):
+        raise command.failure(argv, output)
+    return output.out
+
+
+@dataclass
+class KeptConfig:
+    """The configuration as it was up to :data:`KEPT_S` ago; longer, while slurmctld does not
+    answer.
+    """
+
+    elapsed_s: Callable[[], float] = time.monotonic
+    cluster: str = ""
+    _text: str = ""
+    _until_s: float = field(default=float("-inf"))
+
+    def text(
+        self, timeout_s: float, env: Mapping[str, str], asks: Callable[[], None] = lambda: None
+    ) -> str:
+        """Ask if it is time; ``asks`` is called before."""
+        if self.elapsed_s() >= self._until_s:
+            asks()
+            try:
+                self._text = config_text(timeout_s, env, self.cluster)
+            except CommandError:
+                if not self._text:
+                    raise
+            else:
+                self._until_s = self.elapsed_s() + KEPT_S
+        return self._text
+
+    @property
+    def latest(self) -> str:
+        """As it was read last; empty before that."""
+        return self._text
+
+    def forget(self) -> None:
+        """Ask at the next call."""
+        self._until_s = float("-inf")

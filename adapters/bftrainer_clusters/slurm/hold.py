@@ -1,0 +1,418 @@
+"""Holders on Slurm: the payload is a job step (payload.py), workers are other steps, and scancel
+ends both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bftrainer.cluster.model import HoldingPermit, NodeRequest
+from bftrainer.decide.domain.checks import Check
+from bftrainer.errors import CommandError, PostponedError, SchedulerError
+from bftrainer.fragment_names import is_one_of_several, job_of, node_of
+from bftrainer.system import command
+from bftrainer.system.clock import Clock
+from bftrainer.system.command import Parsed
+from bftrainer.system.users import own_name
+from bftrainer_clusters.holding.call_budget import CallKind
+from bftrainer_clusters.holding.holder_files import SEVERAL, HolderFiles
+from bftrainer_clusters.holding.holder_jobs import (
+    MARGIN_S,
+    HolderJobs,
+    JobPhase,
+    SchedulerTraits,
+    holder_script,
+)
+from bftrainer_clusters.holding.job_holder import JobHolder
+from bftrainer_clusters.on_node import payload
+from bftrainer_clusters.slurm import jobs
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.clusters import (
+    cluster_name,
+    federation_argv,
+    of_cluster,
+    parse_federation,
+    why_no_cluster,
+)
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.jobs import HolderJob, SubmittedJob
+from bftrainer_clusters.slurm.limit_waits import SharedLimits, shared_limits
+from bftrainer_clusters.slurm.main_waits import MainJobWait, WaitingMainJobs
+from bftrainer_clusters.slurm.records import MarkedQuery
+from bftrainer_clusters.slurm.setup import config_argv, has_slurmdbd, next_turn_s, parse_config
+from bftrainer_clusters.slurm.several_nodes import shrinks_jobs, why_not_several
+from bftrainer_clusters.slurm.site_checks import checks_of_holding
+from bftrainer_clusters.slurm.site_facts import MayHold, SiteSetup, read_site
+from bftrainer_clusters.slurm.site_watch import SiteWatch
+from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog
+
+STEPS_END_S = 3.0
+_SUBMISSIONS_AT_ONCE = 4
+
+TRAITS = SchedulerTraits(
+    "Slurm",
+    "slurm",
+    "sbatch",
+    min_interval_s=1.0,
+    failures_in_a_row=2,
+    log_at_start=True,
+    polls_at_rest=3,
+)
+
+
+class SlurmHolder(JobHolder[SlurmSettings]):
+    """Holds nodes for one pilot. ``pilot`` marks its holders, ``may_hold`` says which nodes it may
+    have at all.
+    """
+
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        holders: Path,
+        pilot: str,
+        clock: Clock,
+        lease_s: float = 60.0,
+        poll_s: float = 10.0,
+        calls: SlurmCalls | None = None,
+        may_hold: MayHold = lambda node: True,
+        by_gpu: bool = False,
+    ) -> None:
+        files = HolderFiles(holders.absolute())
+        calls = calls or SlurmCalls()
+        self._slurm = _Slurm(
+            settings, files, pilot, lease_s, calls, may_hold=may_hold, by_gpu=by_gpu
+        )
+        super().__init__(self._slurm, settings, files, clock, poll_s)
+
+    @property
+    def account(self) -> str:
+        """The account of holders; empty: the user's default."""
+        return self._slurm.settings.account
+
+    def shared_limits(self) -> SharedLimits:
+        """Limits for which main-queue jobs count as well; called from the thread of
+        observations.
+        """
+        return self._slurm.shared
+
+    def main_jobs_wait(self, waits: tuple[MainJobWait, ...]) -> None:
+        """The latest look shows these; called from the thread of observations."""
+        self._slurm.main_waits = waits
+
+    def claim(self, words: str) -> None:
+        """New holders show these words in their comments: what this pilot claims."""
+        self._slurm.claims = words
+
+
+@dataclass
+class Listing:
+    """Successive outputs of squeue: of 5,000 records all but a few are the same as before."""
+
+    comment: str
+    _known: dict[str, HolderJob | None] = field(
+        default_factory=dict
+    )  # by record; another pilot's: None
+
+    def read(self, text: str, mark: str) -> dict[str, HolderJob]:
+        """This pilot's holders by job id. Only new records are parsed."""
+        known, records = self._known, jobs.parse_list(text, mark)
+        self._known = {
+            record: known[record] if record in known else jobs.parse_holder(record, self.comment)
+            for record in records
+        }
+        return {job.id: job for job in self._known.values() if job is not None}
+
+
+@dataclass
+class _Slurm(HolderJobs[SlurmSettings]):
+    """The scheduler's part."""
+
+    settings: SlurmSettings
+    files: HolderFiles
+    pilot: str
+    lease_s: float
+    calls: SlurmCalls
+    traits: SchedulerTraits = TRAITS
+    script_first: bool = False
+    shrinks_jobs: bool = False
+    claims: str = ""
+    user: str = field(default_factory=own_name)
+
+    next_turn_s: float = 0.0
+    nodes_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The nodes that jobs for several nodes have or wait for, as far as this pilot knows."""
+    shared: SharedLimits = field(default_factory=SharedLimits)
+    list_age_s: float = 0.0
+    may_hold: MayHold = lambda node: True
+    by_gpu: bool = False
+    main_waits: tuple[MainJobWait, ...] = ()
+    has_failed: bool = False
+    cluster: str = ""
+    """ClusterName of the cluster that is asked, once that is known."""
+
+    def __post_init__(self) -> None:
+        self.site = SiteWatch(self._read_site, self._checks, self.calls.elapsed_s)
+        self.waiting = WaitingMainJobs(self.calls.elapsed_s)
+        self.comment = jobs.comment(self.pilot, self.user)
+        self.listing = Listing(self.comment)
+        self.script = holder_script(self.settings.holder_script, "holder.slurm")
+
+    def reconfigure(self, settings: SlurmSettings) -> None:
+        self.settings = settings
+        self.calls.reconfigure(settings.calls_per_minute)
+        self.site.update()
+
+    def begin(self) -> None:
+        """Find out in which order holders have to end here."""
+        text = self.calls.config(self.settings.timeout_s)
+        # With cgroups the srun in the script would make the script's step last 1 s longer than the
+        # script.
+        self.script_first = command.parsed(
+            config_argv(),
+            text,
+            lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config),
+        )
+        self.next_turn_s = command.parsed(config_argv(), text, next_turn_s)
+        config = parse_config(text)
+        if why := why_not_several(self.settings, config):
+            raise SchedulerError(f"{why}: set it to 1")
+        self.shrinks_jobs = shrinks_jobs(config)
+        self.cluster = cluster_name(text)
+        federation = ""
+        if has_slurmdbd(text) and not self.settings.cluster:
+            federation = self._ask(federation_argv(), parse_federation)
+        if problem := why_no_cluster(self.settings.cluster, self.cluster, federation):
+            raise SchedulerError(f'{problem}: set slurm.cluster = "{self.cluster}"')
+        self.site.update()
+
+    def why_no_holder(self) -> str:
+        """A check of preemption that fails, or what is not known of the site."""
+        return self.site.permit.refusal
+
+    def permit(self) -> HoldingPermit:
+        return self.site.permit
+
+    def turn_s(self, reason: str) -> float:
+        """While a main job of the same nodes waits, only backfill starts holders."""
+        return self.next_turn_s if jobs.waits_its_turn(reason) else 0.0
+
+    @property
+    def longest_s(self) -> float:
+        """By QOS, account and partition."""
+        return self.site.longest_s
+
+    def _read_site(self) -> SiteSetup:
+        def ask(argv: list[str]) -> str:
+            """The budget is of calls to slurmctld; sacctmgr and sacct ask slurmdbd."""
+            if argv[0] == "scontrol":
+                return self._run(argv, CallKind.LIST)
+            return command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
+
+        text = self.calls.config(self.settings.timeout_s)
+        facts = read_site(self.settings, text, self.user, ask, self.may_hold, self.by_gpu)
+        at = facts.holders(self.settings)
+        self.shared = shared_limits(at, parse_config(text).get("ClusterName", ""), ask)
+        self.site.longest_s = max(at.longest[0], 60.0)
+        return facts
+
+    def _checks(self, facts: SiteSetup) -> tuple[Check, ...]:
+        return checks_of_holding(self.settings, facts, self.user, self.may_hold, self.by_gpu)
+
+    def _look_at_site(self) -> None:
+        """Read the site again if it is time, or if Slurm or a main job shows that it may have
+        changed.
+        """
+        self.site.configuration_is(self.calls.latest_config)
+        if self.waiting.is_too_long(self.main_waits):
+            self.calls.forget_config()
+            self.site.main_job_waits()
+        self.site.update_if_due()
+
+    def wait_s(self, kind: CallKind) -> float:
+        """The budget's answer; for a list, also until a broker has the latest change."""
+        awaits_s = float(kind is CallKind.LIST and self.calls.awaits_broker)
+        return max(self.calls.wait_s(kind), awaits_s)
+
+    def is_limit(self, reason: str) -> bool:
+        """Slurm's words for limits of a QOS, an association or a user."""
+        return jobs.is_limit(reason)
+
+    @property
+    def submissions_at_once(self) -> int:
+        """One where the site limits calls: the budget is asked before each batch."""
+        return 1 if self.calls.is_limited else _SUBMISSIONS_AT_ONCE
+
+    @property
+    def nodes_per_job(self) -> int:
+        """As configured, where jobs can release some of their nodes."""
+        return self.settings.nodes_per_holder if self.shrinks_jobs else 1
+
+    def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
+        """Run sbatch once (8 ms)."""
+        way = "script first" if self.script_first else "payload first"
+        words = (
+            self.script,
+            self.settings.python,
+            payload.__file__,
+            self.files.root,
+            f"{self.lease_s:g}",
+            way,
+        )
+        comment = f"{self.comment}{jobs.accepts(self.site.accepts)}{self.claims}"
+        log = self.files.log(SEVERAL if beside else request.node, "%j")
+        within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
+        argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log, beside)
+        try:
+            submission = self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+            self._check_cluster(submission)
+            job = submission.job
+            if beside:
+                self.nodes_of[job] = tuple(sorted((request.node, *beside)))
+            return job
+        except CommandError as error:
+            self.site.reason_is(str(error))
+            raise
+
+    def _check_cluster(self, submission: SubmittedJob) -> None:
+        """Cancel a job on another cluster, where the list of holders does not show it, and raise
+        ``SchedulerError``.
+        """
+        if not self.cluster or submission.cluster in ("", self.cluster):
+            return
+        argv = of_cluster(jobs.cancel_argv([submission.job]), submission.cluster)
+        outcome = "canceled"
+        try:
+            command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
+        except CommandError:
+            outcome = f"`{' '.join(argv)}` ends it"
+        raise SchedulerError(
+            f"sbatch submitted job {submission.job} to cluster {submission.cluster}, expected "
+            f"{self.cluster}: {outcome}"
+        )
+
+    def listed(self) -> Mapping[str, HolderJob]:
+        try:
+            listed = self._listed()
+        except (CommandError, SchedulerError) as error:
+            self.has_failed = not isinstance(error, PostponedError)
+            raise
+        if self.has_failed:  # slurmctld may have been down
+            self.has_failed = False
+            self.calls.forget_config()
+        return listed
+
+    def _listed(self) -> Mapping[str, HolderJob]:
+        if (all_jobs := self.calls.new_jobs()) is not None:
+            found = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
+        else:
+            found = self._query(jobs.list_query(self.user), self.listing.read)
+        self.list_age_s = (
+            published.age_s(all_jobs) if all_jobs and (published := self.calls.published) else 0.0
+        )
+        for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
+            self.site.reason_is(reason)
+        self._look_at_site()
+        return self._with_nodes(found)
+
+    def _with_nodes(self, listed: dict[str, HolderJob]) -> Mapping[str, HolderJob]:
+        """The list says for which nodes a job was submitted. What it still has is asked once, of a
+        predecessor's jobs.
+        """
+        several = {job.id: job for job in listed.values() if job.is_for_several}
+        self.nodes_of = {id_: nodes for id_, nodes in self.nodes_of.items() if id_ in several}
+        adopted = [
+            job.id
+            for job in several.values()
+            if job.phase is JobPhase.RUNS and job.id not in self.nodes_of
+        ]
+        if adopted:
+            self.nodes_of |= self._query(jobs.nodes_query(adopted), jobs.parse_nodes)
+        return listed | {
+            id_: replace(job, has=self.nodes_of[id_])
+            for id_, job in several.items()
+            if id_ in self.nodes_of
+        }
+
+    def shrink(self, job: str, nodes: list[str]) -> None:
+        """Run scontrol update once."""
+        self._run(jobs.shrink_argv(job, nodes), CallKind.RELEASE)
+        self.nodes_of[job] = tuple(sorted(nodes))
+
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        """One squeue without a filter of names: a job that was renamed is known."""
+        try:
+            known = self._query(jobs.known_query(ids), jobs.parse_known)
+        except CommandError as error:
+            if len(ids) == 1 and jobs.is_unknown_job(error.problem):
+                return frozenset(ids)
+            raise
+        return frozenset(ids) - known
+
+    def leave(self, ids: list[str]) -> None:
+        """Run scancel once for all."""
+        with suppress(CommandError):
+            self._run(jobs.leave_argv(ids), CallKind.RELEASE)
+
+    def end(self, ids: list[str]) -> None:
+        """Run scancel once for all."""
+        with suppress(CommandError):
+            self._run(jobs.cancel_argv(ids), CallKind.RELEASE)
+
+    def end_workers(self, names: list[str]) -> None:
+        """End all steps but the payload's, and wait a while until they are over: until then a new
+        step finds no memory.
+
+        Raises :class:`~bftrainer.errors.SchedulerError` if a payload is not listed: then workers
+        may not be listed either.
+        """
+        steps = self._worker_steps(names)
+        if steps:
+            self._run(jobs.kill_steps_argv(steps), CallKind.TIDY)
+        until_s = time.monotonic() + STEPS_END_S
+        while steps and time.monotonic() < until_s:
+            time.sleep(0.1)
+            steps = self._worker_steps(names)
+
+    def _worker_steps(self, names: list[str]) -> list[str]:
+        """In a job of several nodes, workers of the other nodes stay."""
+        ids = {job_of(name) for name in names if not is_one_of_several(name)}
+        nodes_in: dict[str, set[str]] = {}
+        for name in names:
+            nodes_in.setdefault(job_of(name), set()).add(node_of(name))
+        steps: list[str] = []
+        asked = set(nodes_in)
+        if ids:
+            listed = self._ask(jobs.steps_argv(ids), jobs.parse_steps, CallKind.TIDY)
+            steps += listed.workers
+            asked -= listed.payloads
+        for job in sorted(asked):
+            of_job = self._steps_of(job, frozenset(nodes_in[job]))
+            if job not in of_job.payloads:
+                raise SchedulerError(
+                    f"Slurm does not list the payload of job {job}: its workers may not be "
+                    "listed either"
+                )
+            steps += [step for step in of_job.workers if step not in steps]
+        return steps
+
+    def _steps_of(self, job: str, nodes: frozenset[str]) -> jobs.HolderSteps:
+        return self._ask(
+            jobs.job_steps_argv(job), lambda text: jobs.parse_job_steps(text, nodes), CallKind.TIDY
+        )
+
+    def _query(self, query: MarkedQuery, parse: Callable[[str, str], Parsed]) -> Parsed:
+        """``parse`` takes the answer and the mark that ends its records."""
+        text = self.calls.query(query, CallKind.LIST, self.settings.timeout_s)
+        return command.parsed(query.argv, text, lambda answer: parse(answer, query.mark))
+
+    def _ask(
+        self, argv: list[str], parse: Callable[[str], Parsed], kind: CallKind = CallKind.LIST
+    ) -> Parsed:
+        return command.parsed(argv, self._run(argv, kind), parse)
+
+    def _run(self, argv: list[str], kind: CallKind) -> str:
+        return self.calls.run(argv, kind, self.settings.timeout_s)

@@ -1,0 +1,84 @@
+"""All jobs by one squeue, as each reader asks for them: pending jobs, pilots and holders, jobs that
+wait for a limit. Pure.
+
+squeue filters what slurmctld sends it for all jobs, so four readers cost one call. Each still gets
+the records that a squeue of its own would print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bftrainer_clusters.slurm.records import MarkedQuery, fields_of, new_mark, parse_records
+
+_COLUMNS = {
+    "%A": "JOBID",
+    "%u": "USER",
+    "%a": "ACCOUNT",
+    "%q": "QOS",
+    "%T": "STATE",
+    "%P": "PARTITION",
+    "%S": "START_TIME",
+    "%Y": "SCHEDNODES",
+    "%D": "NODES",
+    "%n": "REQ_NODES",
+    "%e": "END_TIME",
+    "%r": "REASON",
+    "%j": "NAME",
+    "%k": "COMMENT",
+}
+"""Free text comes last."""
+FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
+HOLDER_NAME, PILOT_NAME = NAMES = ("bftrainer-holder", "bftrainer-pilot")
+
+Job = dict[str, str]
+"""By column. Names and comments are those of pilots and holders, as any user may name a job."""
+
+
+def query(ended: bool = False, mark: str | None = None) -> MarkedQuery:
+    """All jobs, with those that ``ended`` lately. --noconvert: 1024 nodes would be ``1K``."""
+    states = ("-t", "all") if ended else ()
+    return MarkedQuery(("squeue", "-a", *states, "--noconvert"), FORMAT, mark or new_mark())
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """What squeue printed, read once. ``mark`` ends its records. ``at_s``: when a broker asked, by
+    the pilot's monotonic clock (None: the pilot asked itself). ``weights`` of users that it
+    published.
+    """
+
+    jobs: tuple[Job, ...]
+    mark: str
+    at_s: float | None = None
+    weights: Mapping[str, int] | None = None
+
+    def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
+        """The wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
+        columns = form.split("|")
+        lines = ["|".join(_COLUMNS[column] for column in columns)]
+        lines += [
+            "|".join([job[column] for column in columns]) for job in self.jobs if is_wanted(job)
+        ]
+        return "".join([f"{line}|{self.mark}\n" for line in lines])
+
+
+def parse_jobs(text: str, mark: str) -> JobList:
+    """Raises :class:`~bftrainer.errors.SchedulerError`."""
+    return JobList(tuple(map(_job, parse_records(text, mark, _HEADER, "jobs"))), mark)
+
+
+def _job(record: str) -> Job:
+    values = fields_of(record, len(_COLUMNS) - 1)
+    name, _, comment = values.pop().partition("|")
+    return dict(
+        zip(_COLUMNS, [*values, *((name, comment) if name in NAMES else ("", ""))], strict=True)
+    )
+
+
+def waits(job: Job) -> bool:
+    """Whether it is pending; EXPEDITING is requeued with ``--requeue=expedite``, and no job of ``-t
+    PD`` (26.05.5).
+    """
+    return job["%T"] in ("PENDING", "EXPEDITING")

@@ -1,0 +1,148 @@
+"""The Scheduler port on Slurm's commands: a batch of four short calls, each 10 ms on an idle
+22.05.8; and rarely a fifth.
+
+Slurm's manual asks not to call squeue in tight loops; every 10 s is often enough. The commands
+print text, in one format for all versions from 22.05 on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bftrainer.cluster.model import LimitWait, NodeView, Observation, PendingJob
+from bftrainer.system import command
+from bftrainer.system.command import Parsed
+from bftrainer_clusters.holding.call_budget import CallKind
+from bftrainer_clusters.slurm import limit_waits
+from bftrainer_clusters.slurm import text as slurm_text
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.job_list import JobList, waits
+from bftrainer_clusters.slurm.limit_waits import SharedLimits
+from bftrainer_clusters.slurm.main_waits import MainJobWait, waits_for_holders
+from bftrainer_clusters.slurm.setup import config_argv
+
+CLOCK_KEPT_S = 900.0
+
+
+# All nodes and reservations, including those of hidden partitions.
+NODES_ARGV = ("scontrol", "-a", "-o", "show", "node")
+GPUS_ARGV = ("scontrol", "-a", "-d", "-o", "show", "node")
+"""The same, with the GPUs that are used: 43 bytes more for each node."""
+RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
+
+
+@dataclass
+class ServerClock:
+    """slurmctld's time between two calls of sdiag: its clock and this host's differ by the same
+    seconds from look to look.
+
+    ``elapsed_s`` never goes back, and counts time in which the host slept: the time shown is late
+    at no time.
+    """
+
+    elapsed_s: Callable[[], float]
+    planned_s: float | None = None
+    """Its latest backfill cycle, as of the last ``set``."""
+    _at_s: float = 0.0
+    _set_s: float = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to ask sdiag again. A clock that is set meanwhile is wrong for that long."""
+        return self.elapsed_s() - self._set_s >= CLOCK_KEPT_S
+
+    def set(self, at_s: float, planned_s: float | None) -> None:
+        """What sdiag has just shown."""
+        self._at_s, self._set_s, self.planned_s = at_s, self.elapsed_s(), planned_s
+
+    def now_s(self) -> float:
+        """Seconds of the server's epoch; sdiag shows whole seconds, so it may be up to one
+        early.
+        """
+        return self._at_s + self.elapsed_s() - self._set_s
+
+
+@dataclass
+class SlurmScheduler:
+    """Slurm as its commands show it.
+
+    ``shared_limits`` are those for which main-queue jobs count beside holders. ``by_gpu``: nodes
+    have their idle part. ``main_jobs_wait`` is told of main-queue jobs that held nodes would be
+    enough for.
+    """
+
+    timeout_s: float = 10.0
+    calls: SlurmCalls = field(default_factory=SlurmCalls)
+    shared_limits: Callable[[], SharedLimits] = SharedLimits
+    by_gpu: bool = False
+    main_jobs_wait: Callable[[tuple[MainJobWait, ...]], None] = lambda waits: None
+
+    def __post_init__(self) -> None:
+        self._clock = ServerClock(self.calls.elapsed_s)
+
+    def observe(self) -> Observation:
+        """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is
+        read last, so windows may look shorter than they are, but never longer.
+        """
+        self.check_budget()
+        jobs = self.calls.take_jobs(self.timeout_s)
+        text = jobs.as_printed(slurm_text.JOB_FORMAT, waits)
+        pending = command.parsed(
+            ["squeue"], text, lambda text: slurm_text.parse_pending(text, jobs.mark)
+        )
+        nodes = self._ask(GPUS_ARGV if self.by_gpu else NODES_ARGV, slurm_text.parse_nodes, jobs)
+        self.main_jobs_wait(waits_for_holders(jobs, nodes, self.calls.user, self.shared_limits()))
+        return self.observe_rest(nodes, pending, jobs)
+
+    def check_budget(self) -> None:
+        """Raise ``PostponedError`` if the budget of calls does not allow an observation."""
+        self.calls.check(CallKind.LOOK)
+
+    def observe_rest(
+        self,
+        nodes: tuple[NodeView, ...],
+        pending: tuple[PendingJob, ...],
+        jobs: JobList | None = None,
+    ) -> Observation:
+        """Complete an observation of nodes and jobs that were read just before."""
+        reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations, jobs)
+        config = self.calls.config(self.timeout_s)
+        hidden = command.parsed(
+            config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.calls.user)
+        )
+        if self._clock.is_due or self.calls.is_limited:
+            self._clock.set(*self._ask(["sdiag"], self._read_sdiag))
+        limits = self._limit_waits(jobs)
+        return Observation(
+            self._clock.now_s(),
+            nodes,
+            pending,
+            reservations,
+            hidden,
+            self._clock.planned_s,
+            limits,
+            evidence_s=None if jobs is None else jobs.at_s,
+            remark=self.calls.unpublished,
+        )
+
+    def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
+        """Only where main-queue jobs share a limit with holders."""
+        if not (shared := self.shared_limits()).limits:
+            return ()
+        jobs = jobs or self.calls.take_jobs(self.timeout_s)
+        text = jobs.as_printed(limit_waits.FORMAT, waits)
+        return command.parsed(
+            ["squeue"], text, lambda text: limit_waits.parse(text, jobs.mark, shared)
+        )
+
+    def _read_sdiag(self, text: str) -> tuple[float, float | None]:
+        times = slurm_text.parse_times(text)
+        self.calls.count(text)
+        return times
+
+    def _ask(
+        self, argv: Sequence[str], parse: Callable[[str], Parsed], beside: JobList | None = None
+    ) -> Parsed:
+        return command.parsed(argv, self.calls.look(argv, self.timeout_s, beside), parse)

@@ -1,0 +1,205 @@
+"""The PeerPilots port on Slurm: the comments of holders and of pilots' own jobs, which every user
+sees in squeue.
+
+A pilot that runs as a job (jobscripts/pilot.slurm) writes its host list into the comment of that
+job. Each holder shows it as well, so a pilot outside of any job is seen once it holds a node. The
+job id, the user (authenticated by munge) and the state come from Slurm; comments are free text of
+users, so comments that are not understood are skipped. A claim counts while its job has nodes, and
+a pending holder only if it may start: a job that is held costs its user nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from bftrainer.cluster.model import PeerPilot
+from bftrainer.errors import InvalidValueError
+from bftrainer.system import command
+from bftrainer_clusters.holding.call_budget import CallKind
+from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.job_list import HOLDER_NAME, PILOT_NAME, JobList
+from bftrainer_clusters.slurm.jobs import JOB_PHASES
+from bftrainer_clusters.slurm.published import NotPublishedError
+from bftrainer_clusters.slurm.records import fields_of, number, parse_records
+from bftrainer_clusters.slurm.text import NOT_ELIGIBLE
+from bftrainer_clusters.slurm.user_weights import Weights
+
+FORMAT = "%A|%u|%T|%j|%r|%D|%k"
+_HEADER = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"
+_WORDS = re.compile(
+    r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:; least ([0-9]{1,7})|;[^;]*?)??"
+    r"(?:; wants ([0-9]{1,7})( short)?)?(?:; hosts (\S+))?"
+)
+_MAX_CHARACTERS = 700
+"""Slurm rejects comments of more than 1,024."""
+_MOST_WANTED = 9_999_999
+_MOST_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
+"""Of host lists that are read; more than any user's pilots claim."""
+
+
+def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
+    """All pilots but this one of this user, by user and name."""
+    found: dict[tuple[str, str], PeerPilot] = {}
+    claims: dict[tuple[str, str], dict[str, None]] = {}
+    characters: Counter[str] = Counter()
+    for record in parse_records(text, mark, _HEADER, "pilots"):
+        job, owner, state, name, reason, size, words = fields_of(record, 7)
+        claim = _WORDS.fullmatch(words)
+        waits = JOB_PHASES.get(state) is JobPhase.WAITS
+        if (waits and reason in NOT_ELIGIBLE) or (name == PILOT_NAME and (waits or claim is None)):
+            continue
+        # A holder with any other comment still counts.
+        key = (owner, claim[1] if claim else "unknown")
+        if key == (user, pilot):
+            continue
+        seen = found.get(key) or PeerPilot(key[1], owner, job=job)
+        if name == HOLDER_NAME:
+            held = seen.held + (0 if waits else number(size))
+            seen = replace(seen, holders=(*seen.holders, job), held=held, asks=seen.asks or waits)
+        wants = int(claim[3]) if claim and claim[3] and not waits else None
+        if wants is not None and (
+            seen.wants is None or name == PILOT_NAME
+        ):  # its own job is up to date
+            is_short, least = (
+                name == PILOT_NAME and bool(claim and claim[4]),
+                int(claim[2] or 1) if claim else 1,
+            )
+            seen = replace(seen, wants=wants, is_short=is_short, least=least)
+        found[key] = seen
+        hosts = claims.setdefault(key, {})
+        if (
+            claim and claim[5] and not waits and claim[5] not in hosts
+        ):  # all holders of a pilot repeat its list
+            characters[owner] += len(claim[5])
+            if characters[owner] <= _MOST_CHARACTERS_OF_A_USER:
+                hosts[claim[5]] = None
+    return tuple(replace(found[key], hosts=_split(claims[key])) for key in sorted(found))
+
+
+def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, ...]:
+    """All pilots in a list of jobs but this one of this user."""
+    text = jobs.as_printed(
+        FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER
+    )
+    found = command.parsed(["squeue"], text, lambda text: parse_peers(text, jobs.mark, pilot, user))
+    return tuple(replace(it, weight=(jobs.weights or {}).get(it.user, 1)) for it in found)
+
+
+def _split(lists: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part for text in lists for part in split_hosts(text)))
+
+
+def claim_words(hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> str:
+    """The end of a comment: the number of nodes that trainers could use, and the claim to these
+    hosts.
+    """
+    said = "" if wants is None else f"; wants {min(wants, _MOST_WANTED)}{' short' * is_short}"
+    return f"{said}; hosts {','.join(hosts)}" if hosts else said
+
+
+def check_hosts(hosts: tuple[str, ...]) -> None:
+    """Raise :class:`InvalidValueError` for a list that does not fit into a comment."""
+    for pattern in hosts:
+        if not re.fullmatch(r"[\w.\[\],*?-]+", pattern, re.ASCII):
+            raise InvalidValueError(
+                f"nodes.hosts: {pattern!r} is not a pattern of node names, such as node[01-08] "
+                "or gpu*"
+            )
+    length = len(",".join(hosts))
+    if length > _MAX_CHARACTERS:
+        raise InvalidValueError(
+            f"nodes.hosts: has {length} characters, expected at most {_MAX_CHARACTERS}: it is "
+            "shown in a job's comment; "
+            'write ranges, such as "node[001-128]"'
+        )
+
+
+def split_hosts(text: str) -> tuple[str, ...]:
+    """``node[01-03,7],gpu*`` at the commas outside of brackets."""
+    return tuple(part for part in re.split(r",(?![^\[]*\])", text) if part)
+
+
+def announce_argv(job: str, comment: str) -> list[str]:
+    """Set the comment of the pilot's own job."""
+    return ["scontrol", "update", f"JobId={job}", f"Comment={comment}"]
+
+
+@dataclass
+class SlurmPeerPilots:
+    """``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new
+    holders. ``weights``: for a list of jobs without them.
+    """
+
+    pilot: str
+    user: str
+    job: str = ""
+    on_holders: Callable[[str], None] = lambda _: None
+    timeout_s: float = 10.0
+    calls: SlurmCalls = field(default_factory=SlurmCalls)
+    weights: Weights | None = None
+    _weight: int = 1
+    _has_announced: bool = False
+    _news: str = ""
+    _next_news_s: float = 0.0
+    _demand: tuple[int | None, bool] = (None, False)
+    _hosts: tuple[str, ...] = ()
+    _claims: bool = False
+    """Whether a host list was announced, and not compared yet with those that are no older."""
+
+    def announce(
+        self,
+        hosts: tuple[str, ...],
+        wants: int | None = None,
+        is_short: bool = False,
+        least: int = 1,
+    ) -> None:
+        """Show the hosts and the demand in the comments of the pilot's job and of new holders."""
+        check_hosts(hosts)
+        self._hosts, self._claims = hosts, self._claims or hosts != self._hosts
+        self._demand = self._demand if wants is None else (wants, is_short)
+        words = claim_words(hosts, *self._demand)
+        self.on_holders(
+            claim_words(hosts, self._demand[0])
+        )  # whether it is short changes too often for them
+        if self.job and (words or self._has_announced):
+            smallest = f"; least {min(least, _MOST_WANTED)}" if least > 1 else ""
+            argv = announce_argv(
+                self.job, f"bftrainer: pilot {self.pilot} of {self.user}{smallest}{words}"
+            )
+            self.calls.run(argv, CallKind.LOOK, self.timeout_s)
+            self._has_announced = True
+
+    def look(self) -> tuple[PeerPilot, ...]:
+        """One squeue, about 10 ms. The observation that follows uses it as well."""
+        self._news = self._published_news()
+        jobs = self.calls.jobs(self.timeout_s, of_now=self._claims)
+        self._claims = False
+        is_alone = all(job["%u"] == self.user for job in jobs.jobs if job["%j"])
+        if jobs.weights is None and self.weights is not None and not is_alone:
+            jobs = replace(jobs, weights=self.weights.now())
+        self._weight = (jobs.weights or {}).get(self.user, 1)
+        return of_jobs(jobs, self.pilot, self.user)
+
+    @property
+    def own(self) -> PeerPilot:
+        return PeerPilot(self.pilot, self.user, weight=self._weight)
+
+    def has_news(self) -> bool:
+        """Whether a broker has published other jobs or demands since the last look; asks twice a
+        second.
+        """
+        now_s = self.calls.elapsed_s()
+        if now_s < self._next_news_s:
+            return False
+        self._next_news_s = now_s + 0.5
+        return self._published_news() not in ("", self._news)
+
+    def _published_news(self) -> str:
+        with suppress(NotPublishedError):
+            return "" if self.calls.published is None else self.calls.published.head().news
+        return ""

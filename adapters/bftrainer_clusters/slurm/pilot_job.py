@@ -1,0 +1,149 @@
+"""The Slurm job that the pilot itself runs in: its end, its successor, and whether another pilot's
+job is gone.
+
+A successor that depends on its predecessor starts 0.4 s after its end; with ``scontrol requeue``
+the pilot would be eligible only after 121 s (22.05.8). ``singleton`` compares users and names, so
+the name is made unique for the state directory: a successor must not wait for other pilots of its
+user. Options of sbatch that are not in the script are repeated as far as squeue shows them.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system import command
+from bftrainer.system.files import remove_file
+from bftrainer_clusters.slurm.clusters import HOST_CLUSTER
+from bftrainer_clusters.slurm.hostlists import NOTHING
+from bftrainer_clusters.slurm.jobs import exists_argv, is_unknown_job, parse_submitted
+
+_OVER = frozenset(
+    (
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    )
+)
+_REPEATED = ("partition", "account", "qos", "time", "reservation")
+_TIMEOUT_S = 10.0
+_UNSET = (*NOTHING, "INVALID", "NOT_SET")
+
+
+def job_argv(job: str) -> list[str]:
+    """Its state, its end, and the options for a successor."""
+    return ["squeue", "-a", "-h", "-t", "all", "-j", job, "-o", "%T|%e|%u|%P|%a|%q|%l|%v|%j"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJobFacts:
+    """A line of squeue. ``options`` are the sbatch options that the successor gets as well."""
+
+    state: str
+    ends_s: float | None
+    user: str
+    name: str
+    options: tuple[str, ...] = ()
+
+
+def parse_job(text: str) -> SlurmJobFacts | None:
+    """The job, or None if squeue lists nothing."""
+    lines = text.split("\n")
+    if not lines[0]:
+        return None
+    fields = lines[0].split("|", 8)
+    if len(fields) != 9:
+        raise SchedulerError(f"squeue: line truncated or garbled: {lines[0][:80]!r}")
+    state, ends, user, *taken, name = fields
+    options = tuple(
+        f"--{key}={value}"
+        for key, value in zip(_REPEATED, taken, strict=True)
+        if value not in _UNSET
+    )
+    return SlurmJobFacts(state, float(ends) if ends.isdecimal() else None, user, name, options)
+
+
+def waiting_argv(user: str, name: str) -> list[str]:
+    """Ids of pending jobs with this user and name."""
+    return ["squeue", "-a", "-h", "-t", "PD", "-u", user, "-n", name, "-o", "%i"]
+
+
+def successor_argv(of: SlurmJobFacts, job: str, name: str, script: Path) -> list[str]:
+    """``sbatch`` of the successor; options on the command line win over the script's."""
+    return [
+        "sbatch",
+        "--parsable",
+        f"--dependency=afterany:{job},singleton",
+        "-J",
+        name,
+        *of.options,
+        str(script),
+    ]
+
+
+@dataclass
+class SlurmPilotJob:
+    """The job with id ``job``; a copy of its batch script is written to ``script`` for the
+    successor.
+    """
+
+    job: str
+    script: Path
+
+    def ends_s(self) -> float | None:
+        """The end of its time limit; None if unknown."""
+        found = parse_job(self._run(job_argv(self.job)))
+        return None if found is None else found.ends_s
+
+    def submit_successor(self) -> str:
+        """Submit the same batch script to start when this job is over, unless a successor is
+        pending.
+        """
+        job = parse_job(self._run(job_argv(self.job)))
+        if job is None:
+            raise SchedulerError(f"squeue does not list the pilot's own job {self.job}")
+        suffix = f"-{zlib.crc32(str(self.script.parent.absolute()).encode()):08x}"
+        name = job.name.removesuffix(suffix) + suffix
+        if waiting := self._run(waiting_argv(job.user, name)).split():
+            return waiting[0]
+        remove_file(self.script)
+        self._run(["scontrol", "write", "batch_script", self.job, str(self.script)])
+        submission = parse_submitted(self._run(successor_argv(job, self.job, name, self.script)))
+        here = os.environ.get(HOST_CLUSTER, "")
+        if here and submission.cluster not in ("", here):
+            raise SchedulerError(
+                f"sbatch submitted the successor, job {submission.job}, to cluster "
+                f"{submission.cluster}, expected {here}; "
+                f"`scancel -M {submission.cluster} {submission.job}` ends it"
+            )
+        return submission.job
+
+    def withdraw(self, successor: str) -> None:
+        self._run(["scancel", successor])
+
+    def _run(self, argv: list[str]) -> str:
+        return command.run(argv, timeout_s=_TIMEOUT_S, env={"SLURM_TIME_FORMAT": "%s"})
+
+
+def job_is_gone(job: str) -> bool | None:
+    """Whether a job is over; None if Slurm does not say."""
+    try:
+        found = parse_job(command.run(job_argv(job), timeout_s=_TIMEOUT_S))
+        if found is not None:
+            return found.state in _OVER
+        command.run(exists_argv(job), timeout_s=_TIMEOUT_S)
+    except CommandError as error:
+        return True if is_unknown_job(error.problem) else None
+    except SchedulerError:
+        return None
+    return None

@@ -1,0 +1,195 @@
+"""Slurm's answers that one process publishes for all pilots (``bftrainer broker``): files that only
+it can write.
+
+A file is one line of JSON, the head, and the text. Before the text of the list of jobs, there may
+be a line with the weights of users: it grows with the users of a site, and the head, which pilots
+read twice a second, does not. A reader that finds no file that counts asks Slurm itself, so nothing
+depends on the publisher.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from bftrainer.errors import SchedulerError
+from bftrainer.system.regular import open_regular
+from bftrainer.system.shared_files import while_replaced
+from bftrainer_clusters.slurm.job_list import JobList, parse_jobs
+
+JOBS = "squeue"
+"""Its file is replaced last, and no other file counts without it."""
+MOST_BYTES = 64 << 20
+MOST_S = 60.0
+CLOCKS_S = 1.0
+"""By so much the clocks of two hosts may differ."""
+_HEAD_BYTES = 1 << 16
+
+
+class NotPublishedError(ValueError):
+    """Why a published answer does not count, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """``at_s``: when the command began, by the publisher's clock; ``for_s``: how long the answer
+    counts. ``size``: bytes of the text. ``mark`` ends the records of jobs. ``news`` changes with
+    the jobs, their comments, and the weights of users. ``weights_size``: bytes of these before the
+    text (0: none, ask for them). ``cluster``: the one that was asked.
+    """
+
+    at_s: float
+    for_s: float
+    size: int
+    mark: str = ""
+    news: str = ""
+    weights_size: int = 0
+    cluster: str = ""
+
+
+def name_of(argv: Sequence[str]) -> str:
+    """The file with the answer to a command."""
+    return "-".join(word.lstrip("-") for word in argv)
+
+
+def packed(head: Head, body: bytes) -> bytes:
+    """The content of a file: the head and all that is counted in it.
+
+    Raises ``SchedulerError`` where pilots would refuse the file.
+    """
+    first = json.dumps(asdict(head)).encode() + b"\n"
+    size = len(first) + len(body)
+    if len(first) > _HEAD_BYTES or size > MOST_BYTES:
+        raise SchedulerError(
+            f"not published, so pilots ask Slurm themselves: {size:,} bytes, pilots read at "
+            f"most {MOST_BYTES:,}"
+        )
+    return first + body
+
+
+def packed_weights(weights: Mapping[str, int] | None) -> bytes:
+    """The weights of users as they stand before a text; nothing where pilots are to ask for
+    them.
+    """
+    return b"" if weights is None else json.dumps(weights).encode() + b"\n"
+
+
+def parse_head(line: str) -> Head:
+    """The first line of a file. Raises what JSON and numbers do."""
+    values = json.loads(line)
+    at_s, for_s, size = (float(values[key]) for key in ("at_s", "for_s", "size"))
+    weights_size = max(int(values.get("weights_size", 0)), 0)  # an older publisher has none
+    cluster = str(values.get("cluster", ""))
+    return Head(
+        at_s, for_s, int(size), str(values["mark"]), str(values["news"]), weights_size, cluster
+    )
+
+
+def parse_weights(line: bytes) -> Mapping[str, int] | None:
+    """What :func:`packed_weights` has written. Raises what JSON and numbers do."""
+    if not line:
+        return None
+    return {str(user): max(int(weight), 0) for user, weight in dict(json.loads(line)).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What was read of a file; without its text, the weights are None as well."""
+
+    head: Head
+    weights: Mapping[str, int] | None
+    text: str
+
+
+@dataclass
+class Published:
+    """The folder of a publisher, who is this user. Answers of another cluster do not count; empty:
+    it is not known yet.
+    """
+
+    folder: Path
+    uid: int
+    now_s: Callable[[], float] = time.time
+    elapsed_s: Callable[[], float] = time.monotonic
+    _jobs: tuple[Head, JobList] | None = None
+    cluster: str = ""
+    _ahead_s: float = -math.inf
+    """When an answer came from the future last: then others may be older than they look."""
+
+    def head(self, name: str = JOBS) -> Head:
+        """Raises :class:`NotPublishedError`."""
+        return self._read(name, with_text=False).head
+
+    def text(self, argv: Sequence[str]) -> str:
+        """The answer to a command, which counts beside :meth:`jobs` only. Raises
+        :class:`NotPublishedError`.
+        """
+        return self._read(name_of(argv)).text
+
+    def jobs(self) -> JobList:
+        """All that wait, and all of pilots. Raises :class:`NotPublishedError`."""
+        head = self.head()
+        if self._jobs is None or self._jobs[0] != head:
+            file = self._read(JOBS)
+            at_s = self.elapsed_s() - (self.now_s() - file.head.at_s)
+            jobs = replace(parse_jobs(file.text, file.head.mark), at_s=at_s, weights=file.weights)
+            self._jobs = file.head, jobs
+        return self._jobs[1]
+
+    def age_s(self, jobs: JobList) -> float:
+        """How old a list that was published is at most."""
+        return 0.0 if jobs.at_s is None else self.elapsed_s() - jobs.at_s + CLOCKS_S
+
+    def _read(self, name: str, with_text: bool = True) -> _File:
+        path = self.folder / name
+        try:
+            first, rest, size = while_replaced(lambda: self._content(path, with_text))
+            head = parse_head(first.decode())
+            weights = parse_weights(rest[: head.weights_size])
+        except (OSError, ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise NotPublishedError(
+                why if isinstance(error, NotPublishedError) else f"{path}: {why}"
+            ) from error
+        age_s = self.now_s() - head.at_s
+        if age_s < -CLOCKS_S:
+            self._ahead_s = self.elapsed_s()
+        if not -CLOCKS_S <= age_s <= min(head.for_s, MOST_S):
+            raise NotPublishedError(
+                f"{path}: is {age_s:.1f} s old, expected at most {min(head.for_s, MOST_S):.1f}"
+            )
+        if self.elapsed_s() - self._ahead_s < MOST_S:
+            raise NotPublishedError(
+                f"{path}: the clock of its host is more than {CLOCKS_S:g} s ahead of this one's"
+            )
+        if head.cluster and self.cluster and head.cluster != self.cluster:
+            raise NotPublishedError(
+                f"{path}: is of cluster {head.cluster!r}, expected {self.cluster!r}"
+            )
+        expected = head.weights_size + head.size
+        if size != expected:
+            raise NotPublishedError(f"{path}: has {size:,} bytes of text, expected {expected:,}")
+        return _File(head, weights, rest[head.weights_size :].decode(errors="replace"))
+
+    def _content(self, path: Path, with_text: bool) -> tuple[bytes, bytes, int]:
+        """The head, the text, and how many bytes that has."""
+        with os.fdopen(open_regular(path), "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid != self.uid:
+                raise NotPublishedError(
+                    f"{path}: belongs to uid {found.st_uid}, expected {self.uid}"
+                )
+            if found.st_nlink != 1 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise NotPublishedError(f"{path}: others can write it, or it has several links")
+            if found.st_size > MOST_BYTES:
+                raise NotPublishedError(
+                    f"{path}: has {found.st_size:,} bytes, expected at most {MOST_BYTES:,}"
+                )
+            first = file.readline(_HEAD_BYTES)
+            return first, file.read(MOST_BYTES) if with_text else b"", found.st_size - len(first)

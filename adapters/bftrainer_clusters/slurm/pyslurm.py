@@ -1,0 +1,125 @@
+"""The Scheduler port on pyslurm, for nodes and jobs; reservations, configuration and time come from
+Slurm's commands.
+
+pyslurm's version must match Slurm's, and ``import pyslurm`` without a usable slurm.conf ends the
+interpreter with status 1, which cannot be caught. So the import is first tried in a process of its
+own, and done only when the backend is used. Written for pyslurm 22.5 and later (``Nodes.load()``,
+``Jobs.load()``); with slurmctld down a call takes about 9 s.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bftrainer.cluster.model import NodeView, Observation, PendingJob
+from bftrainer.errors import CommandError, SchedulerError, UserError
+from bftrainer.system import command
+from bftrainer.system.own_programs import code_command
+from bftrainer_clusters.slurm.hostlists import HostLists
+from bftrainer_clusters.slurm.observe import SlurmScheduler
+from bftrainer_clusters.slurm.states import node_view
+from bftrainer_clusters.slurm.text import NOT_ELIGIBLE
+
+_PROBE = "import pyslurm; pyslurm.Nodes.load; pyslurm.Jobs.load; print(pyslurm.__version__)"
+
+
+def probe(env: Mapping[str, str] | None = None, timeout_s: float = 30.0) -> str:
+    """pyslurm's version, if it can be imported here; raises :class:`~bftrainer.errors.UserError` if
+    not.
+    """
+    try:
+        return command.run(code_command(_PROBE), timeout_s=timeout_s, env=env).strip()
+    except CommandError as error:
+        raise UserError(
+            f"pyslurm cannot be used here ({error.problem}); set slurm.backend = 'commands'"
+        ) from error
+
+
+def _import_probed(env: Mapping[str, str]) -> Any:
+    probe(env)
+    return importlib.import_module("pyslurm")
+
+
+@dataclass
+class PyslurmScheduler:
+    """``load`` returns the module; it is called at the first observation."""
+
+    commands: SlurmScheduler = field(default_factory=SlurmScheduler)
+    load: Callable[[Mapping[str, str]], Any] = _import_probed
+    _module: Any = None
+
+    def observe(self) -> Observation:
+        """In the order of SlurmScheduler: jobs, nodes, time."""
+        self.commands.check_budget()
+        if self._module is None:
+            self._module = self.load(self.commands.calls.env)
+        try:
+            jobs, nodes = self._module.Jobs.load(), self._module.Nodes.load()
+        except self._module.RPCError as error:
+            raise SchedulerError(f"pyslurm: {error}") from error
+        seen, pending = command.parsed(
+            ["pyslurm"], "", lambda _: (_nodes(nodes), _all_pending(jobs))
+        )
+        return self.commands.observe_rest(seen, pending)
+
+
+def _nodes(nodes: Any) -> tuple[NodeView, ...]:
+    return tuple(_node(node) for node in nodes.values())
+
+
+def _all_pending(jobs: Any) -> tuple[PendingJob, ...]:
+    lists = HostLists()
+    return tuple(
+        _pending(job, lists) for job in jobs.values() if job.state in ("PENDING", "EXPEDITING")
+    )
+
+
+def _node(node: Any) -> NodeView:
+    partitions, gres = (
+        _words(getattr(node, "partitions", ())),
+        _gres(getattr(node, "configured_gres", None)),
+    )
+    return node_view(
+        str(node.name), str(node.state), partitions, gres, int(getattr(node, "total_cpus", 0) or 0)
+    )
+
+
+def _pending(job: Any, lists: HostLists) -> PendingJob:
+    # 0 or None: no plan.
+    return PendingJob(
+        id=str(job.id),
+        user=str(getattr(job, "user_name", "") or ""),
+        partitions=_words(job.partition),
+        size=int(job.num_nodes or 0),
+        starts_s=float(job.start_time) if job.start_time else None,
+        nodes=lists.read(job.scheduled_nodes or ""),
+        is_eligible=getattr(job, "state_reason", None) not in NOT_ELIGIBLE,
+    )
+
+
+def _words(value: object) -> tuple[str, ...]:
+    words: Iterable[object] = (
+        value.split(",")
+        if isinstance(value, str)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
+    return tuple(str(word) for word in words if word)
+
+
+def _gres(value: object) -> str:
+    """``{"gpu": {"a100": 4}}`` or ``{"gpu:a100": 4}`` as Slurm writes it."""
+    if not isinstance(value, Mapping):
+        return str(value or "")
+    words = []
+    for name, count in value.items():
+        words += (
+            [f"{name}:{kind}:{n}" for kind, n in count.items()]
+            if isinstance(count, Mapping)
+            else [f"{name}:{count}"]
+        )
+    return ",".join(words)

@@ -1,0 +1,171 @@
+"""Limits on holders as findings: what makes main jobs wait, what keeps holders from starting, and
+what caps the pilot. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from bftrainer.decide.domain.checks import Check
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.setup import Partition, Qos, exempt_s, seconds
+from bftrainer_clusters.slurm.site_limits import Holders, LimitSource, most_nodes
+
+_SHORT_S = 3600.0
+_BRIEF_S = 2.0
+"""An exempt time that delays a main job no longer than Slurm's own next cycle would."""
+
+
+def exempt_time(config: Mapping[str, str], at: Holders) -> Iterator[Check]:
+    """PreemptExemptTime of a holder: that of its partition's QOS or of its own, else the cluster's;
+    of two, the longer.
+
+    It counts whatever PreemptType is. A time without an end is one that is not set (slurm.conf: -1
+    and INFINITE disable it).
+    """
+    of_qos = {
+        qos.name: qos.exempt_s
+        for qos in (at.partition_qos, at.qos)
+        if qos is not None and qos.exempt_s is not None and qos.exempt_s < math.inf
+    }
+    name = max(of_qos, key=lambda name: of_qos[name], default="")
+    exempt, whose, remedy = exempt_s(config), "", "PreemptExemptTime=0"
+    if name:
+        exempt, whose = of_qos[name], f"QOS {name} has "
+        remedy = f"sacctmgr modify qos {name} set PreemptExemptTime=0"
+    detail = (
+        f"{whose}PreemptExemptTime {exempt:g} s: a holder cannot be preempted in its "
+        f"first {exempt:g} s"
+    )
+    remedy = f"{remedy}; set it in the QOS of the jobs that need it"
+    if 0 < exempt <= _BRIEF_S:
+        yield Check.warning("exempt time", detail, remedy)
+    elif _BRIEF_S < exempt < math.inf:
+        yield Check.broken("exempt time", detail, remedy)
+
+
+def limits(
+    settings: SlurmSettings, config: Mapping[str, str], at: Holders, max_nodes: int
+) -> Iterator[Check]:
+    """``max_nodes``: the most nodes that the pilot holds (nodes.max_nodes)."""
+    yield from _longest(settings, at)
+    yield from _over(config, at.partition)
+    yield from _caps(at, max_nodes)
+    yield from _hours(at)
+
+
+def _longest(settings: SlurmSettings, at: Holders) -> Iterator[Check]:
+    longest_s, why = at.longest
+    if longest_s >= settings.longest_s:
+        return
+    told = (
+        f"{why} {longest_s:g} s, slurm.longest_s is {settings.longest_s:g}: holders last "
+        f"{longest_s:g} s"
+    )
+    if longest_s < 60:
+        yield Check.broken(
+            "max wall", f"{told}; no holder may run for a minute", "raise that limit"
+        )
+    elif longest_s < _SHORT_S:
+        yield Check.warning(
+            "max wall",
+            f"{told}, after which trainers leave the node and return to it",
+            "raise that limit to hours",
+        )
+    else:
+        yield Check.ok("max wall", f"{told}, and nodes are held again after that")
+
+
+def _over(config: Mapping[str, str], partition: Partition | None) -> Iterator[Check]:
+    """OverTimeLimit: Slurm lets jobs run past the time limits by which it plans. The pilot does
+    not.
+    """
+    text = (partition.over_min if partition is not None else "") or config.get("OverTimeLimit", "0")
+    minutes = (
+        math.inf if text.upper() == "UNLIMITED" else seconds(text) if text[:1].isdigit() else 0
+    )
+    if minutes:
+        yield Check.ok(
+            "over time limit",
+            f"OverTimeLimit {minutes:g} min: jobs may exceed their limits; the pilot releases "
+            "its nodes before them, and the "
+            "lease ends the holders of a dead pilot",
+        )
+
+
+def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
+    """Each holder is a job of one node."""
+    there = at.partition.nodes if at.partition is not None else ()
+    capped = {
+        s.name: min((most_nodes(k, v, at.partition) for k, v in s.caps.items()), default=math.inf)
+        for s in at.sources
+    }
+    alone = min((capped[s.name] for s in at.sources if not s.beside), default=math.inf)
+    most = min(alone, max_nodes, len(there) or math.inf)
+    for source in at.sources:
+        told = f"{source.name}: " + ", ".join(
+            f"{key} {value}" for key, value in source.caps.items()
+        )
+        if not source.caps:
+            continue
+        if capped[source.name] == 0:
+            yield Check.broken("limits", f"{told}: no holder may run", "raise the limit that is 0")
+        elif source.beside:
+            yield _shared(source, told, capped[source.name], most)
+        else:
+            nodes = capped[source.name]
+            held = (
+                f"at most {nodes:g} nodes are held"
+                if nodes < math.inf
+                else "these limit the nodes that are held"
+            )
+            yield Check.ok("limits", f"{told}: {held}")
+
+
+def _shared(source: LimitSource, told: str, nodes: float, most: float) -> Check:
+    """A limit that also counts main-queue jobs."""
+    if nodes > most:
+        left = (
+            f"at least {nodes - most:g} are left"
+            if nodes < math.inf
+            else "counted in other units than nodes"
+        )
+        return Check.ok(
+            "limits",
+            f"{told}: holders and {source.beside} count; {left} beside {most:g} held nodes",
+        )
+    return Check.broken(
+        "limits",
+        f"{told}: holders count, so {source.beside} would wait for them: Slurm preempts for "
+        "nodes, not for limits",
+        f"{source.remedy}; or set nodes.max_nodes to less than {nodes:g}, by as much as those "
+        "jobs need",
+    )
+
+
+def _hours(at: Holders) -> Iterator[Check]:
+    """Limits that are used up: with a UsageFactor, held nodes use them up, and main jobs of the
+    account wait then.
+    """
+    if not at.is_enforced or (at.qos is not None and not at.qos.usage_factor):
+        return
+    found = (
+        [(f"QOS {at.qos.name}", at.qos.hours)] if at.qos is not None and not at.has_own_qos else []
+    )
+    found += [(it.name, it.hours) for it in at.associations]
+    for name, hours in found:
+        if hours:
+            told = ", ".join(f"{key} {value}" for key, value in hours.items())
+            yield Check.broken(
+                "hours",
+                f"{name}: {told}: held nodes use it up, and main jobs wait when nothing is left",
+                "a QOS with UsageFactor=0 for holders (slurm.qos)",
+            )
+
+
+def grace_s(config: Mapping[str, str], partition: Partition | None, qos: Qos | None) -> int:
+    """GraceTime of a holder: the QOS's with preemption by QOS, otherwise the partition's."""
+    if config.get("PreemptType") == "preempt/qos":
+        return qos.grace_s if qos is not None else 0
+    return partition.grace_s if partition is not None else 0

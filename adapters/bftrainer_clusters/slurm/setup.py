@@ -1,0 +1,262 @@
+"""The configuration of a Slurm site: output of scontrol and sacctmgr -> values. Pure.
+
+Tried with 22.05.8, 24.11.5 and 26.05.5 on real clusters with accounting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from bftrainer.errors import SchedulerError
+from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
+from bftrainer_clusters.slurm.text import value_of, whole_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as scontrol shows it; ``max_s`` is infinite where there is no limit."""
+
+    name: str
+    tier: int
+    preempt_mode: str
+    grace_s: int
+    nodes: frozenset[str]
+    max_s: float
+    state: str
+    root_only: bool
+    qos: str = ""
+    """Its QOS, whose limits come before those of a job's own QOS."""
+    allowed_qos: frozenset[str] = frozenset()
+    """Empty: all but ``denied_qos``."""
+    denied_qos: frozenset[str] = frozenset()
+    is_default: bool = False
+    over_min: str = ""
+    """OverTimeLimit, where it differs from the cluster's."""
+    tres: Mapping[str, float] = field(default_factory=dict)
+    """All that its nodes have."""
+    whole_blocks: bool = False
+    """Whether its jobs share no block of the topology with another job."""
+    whole_nodes: str = ""
+    """What keeps its jobs from sharing a node with other users' jobs; empty: nothing."""
+    spreads: bool = False
+    """LLN: jobs go to the emptiest nodes."""
+    jobs_a_core: int = 1
+    """OverSubscribe=FORCE:4: so many of its jobs share each core, also with one that asked for
+    --exclusive.
+    """
+
+    @property
+    def starts_jobs(self) -> bool:
+        """Whether jobs of ordinary users start there now: jobs in one that is DOWN or INACTIVE only
+        wait.
+        """
+        return self.state not in ("DOWN", "INACTIVE") and not self.root_only
+
+    def admits(self, qos: str) -> bool:
+        """Whether jobs of a QOS may run there (AllowQos, DenyQos)."""
+        return qos not in self.denied_qos and (not self.allowed_qos or qos in self.allowed_qos)
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """A QOS as sacctmgr shows it: which QOSes it may preempt, how its own jobs are preempted, and
+    what an hour costs.
+    """
+
+    name: str
+    preempts: frozenset[str]
+    preempt_mode: str
+    usage_factor: float
+    grace_s: int = 0
+    exempt_s: float | None = None
+    """PreemptExemptTime; None if unset: the cluster's counts."""
+    max_s: float = float("inf")
+    """MaxWall, of each job."""
+    caps: Mapping[str, str] = field(default_factory=dict)
+    """Limits on the number of jobs and nodes that are set, by sacctmgr's name."""
+    hours: Mapping[str, str] = field(default_factory=dict)
+    """Limits that are used up."""
+
+
+_QOS_FIELDS = (
+    "Name",
+    "Preempt",
+    "PreemptMode",
+    "UsageFactor",
+    "GraceTime",
+    "PreemptExemptTime",
+    "MaxWall",
+)
+_QOS_CAPS = (
+    "MaxSubmitPU",
+    "MaxJobsPU",
+    "GrpSubmit",
+    "GrpJobs",
+    "MaxTRESPU",
+    "GrpTRES",
+    "MaxSubmitPA",
+    "MaxJobsPA",
+    "MaxTRESPA",
+)
+_QOS_HOURS = ("GrpTRESMins", "GrpWall")
+_QOS = (*_QOS_FIELDS, *_QOS_CAPS, *_QOS_HOURS)
+
+
+def config_argv() -> list[str]:
+    """The server's configuration."""
+    return ["scontrol", "show", "config"]
+
+
+def partitions_argv() -> list[str]:
+    """All partitions, including hidden ones."""
+    return ["scontrol", "-a", "-o", "show", "partition"]
+
+
+def qos_argv() -> list[str]:
+    """All QOSes; needs accounting."""
+    return ["sacctmgr", "-nP", "show", "qos", "format=" + ",".join(_QOS)]
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """``Key = value`` lines."""
+    found = {
+        m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)
+    }
+    if "SLURM_VERSION" not in found:
+        raise SchedulerError(
+            "scontrol show config does not show SLURM_VERSION: the output is truncated or from "
+            "another program"
+        )
+    return found
+
+
+def has_slurmdbd(config_text: str) -> bool:
+    """``scontrol show config``: whether accounting is slurmdbd's, which federations and several
+    clusters need.
+    """
+    return "slurmdbd" in parse_config(config_text).get("AccountingStorageType", "")
+
+
+def parse_partitions(text: str) -> dict[str, Partition]:
+    """A line per partition."""
+    lists = HostLists()
+    found = [_partition(line, lists) for line in whole_lines(text, "partitions")]
+    return {partition.name: partition for partition in found}
+
+
+def parse_qos(text: str) -> dict[str, Qos]:
+    """``sacctmgr -nP``: no header, one line per QOS."""
+    found = {}
+    for it in sacctmgr_rows(whole_lines(text, "QOSes"), _QOS):
+        found[it["Name"]] = Qos(
+            it["Name"],
+            frozenset(it["Preempt"].split(",")) - {""},
+            it["PreemptMode"].upper(),
+            float(it["UsageFactor"] or 1.0),
+            grace_s=int(limit_s(it["GraceTime"])) if it["GraceTime"] else 0,
+            exempt_s=limit_s(it["PreemptExemptTime"]) if it["PreemptExemptTime"] else None,
+            max_s=limit_s(it["MaxWall"]) if it["MaxWall"] else float("inf"),
+            caps={key: it[key] for key in _QOS_CAPS if it[key]},
+            hours={key: it[key] for key in _QOS_HOURS if it[key]},
+        )
+    return found
+
+
+def sacctmgr_rows(lines: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The fields of ``sacctmgr -nP``, by name."""
+    for line in lines:
+        fields = line.split("|")
+        if len(fields) != len(names):
+            raise SchedulerError(f"sacctmgr: line truncated or garbled: {line[:80]!r}")
+        yield dict(zip(names, fields, strict=True))
+
+
+def exempt_s(config: Mapping[str, str]) -> float:
+    """PreemptExemptTime: how long a job runs before it may be preempted; 0 if unset."""
+    text = config.get("PreemptExemptTime", "")
+    return limit_s(text) if re.fullmatch(r"(\d+-)?\d+:\d+:\d+", text) else 0.0
+
+
+def backfill_every_s(config: Mapping[str, str]) -> int | None:
+    """bf_interval; None without backfill."""
+    if config.get("SchedulerType") != "sched/backfill":
+        return None
+    found = re.search(r"\bbf_interval=(\d+)", config.get("SchedulerParameters", ""))
+    return int(found[1]) if found else 30
+
+
+def next_turn_s(config_text: str) -> float:
+    """By when backfill has looked at a job: its interval, and as long again for the look itself,
+    ten minutes at most.
+    """
+    return min(2.0 * (backfill_every_s(parse_config(config_text)) or 0), 600.0)
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """(22, 5) of ``22.05.8``."""
+    found = re.search(r"(\d{1,4})\.(\d{1,4})", text)
+    if found is None:
+        raise SchedulerError(f"no version in {text[:80]!r}")
+    return int(found[1]), int(found[2])
+
+
+_FORCED = re.compile(r"\sOverSubscribe=FORCE:(\d+)\b")
+_ALONE = re.compile(
+    r"\s(OverSubscribe=EXCLUSIVE|Exclusive=(NODE|USER|TOPO)|Exclusive(User|Topo)=YES)\b"
+)
+
+
+def _partition(line: str, lists: HostLists) -> Partition:
+    value = partial(value_of, line)
+    return Partition(
+        value("PartitionName"),
+        int(value("PriorityTier")),
+        value("PreemptMode").upper(),
+        seconds(value("GraceTime")),
+        lists.read(value("Nodes")),
+        limit_s(value("MaxTime")),
+        value("State"),
+        value("RootOnly") == "YES",
+        qos="" if (qos := value("QoS", "")) in NOTHING else qos,
+        allowed_qos=frozenset()
+        if (allowed := value("AllowQos", "ALL")) == "ALL"
+        else frozenset(allowed.split(",")),
+        denied_qos=frozenset(value("DenyQos", "").split(",")) - {""},
+        is_default=value("Default", "") == "YES",
+        over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
+        tres=parse_tres(value("TRES", "")),
+        whole_nodes=found[0].strip() if (found := _ALONE.search(line)) else "",
+        spreads=value("LLN", "") == "YES",
+        jobs_a_core=int(forced[1]) if (forced := _FORCED.search(line)) else 1,
+        whole_blocks=bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
+    )
+
+
+def parse_tres(text: str) -> dict[str, float]:
+    """``cpu=8,mem=8000M,node=4,gres/gpu=16``; memory in bytes."""
+    found = re.findall(r"(?:^|,)([^=,]+)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)", text)
+    return {
+        name: float(number) * 1024 ** " KMGTP".index(unit or " ") for name, number, unit in found
+    }
+
+
+def seconds(text: str) -> int:
+    """``30`` and ``30 sec``."""
+    found = re.match(r"\d+", text)
+    if found is None:
+        raise SchedulerError(f"{text[:40]!r} is not a number of seconds")
+    return int(found[0])
+
+
+def limit_s(text: str) -> float:
+    """``7-00:00:00``, ``01:00:00``, ``30:00`` (minutes and seconds) or UNLIMITED."""
+    if text.upper() in ("UNLIMITED", "INFINITE", "NONE"):
+        return float("inf")
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if found is None:
+        raise SchedulerError(f"{text[:40]!r} is not a time limit")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

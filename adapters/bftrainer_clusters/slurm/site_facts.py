@@ -1,0 +1,125 @@
+"""What the checks of a Slurm site go by: answers of scontrol and sacctmgr, read once for doctor and
+for the pilot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from bftrainer.errors import CommandError
+from bftrainer.system import command
+from bftrainer_clusters.slurm.associations import Accounting, RunCommand, read_accounting
+from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.preempt import qos_that_keep_waiting
+from bftrainer_clusters.slurm.setup import (
+    Partition,
+    parse_config,
+    parse_partitions,
+    partitions_argv,
+)
+from bftrainer_clusters.slurm.site_limits import Holders, holders_of
+from bftrainer_clusters.slurm.text import hides_jobs
+
+MayHold = Callable[[str], bool]
+"""Whether the pilot's configuration allows a node (nodes.hosts, nodes.exclude)."""
+_SINCE = ("now-1hours", "now-1days", "now-7days")
+_CHANGES_BY_ITSELF = ("NEXT_JOB_ID",)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSetup:
+    """A site as it was read. ``unused_qos`` are those of the QOSes in question that no job has used
+    for a week.
+    """
+
+    config_text: str
+    partitions: Mapping[str, Partition]
+    accounting: Accounting = field(default_factory=Accounting)
+    unused_qos: frozenset[str] = frozenset()
+
+    @property
+    def config(self) -> dict[str, str]:
+        return parse_config(self.config_text)
+
+    def holders(self, settings: SlurmSettings) -> Holders:
+        """What limits the holders of these settings."""
+        accounting = self.accounting
+        return holders_of(
+            settings, self.config, self.partitions, accounting.qos or {}, accounting.associations
+        )
+
+
+def holder_kinds(settings: SlurmSettings, by_gpu: bool) -> tuple[SlurmSettings, ...]:
+    """The settings of each kind of holder: of whole nodes, and with ``nodes.unit = "gpu"`` of parts
+    of nodes.
+    """
+    if not by_gpu or not settings.holds_parts:
+        return (settings,)
+    of_parts = {
+        "partition": settings.parts_partition or settings.partition,
+        "parts_partition": settings.partition,
+        "qos": settings.parts_qos or settings.qos,
+        "parts_qos": settings.qos,
+    }
+    return settings, settings.model_copy(update=of_parts)
+
+
+def read_site(
+    settings: SlurmSettings,
+    config_text: str,
+    user: str,
+    ask: RunCommand,
+    may_hold: MayHold = lambda node: True,
+    by_gpu: bool = False,
+) -> SiteSetup:
+    """Raises CommandError or SchedulerError. An accounting that does not answer is a fact
+    (``Accounting.silence``).
+    """
+    partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
+    facts = SiteSetup(config_text, partitions, read_accounting(settings, config_text, user, ask))
+    in_question = frozenset[str]().union(
+        *(
+            qos_that_keep_waiting(kind, facts.config, partitions, facts.accounting, may_hold)
+            for kind in holder_kinds(settings, by_gpu)
+        )
+    )
+    if not in_question or hides_jobs(config_text, user):
+        return facts
+    return replace(facts, unused_qos=unused(in_question, user, ask))
+
+
+def unused(names: frozenset[str], user: str, ask: RunCommand) -> frozenset[str]:
+    """Those of some QOSes that no job has used for a week.
+
+    A short time is asked for first: a busy QOS is found there, and a week of its jobs may be a
+    million lines. slurmdbd can hide the jobs of others (PrivateData in slurmdbd.conf) and says so
+    nowhere, so where none is seen, all QOSes count as used.
+    """
+    users: set[str] = set()
+    left = names
+    for since in _SINCE:
+        try:
+            text = ask(jobs_argv(since, left if users - {user} else frozenset()))
+        except CommandError:
+            return frozenset()
+        rows = [line.split("|") for line in text.splitlines()]
+        users |= {row[1] for row in rows if len(row) > 1}
+        left -= {row[0] for row in rows}
+        if not left:
+            break
+    return left if users - {user} else frozenset()
+
+
+def jobs_argv(since: str, qos: frozenset[str]) -> list[str]:
+    """The QOS and the user of each job since then; with ``qos``, of jobs of these alone."""
+    chosen = [f"--qos={','.join(sorted(qos))}"] if qos else []
+    return ["sacct", "-a", "-X", "-n", "-P", "-S", since, *chosen, "-o", "QOS,User"]
+
+
+def fingerprint(config_text: str) -> tuple[tuple[str, str], ...]:
+    """What a restart of slurmctld (BOOT_TIME) or its reconfiguration changes."""
+    found = parse_config(config_text)
+    return tuple(
+        sorted((key, value) for key, value in found.items() if key not in _CHANGES_BY_ITSELF)
+    )

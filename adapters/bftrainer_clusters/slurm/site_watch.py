@@ -1,0 +1,149 @@
+"""When a pilot reads the set-up of its site again, and what the answers allow: holders at all, and
+how long they may last.
+
+Sites change while a pilot runs. What cannot be found out allows nothing at the start; later the
+last answer counts for a while.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from bftrainer.cluster.model import HoldingPermit
+from bftrainer.decide.domain.checks import Check
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer_clusters.slurm.site_checks import accepted_names, permit_of
+from bftrainer_clusters.slurm.site_facts import SiteSetup, fingerprint
+
+EVERY_S = 3600.0
+FIRST_AGAIN_S = 60.0
+"""Until the first answer."""
+FAILED_AGAIN_S = 600.0
+REFUSED_AGAIN_S = 900.0
+"""While a check fails, for the day on which it is fixed."""
+COUNTS_S = 3600.0
+"""So long the last answer counts while there is no other."""
+SHORTER_AGAIN_S = 60.0
+_TOO_LONG = re.compile(r"Wall|TimeLimit\b|Requested time limit is invalid")
+
+
+@dataclass
+class SiteWatch:
+    """The site as it was read: at the start, every :data:`EVERY_S`, and when something says that it
+    may have changed.
+
+    ``read`` asks Slurm, ``judge`` makes checks of the answer. An accounting that is silent keeps
+    its last answer.
+    """
+
+    read: Callable[[], SiteSetup]
+    judge: Callable[[SiteSetup], tuple[Check, ...]]
+    elapsed_s: Callable[[], float] = time.monotonic
+    longest_s: float = math.inf
+    """The longest time limit that a holder may have."""
+    accepts: tuple[str, ...] = ()
+    """The checks that fail here and that the user has accepted."""
+    _facts: SiteSetup | None = None
+    _permit: HoldingPermit = field(default_factory=HoldingPermit)
+    _unknown: str = "the set-up of Slurm has not been read yet"
+    _unknown_since_s: float | None = None
+    _due_s: float = -math.inf
+    _shorter_s: float = -math.inf
+    _waiting_s: float = -math.inf
+    _config: str = ""
+
+    def update(self) -> None:
+        """Read the site now. The longest time limit stays as it was while there is no answer: a
+        holder with too long a limit is pending, and does no harm.
+        """
+        self._due_s = self.elapsed_s() + (FIRST_AGAIN_S if self._facts is None else FAILED_AGAIN_S)
+        try:
+            facts = self.read()
+        except (CommandError, SchedulerError) as error:
+            self._no_answer(str(error))
+            return
+        self._config = facts.config_text
+        if silence := facts.accounting.silence:
+            self._no_answer(silence)
+            if self._facts is not None and not self._is_unknown_for_long:
+                accounting, unused = self._facts.accounting, self._facts.unused_qos
+                self._judge(replace(facts, accounting=accounting, unused_qos=unused))
+                return
+        else:
+            self._facts = facts
+        self._judge(facts)
+        if (
+            not silence or not self._permit.refusal
+        ):  # the user may have accepted that accounting is silent
+            self._unknown, self._unknown_since_s = "", None
+            self._due_s = self.elapsed_s() + (REFUSED_AGAIN_S if self._permit.refusal else EVERY_S)
+
+    def _judge(self, facts: SiteSetup) -> None:
+        checks = self.judge(facts)
+        self._permit, self.accepts = permit_of(checks, facts), accepted_names(checks)
+
+    def _no_answer(self, why: str) -> None:
+        self._unknown = why
+        if self._unknown_since_s is None:
+            self._unknown_since_s = self.elapsed_s()
+
+    @property
+    def _is_unknown_for_long(self) -> bool:
+        return (
+            self._unknown_since_s is not None
+            and self.elapsed_s() - self._unknown_since_s >= COUNTS_S
+        )
+
+    def update_if_due(self) -> None:
+        """Read the site again if it is time."""
+        if self.elapsed_s() >= self._due_s:
+            self.update()
+
+    def configuration_is(self, config_text: str) -> None:
+        """``scontrol show config`` as it was read last: whether slurmctld was restarted or
+        reconfigured since.
+        """
+        if config_text is self._config or not config_text:
+            return
+        is_other = not self._config or fingerprint(config_text) != fingerprint(self._config)
+        self._config = config_text
+        if is_other:
+            self.update()
+
+    def reason_is(self, reason: str) -> None:
+        """Why a holder does not start, or was refused: its time limit may be too long by now."""
+        if _TOO_LONG.search(reason) and self.elapsed_s() >= self._shorter_s:
+            self._shorter_s = self.elapsed_s() + SHORTER_AGAIN_S
+            self.update()
+
+    def main_job_waits(self) -> bool:
+        """A main job waits for longer than was promised: read the site again, at most every
+        :data:`EVERY_S` for this reason.
+
+        Returns whether it was read.
+        """
+        if self.elapsed_s() < self._waiting_s:
+            return False
+        self._waiting_s = self.elapsed_s() + EVERY_S
+        self.update()
+        return True
+
+    @property
+    def permit(self) -> HoldingPermit:
+        """Whether holders may run. A check that fails ends them; so does a silence that outlasts
+        the last answer.
+        """
+        latest, is_long = self._permit, self._is_unknown_for_long
+        if latest.refusal:
+            return replace(latest, releases=latest.releases or is_long)
+        if not self._unknown or (self._facts is not None and not is_long):
+            return latest
+        return replace(
+            latest,
+            refusal=f"it is unknown whether main jobs preempt holders: {self._unknown}",
+            releases=is_long,
+        )

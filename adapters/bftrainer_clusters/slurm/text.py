@@ -1,0 +1,216 @@
+"""Parsers of the text that Slurm's commands print; pure. The commands are in observe.py.
+
+Tried with 22.05.8 on a real cluster, and with recordings of 24.11.7, 25.11.2 and 26.05.2. Every
+function raises :class:`~bftrainer.errors.SchedulerError` with the text that it does not understand:
+truncated or missing output is not an empty cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from bftrainer.cluster.model import Hidden, Idle, NodeView, PendingJob, Reservation
+from bftrainer.errors import SchedulerError
+from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
+from bftrainer_clusters.slurm.records import fields_of, is_number, parse_records
+from bftrainer_clusters.slurm.states import idle_gpus, node_view, with_idle
+
+# Only what Slurm itself writes: names and comments of other users are not needed. %A, not %i: an
+# array that is pending and each component of a heterogeneous job have one id. The reason comes
+# last: it may quote a plug-in's text.
+JOB_FORMAT = "%A|%u|%P|%S|%Y|%D|%r"
+_JOB_HEADER = "JOBID|USER|PARTITION|START_TIME|SCHEDNODES|NODES|REASON"
+# The reasons for which a job is not eligible (https://slurm.schedmd.com/job_reason_codes.html).
+NOT_ELIGIBLE = (
+    "BeginTime",
+    "Dependency",
+    "DependencyNeverSatisfied",
+    "JobHeldAdmin",
+    "JobHeldUser",
+)
+_NO_RESERVATIONS = "No reservations in the system"
+_FREE_TEXT = re.compile(r"\s(?:Comment|Extra|Reason)=", re.ASCII)
+"""Where administrators' words begin; Slurm prints its own fields of a node before them."""
+
+
+def parse_nodes(text: str) -> tuple[NodeView, ...]:
+    """``scontrol -a -o show node``, also with ``-d``: a record per node, ``Key=Value`` with blanks
+    in some values.
+
+    A comment or reason may contain line breaks, so a record begins where a line begins with
+    ``NodeName=``. Only operators can write these texts.
+    """
+    nodes = []
+    for record in _beginning_with("NodeName", text, "nodes"):
+        own = _FREE_TEXT.split(record, maxsplit=1)[0]
+        name = value_of(own, "NodeName")
+        state = value_of(own, "State")
+        cpus = value_of(own, "CPUTot", "")
+        gres = "" if (gres := value_of(own, "Gres", "")) in NOTHING else gres
+        partitions = _words(value_of(own, "Partitions", ""))
+        busy = value_of(own, "LastBusyTime", "")
+        busy_s = float(busy) if is_number(busy) else 0.0
+        node = node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0, busy_s)
+        nodes.append(with_idle(node, _idle(own, gres)) if value_of(own, "GresUsed", "") else node)
+    for name, times in Counter(node.name for node in nodes).items():
+        if times > 1:
+            raise SchedulerError(f"node {name} is listed twice")
+    return tuple(nodes)
+
+
+def _idle(record: str, gres: str) -> Idle | None:
+    """What no job has of a node that was asked for with ``-d``; cores and memory that it keeps for
+    itself are left out.
+    """
+    gpus = idle_gpus(gres, value_of(record, "GresUsed", ""), value_of(record, "GresDrain"))
+    if gpus is None:
+        return None
+    cpus = _count(record, "CPUEfctv") - _count(record, "CPUAlloc")
+    spared = value_of(record, "MemSpecLimit", "")
+    of_mib = _count(record, "RealMemory")
+    mib = of_mib - _count(record, "AllocMem") - (int(spared) if is_number(spared) else 0)
+    return Idle(gpus, max(cpus, 0), max(mib, 0), of_mib)
+
+
+def _count(record: str, key: str) -> int:
+    if not is_number(found := value_of(record, key)):
+        raise SchedulerError(f"{key}={found[:40]!r} is not a number in {record[:80]!r}")
+    return int(found)
+
+
+def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
+    """``squeue -o JOB_FORMAT|mark`` with its header, which tells an empty queue from missing
+    output.
+    """
+    lists = HostLists()
+    return tuple(
+        _pending(record, lists) for record in parse_records(text, mark, _JOB_HEADER, "jobs")
+    )
+
+
+def parse_reservations(text: str) -> tuple[Reservation, ...]:
+    """``scontrol -a show reservation`` with or without ``-o``; times in seconds
+    (SLURM_TIME_FORMAT=%s).
+    """
+    if text.strip() == _NO_RESERVATIONS:
+        return ()
+    found, lists = [], HostLists()
+    for record in _beginning_with("ReservationName", text, "reservations"):
+        line = _FREE_TEXT.split(record, maxsplit=1)[0]
+        name = value_of(line, "ReservationName")
+        found.append(
+            Reservation(
+                name,
+                _epoch(value_of(line, "StartTime"), name),
+                _epoch(value_of(line, "EndTime"), name),
+                lists.read(value_of(line, "Nodes", "")),
+            )
+        )
+    return tuple(found)
+
+
+def parse_times(text: str) -> tuple[float, float | None]:
+    """``sdiag``: the server's time, and that of its latest backfill cycle (None: none since it
+    started).
+    """
+    at = re.search(r"^sdiag output at .* \((\d+)\)$", text, re.MULTILINE)
+    if at is None:
+        first = next((line for line in text.split("\n") if line.strip("* ")), "nothing")
+        raise SchedulerError(f"sdiag does not show the server's time in seconds: {first[:80]!r}")
+    planned = re.search(
+        r"^Backfilling stats.*?Last cycle when: .*? \((\d+)\)$", text, re.MULTILINE | re.DOTALL
+    )
+    return float(at[1]), float(planned[1]) if planned and int(planned[1]) else None
+
+
+def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
+    """``scontrol show config``: what PrivateData hides from ``user``; nothing is hidden from root
+    and SlurmUser.
+    """
+    found = {
+        m[1]: m[2].strip()
+        for m in re.finditer(r"^(PrivateData|SlurmUser)\s*=(.*)$", text, re.MULTILINE)
+    }
+    if "PrivateData" not in found:
+        raise SchedulerError("scontrol show config does not show PrivateData")
+    if user in ("root", found.get("SlurmUser", "").partition("(")[0]):
+        return frozenset()
+    words = set(found["PrivateData"].lower().split(","))
+    return frozenset(kind for kind in Hidden if words & {kind.value, "all"})
+
+
+def hides_jobs(text: str, user: str) -> bool:
+    """``scontrol show config``: whether other users' jobs are hidden from ``user``."""
+    return Hidden.JOBS in parse_hidden(text, user)
+
+
+def parse_has_epilog(text: str) -> bool:
+    """``scontrol show config``: whether slurmd runs a program after each job.
+
+    22.05 prints ``Epilog = (null)`` where there is none; 24.11 and later print no line, or
+    ``Epilog[0] = ...``.
+    """
+    found = re.findall(r"^Epilog(?:\[\d+\])?\s*=\s*(\S*)", text, re.MULTILINE)
+    if not found and not re.search(r"^Epilog(MsgTime|Slurmctld)\s*=", text, re.MULTILINE):
+        raise SchedulerError(
+            "scontrol show config shows no line of Epilog: the output is truncated"
+        )
+    return any(value not in NOTHING for value in found)
+
+
+def parse_has_cgroups(text: str) -> bool:
+    """``scontrol show config``: whether a step lasts until its cgroup is empty."""
+    return bool(re.search(r"^ProctrackType\s*=\s*(proctrack/)?cgroup\s*$", text, re.MULTILINE))
+
+
+def _pending(record: str, lists: HostLists) -> PendingJob:
+    job, user, partitions, start, nodes, size, reason = fields_of(record, 7)
+    if not is_number(size):
+        raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")
+    return PendingJob(
+        id=job,
+        user=user,
+        partitions=_words(partitions),
+        size=int(size),
+        starts_s=None if start in NOTHING else _epoch(start, f"job {job}"),
+        nodes=lists.read(nodes),
+        is_eligible=reason not in NOT_ELIGIBLE,
+    )
+
+
+def whole_lines(text: str, what: str) -> list[str]:
+    """The lines of an output that is there and ends with a whole line."""
+    if not text.strip():
+        raise SchedulerError(f"Slurm printed nothing about {what}")
+    if not text.endswith("\n"):
+        raise SchedulerError(f"the output about {what} is truncated: ...{text[-60:]!r}")
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _beginning_with(key: str, text: str, what: str) -> list[str]:
+    """The records of an output, each of which begins with ``key=`` at the beginning of a line."""
+    whole_lines(text, what)
+    before, *records = re.split(rf"^(?={key}=)", text, flags=re.MULTILINE)
+    if before.strip():
+        raise SchedulerError(f"no {key} in {before[:80]!r}")
+    return records
+
+
+def value_of(line: str, key: str, default: str | None = None) -> str:
+    """The value of ``key=``, up to a blank; raises where there is none, and no default."""
+    if found := re.search(rf"(?:^|[ \n]){key}=(\S*)", line):
+        return found[1]
+    if default is None:
+        raise SchedulerError(f"no {key} in {line[:80]!r}")
+    return default
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return () if text in NOTHING else tuple(text.split(","))
+
+
+def _epoch(text: str, of: str) -> float:
+    if not is_number(text):
+        raise SchedulerError(f"{of}: {text[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
+    return float(text)

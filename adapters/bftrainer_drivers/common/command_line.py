@@ -1,0 +1,183 @@
+"""Command line, container and environment of a worker. Pure.
+
+A container is Apptainer's for a ``.sif`` file, that of Slurm's pyxis for a ``.sqsh`` file. Nothing
+is copied to a node that its next job would find there. Apptainer mounts the file, and a node reads
+it once. pyxis unpacks it for a step and removes it with the step, or mounts it as well
+(``use_squashfuse=1``); its named containers, unpacked once, outlive the job by default.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import bftrainer
+from bftrainer.fragment_names import job_of
+from bftrainer.wires.environment import PREEMPTION_SIGNAL
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.messages import DriverSettings, TrainerMessage
+
+
+def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
+    """The prefix for one host: ``{fragment_id}``, ``{job_id}`` and ``{node}`` are replaced, other
+    braces stay.
+    """
+    job = job_of(host.fragment)
+    return [
+        word.replace("{fragment_id}", host.fragment)
+        .replace("{job_id}", job)
+        .replace("{node}", host.node)
+        for word in template
+    ]
+
+
+def threads(host: HostSlots, environment: Mapping[str, str]) -> dict[str, str]:
+    """As torchrun sets it: workers on one node share its cores. OpenMP reads it when torch is
+    imported.
+    """
+    return (
+        {"OMP_NUM_THREADS": "1"}
+        if (host.slots > 1 or host.is_gpu) and "OMP_NUM_THREADS" not in environment
+        else {}
+    )
+
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def visible_gpus(part: Sequence[HostSlots], own: HostSlots | None = None) -> dict[str, str]:
+    """The GPUs of a part for one of its workers, all of them: NCCL finds NVLink only between GPUs
+    that a process sees.
+
+    LOCAL_RANK selects among them. A worker that is alone on its host for its framework (``own``)
+    finds its own GPU first.
+    """
+    gpus = sorted((host for host in part if host.is_gpu), key=lambda host: (host != own, host.gpu))
+    return {VISIBLE: ",".join(str(host.gpu) for host in gpus)} if gpus else {}
+
+
+GIVEN = "BFTRAINER_GIVEN"
+
+
+def given(environment: Mapping[str, str], names: Iterable[str]) -> str:
+    """Shell lines that set these variables, and PATH before that of the profiles, as they were."""
+    kept = [(name, environment[name]) for name in names if name.isidentifier() and name != "PATH"]
+    path = (
+        [f'export PATH={shlex.quote(environment["PATH"])}"${{PATH:+:$PATH}}"']
+        if environment.get("PATH")
+        else []
+    )
+    return "\n".join([*(f"export {name}={shlex.quote(value)}" for name, value in kept), *path])
+
+
+SETUP = "BFTRAINER_SETUP"
+
+
+def setup_script(setup: Sequence[str]) -> str:
+    """The value of SETUP: the user's setup lines, the first of which to fail ends the shell. The
+    worker does not inherit them.
+
+    Lines may set secrets (``export HF_TOKEN=...``). In the environment they are the user's own;
+    srun's command line, with the lines in it, would stand in every user's ``ps`` for the whole
+    training.
+    """
+    return "\n".join([f"unset {SETUP}", *(f"{line} || exit" for line in setup)])
+
+
+def inside_step(
+    command: Sequence[str], gpus: str = "", runtime: str = "", *, has_setup: bool = False
+) -> list[str]:
+    """``command``, by a container runtime, after the user's setup lines (of :data:`SETUP`), without
+    core files.
+
+    The limit is set here because the driver's limits do not apply to a Slurm step. One core file of
+    an aborted worker was 594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda
+    activate`` are functions of a login shell, whose profiles set PATH and may activate another
+    environment: then GIVEN is evaluated. ``gpus`` are set here because Slurm sets
+    CUDA_VISIBLE_DEVICES of a step to all GPUs of its job, whatever srun's environment says.
+    """
+    shell = ["/bin/bash", "-l"] if has_setup else ["/bin/bash"]
+    visible = [f"export {VISIBLE}={shlex.quote(gpus)}"] if gpus else []
+    lines = [
+        "ulimit -c 0",
+        f"trap '' {PREEMPTION_SIGNAL}",
+        *([f'eval "${GIVEN}"', f"unset {GIVEN}"] if has_setup else []),
+        *visible,
+        *([f'eval "${SETUP}" || exit'] if has_setup else []),
+        f'exec {runtime}"$@"',
+    ]
+    return [*shell, "-c", "\n".join(lines), "bftrainer-worker", *command]
+
+
+def worker_environment(
+    inherited: Mapping[str, str],
+    settings: DriverSettings,
+    trainer: TrainerMessage,
+    further: Mapping[str, str],
+) -> dict[str, str]:
+    """The inherited environment without variables that disturb a step, then the trainer's
+    variables, then ``further``.
+
+    Python writes its output as it comes: into a pipe it would come in blocks of 8 KiB, minutes
+    apart.
+
+    srun takes the SLURM variables of the pilot's own job for options: with SLURM_MEM_PER_NODE,
+    22.05 rejected steps; with SLURM_HINT a worker saw one core of two.
+    """
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name in settings.keep_environment or not name.startswith(settings.drop_environment)
+    }
+    return {"PYTHONUNBUFFERED": "1", **kept, **dict(trainer.environment), **further}
+
+
+PACKAGES = "/opt/bftrainer"
+"""Where bftrainer is in the container, alone: other packages of its folder are for another
+Python.
+"""
+_APPTAINER = "apptainer exec $([ -e /dev/nvidiactl ] && echo --nv) "
+
+
+class WorkerContainer(NamedTuple):
+    """``of_step``: options of srun; ``runtime`` starts ``arguments`` and the command; ``variables``
+    of its environment.
+    """
+
+    of_step: tuple[str, ...] = ()
+    runtime: str = ""
+    arguments: tuple[str, ...] = ()
+    variables: Mapping[str, str] = {}
+
+
+def container(
+    image: str | None, cwd: Path, directory: Path, environment: Mapping[str, str]
+) -> WorkerContainer:
+    """How a worker is started in its image; without one, as it is. ``directory``: the trainer
+    directory.
+    """
+    if image is None:
+        return WorkerContainer()
+    adapters, package = (
+        Path(__file__).resolve().parents[2],
+        Path(bftrainer.__file__).resolve().parent,
+    )
+    mounts = (
+        f"{directory}:{directory}",
+        f"{cwd}:{cwd}",
+        f"{adapters}:{adapters}:ro",
+        f"{package}:{PACKAGES}/bftrainer:ro",
+    )
+    python_path = ":".join(filter(None, [PACKAGES, environment.get("PYTHONPATH")]))
+    variables = {"PYTHONPATH": python_path}
+    if image.endswith(".sqsh"):
+        options = (
+            f"--container-image={image}",
+            f"--container-mounts={','.join(mounts)}",
+            f"--container-workdir={cwd}",
+        )
+        return WorkerContainer(of_step=options, variables=variables)
+    binds = tuple(word for mount in mounts for word in ("--bind", mount))
+    return WorkerContainer((), _APPTAINER, (*binds, "--pwd", str(cwd), image), variables)

@@ -1,0 +1,68 @@
+"""Workers that need no peers, and fail: when each starts again, and when the fault is the node's or
+the program's. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from bftrainer_drivers.common.membership import Member
+from bftrainer_drivers.common.outcome import Exit, was_taken
+
+PAUSE_S = 1.0
+"""Before a worker is started again; doubled with each further failure of its member."""
+LONGEST_PAUSE_S = 60.0
+FORGET_S = 600.0
+"""A failure that comes so long after the one before is the first of a succession."""
+MOST_OF_A_MEMBER = 2
+"""Failures of one member in succession, until the others have to do without it."""
+
+
+@dataclass(slots=True)
+class Retries:
+    """``in_succession``: failures since a task was finished. Those of one member at a time count
+    once, lost workers never.
+    """
+
+    in_succession: int = 0
+    last_s: float = 0.0
+    waiting: dict[tuple[Member, int], float] = field(default_factory=dict)
+    """(member, slot) to the time at which a worker is started there."""
+    failures: Counter[Member] = field(default_factory=Counter)
+
+    def copy(self) -> Retries:
+        return Retries(self.in_succession, self.last_s, {**self.waiting}, Counter(self.failures))
+
+    def failed(self, member: Member, end: Exit, now_s: float) -> None:
+        """Note a failure, or a loss, which says nothing about the program: its node may have been
+        preempted.
+        """
+        if now_s - self.last_s > FORGET_S:
+            self.in_succession, self.failures = 0, Counter()
+        self.last_s = now_s
+        if all(other != member for other, _ in self.waiting):
+            self.failures[member] += 1
+            self.in_succession += not was_taken(end.status)
+        pause_s = min(PAUSE_S * 2.0 ** (self.failures[member] - 1), LONGEST_PAUSE_S)
+        self.waiting[member, end.slot] = now_s + pause_s
+
+    def is_bad(self, member: Member) -> bool:
+        return self.failures[member] >= MOST_OF_A_MEMBER
+
+    def succeeded(self, member: Member) -> None:
+        """A worker of the member has finished a task."""
+        self.in_succession = 0
+        self.failures.pop(member, None)
+
+    def forget(self, member: Member) -> None:
+        """The member is not used any more."""
+        self.failures.pop(member, None)
+        self.waiting = {key: due_s for key, due_s in self.waiting.items() if key[0] != member}
+
+    def due(self, now_s: float) -> list[tuple[Member, int]]:
+        """Where workers are to be started now; each is named once."""
+        found = [key for key, due_s in self.waiting.items() if due_s <= now_s]
+        for key in found:
+            del self.waiting[key]
+        return found

@@ -1,0 +1,305 @@
+"""The one loop of all drivers: hear of files, processes and time, ask the core, and carry out its
+steps.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from bftrainer.errors import BFTrainerError, InputFileError
+from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.regular import stamp_of
+from bftrainer.system.umask import private_files
+from bftrainer.wires.control import ControlMessage, ControlRequest, is_stop_requested
+from bftrainer.wires.driver_events import Started, Stopping, Warming
+from bftrainer.wires.driver_pid import write_own_pid
+from bftrainer.wires.hosts_file import HostSlots, read_hosts
+from bftrainer.wires.messages import DriverSettings, TrainerMessage
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import parse_progress
+from bftrainer.wires.reports import Ending
+from bftrainer.wires.typed_json import read_json, write_json
+from bftrainer_drivers.common import core
+from bftrainer_drivers.common.command_line import visible_gpus
+from bftrainer_drivers.common.crew import Crew
+from bftrainer_drivers.common.event_writer import EventWriter
+from bftrainer_drivers.common.membership import Announce, Drop, Member, StartWarming
+from bftrainer_drivers.common.outcome import DriverOutcome
+from bftrainer_drivers.common.reaper import Reaper
+from bftrainer_drivers.common.silence import longest_silence_s, reported_progress
+from bftrainer_drivers.common.workers import WorkerStarter
+
+LAST_EXITS_S = 5.0
+"""How long processes may take to end after SIGKILL."""
+
+
+class Backend:
+    """How one launcher starts, announces and ends workers. All methods are called in the run's
+    thread.
+    """
+
+    terms: core.Terms
+
+    def open(self) -> None:
+        """Open what the workers need. Raises what ends the driver."""
+
+    def start(self, member: Member) -> None:
+        """Start a joining member's workers, and tell :class:`Warmed` when they could join."""
+
+    def begin(self, members: Sequence[Member]) -> None:
+        """Start an incarnation on these members."""
+
+    def announce(self, members: Sequence[Member]) -> None:
+        """Let the group use these members, and no others."""
+
+    def drop(self, member: Member) -> None:
+        """A member is not needed; its waiting workers have been ended."""
+
+    def retry(self, member: Member, slot: int) -> None:
+        """Start another worker in this slot."""
+
+    def note(self, heard: core.Heard) -> None:
+        """The core has heard this."""
+
+    def tick(self, now_s: float) -> None:
+        """Do what time has made due."""
+
+    def is_over(self) -> bool:
+        """Whether no worker of the group is left, and none follows."""
+        return False
+
+    def shut(self) -> None:
+        """Let no further worker start: the remaining ones are ended now."""
+
+    def close(self) -> None:
+        """Close what ``open`` has opened."""
+
+
+Make = Callable[["Run"], Backend]
+
+
+class Run:
+    """One trainer's driver. It shares nothing with other runs in its process but the interpreter
+    and its limits.
+    """
+
+    def __init__(
+        self,
+        directory: TrainerDirectory,
+        events: EventWriter,
+        make: Make,
+        reaper: Reaper | None = None,
+    ) -> None:
+        self.directory = directory
+        self.events = events
+        self.trainer = read_json(TrainerMessage, directory.trainer)
+        self.settings = read_json(DriverSettings, directory.driver)
+        self._upcoming: int | None = None
+        self._begun = False
+        self._complaint = ""
+        self._stamps: tuple[object, object] | None = None  # of what was read last
+        self._ordered: list[core.Heard] = []
+        self._heard: queue.SimpleQueue[core.Heard] = queue.SimpleQueue()
+        self._progress = JsonTail(directory.progress)
+        self._progress.skip()
+        self._notices = JsonTail(directory.preempted)
+        self._notices.skip()
+        self._preempted: frozenset[str] = frozenset()
+        self.starter = WorkerStarter(directory, self.trainer, self.settings, events, reaper)
+        self.crew = Crew(self.starter, self.tell)
+        self.backend = make(self)
+        self.state = core.RunState.first(
+            self.backend.terms, longest_silence_s(reported_progress(directory))
+        )
+
+    @property
+    def stop_signal(self) -> int:
+        """The signal by which the trainer wants to be asked to stop; 0: none."""
+        name = self.trainer.stop_signal
+        return signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
+
+    def tell(self, heard: core.Heard) -> None:
+        """Let the run hear something; from any thread, and from signal handlers."""
+        self._heard.put(heard)
+
+    def run(self) -> DriverOutcome:
+        """Drive to the end; all workers have ended then."""
+        try:
+            self.backend.open()
+            while self.state.outcome is None:
+                self._read_files()
+                self._hear(core.TimePassed())
+                self.backend.tick(time.monotonic())
+                self._listen()
+                if self.backend.is_over():
+                    self._hear(core.GroupOver())
+            return self.state.outcome
+        finally:
+            self.backend.shut()
+            self.starter.kill_all()
+            give_up_s = time.monotonic() + LAST_EXITS_S
+            while self.starter.live() and time.monotonic() < give_up_s:
+                time.sleep(0.01)
+            self.backend.close()
+            self.starter.close()
+
+    def warm_up(
+        self, member: Member, command: Sequence[str] | None, first: dict[str, str], *, ahead: bool
+    ) -> None:
+        """Start workers that do their imports, of the next incarnation if ``ahead``; without a
+        command none can.
+        """
+        if command is None or not self.settings.warm:
+            self.tell(core.Warmed(member, is_cold=True))
+            return
+        if ahead and self._upcoming is None:
+            self._upcoming = self.directory.new_incarnation()
+        number = self._upcoming if ahead and self._upcoming else self.events.incarnation
+        self.events.write(Warming(member.host.node, member.host.fragment), number)
+        self.crew.warm_up(member, command, first, number)
+
+    def visible_gpus(self, host: HostSlots) -> dict[str, str]:
+        """For a worker that joins without the others of its part: its own GPU, and those that the
+        trainer has beside it.
+        """
+        hosts = {host, *self.state.membership.usable()}
+        return visible_gpus([it for it in hosts if it.part == host.part], host)
+
+    def _listen(self) -> None:
+        """Wait up to one poll for something, then handle all that has come."""
+        try:
+            heard = self._heard.get(timeout=self.settings.poll_s)
+            while True:
+                self._read_progress()  # a worker has written its last line before it ended
+                if self._read_notices():  # and its node the reason of its end
+                    self._read_files()
+                self._hear(heard)
+                heard = self._heard.get_nowait()
+        except queue.Empty:
+            return
+
+    def _hear(self, heard: core.Heard) -> None:
+        self.state, steps = core.after(self.state, heard, time.monotonic())
+        self.backend.note(heard)
+        for step in steps:
+            self._carry_out(step)
+
+    def _read_files(self) -> None:
+        self._read_progress()
+        self._read_notices()
+        stamps = stamp_of(self.directory.control), stamp_of(self.directory.hosts)
+        try:
+            if stamps != self._stamps:
+                self._ordered = []
+                if is_stop_requested(self.directory.control):
+                    self._ordered.append(core.StopRequested())
+                kept = (
+                    host
+                    for host in read_hosts(self.directory.hosts)
+                    if host.fragment not in self._preempted
+                )
+                self._ordered.append(core.HostsListed(tuple(kept), self._preempted))
+                self._stamps = stamps
+        except InputFileError as error:  # edited by hand, or missing: the last one stays in force
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                print(f"hosts or control: {error}", flush=True)
+        for heard in self._ordered:
+            self._hear(heard)
+
+    def _read_notices(self) -> bool:
+        """Whether a node of the trainer is preempted and its workers may save: as if ``hosts``
+        listed it no longer.
+        """
+        found = (
+            {line.get("fragment") for line in self._notices.read()}
+            if self.settings.notice_s
+            else set()
+        )
+        if found:
+            self._preempted |= {name for name in found if isinstance(name, str)}
+            self._stamps = None
+        return bool(found)
+
+    def _read_progress(self) -> None:
+        for line in map(parse_progress, self._progress.read()):
+            if line.incarnation == self.events.incarnation:
+                self._hear(core.Reported(line))
+
+    def _carry_out(self, step: core.DriverStep) -> None:
+        match step:
+            case core.Report(event):
+                self.events.write(event)
+            case StartWarming(member):
+                self.backend.start(member)
+            case Drop(member):
+                self.crew.drop(member)
+                self.backend.drop(member)
+            case Announce(members):
+                self.backend.announce(members)
+            case core.Retry(member, slot):
+                self.backend.retry(member, slot)
+            case core.KillGroup():
+                self.crew.kill_joined()
+            case core.AskWorkersToStop(reason):
+                self.events.write(Stopping(reason))
+                write_json(
+                    self.directory.leave,
+                    ControlMessage(ControlRequest.STOP, self.events.incarnation),
+                )
+                if signum := self.backend.terms.stop_signal:
+                    for worker in list(self.crew.joined.values()):
+                        worker.process.send_signal(signum)
+            case core.Begin(members):
+                if self._begun:
+                    self.events.incarnation = self._upcoming or self.directory.new_incarnation()
+                    self._upcoming = None
+                self._begun = True
+                self.backend.begin(members)
+
+
+def drive(name: str, make: Make, missing: str = "") -> NoReturn:
+    """Drive the trainer whose directory is the program's only argument.
+
+    ``missing`` says what to install if an import fails. Threads of Horovod may wait in a barrier
+    forever, so the process ends by ``_exit``.
+    """
+    with private_files():
+        status = _driven(name, make, missing)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _driven(name: str, make: Make, missing: str) -> int:
+    """Drive the trainer to its end; the exit status of the driver."""
+    directory = TrainerDirectory(Path(sys.argv[1]).resolve())
+    pid = write_own_pid(directory.driver_pid)
+    events = EventWriter(directory.events, directory.new_incarnation())
+    events.write(Started(name, pid))
+    saved = False
+    try:
+        run = Run(directory, events, make)
+        over = core.EndNow(DriverOutcome(Ending.STOPPED, "the driver received SIGTERM"))
+        signal.signal(signal.SIGTERM, lambda *_: run.tell(over))
+        ended = run.run()
+        saved = run.state.checkpointed
+    except ImportError as error:
+        ended = DriverOutcome(Ending.FAILED, f"launcher {name}: {error}; {missing}", 1)
+    except BFTrainerError as error:
+        ended = DriverOutcome(Ending.FAILED, str(error), 1)
+    except Exception as error:  # the pilot shows the reason; the driver's log has the rest
+        traceback.print_exc()
+        ended = DriverOutcome(
+            Ending.FAILED, f"the driver has failed: {type(error).__name__}: {error}", 1
+        )
+    events.write(ended.event(saved))
+    return ended.exit_status

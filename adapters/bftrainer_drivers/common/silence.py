@@ -1,0 +1,73 @@
+"""How long a script may report nothing before it counts as hung. Time is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bftrainer.system.json_tail import JsonTail
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import ProgressLine, parse_progress
+
+LEARNED = 2.0
+"""A silence of this multiple of the longest one that ended with a report is no hang, such as a long
+evaluation.
+"""
+_BYTES = 1 << 16
+
+
+def reported_progress(directory: TrainerDirectory) -> list[ProgressLine]:
+    """The lines in the last 64 KiB of progress, of all incarnations."""
+    tail = JsonTail(directory.progress)
+    tail.skip(_BYTES)
+    return [parse_progress(line) for line in tail.read()]
+
+
+def longest_silence_s(lines: Iterable[ProgressLine]) -> float:
+    """The longest time between two lines of one incarnation: what a driver before this one has seen
+    end well.
+    """
+    longest_s, last = 0.0, None
+    for line in lines:
+        if last is not None and line.incarnation == last.incarnation:
+            longest_s = max(longest_s, line.at_s - last.at_s)
+        last = line
+    return longest_s
+
+
+@dataclass(slots=True)
+class ReportSilence:
+    """Armed by the first report: a script that reports nothing never counts as hung."""
+
+    hang_s: float
+    longest_s: float = 0.0
+    heard_s: float | None = None
+
+    @property
+    def limit_s(self) -> float:
+        """``hang_s``, or more once a longer silence than half of it has ended well."""
+        return max(self.hang_s, LEARNED * self.longest_s)
+
+    def heard(self, now_s: float) -> None:
+        """Note a report."""
+        if self.heard_s is not None:
+            self.longest_s = max(self.longest_s, now_s - self.heard_s)
+        self.heard_s = now_s
+
+    def begun(self, now_s: float) -> None:
+        """Note a new group of workers, whose first step may take a while."""
+        if self.heard_s is not None:
+            self.heard_s = now_s
+
+    def seconds(self, now_s: float) -> float:
+        """Since the last report; 0 before the first one."""
+        return 0.0 if self.heard_s is None else now_s - self.heard_s
+
+    def is_hung(self, now_s: float) -> bool:
+        """Whether the silence has lasted too long."""
+        return self.heard_s is not None and now_s - self.heard_s >= self.limit_s
+
+    @property
+    def reason(self) -> str:
+        """Why the trainer has failed."""
+        return f"hung: no report for {self.limit_s:.0f} s (hang_s)"

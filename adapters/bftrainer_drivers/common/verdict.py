@@ -1,0 +1,107 @@
+"""How a driver ends, from how the workers of its last group ended: one model for all launchers.
+Pure.
+
+When a worker ends, its peers lose their connections and fail as well, some milliseconds later or,
+on a busy node, at what looks like the same moment. Their messages name a peer's address, and hide
+the worker whose own error it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bftrainer.wires.control import STOPPED_STATUS
+from bftrainer.wires.reports import Ending
+from bftrainer_drivers.common.outcome import DriverOutcome, Exit
+
+_LOST_PEER = re.compile(
+    r"connection (was |is )?(closed|reset|refused|aborted)|broken pipe|closed by peer|socket "
+    r"closed|remote process exited"
+    r"|remote "
+    r"peer|DistNetworkError|HorovodInternalError|ncclRemoteError|ncclSystemError|unhandled "
+    r"system error"
+    r"|recv(Value|Bytes)? (failed|timeout)|timed out",
+    re.IGNORECASE,
+)
+"""Errors of gloo, NCCL, torch's store and Horovod in workers whose peer has gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A group whose workers have ended (or are killed, as ``hung`` says why), in the order in which
+    they were noticed.
+
+    ``leave``: why the workers were asked to leave for good; ``left``: they were asked to leave, if
+    only for another group. ``taken``: a node of a group that is not elastic was lost.
+    """
+
+    exits: tuple[Exit, ...]
+    elastic: bool
+    collective: bool = True
+    leave: str | None = None
+    left: bool = False
+    says_done: bool = False
+    taken: bool = False
+    hung: str | None = None
+
+
+def verdict(it: Ended) -> DriverOutcome | None:
+    """How the driver ends; None: with another group.
+
+    An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone
+    are no failure: the trainer resumes from its last checkpoint when there are nodes.
+    """
+    if it.leave is not None and not it.says_done:
+        return DriverOutcome(Ending.STOPPED, it.leave)
+    own = [end for end in it.exits if not end.planned and end.status != STOPPED_STATUS]
+    if it.elastic:
+        failed = any(end.failed for end in own)
+    # a worker of a group that works together completed while the others were silent until they were
+    # killed
+    else:
+        early = it.hung is not None and it.collective and any(end.status == 0 for end in own)
+        failed = (early or any(end.status != 0 for end in own)) and not it.taken
+    if failed:
+        return cause([end for end in it.exits if not (it.elastic and end.lost)])
+    if it.hung is not None:
+        return DriverOutcome(Ending.FAILED, it.hung, 1)
+    statuses = {end.status for end in it.exits}
+    if it.elastic:
+        if STOPPED_STATUS in statuses:
+            return DriverOutcome(
+                Ending.STOPPED, "the script exited on its own, as after a stop request"
+            )
+        if 0 in statuses:
+            return DriverOutcome(Ending.DONE)
+        return DriverOutcome(Ending.STOPPED, "every worker was lost")
+    if statuses == {0} and (it.says_done or not it.left):
+        return DriverOutcome(Ending.DONE)
+    return None
+
+
+def cause(exits: Sequence[Exit]) -> DriverOutcome:
+    """The failure, by the first worker with an error of its own; else the first that completed
+    while others still trained; else the first that failed. Not all exits were planned.
+    """
+    own = [end for end in exits if not end.planned and end.status != STOPPED_STATUS]
+    failed = [end for end in own if end.status != 0]
+    for end in failed:
+        if not _LOST_PEER.search(end.error):
+            return _failure(end, f"status {end.status}{_where(end, exits)}")
+    for end in own:
+        if end.status == 0:
+            then = next((f"; then {other.error}" for other in failed if other.error), "")
+            return _failure(
+                end, f"status 0 before the others had finished{_where(end, exits)}{then}"
+            )
+    return _failure(failed[0], f"status {failed[0].status}{_where(failed[0], exits)}")
+
+
+def _failure(end: Exit, reason: str) -> DriverOutcome:
+    return DriverOutcome(Ending.FAILED, reason, end.status or 1, end.log)
+
+
+def _where(end: Exit, exits: Sequence[Exit]) -> str:
+    return f", node {end.node}, slot {end.slot}" if len(exits) > 1 else ""

@@ -1,0 +1,68 @@
+"""A worker's output on disk, with a size limit: the newest half of the limit is always there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from bftrainer.wires.paths import older_part
+
+
+class CappedLog:
+    """``path`` grows to half of ``max_bytes``, is renamed to ``path.1``, and starts again."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self.path = path
+        self._half = max(1, max_bytes // 2)
+        self._file = path.open("ab", buffering=0)
+
+    def write(self, data: bytes) -> None:
+        while data:
+            room = self._half - self._file.tell()
+            if room <= 0:
+                self._file.close()
+                self.path.replace(older_part(self.path))
+                self._file = self.path.open("ab", buffering=0)
+                room = self._half
+            data = data[self._file.write(data[:room]) or 0 :]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Pump(threading.Thread):
+    """Copies a pipe into a log until the pipe ends; ``on_marked`` is called once when ``marker``
+    was read.
+
+    A full disk must not stop the worker: its output is still read, and lost.
+    """
+
+    def __init__(
+        self,
+        pipe: int,
+        log: CappedLog,
+        marker: bytes = b"",
+        on_marked: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(name=f"log {log.path.name}", daemon=True)
+        self._pipe = pipe
+        self._log = log
+        self._marker = marker
+        self._on_marked = on_marked
+
+    def run(self) -> None:
+        recent, seeks = b"", bool(self._marker)
+        with os.fdopen(self._pipe, "rb", buffering=0) as pipe:
+            while data := pipe.read(65536):
+                if seeks:
+                    recent = (recent + data)[-len(self._marker) - len(data) :]
+                    if self._marker in recent:
+                        seeks = False
+                        self._on_marked()
+                try:
+                    self._log.write(data)
+                except OSError:
+                    continue
+        self._log.close()

@@ -1,0 +1,243 @@
+"""Workers under Elastic Horovod: warm ones wait for the ranks that Horovod's driver gives to the
+announced members.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
+
+from bftrainer.system.network import interface_address
+from bftrainer.wires.control import STOPPED_STATUS
+from bftrainer.wires.driver_events import Hung
+from bftrainer.wires.environment import IN_WORKER
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer_drivers.common.core import Excused, GroupFormed, Heard, Terms, WorkerEnded
+from bftrainer_drivers.common.crew import Key, end
+from bftrainer_drivers.common.membership import Member
+from bftrainer_drivers.common.run_loop import Backend, Run
+from bftrainer_drivers.common.warm_command import warm_command
+from bftrainer_drivers.common.workers import WorkerProcess, exit_code
+from bftrainer_drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
+from bftrainer_drivers.horovod.rendezvous import RendezvousServer
+
+# Finds workers that do not leave a group: survivors of a lost worker, and hung ones. Pure. A
+# stopped or stuck process reports no error, and Horovod's driver would wait for it forever.
+
+
+ARRIVED_S = 5.0
+"""After an error all workers leave a group within this time: Gloo's timeout has passed for all of
+them.
+"""
+FREE_EVERY_S = 1.0
+"""Between two notices to the same survivors; also how long workers that left without a loss wait
+for the others.
+"""
+
+
+@dataclass(slots=True)
+class HangWatch:
+    """Stragglers of a group, by ``hang_s``; a group of which all are silent has hung as a whole."""
+
+    hang_s: float
+    waiting_since_s: float | None = None
+    member_lost: bool = False
+    """Whether a worker of this group has ended on its own: those that have not left the group are
+    its survivors.
+    """
+    _freed_s: float | None = None
+
+    def regrouped(self) -> None:
+        """Note a new group."""
+        self.waiting_since_s = self._freed_s = None
+        self.member_lost = False
+
+    def must_free(self, stragglers: set[Key], others_wait: bool, now_s: float) -> bool:
+        """Whether to tell the stragglers now that their group is broken: at once after a loss, then
+        every second.
+        """
+        self._note_waiting(stragglers, others_wait, now_s)
+        waiting_s = 0.0 if self.waiting_since_s is None else now_s - self.waiting_since_s
+        if not stragglers or not (self.member_lost or waiting_s >= FREE_EVERY_S):
+            return False
+        if self._freed_s is not None and now_s - self._freed_s < FREE_EVERY_S:
+            return False
+        self._freed_s = now_s
+        return True
+
+    def hung(
+        self,
+        stragglers: set[Key],
+        others_wait: bool,
+        now_s: float,
+        freed: AbstractSet[Key] = frozenset(),
+    ) -> set[Key]:
+        """Workers to kill now.
+
+        If the others have left the group after an error and wait, the stragglers get a tenth of
+        ``hang_s``, at least 5 s. Survivors of a loss that answered the notice are alive and may be
+        in a long step: they get ``hang_s``.
+        """
+        self._note_waiting(stragglers, others_wait, now_s)
+        if self.waiting_since_s is not None and now_s - self.waiting_since_s >= max(
+            ARRIVED_S, self.hang_s / 10
+        ):
+            silent = stragglers - freed if self.member_lost else stragglers
+            if silent or now_s - self.waiting_since_s >= self.hang_s:
+                return silent or stragglers
+        return set()
+
+    def _note_waiting(self, stragglers: set[Key], others_wait: bool, now_s: float) -> None:
+        if not (others_wait and stragglers):
+            self.waiting_since_s = None
+        elif self.waiting_since_s is None:
+            self.waiting_since_s = now_s
+
+
+IN_THE_WORKER = {IN_WORKER: str(Path(__file__).resolve().with_name("in_worker.py"))}
+"""A worker that starts cold runs the file in ``bftrainer.progress.track``, a waiting one before it
+is warm.
+"""
+
+
+class HorovodBackend(Backend):
+    """Horovod calls :meth:`work` in a thread for each worker, and in this thread waits for the
+    worker's end.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        # A group below min_nodes trains on until the pilot decides.
+        trainer = run.trainer
+        self.terms = Terms(
+            True,
+            1,
+            trainer.stop_s,
+            run.settings.hang_s,
+            confirmed=True,
+            samples=trainer.samples_total,
+        )
+        self._warm = warm_command(run.trainer.command)
+        self._watch = HangWatch(run.settings.hang_s)
+        self._members: dict[str, Member] = {}
+        self._told_to_end: dict[Key, Sequence[threading.Event]] = {}
+        self._started = False
+
+    def open(self) -> None:
+        settings = self.run.settings
+        self._rendezvous = RendezvousServer(
+            interface_address(settings.interface), settings.allow_from
+        )
+        self._hosts = AnnouncedHosts()
+        self._driver = FragmentDriver(
+            self._rendezvous, self._hosts, lambda labels: self.run.tell(GroupFormed(tuple(labels)))
+        )
+
+    def start(self, member: Member) -> None:
+        self._members[member.label] = member
+        first = IN_THE_WORKER | self.run.visible_gpus(member.host)
+        self.run.warm_up(member, self._warm, first, ahead=False)
+
+    def announce(self, members: Sequence[Member]) -> None:
+        self._driver.announce(members)
+        if not self._started and members:
+            self._started = True
+            threading.Thread(
+                target=self._driver.start, args=(1, self.work), name="start", daemon=True
+            ).start()
+
+    def note(self, heard: Heard) -> None:
+        match heard:
+            case GroupFormed():
+                self._watch.regrouped()
+            case WorkerEnded(member, exit) if exit.lost or exit.failed:
+                self._watch.member_lost |= member in self.run.state.membership.group
+
+    def is_over(self) -> bool:
+        return self._started and bool(self._driver.finished()) and not self.run.state.joined
+
+    def tick(self, now_s: float) -> None:
+        """End workers that Horovod has told to end, and those that do not leave a group that is
+        over.
+        """
+        stragglers, others_wait = self._driver.stragglers() if self._started else (set(), False)
+        if self._watch.must_free(stragglers, others_wait, now_s):
+            self._driver.free_survivors()
+        hung = self._watch.hung(stragglers, others_wait, now_s, self._driver.freed())
+        state = self.run.state
+        group = {member.label for member in state.membership.group}
+        for (label, slot), worker in list(self.run.crew.joined.items()):
+            if (label, slot) in hung:
+                silent_s = round(state.silence.seconds(now_s), 1)
+                self.run.events.write(Hung(worker.host.node, worker.host.fragment, silent_s))
+                if (
+                    self._watch.member_lost
+                ):  # a survivor that could not leave the group: its node is not to blame
+                    worker.planned = True
+                    self.run.tell(Excused(self._members[label]))
+                worker.kill()
+            elif (state.unreported_s is not None and label not in group) or any(
+                event.is_set() for event in self._told_to_end.get((label, slot), ())
+            ):
+                end([worker])
+
+    def shut(self) -> None:
+        if self._started:
+            self._driver.end_now()
+        self._rendezvous.stop()
+
+    def work(self, slot: Any, told_to_end: Sequence[threading.Event]) -> tuple[int, float]:
+        """Horovod's ``create_worker``: exit code and time of a worker."""
+        member, group = self._members[slot.hostname], self._rendezvous.group
+        self._told_to_end[member.label, slot.local_rank] = told_to_end
+        worker = self._work(member, slot)
+        status = worker.process.returncode
+        if (
+            status not in (0, STOPPED_STATUS)
+            and not worker.planned
+            and (refuge := self._refuge(member, slot, group))
+        ):
+            status = self._work(member, slot, refuge).process.returncode
+        return 0 if status == STOPPED_STATUS else exit_code(status), time.time()
+
+    def _work(self, member: Member, slot: Any, host: HostSlots | None = None) -> WorkerProcess:
+        run, address = self.run, self._rendezvous.address_for_workers
+        interfaces = [run.settings.interface]
+        variables = {
+            **create_run_env_vars(address, interfaces, self._rendezvous.port, elastic=True),
+            **create_slot_env_vars(slot),
+        }
+        environment = {name: str(value) for name, value in variables.items()}
+        environment |= run.visible_gpus(host or member.host)
+        worker = run.crew.join(member, slot.local_rank, environment, IN_THE_WORKER, host)
+        worker.ended.wait()
+        return worker
+
+    def _refuge(self, lost: Member, slot: Any, group: int) -> HostSlots | None:
+        """A host of the group for another worker of the same rank, if the one that died had not
+        joined yet.
+
+        The others already wait for this rank in Gloo, which cannot be interrupted: after its
+        timeout they would abort and lose all work since the last checkpoint (seen with Horovod
+        0.28.1). So the rank joins, and leaves in the rescale that follows, because its fragment is
+        withheld.
+        """
+        if self._rendezvous.group != group or self._rendezvous.has_joined(slot.rank):
+            return None
+        membership = self.run.state.membership
+        alive = {label for label, _ in list(self.run.crew.joined)}
+        for member in membership.group:
+            if (
+                member != lost
+                and member.label in alive
+                and member.host.fragment not in membership.withheld
+            ):
+                return member.host
+        return None

@@ -1,0 +1,239 @@
+"""Horovod's ElasticDriver, adapted to nodes that leave without warning. Written against Horovod
+0.28.1.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from horovod.runner.common.util.network import Wire
+from horovod.runner.elastic.discovery import HostDiscovery
+from horovod.runner.elastic.driver import ElasticDriver
+from horovod.runner.elastic.registration import FAILURE, READY
+from horovod.runner.elastic.worker import HostsUpdatedRequest, HostUpdateResult
+
+from bftrainer_drivers.common.membership import Member
+from bftrainer_drivers.horovod.in_worker import LOST_A_MEMBER
+from bftrainer_drivers.horovod.plain_pickle import Addresses
+from bftrainer_drivers.horovod.rendezvous import Callbacks, RendezvousServer
+
+# Notifies workers, with a deadline for every step: rank 0 of changed nodes, survivors of a lost
+# worker. Horovod 0.28.1's own client has no deadline: it waits forever for a stopped process, while
+# its caller holds the lock that discovery needs.
+
+TIMEOUT_S = 2.0
+
+
+def notify(addresses: Addresses, key: bytes) -> bool:
+    """Whether a worker has accepted the notice.
+
+    Workers ignore a notice that is not newer than the last one. Stock time stamps are whole
+    seconds; these are milliseconds. ``mixed``: after ``removed`` the remaining workers would skip
+    the synchronization in which a worker announced a moment later waits.
+    """
+    return _tell(
+        HostsUpdatedRequest(time.time_ns() // 1_000_000, HostUpdateResult.mixed), addresses, key
+    )
+
+
+def notify_of_loss(addresses: Addresses, key: bytes) -> bool:
+    """Whether a worker has received the notice to leave its group, which has lost a member (see
+    ``in_worker.py``).
+    """
+    return _tell(HostsUpdatedRequest(LOST_A_MEMBER, HostUpdateResult.no_update), addresses, key)
+
+
+def _tell(request: HostsUpdatedRequest, addresses: Addresses, key: bytes) -> bool:
+    return any(_send(request, address, key) for hosts in addresses.values() for address in hosts)
+
+
+def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) -> bool:
+    wire = Wire(key)
+    try:
+        with socket.create_connection(address, timeout=TIMEOUT_S) as connection:
+            with connection.makefile("wb") as out:
+                wire.write(request, out)
+            with connection.makefile("rb") as answer:
+                wire.read(answer)
+    except (
+        Exception
+    ):  # Wire raises bare Exception; the notice is repeated until the group has changed
+        return False
+    return True
+
+
+NOTICE_EVERY_S = 1.0
+RECONCILE_S = 0.2
+_NOT_IN_THE_GROUP = ",".join(["-1"] * 6).encode()
+
+
+class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no types
+    """The hosts that Horovod may use: labels and slots."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, int] = {}
+
+    def announce(self, members: Sequence[Member]) -> None:
+        self._slots = {member.label: member.host.slots for member in members}
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Called by Horovod, which compares by value and needs a new dict each time."""
+        return dict(self._slots)
+
+
+class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no types
+    """Level-triggered where the stock driver is edge-triggered.
+
+    - A notice of changed hosts is repeated until the group has changed. Stock: sent once, lost if
+      rank 0 does not listen yet.
+    - A group is formed of the hosts that are announced at that moment. Stock: of the last poll, up
+      to 1 s before.
+    - No thread talks to a worker while it holds the lock of discovery.
+    - All workers of a group that has lost one are told to leave it. Stock: those that wait for
+      other survivors wait on.
+    """
+
+    def __init__(
+        self,
+        rendezvous: RendezvousServer,
+        hosts: AnnouncedHosts,
+        on_formed: Callable[[list[str]], None],
+    ) -> None:
+        self._hosts = hosts
+        self._on_formed = on_formed
+        self._listening: dict[tuple[str, int], tuple[Addresses, bytes]] = {}
+        self._told: object = None
+        self._told_at = 0.0
+        self._changed = threading.Event()
+        self._forming = threading.Lock()
+        self._freed: set[tuple[str, int]] = set()
+        # A label is never used twice, so a blacklisted one need not return (no cooldown_range). A
+        # group smaller than min_nodes trains until the pilot decides. No reset limit: every rescale
+        # would count.
+        super().__init__(
+            rendezvous,
+            hosts,
+            min_num_proc=1,
+            max_num_proc=None,
+            timeout=24 * 3600,
+            reset_limit=None,
+        )
+        rendezvous.start(Callbacks(self.place_in_next_group, self.register_worker_server))
+        threading.Thread(target=self._reconcile, name="notices", daemon=True).start()
+
+    def announce(self, members: Sequence[Member]) -> None:
+        """Replace the hosts that Horovod may use."""
+        self._hosts.announce(members)
+        self._refresh()
+        self._changed.set()
+
+    def place_in_next_group(self, host: str, slot: int) -> bytes:
+        """Called for a worker that has left the last group and asks for its rank; blocks until all
+        have.
+        """
+        if not self.has_rank_assignment(host, slot):
+            return _NOT_IN_THE_GROUP
+        self.record_ready(host, slot)
+        found: str = self.get_slot_info(host, slot).to_response_string()
+        return found.encode("ascii")
+
+    def register_worker_server(
+        self, host: str, slot: int, addresses: Addresses, secret_key: bytes
+    ) -> None:
+        """Note where a worker receives notices."""
+        self._listening[host, slot] = (addresses, secret_key)
+        self._changed.set()
+
+    def stragglers(self) -> tuple[set[tuple[str, int]], bool]:
+        """Workers (label, slot) that have not left the group, and whether other workers wait for
+        them.
+        """
+        registry = self._worker_registry
+        arrived = set(registry.get(READY)) | set(registry.get(FAILURE))
+        group = {
+            (label, info.local_rank)
+            for label, infos in self.host_assignments.items()
+            for info in infos
+        }
+        return group - arrived, bool(arrived)
+
+    def free_survivors(self) -> None:
+        """Tell the workers that are still in the group, which has lost a member, to leave it;
+        returns at once.
+        """
+        threading.Thread(
+            target=self._free, args=(self._rendezvous.group,), name="free survivors", daemon=True
+        ).start()
+
+    def end_now(self) -> None:
+        """Let no group form any more; ``stop`` would wait for discovery."""
+        self._shutdown.set()
+
+    def freed(self) -> set[tuple[str, int]]:
+        """Workers (label, slot) of this group that have received this notice."""
+        return set(self._freed)
+
+    def _free(self, group: int) -> None:
+        """No group forms meanwhile: a notice that arrives later would end the next group."""
+        with self._forming:
+            stragglers, _ = self.stragglers()
+            listening = {
+                key: self._listening[key] for key in sorted(stragglers) if key in self._listening
+            }
+            if self._rendezvous.group != group:
+                return
+            tellers = [
+                threading.Thread(target=self._tell, args=item, daemon=True)
+                for item in listening.items()
+            ]
+            for teller in tellers:
+                teller.start()
+            for teller in tellers:
+                teller.join()
+
+    def _tell(self, key: tuple[str, int], listener: tuple[Addresses, bytes]) -> None:
+        if notify_of_loss(*listener):
+            self._freed.add(key)
+
+    def _refresh(self) -> None:
+        with self._wait_hosts_cond:
+            self._host_manager.update_available_hosts()
+            self._wait_hosts_cond.notify_all()
+
+    def _activate_workers(self, min_num_proc: int) -> None:
+        with self._forming:
+            self._refresh()
+            super()._activate_workers(min_num_proc)
+            self._freed.clear()
+
+    def _update_host_assignments(self, current_hosts: Any) -> Any:
+        pending = super()._update_host_assignments(current_hosts)
+        self._on_formed([label for label, slots in self.host_assignments.items() if slots])
+        return pending
+
+    def _notify_workers_host_changes(self, current_hosts: Any, update_res: Any) -> None:
+        """Called by Horovod, which holds its lock: the notice is sent by the thread."""
+        self._changed.set()
+
+    def _reconcile(self) -> None:
+        while not self.finished():
+            self._changed.wait(RECONCILE_S)
+            self._changed.clear()
+            current = self._host_manager.current_hosts
+            if (
+                current.count_available_slots() < 1
+                or (coordinator := self.get_coordinator_info()) is None
+            ):
+                continue
+            wanted, _ = self._get_host_assignments(current)
+            target = sorted(wanted)
+            recently = target == self._told and time.monotonic() - self._told_at < NOTICE_EVERY_S
+            listener = self._listening.get((coordinator.hostname, coordinator.local_rank))
+            if wanted == self.host_assignments or recently or listener is None:
+                continue
+            if notify(*listener):
+                self._told, self._told_at = target, time.monotonic()

@@ -1,0 +1,193 @@
+"""Stock ``horovodrun``: its discovery script, its ssh, and workarounds from outside.
+
+It cannot be made safe: its server listens on every interface and executes what it receives
+(docs/security.md). It knows hosts, not fragments, polls once a second, starts workers cold and
+sends one notice of a change, whether rank 0 listens or not. So a change waits here until rank 0 has
+reported that it trains. If rank 0 continues as before all the same, the change is withdrawn and
+made again: horovodrun sends a second notice in no other way.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Sequence
+
+import horovod.runner  # noqa: F401  # fail now if it is missing
+
+from bftrainer.system.files import write_atomically
+from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.own_programs import code_command, module_command
+from bftrainer.system.umask import users_umask
+from bftrainer.wires.driver_events import WorkerExited, WorkerStarted, parse_event
+from bftrainer.wires.environment import INCARNATION, TRAINER_DIR
+from bftrainer.wires.hosts_file import HostSlots, write_hosts
+from bftrainer.wires.progress_line import Phase
+from bftrainer_drivers.common.command_line import worker_environment
+from bftrainer_drivers.common.core import (
+    GroupFormed,
+    Heard,
+    Joined,
+    Reported,
+    Terms,
+    Warmed,
+    WorkerEnded,
+)
+from bftrainer_drivers.common.membership import Member
+from bftrainer_drivers.common.outcome import exit_of
+from bftrainer_drivers.common.run_loop import Backend, Run
+from bftrainer_drivers.horovod.ssh_shim import announced_path
+
+SETTLE_S = 10.0
+"""How long a change waits for rank 0: a script may report nothing, or start later (then the notice
+is lost).
+"""
+NOTICE_S = 3.0
+"""Within this time horovodrun, which polls once a second, has seen a change or its withdrawal."""
+DEAF_COMMITS = 2
+"""Reports of the unchanged group, NOTICE_S after a change: each is a commit, and a commit obeys a
+notice that has arrived.
+"""
+
+
+class StockBackend(Backend):
+    """The workers are not this process's: what becomes of them is in the events that ``ssh_shim``
+    writes.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.terms = Terms(
+            True, 1, run.trainer.stop_s, run.settings.hang_s, samples=run.trainer.samples_total
+        )
+        self._reports = JsonTail(run.directory.events)
+        self._reports.skip()
+        self._members: dict[str, Member] = {}
+        self._wanted: tuple[Member, ...] = ()
+        self._announced: tuple[Member, ...] = ()
+        self._group: tuple[Member, ...] = ()  # where it trains, as far as is known
+        self._announced_s = self._now_s = 0.0
+        self._settled = True
+        self._deaf_commits = 0
+        self._taken_back_s: float | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, member: Member) -> None:
+        self._members[member.host.fragment] = member
+        self.run.tell(Warmed(member, is_cold=True))
+
+    def announce(self, members: Sequence[Member]) -> None:
+        self._wanted = tuple(members)
+
+    def tick(self, now_s: float) -> None:
+        self._now_s = now_s
+        self._follow_reports()
+        if self._taken_back_s is not None:
+            if now_s - self._taken_back_s > NOTICE_S:
+                self._make_known(self._wanted)
+        elif set(self._wanted) != set(self._announced) and (
+            self._settled or now_s - self._announced_s > SETTLE_S
+        ):
+            self._make_known(self._wanted)
+        elif not self._settled and self._deaf_commits >= DEAF_COMMITS:
+            # Show horovodrun the hosts of its group; the same change follows as a new one.
+            withheld = self.run.state.membership.withheld
+            there = tuple(member for member in self._group if member.host.fragment not in withheld)
+            print(
+                "rank 0 has not received the notice of the last change; the change is repeated",
+                flush=True,
+            )
+            self._make_known(there)
+            self._taken_back_s = now_s
+
+    def note(self, heard: Heard) -> None:
+        if not isinstance(heard, Reported) or self._settled or self._taken_back_s is not None:
+            return
+        if heard.line.world_size == sum(member.host.slots for member in self._announced):
+            self._settled, self._group = True, self._announced
+            self.run.tell(GroupFormed(tuple(member.label for member in self._announced)))
+        elif heard.line.phase is not Phase.BUSY:
+            self._deaf_commits += self._now_s - self._announced_s > NOTICE_S
+
+    def is_over(self) -> bool:
+        over = self._process is not None and self._process.poll() is not None
+        return over and not self._follow_reports()
+
+    def shut(self) -> None:
+        """SIGTERM first: horovodrun then ends its ssh processes, and these end their workers."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+
+    def _make_known(self, members: tuple[Member, ...]) -> None:
+        hosts: list[HostSlots] = [member.host for member in members]
+        write_hosts(announced_path(self.run.directory), hosts)
+        self._announced, self._announced_s, self._settled = members, self._now_s, False
+        self._deaf_commits, self._taken_back_s = 0, None
+        if self._process is None and hosts:
+            self._group, self._process = members, self._started()
+            self.run.starter.reaper.watch(self._process.pid, None)
+
+    def _follow_reports(self) -> bool:
+        """Whether there were any of workers."""
+        found = False
+        for report in map(parse_event, self._reports.read()):
+            if report is None or report.incarnation != self.run.events.incarnation:
+                continue
+            match report.event:
+                case WorkerStarted(_, fragment, _, _, log):
+                    self.run.tell(Joined(self._members[fragment], self.run.directory.path / log))
+                    found = True
+                case WorkerExited(host, fragment, slot, _, status, planned):
+                    log_path = self.run.directory.worker_log(
+                        report.incarnation, host, fragment, slot
+                    )
+                    ended = exit_of(status, planned, log_path, host, slot)
+                    self.run.tell(WorkerEnded(self._members[fragment], ended))
+                    found = True
+        return found
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        directory, trainer, settings = self.run.directory, self.run.trainer, self.run.settings
+        number = str(self.run.events.incarnation)
+        work = directory.path / "horovodrun"
+        (work / "bin").mkdir(parents=True, exist_ok=True)
+        discover = self._program(
+            "discover_hosts.sh",
+            f"exec sed 's/:[^:]*$//' {shlex.quote(str(announced_path(directory)))}",
+        )
+        shim = module_command("bftrainer_drivers.horovod.ssh_shim", str(directory.path), number)
+        self._program("bin/ssh", f'exec {shlex.join(shim)} "$@"')
+        environment = worker_environment(os.environ, settings, trainer, {})
+        environment["PATH"] = f"{work / 'bin'}:{environment.get('PATH', os.defpath)}"
+        environment |= {TRAINER_DIR: str(directory.path), INCARNATION: number}
+        launch = code_command(
+            "from horovod.runner.launch import run_commandline; run_commandline()"
+        )
+        # Cooldown 1 to 1 s: without it a host that lost a worker is never used again. No reset
+        # limit.
+        options = ["-np", "1", "--min-np", "1", "--network-interfaces", settings.interface]
+        options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
+        with (directory.incarnation_logs(int(number)) / "horovodrun.log").open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - the user's own command
+                [*launch, *options, *trainer.command],
+                cwd=trainer.cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                umask=users_umask(),
+            )
+
+    def _program(self, name: str, line: str) -> str:
+        path = self.run.directory.path / "horovodrun" / name
+        write_atomically(path, f"#!/bin/sh\n{line}\n".encode())
+        path.chmod(0o700)
+        return str(path)

@@ -1,0 +1,152 @@
+"""Serves the tasks of a pool to its workers: ``POST /tasks``, JSON objects, and the token of
+``meeting.json``.
+
+A lease ends with the worker's process, of which the driver hears within a poll: locally, or by its
+step on a node.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bftrainer.errors import InputFileError, UserError
+from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
+from bftrainer.system.listening_ports import Limits, PortServer, hosts_in, raise_descriptor_limit
+from bftrainer.system.network import interface_address, tcp_listener
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.replicas import Meeting
+from bftrainer.wires.task_board import TaskBoard, TaskCounts
+from bftrainer.wires.task_source import MOST_BYTES, TaskId, TaskSource
+from bftrainer.wires.typed_json import read_json, write_json
+
+LIMITS = Limits(strangers=2048, clients=8192, request_s=60.0, body_bytes=2 * MOST_BYTES)
+_BACKLOG = 16_384
+_ASK_AGAIN_S = 0.5
+"""With up to 100 workers; with more they ask less often."""
+
+
+class TaskServer:
+    """``board`` is open once a worker has said what the tasks are. Workers are known by name, from
+    their start to their end.
+
+    ``on_bad_input`` and ``on_finished`` are called from threads of the server.
+    """
+
+    def __init__(
+        self,
+        directory: TrainerDirectory,
+        on_bad_input: Callable[[str], None],
+        on_finished: Callable[[str], None],
+    ) -> None:
+        self._directory = directory
+        self._on_bad_input = on_bad_input
+        self._on_finished = on_finished
+        self._token = secrets.token_hex(32)
+        self._lock = threading.Lock()
+        self.workers: set[str] = set()
+        self.board: TaskBoard | None = None
+
+    def open(self, interface: str, networks: Sequence[str]) -> None:
+        """Listen on a new port. Raises ``OSError``."""
+        address = interface_address(interface)
+        raise_descriptor_limit()  # each worker keeps a connection
+        listener = tcp_listener(address, 0, _BACKLOG)
+        self._welcomes = hosts_in([*networks, address])
+        self._server = PortServer("tasks", [http_port(listener, self, LIMITS, keeps_clients=True)])
+        self._server.start()
+        meeting = Meeting(address, int(listener.getsockname()[1]), self._token)
+        write_json(self._directory.meeting, meeting, 0o600)
+
+    def close(self) -> None:
+        self._server.stop()
+
+    def ended(self, worker: str) -> TaskId | None:
+        """A worker's process has ended: the task that it had is free again."""
+        with self._lock:
+            self.workers.discard(worker)
+            return self.board.hand_back(worker) if self.board else None
+
+    def counts(self) -> TaskCounts | None:
+        return self.board.counts() if self.board else None
+
+    def welcomes(self, host: str) -> bool:
+        return self._welcomes(host)
+
+    def refusal(self, head: HttpRequest) -> HttpAnswer | None:
+        given = head.headers.get("authorization", "").removeprefix("Bearer ")
+        return None if is_same_token(given, self._token) else HttpAnswer(401)
+
+    def blocks(self, request: HttpRequest) -> bool:
+        return True  # a result is on disk when it is answered
+
+    def answer(self, request: HttpRequest) -> HttpAnswer:
+        try:
+            found = self._answer(json.loads(request.body))
+        except UserError as error:
+            self._on_bad_input(str(error))
+            return HttpAnswer(409, str(error).encode(errors="replace"))
+        except OSError as error:  # the worker asks again for a minute
+            where = self.board.results if self.board else self._directory.path
+            return HttpAnswer(
+                507, f"{where}: cannot be written: {error.strerror or error}".encode()
+            )
+        except (ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:
+            return HttpAnswer(400, f"not understood: {type(error).__name__}: {error}".encode())
+        return HttpAnswer(410) if found is None else HttpAnswer(200, json.dumps(found).encode())
+
+    def _answer(self, asked: dict[str, Any]) -> dict[str, Any] | None:
+        """None to a worker that has ended: an orphan of its own may still ask."""
+        worker = asked["worker"]
+        if worker not in self.workers:
+            return None
+        board = self._opened(Path(asked["source"]), Path(asked["results"]))
+        match asked["verb"]:
+            case "done":
+                board.done(worker, asked["task"], asked["result"])
+                self._on_finished(worker)
+                return {}
+            case "back":
+                board.hand_back(worker)
+                return {}
+            case "take":
+                with self._lock:  # it may have ended while the list was read
+                    if worker not in self.workers:
+                        return None
+                    found = board.take(worker)
+                if found is not None:
+                    return {"task": found[0], "value": found[1]}
+                return {
+                    "wait_s": 0.0 if board.is_over else max(_ASK_AGAIN_S, len(self.workers) / 200)
+                }
+        raise ValueError("expected the verb take, done or back")
+
+    def _opened(self, source: Path, results: Path) -> TaskBoard:
+        with self._lock:
+            if self.board is None:
+                board = TaskBoard(TaskSource(source), results, self._directory.failures)
+                self._check_same(board.counts())
+                self.board = board
+            elif (source, results) != (self.board.source.path, self.board.results):
+                problem = (
+                    f"another list than {self.board.source.path}; a pool has one list of "
+                    "tasks and one file of results"
+                )
+                raise InputFileError(str(source), problem)
+        return self.board
+
+    def _check_same(self, now: TaskCounts) -> None:
+        """The list is that of the pool's earlier drivers, whose results are there."""
+        if self._directory.tasks.exists():
+            was = read_json(TaskCounts, self._directory.tasks)
+            if (was.source, was.digest, was.results) != (now.source, now.digest, now.results):
+                raise InputFileError(
+                    now.source,
+                    "has changed since this pool began; submit another one for other tasks",
+                )
+        write_json(self._directory.tasks, replace(now, running=0))

@@ -1,0 +1,42 @@
+"""Driver ``restart``: any program that can checkpoint. At each change of nodes it saves, stops and
+starts on the new nodes.
+
+The driver requests a stop in the file ``leave``, which ``bftrainer.progress`` reads, and with
+``stop_signal`` if it is set; workers that are left after ``stop_s`` are killed. The program is
+started once per slot, or (``started_per = "trainer"``) once on the first node, for programs such as
+``mpiexec`` that start their own workers. Neither torch nor Horovod is needed.
+
+Workers get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torch's
+``env://`` needs them, and BFTRAINER_HOSTS (``node:slots,node:slots``). Run as ``python -m
+bftrainer_drivers.restart.main TRAINER_DIR``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.messages import StartedPer
+from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
+from bftrainer_drivers.common.run_loop import Run, drive
+
+
+class PlainBackend(RestartBackend):
+    """A program that is started as the trainer's ``started_per`` says."""
+
+    def __init__(self, run: Run) -> None:
+        self._per_trainer = run.trainer.started_per is StartedPer.TRAINER
+        super().__init__(run, collective=False, warm=not self._per_trainer)
+
+    def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
+        """The port depends on the trainer's path and the incarnation: two incarnations do not meet
+        at one port.
+        """
+        port = 20000 + zlib.crc32(f"{self.run.directory.path}/{incarnation}".encode()) % 10000
+        found = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
+        return found[:1] if self._per_trainer else found
+
+
+if __name__ == "__main__":
+    drive("restart", PlainBackend)

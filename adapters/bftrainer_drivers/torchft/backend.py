@@ -1,0 +1,173 @@
+"""Replicas under torchft: one for each host slot. They join and leave between two steps, as the
+lighthouse's quorum says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from bftrainer.system.sealed import KEY_BYTES
+from bftrainer.wires.control import STOPPED_STATUS
+from bftrainer.wires.driver_events import Hung, Warm, Warming
+from bftrainer.wires.environment import IN_WORKER
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.replicas import REPLICA, Meeting
+from bftrainer.wires.reports import Ending
+from bftrainer.wires.typed_json import write_json
+from bftrainer_drivers.common import vouching
+from bftrainer_drivers.common.command_line import threads
+from bftrainer_drivers.common.core import EndNow, GroupFormed, Heard, Terms, Warmed, WorkerEnded
+from bftrainer_drivers.common.crew import end
+from bftrainer_drivers.common.membership import Member
+from bftrainer_drivers.common.outcome import DriverOutcome
+from bftrainer_drivers.common.run_loop import Backend, Run
+from bftrainer_drivers.common.vouching import VOUCH
+from bftrainer_drivers.common.workers import WorkerProcess
+from bftrainer_drivers.torchft.lighthouse import Lighthouse
+from bftrainer_drivers.torchft.quorum import Formed, Quorum
+
+T = TypeVar("T")
+
+
+class ReplicaBackend(Backend):
+    """The lighthouse has an event loop in a thread of its own, where all of the quorum is read and
+    changed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        trainer, hang_s = run.trainer, run.settings.hang_s
+        self.terms = Terms(
+            True, trainer.min_nodes, trainer.stop_s, hang_s, samples=trainer.samples_total
+        )
+        self._quorum = Quorum(trainer.min_nodes)
+        self._loop = asyncio.new_event_loop()
+        self._key = secrets.token_bytes(KEY_BYTES)
+        self._lighthouse = Lighthouse(self._quorum, self._key, self._asked, self._formed)
+        self._replicas: dict[str, tuple[Member, WorkerProcess]] = {}
+        self._warm: set[Member] = set()
+        self._missing_since: dict[str, float] = {}
+        self._started = 0
+
+    def open(self) -> None:
+        threading.Thread(target=self._loop.run_forever, name="lighthouse", daemon=True).start()
+        settings = self.run.settings
+        place = self._in_loop(
+            lambda: self._lighthouse.open(settings.interface, settings.allow_from)
+        )
+        write_json(self.run.directory.meeting, Meeting(*place, self._key.hex()), 0o600)
+
+    def _in_loop(self, call: Callable[[], T]) -> T:
+        """Then the next step's quorum is formed, if it can begin."""
+
+        async def called() -> T:
+            found = call()
+            self._lighthouse.tick()
+            return found
+
+        return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
+
+    def start(self, member: Member) -> None:
+        """They join whenever they are ready."""
+        host, names = member.host, []
+        self.run.events.write(Warming(host.node, host.fragment))
+        for slot in range(host.slots):
+            self._started += 1
+            names.append(f"{self._started:06d}")  # in this order: the oldest has rank 0
+            environment = self._environment(host, slot, names[-1])
+            worker = self.run.crew.join(member, slot, environment)
+            self._replicas[names[-1]] = member, worker
+        self._in_loop(lambda: self._quorum.admit(names))
+        self.run.tell(Warmed(member, is_cold=True))
+
+    def announce(self, members: Sequence[Member]) -> None:
+        gone = [name for name, (member, _) in self._replicas.items() if member not in members]
+        self._in_loop(lambda: self._quorum.dismiss({*gone} & {*self._quorum.group}))
+
+    def drop(self, member: Member) -> None:
+        """Lost or not needed: before it asks for a step that it will not live to make."""
+        mine = [name for name, (of, _) in self._replicas.items() if of == member]
+        self._in_loop(lambda: self._lose(mine))
+        end([self._replicas[name][1] for name in mine])
+
+    def _lose(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._quorum.lose(name)
+
+    def note(self, heard: Heard) -> None:
+        if not isinstance(heard, WorkerEnded):
+            return
+        mine = heard.member, heard.exit.slot
+        ended = [
+            name
+            for name, (member, worker) in self._replicas.items()
+            if (member, worker.slot) == mine
+        ]
+        for name in ended:
+            del self._replicas[name]
+        self._in_loop(lambda: self._lose(ended))
+        if (leaving := self.run.state.leaving) is not None and heard.exit.status == STOPPED_STATUS:
+            # Rank 0 has saved; the others wait for it.
+            self.run.tell(EndNow(DriverOutcome(Ending.STOPPED, leaving.reason)))
+
+    def tick(self, now_s: float) -> None:
+        """Kill replicas for which the others have waited too long; not rank 0, whose silence is the
+        trainer's.
+        """
+        waited_for = self._in_loop(lambda: self._quorum.missing() if self._quorum.asked else set())
+        if self.run.state.silence.heard_s is not None:
+            waited_for -= {*self._quorum.group[:1]}
+        self._missing_since = {name: self._missing_since.get(name, now_s) for name in waited_for}
+        for name, since_s in self._missing_since.items():
+            member, worker = self._replicas.get(name, (None, None))
+            if member is not None and worker is not None and now_s - since_s >= self.terms.hang_s:
+                self.run.events.write(
+                    Hung(member.host.node, member.host.fragment, round(now_s - since_s, 1))
+                )
+                worker.kill()
+
+    def is_over(self) -> bool:
+        return self._started > 0 and not self._replicas
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._lighthouse.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _asked(self, replica: str) -> None:
+        """For its first step; in the lighthouse's thread."""
+        member, _ = self._replicas.get(replica, (None, None))
+        if member is not None and member not in self._warm:
+            self._warm.add(member)
+            self.run.events.write(Warm(member.host.node, member.host.fragment))
+
+    def _formed(self, formed: Formed) -> None:
+        """A quorum of other replicas; in the lighthouse's thread. Those that were released end at
+        once.
+        """
+        there = {
+            name: self._replicas[name]
+            for name in (*formed.replicas, *formed.released)
+            if name in self._replicas
+        }
+        end([there[name][1] for name in formed.released if name in there])
+        labels = {there[name][0].label for name in formed.replicas if name in there}
+        self.run.tell(GroupFormed(tuple(sorted(labels))))
+
+    def _environment(self, host: HostSlots, slot: int, replica: str) -> dict[str, str]:
+        trainer, settings = self.run.trainer, self.run.settings
+        given = {
+            REPLICA: replica,
+            VOUCH: "" if settings.private_interface else "1",
+            IN_WORKER: str(Path(vouching.__file__).resolve()),
+            "GLOO_SOCKET_IFNAME": settings.interface,
+            "NCCL_SOCKET_IFNAME": settings.interface,
+            "LOCAL_RANK": str(slot),
+            "LOCAL_WORLD_SIZE": str(host.slots),
+        }
+        given |= self.run.visible_gpus(host) | threads(host, trainer.environment)
+        return {name: value for name, value in given.items() if name not in trainer.environment}

@@ -1,0 +1,103 @@
+"""Driver ``torchrun``: programs written for torchrun, on a changing set of nodes
+(docs/torchrun.md).
+
+Workers get torchrun's environment (RANK, LOCAL_RANK, GROUP_RANK, MASTER_ADDR, TORCHELASTIC_RUN_ID,
+...) and meet at a store that the driver holds; each reaches it through a relay beside it, which
+knows the key.
+
+torchrun's own agents are not used: with torch 2.13 their stalls are four to six times as long,
+because their store detects missing nodes by silence (``make stalls``), and they unpickle data that
+an outsider may have written. Here a change of nodes is prepared while training continues: workers
+of the next size do their imports; then the trainer checkpoints, ends, and resumes from the
+checkpoint.
+
+Run as ``python -m bftrainer_drivers.torchrun.main TRAINER_DIR``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bftrainer.errors import InvalidValueError
+from bftrainer.wires.hosts_file import HostSlots, parts_of
+from bftrainer_drivers.common.behind_relay import STORE
+from bftrainer_drivers.common.command_line import threads
+from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
+from bftrainer_drivers.common.run_loop import Run, drive
+from bftrainer_drivers.common.vouching import VOUCH
+from bftrainer_drivers.torchrun.rendezvous_store import StoreHost
+
+
+class TorchBackend(RestartBackend):
+    """torchrun's environment for each worker, and a store for each incarnation.
+
+    Raises :class:`InvalidValueError` if the command is torchrun itself.
+    """
+
+    def __init__(self, run: Run) -> None:
+        command = run.trainer.command
+        if Path(command[0]).name == "torchrun" or "torch.distributed.run" in command[:4]:
+            raise InvalidValueError(
+                f"command {command[0]}: the launcher torchrun starts the workers itself; "
+                "expected the script alone, as in "
+                '["python", "train.py"], and `slots` for the workers per node'
+            )
+        super().__init__(run, collective=True)
+        self._store: StoreHost | None = None
+        self._has_own_store = "MASTER_ADDR" in run.trainer.environment
+
+    def first_variables(self, host: HostSlots) -> dict[str, str]:
+        """An empty place of the store: a relay starts now, and hears of the store with the worker's
+        rank.
+        """
+        relay = {} if self._has_own_store else {STORE: ""}
+        return threads(host, self.run.trainer.environment) | relay
+
+    def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
+        """The variables are those of torch/distributed/elastic/agent/server/local_elastic_agent.py
+        (2.13).
+        """
+        trainer, settings = self.run.trainer, self.run.settings
+        if self._store is None:
+            self._store = StoreHost(settings.interface, settings.allow_from)
+        common = {
+            STORE: str(self._store.open()),
+            VOUCH: "" if settings.private_interface else "1",
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RUN_ID": f"{trainer.id}-{incarnation}",
+            "TORCHELASTIC_RESTART_COUNT": "0",
+            "TORCHELASTIC_MAX_RESTARTS": "0",
+            "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+            "GLOO_SOCKET_IFNAME": settings.interface,
+            "NCCL_SOCKET_IFNAME": settings.interface,
+            "ROLE_NAME": "default",
+            "GROUP_WORLD_SIZE": str(len(parts_of(hosts))),
+        }
+        for host in hosts:
+            common |= threads(host, trainer.environment)
+        common = {name: value for name, value in common.items() if name not in trainer.environment}
+        if self._has_own_store:
+            del common[STORE]
+        group = {part: str(number) for number, part in enumerate(parts_of(hosts))}
+        return [
+            (
+                host,
+                slot,
+                env
+                | {
+                    "ROLE_RANK": env["RANK"],
+                    "ROLE_WORLD_SIZE": env["WORLD_SIZE"],
+                    "GROUP_RANK": group[host.part],
+                },
+            )
+            for host, slot, env in numbered(hosts, common)
+        ]
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close_store()
+
+
+if __name__ == "__main__":
+    drive("torchrun", TorchBackend)

@@ -1,0 +1,364 @@
+"""The store at which the workers of one incarnation meet: speaks the protocol of torch's TCPStore,
+over sealed connections.
+
+Because the store is held in the driver, it survives the loss of any node, and ends with the driver.
+Each incarnation has a new port and a new key, which keep late workers of the last incarnation out.
+Nothing here unpickles or interprets what is stored.
+
+torch's clients know no key: each worker has a relay beside it, which does
+(``drivers/common/store_relay.py``). Connections from outside of the trainer's networks are closed
+before a byte is read, and of others nothing is kept before they have proved that they know the key.
+All that workers make this process keep is counted, stored, unread or unsent. The connection that
+asks for more than ``MOST_BYTES`` ends.
+
+The messages are those of torch 2.0 to 2.13 (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and
+TCPStore.cpp).
+"""
+
+from __future__ import annotations
+
+import resource
+import secrets
+import struct
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from enum import IntEnum
+from typing import NamedTuple
+
+from bftrainer.system.listening_ports import Connection, Limits, Port, PortServer, hosts_in
+from bftrainer.system.network import interface_address, tcp_listener
+from bftrainer.system.sealed import KEY_BYTES, SealedServer, SealError
+from bftrainer_drivers.common.store_relay import CHUNK_BYTES
+
+MOST_BYTES = 64 << 20
+"""Of keys, values and unfinished messages. A group of 1,000 workers needs about 1 MB."""
+_MOST_DESCRIPTORS = 65_536
+_BACKLOG = 1024
+_KEY_BYTES, _VALUE_BYTES, _MOST_KEYS = 8 << 10, 8 << 20, 128 << 10  # of a message, as in torch
+_EACH_BYTES = 200
+"""What Python needs for a key beside its bytes."""
+_QUEUE_BYTES = 1000
+"""For a queue beside its values."""
+_CLIENT_BYTES = 4 << 10
+"""For a connection."""
+_OPEN = b"\0open"
+_MAGIC = struct.pack("<BI", 0, 0x3C85F7CE)
+_YES, _NO = b"\0", b"\1"  # to CHECK; to WAIT: the keys are there; the wait was canceled
+
+
+class Command(IntEnum):
+    """The first byte of a message."""
+
+    SET = 1
+    COMPARE_SET = 2
+    GET = 3
+    ADD = 4
+    CHECK = 5
+    WAIT = 6
+    COUNT = 7
+    DELETE = 8
+    APPEND = 9
+    MULTI_GET = 10
+    MULTI_SET = 11
+    CANCEL_WAIT = 12
+    PING = 13
+    PUSH = 14
+    POP = 15
+    LENGTH = 16
+    LIST = 17
+    BARRIER = 18
+
+
+class _RefusedError(EOFError):
+    """A message that is none, or that does not fit: the connection ends."""
+
+
+class StorePlace(NamedTuple):
+    """Where the workers' relays find a store, and the key that they prove to know."""
+
+    host: str
+    port: int
+    key: bytes
+
+    def __str__(self) -> str:
+        """As in a worker's environment."""
+        return f"{self.host}:{self.port}:{self.key.hex()}"
+
+
+class StoreHost:
+    """One store after the other. ``address``: of the interface."""
+
+    def __init__(self, interface: str, networks: Sequence[str]) -> None:
+        self.address = interface_address(interface)
+        self._welcomes = hosts_in([*networks, self.address])
+        self._server: PortServer | None = None
+
+    def open(self) -> StorePlace:
+        """The place of a new store. Raises ``OSError``."""
+        self.close_store()
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # each worker has a few connections
+        most = min(hard, _MOST_DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        limits = Limits(strangers=64, clients=most // 2, request_s=30.0)
+        listener = tcp_listener(self.address, 0, _BACKLOG)
+        key = secrets.token_bytes(KEY_BYTES)
+        self._server = PortServer(
+            "store", [Port(listener, self._welcomes, TorchStore(key).serve, limits)]
+        )
+        self._server.start()
+        return StorePlace(self.address, int(listener.getsockname()[1]), key)
+
+    def close_store(self) -> None:
+        """End the last store."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+
+class TorchStore:
+    """Keys and values, and who waits for them."""
+
+    def __init__(self, key: bytes, most_bytes: int = MOST_BYTES) -> None:
+        self._key = key
+        self._left = most_bytes
+        self._values: dict[bytes, bytes] = {}
+        self._queues: dict[bytes, deque[bytes]] = {}
+        self._waiting: dict[_Client, frozenset[bytes]] = {}
+
+    async def serve(self, connection: Connection) -> None:
+        """One client, from accept to close."""
+        sealed = SealedServer(connection.read, connection.send, self._key)
+        with suppress(SealError):  # a stranger, whose connection ends
+            await sealed.greet()
+            if connection.admit():
+                connection.due(None)
+                await self._serve(_Client(self, connection, sealed))
+
+    async def _serve(self, client: _Client) -> None:
+        """One connection of a worker, from its first message to its end."""
+        try:
+            client.begin()
+            if await client.take(len(_MAGIC)) == _MAGIC:
+                while True:
+                    client.forget()
+                    await self._answer(client, (await client.take(1))[0])
+        finally:
+            self._stop_waiting(client)
+            client.end()
+
+    def keep(self, count: int) -> None:
+        """Count bytes that are kept from now on; negative: that no longer are."""
+        if count > self._left:
+            raise _RefusedError
+        self._left -= count
+
+    async def _answer(self, client: _Client, command: int) -> None:
+        match command:
+            case Command.SET:
+                self._put(await client.key(), await client.value())
+            case Command.MULTI_SET:
+                for _ in range(await client.number(_MOST_KEYS)):
+                    self._put(await client.key(), await client.value())
+            case Command.COMPARE_SET:
+                key, expected, wanted = (
+                    await client.key(),
+                    await client.value(),
+                    await client.value(),
+                )
+                if self._values.get(key, b"") == expected:
+                    self._put(key, wanted)
+                await client.send_bytes(self._values.get(key, expected))
+            case Command.GET:
+                await client.send_bytes(self._values.get(await client.key(), b""))
+            case Command.MULTI_GET:
+                for key in await client.keys():
+                    await client.send_bytes(self._values.get(key, b""))
+            case Command.ADD:
+                await client.send_number(self._add(await client.key(), await client.number()))
+            case Command.CHECK:
+                await client.send(_YES if self._has(await client.keys()) else _NO)
+            case Command.WAIT:
+                await self._wait(client, await client.keys())
+            case Command.COUNT:
+                await client.send_number(len(self._values))
+            case Command.DELETE:
+                await client.send_number(self._delete(await client.key()))
+            case Command.APPEND:
+                key, more = await client.key(), await client.value()
+                self._put(key, self._values.get(key, b"") + more)
+            case Command.CANCEL_WAIT:
+                self._stop_waiting(client)
+                await client.send(_NO)
+            case Command.PING:
+                await client.send(await client.take(4))
+            case Command.PUSH:
+                self._push(await client.key(), await client.value())
+            case Command.POP:
+                await self._pop(client, await client.key())
+            case Command.LENGTH:
+                await client.send_number(len(self._queues.get(await client.key(), ())))
+            case Command.LIST:
+                answer = b"".join(struct.pack("<q", len(key)) + key for key in self._values)
+                client.hold(len(answer))
+                await client.send_number(len(self._values))
+                await client.send(answer)
+            case Command.BARRIER:
+                key, size = await client.key(), await client.number()
+                if self._add(key, 1) >= size:
+                    self._put(key + _OPEN, b"")
+                await self._wait(client, [key + _OPEN])
+            case _:
+                raise _RefusedError
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        self.keep(len(key) + len(value) + _EACH_BYTES)
+        self._delete(key)
+        self._values[key] = value
+        self._wake(key)
+
+    def _delete(self, key: bytes) -> int:
+        """The number of keys that are gone: 0 or 1."""
+        value = self._values.pop(key, None)
+        if value is None:
+            return 0
+        self.keep(-len(key) - len(value) - _EACH_BYTES)
+        return 1
+
+    def _add(self, key: bytes, more: int) -> int:
+        try:
+            total = int(self._values.get(key, b"0")) + more
+            struct.pack("<q", total)
+        except (ValueError, struct.error):
+            raise _RefusedError from None
+        self._put(key, str(total).encode())
+        return total
+
+    def _push(self, key: bytes, value: bytes) -> None:
+        self.keep(
+            len(value) + _EACH_BYTES + (0 if key in self._queues else len(key) + _QUEUE_BYTES)
+        )
+        self._queues.setdefault(key, deque()).append(value)
+        self._wake(key)
+
+    async def _pop(self, client: _Client, key: bytes) -> None:
+        queue = self._queues.get(key, deque())
+        await client.send_number(len(queue))
+        if queue:
+            value = queue.popleft()
+            self.keep(-len(value) - _EACH_BYTES)
+            if not queue:
+                del self._queues[key]
+                self.keep(-len(key) - _QUEUE_BYTES)
+            await client.send_bytes(value)
+
+    def _has(self, keys: Iterable[bytes]) -> bool:
+        return all(key in self._values or key in self._queues for key in keys)
+
+    async def _wait(self, client: _Client, keys: list[bytes]) -> None:
+        """Answer when all keys are there; the client may cancel that meanwhile."""
+        self._stop_waiting(client)
+        if self._has(keys):
+            await client.send(_YES)
+            return
+        wanted = frozenset(keys)
+        self.keep(sum(map(len, wanted)) + len(wanted) * _EACH_BYTES)
+        self._waiting[client] = wanted
+
+    def _wake(self, key: bytes) -> None:
+        for client, keys in list(self._waiting.items()):
+            if key in keys and self._has(keys):
+                self._stop_waiting(client)
+                client.send_now(_YES)
+
+    def _stop_waiting(self, client: _Client) -> None:
+        keys = self._waiting.pop(client, frozenset())
+        self.keep(-sum(map(len, keys)) - len(keys) * _EACH_BYTES)
+
+
+class _Client:
+    """Reads and writes the values of messages. What has been read counts as kept until the message
+    is answered.
+    """
+
+    def __init__(self, store: TorchStore, connection: Connection, sealed: SealedServer) -> None:
+        self._store = store
+        self._connection = connection
+        self._sealed = sealed
+        self._unread = bytearray()
+        self._message_bytes = self._own_bytes = 0
+
+    def begin(self) -> None:
+        """It is a client's: from now on the connection counts."""
+        self._store.keep(_CLIENT_BYTES)
+        self._own_bytes = _CLIENT_BYTES
+
+    async def take(self, count: int) -> bytes:
+        while len(self._unread) < count:
+            data = await self._sealed.receive(CHUNK_BYTES)
+            self._store.keep(len(data))
+            self._unread += data
+        found = bytes(self._unread[:count])
+        del self._unread[:count]
+        self._message_bytes += count
+        return found
+
+    def hold(self, count: int) -> None:
+        """Count bytes until the message is answered."""
+        self._store.keep(count)
+        self._message_bytes += count
+
+    def forget(self) -> None:
+        """The message is answered."""
+        self._store.keep(-self._message_bytes)
+        self._message_bytes = 0
+
+    def end(self) -> None:
+        self.forget()
+        self._store.keep(-len(self._unread) - self._own_bytes)
+
+    async def number(self, most: int = 1 << 63) -> int:
+        (found,) = struct.unpack("<q", await self.take(8))
+        if found > most:
+            raise _RefusedError
+        return int(found)
+
+    async def key(self) -> bytes:
+        return await self._bytes(_KEY_BYTES)
+
+    async def value(self) -> bytes:
+        return await self._bytes(_VALUE_BYTES)
+
+    async def keys(self) -> list[bytes]:
+        found = []
+        for _ in range(await self.number(_MOST_KEYS)):
+            self.hold(_EACH_BYTES)
+            found.append(await self.key())
+        return found
+
+    async def _bytes(self, most: int) -> bytes:
+        count = await self.number(most)
+        if count < 0:
+            raise _RefusedError
+        return await self.take(count)
+
+    async def send(self, data: bytes) -> None:
+        await self._connection.send(self._sealed.packed(data))
+
+    async def send_number(self, number: int) -> None:
+        await self.send(struct.pack("<q", number))
+
+    async def send_bytes(self, data: bytes) -> None:
+        self.hold(len(data))  # until the client has read it, whatever becomes of the key
+        await self.send_number(len(data))
+        await self.send(data)
+
+    def send_now(self, data: bytes) -> None:
+        """To a client that waits for this, from another one's task."""
+        packed = self._sealed.packed(data)
+        try:
+            is_whole = self._connection.raw.send(packed) == len(packed)
+        except OSError:
+            is_whole = False
+        if not is_whole:  # it has gone, or reads nothing
+            self._connection.task.cancel()

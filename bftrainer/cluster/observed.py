@@ -1,0 +1,40 @@
+"""A cluster that is observed and of which nothing is held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from bftrainer.cluster.classes import class_of
+from bftrainer.cluster.model import NodeView, PeerPilot
+from bftrainer.cluster.ports import Scheduler
+from bftrainer.cluster.selection import may_be_held
+from bftrainer.cluster.windows import PilotJobs
+from bftrainer.config.pilot import NodeClassConfig, NodesConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSite:
+    """The scheduler, and which nodes count. ``remarks`` are assumptions that the user should know
+    of; ``pilots`` asks for all users' pilots, where the scheduler shows them.
+    """
+
+    scheduler: Scheduler
+    ours: PilotJobs
+    nodes: NodesConfig = field(default_factory=NodesConfig)
+    remarks: tuple[str, ...] = ()
+    classes: Mapping[str, NodeClassConfig] = field(default_factory=dict)
+    pilots: Callable[[], tuple[PeerPilot, ...]] | None = None
+
+    def chosen(self, views: Iterable[NodeView]) -> frozenset[str]:
+        """The names of the nodes that the configuration allows: partitions, hosts, exclude,
+        node_class.
+        """
+        partitions, kind = set(self.nodes.partitions), self.nodes.node_class
+        return frozenset(
+            node.name
+            for node in views
+            if may_be_held(node.name, self.nodes)
+            and (not partitions or not partitions.isdisjoint(node.partitions))
+            and kind in (None, class_of(node, self.classes))
+        )

@@ -1,0 +1,148 @@
+"""Which nodes of an observation the configuration lets the pilot request, and for how long.
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from bftrainer.cluster.model import Availability, Idle, NodeView, Observation
+from bftrainer.cluster.windows import EndKind, PilotJobs, free_nodes, window_ends
+from bftrainer.config.host_lists import matches
+from bftrainer.config.pilot import NodesConfig
+
+_ASLEEP = (Availability.ASLEEP, Availability.FALLING_ASLEEP)
+
+
+def idle_nodes(seen: Observation) -> frozenset[str]:
+    """All idle nodes, whether or not the configuration allows them."""
+    return frozenset(
+        node.name
+        for node in seen.nodes
+        if node.availability in (Availability.FREE, Availability.PLANNED)
+    )
+
+
+def next_end_s(ends: Iterable[tuple[str, float]], seen: Observation, now_s: float) -> float:
+    """When the next window or reservation ends, by this host's clock; infinite if none does."""
+    reservations = (it.ends_s + now_s - seen.at_s for it in seen.reservations)
+    return min(
+        (end_s for end_s in (*(end_s for _, end_s in ends), *reservations) if end_s > now_s),
+        default=math.inf,
+    )
+
+
+def may_be_held(node: str, config: NodesConfig) -> bool:
+    """Whether ``nodes.hosts`` and ``nodes.exclude`` allow a node."""
+    if config.hosts and not matches(node, config.hosts):
+        return False
+    return not matches(node, config.exclude)
+
+
+def asleep(seen: Observation, config: NodesConfig) -> frozenset[str]:
+    """Nodes that the configuration allows and that are powered down, or are being powered down."""
+    return frozenset(
+        node.name
+        for node in seen.nodes
+        if node.availability in _ASLEEP and _is_allowed(node, config)
+    )
+
+
+def _is_allowed(node: NodeView, config: NodesConfig) -> bool:
+    in_partitions = not config.partitions or not set(config.partitions).isdisjoint(node.partitions)
+    return in_partitions and may_be_held(node.name, config)
+
+
+def allowed(
+    seen: Observation, ours: PilotJobs, config: NodesConfig, class_of: Callable[[str], str | None]
+) -> list[str]:
+    """All nodes of the holders' partitions that the configuration allows, idle or not, in order."""
+    return sorted(
+        n.name for n in seen.nodes if ours.may_have(n) and _is_usable(n, config, class_of)
+    )
+
+
+def _is_usable(node: NodeView, config: NodesConfig, class_of: Callable[[str], str | None]) -> bool:
+    return (
+        _is_allowed(node, config)
+        and (config.cloud or not node.is_cloud)
+        and config.node_class in (None, class_of(node.name) or node.node_class)
+        and (config.unit == "node" or node.idle is not None)
+    )
+
+
+def offered(
+    seen: Observation,
+    pilot_jobs: PilotJobs,
+    config: NodesConfig,
+    class_of: Callable[[str], str | None] = lambda _: None,
+) -> dict[str, float]:
+    """Idle nodes that the configuration allows, each with the rest of its backfill window in
+    seconds.
+    """
+    return {
+        free.node.name: free.window_s(seen.at_s)
+        for free in free_nodes(seen, pilot_jobs, config.wake, config.unit == "gpu")
+        if _is_usable(free.node, config, class_of)
+        and free.window_s(seen.at_s) >= config.min_window_s
+        and (
+            free.node.availability is not Availability.SHARED or part_of(free.node, pilot_jobs).gpus
+        )
+    }
+
+
+def part_of(node: NodeView, ours: PilotJobs) -> Idle:
+    """What a holder may take of a shared node: GPUs with a bounded part of cores and memory, at
+    most an equal share each.
+
+    Jobs that need no GPU keep the rest, and start beside it. GPUs without enough cores or memory
+    are stranded.
+    """
+    if node.idle is None or not node.gpu_count or not ours.cpus_per_gpu:
+        return Idle(0, 0, 0)
+    cpus = max(min(ours.cpus_per_gpu, node.cpus // node.gpu_count), 1)
+    mib = max(min(ours.mib_per_gpu, node.idle.of_mib // node.gpu_count), 1)
+    gpus = min(node.idle.gpus, node.idle.cpus // cpus, node.idle.mib // mib)
+    return Idle(gpus, gpus * cpus, gpus * mib)
+
+
+def idle_gpus(node: NodeView, ours: PilotJobs) -> int:
+    """How many GPUs a holder may take of an idle or shared node."""
+    is_shared = node.availability is Availability.SHARED
+    return part_of(node, ours).gpus if is_shared else node.gpu_count if node.idle is not None else 0
+
+
+def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Nodes that a main-queue job with GPUs would get without a preemption, each with its
+    partitions; powered down or not, allowed or not.
+    """
+    idle = (Availability.FREE, Availability.PLANNED, *_ASLEEP)
+    return tuple(
+        (n.name, ours.main_partitions(n))
+        for n in seen.nodes
+        if n.gpu_count and n.availability in idle
+    )
+
+
+def in_use(seen: Observation, ours: PilotJobs) -> dict[str, int]:
+    """The GPUs of each shared node that jobs have, if a holder could have others. Beside a CPU-only
+    job, some have no core.
+    """
+    shared = (n for n in seen.nodes if n.availability is Availability.SHARED)
+    return {n.name: n.gpu_count - n.idle.gpus for n in shared if n.idle and part_of(n, ours).gpus}
+
+
+def window_ends_here(seen: Observation, pilot_jobs: PilotJobs, now_s: float) -> dict[str, float]:
+    """When the windows of held nodes end, by this host's clock; without the windows that do not
+    end.
+
+    A job that is planned to start by now ends no window: the scheduler preempts the holders that it
+    has chosen. Its plan may name others, as long as these take to end (22.05.8).
+    """
+    ends = window_ends(seen, pilot_jobs).items()
+    return {
+        node: now_s + end.at_s - seen.at_s
+        for node, end in ends
+        if end.at_s < math.inf and (end.at_s > seen.at_s or end.kind is not EndKind.PENDING_JOB)
+    }

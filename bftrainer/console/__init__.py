@@ -1,0 +1,3 @@
+"""The commands of users and administrators: short-lived programs that read and write the state
+directory.
+"""

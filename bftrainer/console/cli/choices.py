@@ -1,0 +1,136 @@
+"""Options in a row, and their types: paths, and names, either fixed ones (``click.Choice``) or
+those that packages extend.
+
+:class:`NameChoice` loads its names when a value is checked or completed, so ``--help`` imports no
+plug-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from bftrainer.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[str]  # generic since click 8.4
+else:
+    _ParamType = click.ParamType
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def with_options(*options: Decorator) -> Decorator:
+    """Gives a command these arguments and options; its help has them in this order."""
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+class NameChoice(_ParamType):
+    """One of ``names()``. ``custom``: ``module:function`` is accepted as well, unchecked.
+
+    ``parameters``: ``NAME?key=value&...`` is a name with its own parameters. ``several``: names
+    joined by commas.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        names: Callable[[], Iterable[str]],
+        *,
+        custom: bool = False,
+        parameters: bool = False,
+        several: bool = False,
+    ) -> None:
+        self.name = kind
+        self._names = names
+        self._custom = custom
+        self._parameters = parameters
+        self._several = several
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """In the list of options: the names are not loaded for it."""
+        return "NAME,..." if self._several else "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value itself, if all of its names exist."""
+        valid: list[str] | None = None
+        for text in str(value).split(",") if self._several else [str(value)]:
+            name = text.strip().partition("?")[0] if self._parameters else text.strip()
+            if self._custom and ":" in name:
+                continue
+            valid = sorted(self._names()) if valid is None else valid
+            if name not in valid:
+                self.fail(str(UnknownNameError(self.name, name, valid)), param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin as the last word does."""
+        head, comma, last = incomplete.rpartition(",") if self._several else ("", "", incomplete)
+        return [
+            CompletionItem(f"{head}{comma}{name}")
+            for name in sorted(self._names())
+            if name.startswith(last)
+        ]
+
+
+class IsoTime(_ParamType):
+    """A time in ISO 8601, local without an offset, in seconds since 1970."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The seconds."""
+        try:
+            return datetime.fromisoformat(value).timestamp()
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{value!r:.60} is not ISO 8601, expected a time like 2026-01-31T18:00", param, ctx
+            )
+
+
+class PathNamed(click.Path):
+    """A path, with its metavar in the help."""
+
+    def __init__(self, metavar: str, **given: Any) -> None:
+        super().__init__(path_type=Path, **given)
+        self._metavar = metavar
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return self._metavar
+
+
+def _installed(group: str) -> Iterable[str]:
+    from bftrainer.plugins import installed_names
+
+    return installed_names(group)
+
+
+def _objectives() -> Iterable[str]:
+    from bftrainer.decide.allocation.objectives import OBJECTIVES
+
+    return OBJECTIVES
+
+
+def _schedulers() -> Iterable[str]:
+    from bftrainer.cluster.site_plugin import batch_systems
+
+    return (name for name, _ in batch_systems())
+
+
+FILE, DIR = PathNamed("FILE", dir_okay=False), PathNamed("DIR", file_okay=False)
+POLICY = NameChoice(
+    "policy", partial(_installed, "bftrainer.policies"), custom=True, parameters=True
+)
+OBJECTIVE = NameChoice("objective", _objectives, custom=True)
+OBJECTIVES = NameChoice("objective", _objectives, custom=True, several=True)
+LAUNCHER = NameChoice("launcher", partial(_installed, "bftrainer.launchers"))
+HOLDER = NameChoice("holder", partial(_installed, "bftrainer.sites"))
+SCHEDULER = NameChoice("scheduler", _schedulers)
+SOLVER = click.Choice(["auto", "exact", "highs", "gurobi"])

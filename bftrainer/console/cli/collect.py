@@ -1,0 +1,73 @@
+"""``bftrainer collect``: the checkpoints and the table of a group's trainers in one directory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+
+from bftrainer.console.cli.choices import DIR
+from bftrainer.console.cli.output import note, say
+from bftrainer.console.cli.state import state_option
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import UserError
+
+
+@click.command()
+@click.argument("group", metavar="GROUP")
+@click.argument("target", type=DIR)
+@state_option
+def collect(group: str, target: Path, state: Path) -> None:
+    """Copy what the trainers of a group have saved to DIR: the last checkpoint of each, and
+    results.csv.
+
+    DIR/NAME has the file or folder that the script named in report.checkpointed(path). What is
+    there is replaced.
+
+    \b
+    Example:
+      bftrainer collect digits ~/digits
+    """
+    from bftrainer.console.client.functions import trainers
+    from bftrainer.console.client.handle import checkpoint_of
+    from bftrainer.console.client.results import as_csv, result_rows
+    from bftrainer.system.files import write_atomically
+
+    handles = trainers(group=group, state=state)
+    if not handles:
+        raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
+    copied = 0
+    try:
+        for handle in handles:
+            record = handle.view().record
+            if record is None or (named := checkpoint_of(record, handle.progress())) is None:
+                continue
+            source = named.resolve()  # its name is a name, never ".."
+            if not source.exists() or not source.name:
+                note(f"{handle.name}: its checkpoint {source} is not there any more")
+                continue
+            _copy(source, target / handle.name / source.name)
+            copied += 1
+        target.mkdir(parents=True, exist_ok=True)
+        write_atomically(target / "results.csv", as_csv(result_rows(state, group)).encode())
+    except OSError as error:
+        raise UserError(f"{error.filename or target}: {error.strerror}") from error
+    say(f"{target}: results.csv, and checkpoints of {copied} of {counted(len(handles), 'trainer')}")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """The copy appears whole, by renaming."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        dir=target.parent, prefix=f".{target.name[:100]}."
+    ) as folder:  # ours alone
+        copy = Path(folder) / target.name
+        if source.is_dir():
+            shutil.copytree(source, copy)
+        else:
+            shutil.copy2(source, copy)
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        copy.replace(target)

@@ -1,0 +1,114 @@
+"""The commands of bftrainer itself, in the order of ``bftrainer --help``."""
+
+from __future__ import annotations
+
+from bftrainer.console.cli.command_table import CommandEntry as Command
+
+_HERE = "bftrainer.console.cli"
+
+TABLE = (
+    Command(
+        "init",
+        f"{_HERE}.init:init",
+        "Create a state directory with a commented configuration.",
+        "Pilot",
+    ),
+    Command(
+        "pilot",
+        f"{_HERE}.pilot:pilot",
+        "Run the pilot: hold idle nodes and train on them.",
+        "Pilot",
+    ),
+    Command(
+        "top",
+        f"{_HERE}.top.command:top",
+        "Watch nodes, trainers and events on one screen.",
+        "Pilot",
+    ),
+    Command("nodes", f"{_HERE}.nodes:nodes", "List the held nodes and their audit trail.", "Pilot"),
+    Command(
+        "events",
+        f"{_HERE}.events:events",
+        "List the pilot's latest decisions and messages.",
+        "Pilot",
+    ),
+    Command("usage", f"{_HERE}.usage:usage", "Sum node-hours by trainer or by user.", "Pilot"),
+    Command(
+        "users",
+        f"{_HERE}.users:users",
+        "List the users whose pilots share nodes, and their parts.",
+        "Pilot",
+    ),
+    Command(
+        "adapt", f"{_HERE}.adapt:adapt", "Print the lines that a training script needs.", "Trainers"
+    ),
+    Command(
+        "rehearse",
+        f"{_HERE}.rehearse:rehearse",
+        "Test how a training script survives preemption, on this host.",
+        "Trainers",
+    ),
+    Command(
+        "submit",
+        f"{_HERE}.submit:submit",
+        "Submit a trainer or a sweep. The pilot need not be running.",
+        "Trainers",
+    ),
+    Command(
+        "list",
+        f"{_HERE}.trainers:list_trainers",
+        "List trainers: status, nodes, progress.",
+        "Trainers",
+    ),
+    Command("show", f"{_HERE}.trainers:show", "Show one trainer in detail.", "Trainers"),
+    Command(
+        "collect",
+        f"{_HERE}.collect:collect",
+        "Copy the checkpoints and results of a group to one directory.",
+        "Trainers",
+    ),
+    Command(
+        "results",
+        f"{_HERE}.results:results",
+        "Show the parameters and metrics of trainers.",
+        "Trainers",
+    ),
+    Command(
+        "explain",
+        f"{_HERE}.explain:explain",
+        "Explain why a trainer or a user has so many nodes.",
+        "Trainers",
+    ),
+    Command("logs", f"{_HERE}.logs:logs", "Print the output of a trainer's workers.", "Trainers"),
+    Command(
+        "pause",
+        f"{_HERE}.requests:pause",
+        "Checkpoint trainers and release their nodes.",
+        "Trainers",
+    ),
+    Command(
+        "resume",
+        f"{_HERE}.requests:resume",
+        "Resume paused trainers from their checkpoints.",
+        "Trainers",
+    ),
+    Command("cancel", f"{_HERE}.requests:cancel", "Cancel trainers.", "Trainers"),
+    Command(
+        "broker",
+        "bftrainer_clusters.slurm.broker:broker",
+        "Poll Slurm for the pilots of all users.",
+        "Tools",
+    ),
+    Command("policy", None, "List the installed policies.", "Tools"),
+    Command(
+        "policy list",
+        f"{_HERE}.policy:list_policies",
+        "List the installed policies and what they require.",
+    ),
+    Command(
+        "doctor",
+        f"{_HERE}.doctor.command:doctor",
+        "Check this installation and explain what is missing.",
+        "Tools",
+    ),
+)

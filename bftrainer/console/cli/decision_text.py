@@ -1,0 +1,53 @@
+"""A decision as one line of text, for ``events``, ``explain``, ``top`` and the pilot's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bftrainer.decide.allocation.placement import in_name_order
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.events import (
+    Event,
+    ParallelChanged,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
+from bftrainer.decide.domain.state import Plan
+from bftrainer.fragment_names import node_of
+from bftrainer.system.printable import printable
+
+_NAMED = 4
+"""Lost nodes that are named."""
+
+
+def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
+    """The event, the new node counts in the order of admission, and the solver: ``+2 nodes -> 3 1
+    (exact, 1 ms)``.
+    """
+    what = []
+    for change in event.changes:
+        match change:
+            case PoolChanged(joined, left):
+                what += [f"+{counted(len(joined), 'node')}"] * bool(joined)
+                what += [f"-{counted(len(left), 'node')} ({_named(left)})"] * bool(left)
+            case TrainerSubmitted(trainer):
+                what.append(f"{trainer.id} submitted")
+            case TrainerFinished(name):
+                what.append(f"{name} finished")
+            case ParallelChanged(number):
+                what.append(f"max_parallel {'auto' if number is None else number}")
+            case TimerDue():
+                what.append("timer")
+    counts = " ".join(map(str, plan.decision.counts)) or "no trainers"
+    answer = plan.decision.answer
+    by = "" if answer is None else f" ({answer.solver}, {1e3 * took_s:.0f} ms)"
+    if plan.decision.kept:
+        by = f" (sizes kept: {printable(plan.decision.kept)})"
+    return f"{', '.join(what)} -> {counts}{by}"
+
+
+def _named(fragments: Iterable[str]) -> str:
+    nodes = in_name_order({node_of(fragment) for fragment in fragments})
+    return " ".join(nodes[:_NAMED]) + (" ..." if len(nodes) > _NAMED else "")

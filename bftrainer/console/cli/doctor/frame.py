@@ -1,0 +1,55 @@
+"""Shared by all checks of doctor: a guard around each, and its output."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+
+from bftrainer.console.cli.output import say
+from bftrainer.console.cli.tables import hanging
+from bftrainer.decide.domain.checks import Check, CheckStatus
+
+_INDENT = 32
+"""The column at which the findings begin."""
+_COLORS = {CheckStatus.OK: "green", CheckStatus.BROKEN: "red"}
+
+
+def guarded(name: str, look: Callable[[], Check], remedy: str, required: bool = True) -> Check:
+    """The check; any exception is its finding, since a broken package may raise anything."""
+    try:
+        return look()
+    except Exception as error:
+        return Check(name, CheckStatus.BROKEN, first_line(error), remedy, required)
+
+
+def first_line(error: Exception) -> str:
+    """What an exception says, or its class where it says nothing."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def is_healthy(checks: Sequence[Check]) -> bool:
+    """Whether all that is required works."""
+    return all(check.state is CheckStatus.OK for check in checks if check.is_required)
+
+
+def print_json(checks: Sequence[Check]) -> None:
+    """One object."""
+    found = [
+        {**dataclasses.asdict(check), "state": check.state.name, "required": check.is_required}
+        for check in checks
+    ]
+    say(json.dumps({"ok": is_healthy(checks), "checks": found}, indent=2))
+
+
+def print_lines(checks: Sequence[Check]) -> None:
+    """A line each, and the remedy below it."""
+    for check in checks:
+        label, color = f"{check.label:<18}", _COLORS.get(check.state, "yellow")
+        say(
+            hanging(f"{label}  {check.name:<10}  ", check.detail, _INDENT),
+            color=color,
+            colored=len(label),
+        )
+        if check.remedy:
+            say(hanging(f"{'':<{_INDENT}}-> ", check.remedy))

@@ -1,0 +1,151 @@
+"""Working parts of this installation: Python, packages, solvers, job scripts."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import importlib.metadata
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import bftrainer
+from bftrainer.console.cli.doctor.frame import first_line, guarded
+from bftrainer.decide.domain.checks import Check, CheckStatus
+from bftrainer.system.installed import Installed, installed_folder
+from bftrainer.system.own_programs import this_interpreter
+
+if TYPE_CHECKING:
+    from bftrainer.decide.domain.ports import Allocator
+    from bftrainer.decide.domain.problem import Problem
+
+# What `pip install bftrainer` brings beside click and the solvers, and what needs it.
+PACKAGES = (
+    ("numpy", "every solver"),
+    ("rich", "tables on the terminal"),
+    ("jinja2", "report pages"),
+    ("matplotlib", "plots"),
+)
+
+
+def examine() -> list[Check]:
+    """All checks, in the order in which they are printed."""
+    return [
+        _python(),
+        guarded("bftrainer", _bftrainer, "pip install --force-reinstall bftrainer"),
+        *(_package(name, purpose) for name, purpose in PACKAGES),
+        guarded("exact", _exact, "pip install --force-reinstall bftrainer numpy"),
+        guarded("highs", _highs, "pip install --force-reinstall highspy"),
+        guarded(
+            "gurobi", _gurobi, "pip install --force-reinstall 'bftrainer[gurobi]'", required=False
+        ),
+        guarded(
+            "jobscripts", _jobscripts, "pip install --force-reinstall bftrainer", required=False
+        ),
+    ]
+
+
+def _python() -> Check:
+    return Check.ok("python", f"{platform.python_version()}, {this_interpreter()}")
+
+
+def _bftrainer() -> Check:
+    return Check.ok("bftrainer", f"{bftrainer.__version__}, {Path(bftrainer.__file__).parent}")
+
+
+def _package(name: str, purpose: str) -> Check:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return Check(
+            name, CheckStatus.MISSING, f"not installed, needed for {purpose}", f"pip install {name}"
+        )
+    except Exception as error:
+        return Check.broken(name, first_line(error), f"pip install --force-reinstall {name}")
+    return Check.ok(name, f"{importlib.metadata.version(name)}, for {purpose}")
+
+
+def _exact() -> Check:
+    from bftrainer.decide.allocation.exact import Exact
+
+    _prove(Exact())
+    return Check.ok("exact", "works; needs no license")
+
+
+def _highs() -> Check:
+    from bftrainer.decide.allocation.highs import Highs
+    from bftrainer.errors import Reason, SolverError
+
+    try:
+        _prove(Highs())
+    except SolverError as error:
+        if error.reason is Reason.NO_PACKAGE:
+            return Check(
+                "highs", CheckStatus.MISSING, error.detail, "pip install --upgrade highspy"
+            )
+        raise
+    return Check.ok(
+        "highs", f"highspy {importlib.metadata.version('highspy')}, works; needs no license"
+    )
+
+
+def _gurobi() -> Check:
+    from bftrainer.decide.allocation.gurobi import Gurobi, find_license
+
+    found = find_license()
+    if found.version is None:
+        return Check(
+            "gurobi",
+            CheckStatus.MISSING,
+            str(found),
+            "pip install 'bftrainer[gurobi]'",
+            required=False,
+        )
+    renew = "pip install --upgrade gurobipy, or set GRB_LICENSE_FILE to your license"
+    if not found.usable:
+        return Check.broken("gurobi", str(found), renew, required=False)
+    # An expired license refuses every model as too large; the date tells why.
+    today = datetime.datetime.now(tz=datetime.timezone.utc).date()
+    if found.expires is not None and found.expires < today.isoformat():
+        return Check.broken("gurobi", f"{found} (expired)", renew, required=False)
+    _prove(Gurobi())
+    limits = (
+        "; at most 2,000 variables and rows, larger problems go to highs"
+        if found.restricted
+        else ""
+    )
+    return Check.ok("gurobi", f"{found}, works{limits}", required=False)
+
+
+def _jobscripts() -> Check:
+    folder = installed_folder(Installed.JOBSCRIPT)
+    if folder is None:
+        again = "pip install --force-reinstall bftrainer"
+        detail = f"no {Installed.JOBSCRIPT.share}/ was installed"
+        return Check("jobscripts", CheckStatus.MISSING, detail, again, required=False)
+    names = ", ".join(sorted(path.name for path in folder.iterdir()))
+    return Check.ok("jobscripts", f"{folder}: {names}", required=False)
+
+
+def _sample() -> tuple[Problem, tuple[int, ...]]:
+    """Two trainers and six nodes: 2 and 4 nodes give 18 + 32 samples per second, the optimum."""
+    from bftrainer.decide.domain.model import Curve
+    from bftrainer.decide.domain.problem import Problem, TrainerDemand
+
+    nodes = (1, 2, 4)
+    levels_off = TrainerDemand("levels off", Curve(nodes, (10.0, 18.0, 30.0)), 1, 4, 18.0, 12.0)
+    scales = TrainerDemand("scales", Curve(nodes, (8.0, 16.0, 32.0)), 1, 4, 18.0, 12.0)
+    return Problem(6, 120.0, (levels_off, scales)), (2, 4)
+
+
+def _prove(solver: Allocator) -> None:
+    """Solve the sample with the real solver."""
+    from bftrainer.decide.allocation.check import checked
+    from bftrainer.errors import RejectedAnswerError
+
+    problem, optimum = _sample()
+    answer = checked(problem, solver.solve(problem))
+    if answer.counts != optimum:
+        raise RejectedAnswerError(
+            f"{solver.name} gave {answer.counts} for the sample problem, expected {optimum}"
+        )

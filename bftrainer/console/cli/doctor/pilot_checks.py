@@ -1,0 +1,303 @@
+"""``bftrainer doctor --state``: a pilot's directory, configuration, user and site, and what its
+drivers need.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import shutil
+import time
+from contextlib import closing
+from pathlib import Path
+
+from bftrainer.cluster.site_plugin import SitePlugin, find_site
+from bftrainer.config.pilot import HintsConfig, PilotConfig, WorkersConfig
+from bftrainer.console.cli.doctor.shared_files import examine_files
+from bftrainer.console.client.state_dir import CONFIG_NAME, read
+from bftrainer.decide.domain.checks import Check, CheckStatus
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import (
+    BFTrainerError,
+    CommandError,
+    InvalidValueError,
+    StateDirError,
+    UserError,
+)
+from bftrainer.pilot.hints import HintCounts, send_test
+from bftrainer.pilot.metrics import without_client
+from bftrainer.pilot.metrics_server import SOCKET, read_token
+from bftrainer.pilot.persistence.spool import open_state_dir
+from bftrainer.pilot.persistence.store import DB_NAME, open_store
+from bftrainer.system import command
+from bftrainer.system.network import interface_address
+from bftrainer.system.own_programs import code_command
+from bftrainer.system.processes import is_alive
+
+_LOW_SPACE_BYTES = 100_000_000
+_IMPORT_S = 120.0
+_PROBE = """
+import json, torch, horovod, horovod.torch
+print(json.dumps([torch.__version__, horovod.__version__, bool(horovod.torch.gloo_built())]))
+"""
+
+
+def examine_pilot(state: Path, keep: Path) -> list[Check]:
+    """All checks; the site is that of the configuration."""
+    try:
+        folder = open_state_dir(state)
+    except StateDirError as error:
+        remedy = (
+            f"`bftrainer init --state {state}`"
+            if not state.exists()
+            else (
+                "use a directory that you own, with mode 700, below directories that only you "
+                "and root can change"
+            )
+        )
+        return [Check.broken("state", str(error), remedy)]
+    checks = [_space(folder), _pilot(folder)]
+    try:
+        config = read(folder, None)
+        site = find_site(config.nodes.holder)
+    except BFTrainerError as error:
+        return [
+            *checks,
+            Check.broken(
+                "config", str(error), "fix the file; `bftrainer init` writes one with every key"
+            ),
+        ]
+    source = CONFIG_NAME if (folder / CONFIG_NAME).exists() else "defaults"
+    checks.append(
+        Check.ok(
+            "config", f"{source}: holder {config.nodes.holder}, policy {config.decisions.policy}"
+        )
+    )
+    return [
+        *checks,
+        *examine_files(folder, config.nodes.holder, site.runs_here),
+        _metrics(config),
+        examine_hints(folder, config.hints),
+        _root(config, site),
+        *_interface(config, site),
+        _horovod(),
+        *site.check(config, str(folder / CONFIG_NAME), keep),
+    ]
+
+
+def _space(folder: Path) -> Check:
+    free = shutil.disk_usage(folder).free
+    if free < _LOW_SPACE_BYTES:
+        remedy = "free some space: a pilot that cannot write its journal exits"
+        return Check.warning("state", f"{folder}: only {free / 1e6:.0f} MB are free", remedy)
+    return Check.ok(
+        "state",
+        f"{folder}: owned by you, mode 700, safe from other users; {free / 1e9:.1f} GB are free",
+    )
+
+
+def _pilot(folder: Path) -> Check:
+    """Whether the journal opens, and which pilot writes it."""
+    if not (folder / DB_NAME).exists():
+        return Check.ok("journal", "none yet")
+    try:
+        with closing(open_store(folder)) as store:
+            holder = store.holder()
+    except StateDirError as error:
+        migrates = "migrates it" in str(error)
+        weight, remedy = (
+            (CheckStatus.WARNING, "start the pilot")
+            if migrates
+            else (CheckStatus.BROKEN, "use the newer bftrainer")
+        )
+        return Check("journal", weight, str(error), remedy)
+    except BFTrainerError as error:
+        return Check.broken(
+            "journal", str(error), "check the disk; the latest copy is pilot.db.schema-*"
+        )
+    if holder is None:
+        return Check.ok("journal", "no pilot is running")
+    job = f", job {holder.job_id}" if holder.job_id else ""
+    seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
+    here = (
+        ""
+        if holder.host != os.uname().nodename
+        else ", alive"
+        if is_alive(holder.process)
+        else ", dead"
+    )
+    return Check.ok("journal", f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
+
+
+def _metrics(config: PilotConfig) -> Check:
+    """The package, and the token of a port."""
+    metrics = config.metrics
+    if not metrics.socket and metrics.port is None:
+        return Check.ok("metrics", "off")
+    if problem := without_client():
+        remedy = "pip install 'bftrainer[metrics]'"
+        needed = metrics.port is not None
+        return Check("metrics", CheckStatus.MISSING, problem, remedy, required=needed)
+    places = [f"socket {SOCKET} (mode 600)"] if metrics.socket else []
+    if metrics.port is not None:
+        try:
+            read_token(metrics.token_file)
+        except UserError as error:
+            remedy = (
+                "`openssl rand -hex 16 > token; chmod 600 token` in the state directory makes one"
+            )
+            return Check.broken("metrics", str(error), remedy)
+        places.append(f"port {metrics.port} of {metrics.address}, with a token")
+    return Check.ok("metrics", " and ".join(places))
+
+
+def _root(config: PilotConfig, site: SitePlugin) -> Check:
+    if os.geteuid() != 0:
+        return Check.ok("user", f"uid {os.geteuid()}: trainers run with its permissions")
+    if config.workers.allow_root:
+        remedy = "run it as an ordinary user; nothing needs root"
+        return Check.warning(
+            "user",
+            "root, allowed by workers.allow_root: trainers run as root",
+            remedy,
+        )
+    detail = "root: every trainer's command would run as root"
+    if site.runs_here:  # the pilot would start: see refuse_root
+        return Check.warning("user", f"{detail}, on this host only", "run it as an ordinary user")
+    return Check.broken(
+        "user", detail, "run it as an ordinary user, or set workers.allow_root = true"
+    )
+
+
+def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
+    name, networks = config.workers.interface, config.workers.allow_from
+    try:
+        address = interface_address(name)
+        allowed = [ipaddress.ip_network(network) for network in networks]
+    except (InvalidValueError, ValueError) as error:
+        remedy = "set workers.interface (`ip -4 address` lists them) and workers.allow_from"
+        return [Check.broken("interface", str(error), remedy)]
+    if not any(ipaddress.ip_address(address) in network for network in allowed):
+        detail = (
+            f"{name} has {address}, and workers.allow_from has {', '.join(networks)}: no "
+            "worker could connect"
+        )
+        return [Check.broken("interface", detail, "set workers.allow_from to the nodes' networks")]
+    if not site.runs_here and ipaddress.ip_address(address).is_loopback:
+        detail = f"{name} is {address}: workers on other hosts could not connect"
+        remedy = "set workers.interface and workers.allow_from to the nodes' network"
+        return [Check.warning("interface", detail, remedy)]
+    checked = "other addresses are refused when they connect (no packet filter)"
+    return [
+        Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}; {checked}"),
+        examine_strangers(config.workers, address),
+    ]
+
+
+def examine_strangers(workers: WorkersConfig, address: str) -> Check:
+    """What other users can do at ports of torch that know no key. ``address``: of the interface."""
+    name = workers.interface
+    if workers.private_interface:
+        detail = (
+            f"workers.private_interface: no other user can reach {name}, and gloo's "
+            "connections are not checked"
+        )
+        return Check.ok("strangers", detail)
+    if ipaddress.ip_address(address).is_loopback:
+        detail = f"{name} is this host's only: users of this host are kept out of gloo's groups"
+        return Check.ok("strangers", detail)
+    detail = (
+        f"a user who reaches {name} ({address}) is kept out of gloo's groups, but can take a "
+        "worker's place in NCCL's: "
+        "its sockets know no key"
+    )
+    remedy = (
+        "train with NCCL where workers.interface is of a network that only your nodes reach, "
+        "and set "
+        "workers.private_interface = true there"
+    )
+    return Check.warning("strangers", detail, remedy)
+
+
+def _horovod() -> Check:
+    """Imported in a process of its own, since that may take long or end the interpreter."""
+    remedy = "docs/horovod.md shows how to build it; only launchers horovod and horovodrun need it"
+    try:
+        text = command.run(code_command(_PROBE), timeout_s=_IMPORT_S)
+        torch, horovod, gloo = json.loads(text.splitlines()[-1])
+    except CommandError as error:
+        state = (
+            CheckStatus.MISSING if "ModuleNotFoundError" in error.problem else CheckStatus.BROKEN
+        )
+        return Check(
+            "horovod", state, error.problem.rpartition(" / ")[2][:160], remedy, required=False
+        )
+    except (ValueError, IndexError) as error:
+        return Check.broken("horovod", f"unexpected output: {error}", remedy, required=False)
+    if not gloo:
+        built = "HOROVOD_WITH_GLOO=1 pip install --no-cache-dir --force-reinstall horovod"
+        return Check.broken(
+            "horovod",
+            f"{horovod} was built without gloo, which elastic runs need",
+            built,
+            required=False,
+        )
+    return Check.ok("horovod", f"{horovod} with gloo, torch {torch}", required=False)
+
+
+_ARRIVES_S = 4.0
+_OLD_S = 86_400.0
+
+
+def examine_hints(folder: Path, config: HintsConfig) -> Check:
+    """Send a test to the pilot, and tell what else has arrived."""
+    if config.port is None:
+        return Check.ok("hints", "off (hints.port is not set)")
+    before = HintCounts.read(folder)
+    if before is None:
+        return Check.warning(
+            "hints", "no pilot has listened for hints yet", "start the pilot, or remove hints.port"
+        )
+    where = f"UDP port {before.port} of {before.address}"
+    if not (send_test(before) and _arrives(folder, before)):
+        remedy = (
+            "see `bftrainer events` whether the pilot runs; on another host, see whether "
+            "a firewall drops UDP packets"
+        )
+        return Check.warning(
+            "hints", f"{where}: a test from this host did not arrive, {_told(before)}", remedy
+        )
+    if time.time() - max(before.last_s, before.since_s) > _OLD_S or not before.received:
+        remedy = (
+            "install the Epilog (jobscripts/hint.sh) with this address and port, and see "
+            "docs/hints.md"
+        )
+        return Check.warning(
+            "hints", f"{where}: a test from this host arrived, {_told(before)}", remedy
+        )
+    return Check.ok("hints", f"{where}: a test from this host arrived, {_told(before)}")
+
+
+def _arrives(folder: Path, before: HintCounts) -> bool:
+    """Whether the pilot counts one more test; it writes its counts once a second."""
+    give_up_s = time.monotonic() + _ARRIVES_S
+    while time.monotonic() < give_up_s:
+        counts = HintCounts.read(folder)
+        if counts is not None and counts.tests > before.tests:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _told(counts: HintCounts) -> str:
+    now_s = time.time()
+    since = f"since the pilot began to listen {_ago(now_s - counts.since_s)}"
+    if not counts.received:
+        return f"but no hint {since}"
+    return f"{counted(counts.received, 'hint')} {since}, the last {_ago(now_s - counts.last_s)}"
+
+
+def _ago(seconds: float) -> str:
+    seconds = max(seconds, 0.0)
+    return f"{seconds:.0f} s ago" if seconds < 600 else f"{seconds / 60:.0f} min ago"

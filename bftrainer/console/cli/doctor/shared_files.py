@@ -1,0 +1,167 @@
+"""The state directory's file system: whether hosts see each other's files in time, and whether
+locks work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from bftrainer.decide.domain.checks import Check, CheckStatus
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import CommandError, InvalidValueError
+from bftrainer.fragment_names import is_fragment_name
+from bftrainer.system.command import outcome
+from bftrainer.system.mounts import Mount, mount_of
+from bftrainer.system.own_programs import plain_code_command
+
+_LOCAL = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
+_COHERENT = {"beegfs", "ceph", "gpfs", "lustre"}
+_NFS_DEFAULTS = {"acregmin": "3", "acregmax": "60", "acdirmin": "30", "acdirmax": "60"}
+_LOCK_S = 30.0
+_TRY = {"slurm": "srun -N1 ls -d {}", "lsf": "bsub -I ls -d {}"}
+_OTHER_PROCESS = """
+import fcntl, sys
+try:
+    fcntl.lockf(open(sys.argv[1], "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    sys.exit(0)
+sys.exit(1)
+"""
+
+
+def examine_files(folder: Path, holder: str, runs_here: bool) -> list[Check]:
+    """All checks. ``holder``: of the configuration; ``runs_here``: no other host needs the
+    directory.
+    """
+    try:
+        files = judge_mount(mount_of(folder), runs_here)
+    except (OSError, InvalidValueError) as error:
+        files = Check.warning("files", f"{folder}: unknown file system: {error}", "mount /proc")
+    return [files, _locks(folder), *([] if runs_here else [_visible(folder, holder)])]
+
+
+def judge_mount(mount: Mount, runs_here: bool) -> Check:
+    """What is known of a file system's caches and locks."""
+    name, kind, options = f"{mount.kind} ({mount.source})", mount.kind, mount.options
+    if kind in ("nfs", "nfs4"):
+        return _judge_nfs(name, mount)
+    if kind == "lustre" and "localflock" in options:
+        return Check.warning(
+            "files", f"{name}: localflock: locks hold on this host only", "mount it with flock"
+        )
+    if kind in _COHERENT:
+        return Check.ok("files", f"{name}: keeps hosts coherent")
+    if kind in _LOCAL:
+        if runs_here:
+            return Check.ok("files", f"{name}, on this host")
+        remedy = "use a directory that all nodes mount, unless this host exports it to them"
+        return Check.warning("files", f"{name}: a file system of this host only", remedy)
+    remedy = "read about its caches in docs/shared-files.md"
+    return (
+        Check.ok("files", name)
+        if runs_here
+        else Check.warning("files", f"{name}: unknown caches", remedy)
+    )
+
+
+def _judge_nfs(name: str, mount: Mount) -> Check:
+    options = mount.options
+    shown = [f"{key}={options.get(key, default)}" for key, default in _NFS_DEFAULTS.items()]
+    shown += [
+        f"{key}={options[key]}" for key in ("vers", "lookupcache", "local_lock") if key in options
+    ]
+    shown += [key for key in ("noac", "nocto", "nolock", "soft") if key in options]
+    detail = f"{name}: {', '.join(shown)}"
+    if "nocto" in options:
+        remedy = "mount it without nocto: `open` must ask the server"
+        return Check(
+            "files", CheckStatus.BROKEN, f"{detail}; nocto hides the writes of other hosts", remedy
+        )
+    if "nolock" in options or options.get("local_lock", "none") != "none":
+        remedy = (
+            "mount it without nolock and local_lock, or run pilots and commands on this host only"
+        )
+        return Check.warning("files", f"{detail}; locks hold on this host only", remedy)
+    return Check.ok(
+        "files",
+        f"{detail}; requests from other hosts are seen within {options.get('acdirmax', '60')} s",
+    )
+
+
+def _locks(folder: Path) -> Check:
+    """flock for drivers and fcntl for SQLite, tried on a file that is deleted again."""
+    path = folder / f".doctor.{secrets.token_hex(6)}"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        return Check.broken(
+            "locks",
+            f"{folder}: {error.strerror}",
+            "make the directory writable, or free some space",
+        )
+    try:
+        for kind, lock in (("flock", _flock), ("fcntl", _fcntl)):
+            problem = _problem(lambda lock=lock: lock(handle, path))  # type: ignore[misc]
+            if problem:
+                remedy = "NFSv3 needs lockd (no option nolock), Lustre the mount option flock"
+                return Check.broken("locks", f"{kind}: {problem}", remedy)
+    finally:
+        os.close(handle)
+        with suppress(OSError):
+            path.unlink()
+    return Check.ok("locks", "flock and fcntl work between processes of this host")
+
+
+def _flock(handle: int, path: Path) -> bool:
+    """Whether a second lock is refused."""
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    other = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(other)
+    return False
+
+
+def _fcntl(handle: int, path: Path) -> bool:
+    """Whether another process is refused: these locks belong to processes."""
+    fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return outcome(plain_code_command(_OTHER_PROCESS, str(path)), timeout_s=_LOCK_S).status == 0
+
+
+def _problem(locks: Callable[[], bool]) -> str:
+    try:
+        return "" if locks() else "two processes got the same lock"
+    except (OSError, CommandError) as error:
+        return getattr(error, "strerror", None) or str(error)
+
+
+def _visible(folder: Path, holder: str) -> Check:
+    """Payloads write a mark when they start: a mark shows that its node sees the directory and may
+    write there.
+    """
+    try:
+        marks = [path for path in (folder / "holders").iterdir() if is_fragment_name(path.name)]
+        nodes = sorted(
+            path.name.partition("#")[0] for path in marks if (path / "ready").read_bytes()
+        )
+    except OSError:
+        nodes = []
+    if nodes:
+        return Check.ok(
+            "nodes",
+            f"{counted(len(nodes), 'node')}, such as {nodes[0]}, see the directory: their "
+            "holders have written there",
+        )
+    how = _TRY.get(holder, "ls -d {} on a node").format(folder)
+    return Check.ok(
+        "nodes",
+        f"not tried whether nodes see the directory, since no holder runs; to try it: `{how}`",
+    )

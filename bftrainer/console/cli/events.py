@@ -1,0 +1,45 @@
+"""``bftrainer events``: the latest decisions and notes of the pilot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bftrainer.console.cli.output import clock_time, json_option, show_json
+from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.tables import name_column, show_table, text_column
+from bftrainer.console.client.state_dir import opened_registry
+
+
+@click.command()
+@click.option(
+    "-n", "--last", default=20, type=click.IntRange(min=1), metavar="N", help="Number of events."
+)
+@state_option
+@json_option
+def events(last: int, state: Path, as_json: bool) -> None:
+    """List the latest decisions with the events that led to them, and other messages from the
+    pilot.
+
+    \b
+    Example:
+      bftrainer events -n 50
+    """
+    from bftrainer.console.cli.decision_text import describe_decision
+    from bftrainer.pilot.persistence.journal import entries
+
+    with opened_registry(state) as registry:
+        newest = registry.store.read("SELECT coalesce(max(number), 0) AS n FROM journal")[0]["n"]
+        decisions = list(entries(registry.store, after=max(newest - last, 0)))
+        notes = registry.notes(last)
+    rows: list[tuple[float, str, str]] = [
+        (e.event.at_s, "decision", describe_decision(e.event, e.plan, e.took_s)) for e in decisions
+    ]
+    rows += [(n.at_s, n.kind, n.line) for n in notes]
+    rows = sorted(rows, key=lambda row: row[0])[-last:]
+    if as_json:
+        show_json([{"time": at_s, "kind": kind, "text": sentence} for at_s, kind, sentence in rows])
+        return
+    columns = (name_column("time"), name_column("event"), text_column("what happened"))
+    show_table(columns, [(clock_time(at_s), kind, sentence) for at_s, kind, sentence in rows])

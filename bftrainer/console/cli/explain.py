@@ -1,0 +1,103 @@
+"""``bftrainer explain``: why a trainer has its number of nodes, now or at a past time."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import date, datetime
+from datetime import time as clock
+from pathlib import Path
+
+import click
+
+from bftrainer.console.cli.output import json_option, say, show_json
+from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.tables import hanging, show_facts
+from bftrainer.console.client.state_dir import opened_registry, pilot_has_ended, read
+from bftrainer.errors import UserError
+
+
+@click.command()
+@click.argument("trainer", metavar="[NAME]", required=False)
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="A past time: 14:05, 2026-03-01T14:05 (local time), or epoch seconds.",
+)
+@click.option(
+    "--user", help="Explain a user's nodes beside other users' instead, as squeue shows them now."
+)
+@state_option
+@json_option
+def explain(
+    trainer: str | None, at: str | None, user: str | None, state: Path, as_json: bool
+) -> None:
+    """Explain why a trainer has the number of nodes it has; with --user, why a user has.
+
+    Using the journal, the command shows what the trainer's nodes are worth, what changing their
+    number costs, how the next larger or smaller number would affect all trainers, and which
+    trainers outbid this one. The pilot need not be running.
+
+    \b
+    Example:
+      bftrainer explain digits
+      bftrainer explain digits --at 14:05
+      bftrainer explain --user ann
+    """
+    if (trainer is None) == (user is None) or (user is not None and at is not None):
+        raise UserError("expected the NAME of a trainer, or --user without --at")
+    if trainer is None:
+        _explain_user(str(user), state, as_json)
+        return
+    from bftrainer.console.cli.explanation import as_dict, headline, idle_reason, rows
+    from bftrainer.pilot import explain as live
+
+    at_s, now_s = math.inf if at is None else _seconds(at), time.time()
+    with opened_registry(state) as registry:
+        record = registry.trainer(trainer)
+        reason = idle_reason(record, now_s) if at is None else None
+        own = read(state, None).decisions  # what the pilot itself imports
+        may_import = (own.policy.partition("?")[0], own.objective or "")
+        found = None if reason else live.explain(registry.store, trainer, at_s, may_import)
+        has_ended = at is None and pilot_has_ended(registry.store, now_s)
+    if found is None:
+        if as_json:
+            show_json(
+                [{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}]
+            )
+        else:
+            say(hanging("", f"{trainer} has no nodes: {reason}"))
+    elif as_json:
+        show_json([as_dict(found, has_ended=has_ended)])
+    else:
+        say(hanging("", headline(found, has_ended=has_ended)))
+        show_facts(rows(found))
+
+
+def _explain_user(user: str, state: Path, as_json: bool) -> None:
+    from bftrainer.console.cli.users import shares_now, why
+
+    said = why(shares_now(state), user)
+    if as_json:
+        show_json([{"user": user, "why": said}])
+    else:
+        say(hanging("", said))
+
+
+def _seconds(text: str) -> float:
+    """Seconds since 1970 of the option's value."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        pass
+    try:
+        return datetime.combine(date.today(), clock.fromisoformat(text)).timestamp()
+    except ValueError:
+        raise UserError(
+            f"--at {text}: not a time, expected 14:05, 2026-03-01T14:05 (local time), or "
+            "seconds since 1970"
+        ) from None

@@ -1,0 +1,200 @@
+"""An explanation of a trainer's node count as text, as rows, and as JSON: for ``explain`` and
+``top``.
+"""
+
+from __future__ import annotations
+
+from bftrainer.console.cli.decision_text import describe_decision
+from bftrainer.console.cli.output import clock_time
+from bftrainer.console.client.state_dir import pilot_has_ended
+from bftrainer.decide.allocation.placement import in_name_order
+from bftrainer.decide.allocation.two_costs import is_limited
+from bftrainer.decide.allocation.what_if import WhatIf
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.errors import Reason
+from bftrainer.pilot.explain import Explanation, explain, quantity
+from bftrainer.pilot.persistence.registry import Registry, TrainerRecord, TrainerStatus
+
+
+def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:
+    """The explanation of a trainer's current node count, line by line."""
+    if reason := idle_reason(registry.trainer(trainer), now_s):
+        return [f"{trainer} has no nodes: {reason}"]
+    found = explain(registry.store, trainer)
+    return [
+        headline(found, has_ended=pilot_has_ended(registry.store, now_s)),
+        "",
+        *(f"{key:<15} {text}" for key, text in rows(found)),
+    ]
+
+
+def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
+    """Why a trainer takes no part in decisions now; None if it does."""
+    if record.status.is_final:
+        return f"it is {record.status.value}" + (f" ({record.reason})" if record.reason else "")
+    if record.status is TrainerStatus.PAUSED:
+        return f"it is paused; resume it with `bftrainer resume {record.name}`"
+    if record.failures and record.not_before_s > now_s:
+        return (
+            f"it failed ({record.reason}) and will be restarted at "
+            f"{clock_time(record.not_before_s)}"
+        )
+    return None
+
+
+def headline(found: Explanation, *, has_ended: bool = False) -> str:
+    """The explanation in one sentence; two after the pilot's end (``has_ended``), since then no
+    trainer has nodes.
+    """
+    nodes, since = counted(found.share.after, "node"), clock_time(found.entry.event.at_s)
+    if has_ended:
+        return (
+            f"{found.trainer} had {nodes} from {since}: {found.why}. The pilot has ended; "
+            "no trainer has nodes now."
+        )
+    return f"{found.trainer} has had {nodes} since {since}: {found.why}."
+
+
+def rows(found: Explanation) -> list[tuple[str, str]]:
+    """The facts behind the sentence."""
+    entry, stake, share = found.entry, found.stake, found.share
+    table = [
+        ("decision", f"{entry.number}: {describe_decision(entry.event, entry.plan, entry.took_s)}"),
+        (
+            "pool",
+            f"{counted(found.pool, 'node')}, {found.free} free, "
+            f"{counted(found.queue, 'trainer')} in the queue",
+        ),
+    ]
+    held = sorted((s for s in found.shares if s.after or s.before), key=lambda s: -s.after)
+    shown = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in held[:6])
+    table.append(
+        ("allocation", (shown or "none") + (f", {len(held) - 6} more" if len(held) > 6 else ""))
+    )
+    if (named := _named(found)) is not None:
+        table.append(("nodes named", ", ".join(named) or "none"))
+    if stake is not None:
+        rate, gain = quantity(stake.rate), quantity(stake.gain)
+        change, cost = _change(share.before, share.after), quantity(stake.cost)
+        table += [
+            ("value", f"{rate} {stake.unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
+            ("rescaling cost", f"{change} node{'s' * (change != '1')}: {cost} {stake.unit}"),
+            *(
+                ()
+                if found.told is None
+                else [("counted as", rescale_costs(found.told, entry.settings.forward_s))]
+            ),
+            ("more nodes", _what_if(stake.more, stake.unit)),
+            ("fewer nodes", _what_if(stake.less, stake.unit)),
+        ]
+    s = entry.settings
+    table.append(
+        ("decided by", f"policy {s.policy}, objective {s.objective}, T_fwd {s.forward_s:g} s")
+    )
+    if (answer := entry.plan.decision.answer) is not None:
+        gap = f", gap {answer.gap:.2g}" if answer.gap else ""
+        table.append(
+            ("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms")
+        )
+        table += [
+            ("fallback from", f"{f.solver}: {f.reason.value} ({f.detail})")
+            for f in answer.fallbacks
+            if f.reason is not Reason.NO_PACKAGE
+        ]
+    return table
+
+
+def rescale_costs(trainer: Trainer, forward_s: float) -> str:
+    """The seconds that a rescale costs in the problem."""
+    if trainer.start_s is None:
+        return (
+            f"a stall of all nodes, {trainer.scale_up_s:.3g} s up, "
+            f"{trainer.scale_down_s:.3g} s down"
+        )
+    shown = (
+        f"{trainer.start_s:.3g} s in which new nodes start and the others train on, then a "
+        "stall of all nodes, "
+        f"{trainer.scale_up_s:.3g} s up, {trainer.scale_down_s:.3g} s down"
+    )
+    return f"{shown}; limited by T_fwd" if is_limited(trainer, forward_s) else shown
+
+
+def _named(found: Explanation) -> list[str] | None:
+    """The nodes that the policy chose by name for the trainer; None if it left the choice to the
+    core.
+    """
+    nodes = dict(found.entry.plan.decision.nodes).get(found.trainer)
+    return None if nodes is None else in_name_order(nodes)
+
+
+def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]:
+    """The JSON object of an explanation. ``nodes`` are those of the decision, also after the
+    pilot's end (``has_ended``).
+    """
+    entry, stake, answer = found.entry, found.stake, found.entry.plan.decision.answer
+    table: dict[str, object] = {
+        "trainer": found.trainer,
+        "nodes": found.share.after,
+        "nodes_before": found.share.before,
+        "why": found.why,
+        "decision": entry.number,
+        "time": entry.event.at_s,
+        "pool": found.pool,
+        "free": found.free,
+        "queue": found.queue,
+        "place_in_queue": found.place,
+        "policy": entry.settings.policy,
+        "objective": entry.settings.objective,
+        "forward_s": entry.settings.forward_s,
+        "counts": {s.id: s.after for s in found.shares},
+        "pilot_has_ended": has_ended,
+    }
+    if (named := _named(found)) is not None:
+        table["nodes_named"] = named
+    if stake is not None:
+        table["stake"] = {
+            "unit": stake.unit,
+            "per_s": stake.rate,
+            "gain": stake.gain,
+            "rescale_cost": stake.cost,
+            "more": _what_if_dict(stake.more),
+            "less": _what_if_dict(stake.less),
+            **({} if found.told is None else {"costs_s": _costs_dict(found.told)}),
+        }
+    if answer is not None:
+        table["solver"] = {
+            "name": answer.solver,
+            "status": answer.status.value,
+            "gap": answer.gap,
+            "took_s": entry.took_s,
+            "fallbacks": [
+                {"solver": f.solver, "reason": f.reason.value, "detail": f.detail}
+                for f in answer.fallbacks
+            ],
+        }
+    return table
+
+
+def _what_if(found: WhatIf | None, unit: str) -> str:
+    if found is None:
+        return "not possible"
+    moved = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in found.others[:4])
+    return f"{found.count}: {quantity(found.change, signed=True)} {unit} over all trainers" + (
+        f" ({moved})" if moved else ""
+    )
+
+
+def _what_if_dict(found: WhatIf | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    others = {s.id: {"before": s.before, "after": s.after, "gain": s.gain} for s in found.others}
+    return {"nodes": found.count, "change": found.change, "own": found.own, "others": others}
+
+
+def _costs_dict(trainer: Trainer) -> dict[str, float | None]:
+    return {"start": trainer.start_s, "up": trainer.scale_up_s, "down": trainer.scale_down_s}
+
+
+def _change(before: int, after: int) -> str:
+    return f"{after}" if before == after else f"{before} -> {after}"

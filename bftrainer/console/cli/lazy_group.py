@@ -1,0 +1,159 @@
+"""A click group whose commands are imported when they are called: ``bftrainer --help`` stays
+fast.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from importlib import import_module
+from itertools import takewhile
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from bftrainer.console.cli.command_table import CommandEntry, CommandTable, contributed
+from bftrainer.console.cli.output import say
+from bftrainer.console.cli.synonyms import SYNONYMS
+from bftrainer.errors import UserError
+
+SECTIONS = ("Pilot", "Trainers", "Replay", "Tools")
+"""The order of the headings in ``bftrainer --help``; those of other packages follow by name."""
+
+
+class Commands:
+    """All commands by path. A command of ``own`` is found without looking for other packages."""
+
+    def __init__(self, own: CommandTable) -> None:
+        self._own = own
+        self._all: CommandTable | None = None
+
+    def everything(self) -> CommandTable:
+        """Own and contributed entries; a table that cannot be read is a warning on stderr, once."""
+        if self._all is None:
+            self._all = contributed(
+                self._own, lambda text: say(f"bftrainer: warning: {text}", err=True)
+            )
+        return self._all
+
+    def find(self, path: str) -> CommandEntry | None:
+        for entry in self._own:
+            if entry.path == path:
+                return entry
+        return next((entry for entry in self.everything() if entry.path == path), None)
+
+    def of(self, parent: str) -> list[CommandEntry]:
+        """The entries of a group, in the order of the tables."""
+        return [entry for entry in self.everything() if entry.parent == parent]
+
+
+class LazyGroup(click.Group):
+    """The group at ``path`` of ``commands``."""
+
+    def __init__(self, *args: Any, commands: Commands, path: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._table = commands
+        self._path = path
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the tables."""
+        return [entry.name for entry in self._table.of(self._path)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import the command's module."""
+        entry = self._table.find(f"{self._path} {name}".strip())
+        if entry is None:
+            return None
+        if entry.target is None:
+            return LazyGroup(name, help=entry.help, commands=self._table, path=entry.path)
+        return _imported(entry, entry.target)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The named command; for an unknown name the error suggests the nearest command of any
+        group.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            hint = self._nearest(args[0]) or f"See `{ctx.command_path} --help`."
+            # click 8.2 and later suggest from this group only.
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
+
+    def _nearest(self, word: str) -> str | None:
+        """The commands that the word may mean: by its name in any group, by what other systems call
+        so, by similarity.
+        """
+        # The later wins: a command of this group before one of the top level before one of another
+        # group.
+        ranked = sorted(
+            self._table.everything(),
+            key=lambda entry: (entry.parent == self._path, not entry.parent),
+        )
+        paths = {entry.name: entry.path for entry in ranked}
+        # What an installed package lacks is not suggested.
+        existing = {"", *(entry.path for entry in ranked)}
+        synonyms = {
+            synonym: paths.get(target, target)
+            for synonym, target in SYNONYMS.items()
+            if _command_of(target) in existing
+        }
+        similar = difflib.get_close_matches(word.lower(), {**paths, **synonyms}, n=1)
+        if not similar:
+            return None
+        # `run` is what other systems call `submit`, and a command of the group `replay`.
+        meant = [table[similar[0]] for table in (synonyms, paths) if similar[0] in table]
+        return f"Did you mean {' or '.join(f'`bftrainer {path}`' for path in meant)}?"
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands without importing them: at the top level by section."""
+        entries = self._table.of(self._path)
+        width = max((len(entry.name) for entry in entries), default=0)
+        for title, part in self._sections(entries):
+            with formatter.section(title):
+                formatter.write_dl([(entry.name.ljust(width), entry.help) for entry in part])
+
+    def _sections(self, entries: list[CommandEntry]) -> Iterable[tuple[str, list[CommandEntry]]]:
+        if self._path:
+            return [("Commands", entries)]
+        titles = sorted({entry.section for entry in entries} - set(SECTIONS))
+        parts = (
+            (title, [entry for entry in entries if entry.section == title])
+            for title in (*SECTIONS, *titles)
+        )
+        return [(title, part) for title, part in parts if part]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names and help from the tables: the shell does not wait for imports."""
+        names = [
+            CompletionItem(entry.name, help=entry.help)
+            for entry in self._table.of(self._path)
+            if entry.name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _command_of(target: str) -> str:
+    """The command in a suggestion, without its options; empty for options of ``bftrainer``
+    itself.
+    """
+    words = takewhile(lambda word: not word.startswith("-"), target.split())
+    return " ".join(words)
+
+
+def _imported(entry: CommandEntry, target: str) -> click.Command:
+    module, _, attribute = target.partition(":")
+    try:
+        command = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(
+            f"command {entry.path!r} cannot be loaded from {target}: {error}"
+        ) from error
+    if not isinstance(command, click.Command):
+        raise UserError(
+            f"command {entry.path!r}: {target} is {type(command).__name__}, expected a click "
+            "command"
+        )
+    return command

@@ -1,0 +1,173 @@
+"""``bftrainer logs``: the output of a trainer's workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import click
+
+from bftrainer.console.cli.output import note, say
+from bftrainer.console.cli.state import state_option
+from bftrainer.console.client.state_dir import opened_registry, pending_submissions
+from bftrainer.errors import UserError
+from bftrainer.system.regular import open_regular
+
+POLL_S = 0.5
+_LINE = 10_000
+"""Characters of a line in which --grep looks."""
+_TAIL_BYTES = 64 << 20
+"""Most that is read at once; a worker's log is no longer, unless another program writes it."""
+
+
+@click.command()
+@click.argument("trainer", metavar="NAME", required=False)
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="All trainers of a group, each with its last lines or those of --grep.",
+)
+@click.option(
+    "--grep", "pattern", metavar="REGEX", help="Only lines in which the regular expression matches."
+)
+@click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer ends.")
+@click.option(
+    "-n",
+    "--lines",
+    default=20,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Number of lines to show per worker.",
+)
+@state_option
+def logs(
+    trainer: str | None,
+    group: str | None,
+    pattern: str | None,
+    follow: bool,
+    lines: int,
+    state: Path,
+) -> None:
+    """Print the output of a trainer's workers since its last start.
+
+    \b
+    Example:
+      bftrainer logs digits
+      bftrainer logs -f digits
+      bftrainer logs --group sweep --grep 'Error|nan'
+    """
+    if (trainer is None) is (group is None):
+        raise UserError("expected the NAME of a trainer, or --group")
+    if group is not None or pattern is not None:
+        if follow:
+            raise UserError(
+                "--follow prints all lines of one trainer: expected neither --group nor --grep"
+            )
+        _print_several(state, trainer, group, pattern, lines)
+        return
+    assert trainer is not None
+    from bftrainer.pilot.persistence.spool import open_state_dir
+    from bftrainer.wires.paths import TrainerDirectory
+
+    folder = open_state_dir(state)
+    wait_for_pilot(folder, trainer, follow)
+    directory = TrainerDirectory.of(folder, trainer)
+    offsets: dict[Path, int] = {}
+    first = True
+    while True:
+        with opened_registry(folder) as registry:
+            ended = registry.trainer(trainer).finished_s is not None
+        found = directory.latest_logs()
+        if not found and first:
+            _nothing_yet(
+                f"trainer {trainer!r} has not written any output yet", follow and not ended
+            )
+        for path in found:
+            print_new(path, offsets, lines if first else None, named=len(found) > 1)
+        if not follow or ended:
+            return
+        first = False
+        time.sleep(POLL_S)
+
+
+def _print_several(
+    state: Path, trainer: str | None, group: str | None, pattern: str | None, lines: int
+) -> None:
+    from bftrainer.pilot.persistence.spool import open_state_dir
+    from bftrainer.wires.paths import TrainerDirectory
+
+    folder = open_state_dir(state)
+    try:
+        wanted = None if pattern is None else re.compile(pattern)
+    except re.error as error:
+        raise UserError(f"--grep {pattern!r:.100}: is not a regular expression: {error}") from error
+    with opened_registry(folder) as registry:
+        found = (registry.trainer(trainer),) if trainer is not None else registry.trainers()
+    names = [one.name for one in found if trainer is not None or one.spec.group == group]
+    if not names:
+        raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
+    for name in names:
+        for path in TrainerDirectory.of(folder, name).latest_logs():
+            print_new(path, {}, lines, named=True, within=f"{name} ", wanted=wanted)
+
+
+def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
+    """A trainer whose submission no pilot has read has no logs yet: with ``follow``, wait for the
+    pilot.
+    """
+
+    def is_pending() -> bool:
+        return any(request.trainer == trainer for request in pending_submissions(folder))
+
+    if is_pending():
+        _nothing_yet(
+            f"trainer {trainer!r} is submitted, but no pilot has read it yet (bftrainer pilot)",
+            follow,
+        )
+        while is_pending():
+            time.sleep(POLL_S)
+
+
+def _nothing_yet(text: str, follow: bool) -> None:
+    if not follow:
+        raise UserError(text)
+    note(f"{text}; waiting")
+
+
+def print_new(
+    path: Path,
+    offsets: dict[Path, int],
+    tail: int | None,
+    *,
+    named: bool,
+    within: str = "",
+    wanted: re.Pattern[str] | None = None,
+) -> None:
+    """Print what a log has gained since the last call with these ``offsets``, or its last ``tail``
+    lines.
+    """
+    begin = offsets.get(path, 0)
+    try:
+        handle = open_regular(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    with os.fdopen(handle, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if tail is not None:
+            begin = max(begin, size - _TAIL_BYTES)
+        file.seek(begin if begin <= size else 0)
+        data = file.read(_TAIL_BYTES)
+        offsets[path] = file.tell()
+    text = (
+        data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    )  # as progress bars write
+    if not text[-1]:
+        del text[-1]
+    if wanted is not None:
+        text = [line for line in text if wanted.search(line[:_LINE])]
+    elif tail is not None:
+        text = text[-tail:] if tail else []
+    for line in text:
+        say(f"{within}{path.stem}: {line}" if named else line, keep="\t")

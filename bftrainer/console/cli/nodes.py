@@ -1,0 +1,189 @@
+"""``bftrainer nodes``: the held nodes and their audit trail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.console.cli.output import clock_time, json_option, show_json
+from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.tables import (
+    name_column,
+    number_column,
+    remark_column,
+    show_table,
+    wide_option,
+)
+from bftrainer.console.client.state_dir import opened_registry
+from bftrainer.decide.domain.node_stages import (
+    SUMMARIES,
+    TO_RELEASE,
+    TO_TRAINING,
+    NodeStage,
+    stage_seconds,
+    whole_seconds,
+)
+from bftrainer.fragment_names import holder_of
+
+if TYPE_CHECKING:
+    from bftrainer.pilot.persistence.registry import FragmentRecord
+    from bftrainer.pilot.persistence.time_lines import TimeLine
+
+_COLUMNS = (
+    name_column("fragment"),
+    name_column("trainer"),
+    name_column("taken", 2),
+    name_column("release requested", 1),
+    name_column("seen released", 3),
+    number_column("took, s", 4),
+    remark_column("why"),
+)
+_HEADS = {
+    NodeStage.JOB_STARTED: "job",
+    NodeStage.PAYLOAD_READY: "payload",
+    NodeStage.WORKER_STARTED: "worker",
+    NodeStage.IMPORTS_DONE: "imports",
+    NodeStage.GROUP_SWITCHED: "group",
+    NodeStage.FIRST_STEP: "step",
+    NodeStage.WORKERS_GONE: "gone",
+    NodeStage.RELEASED: "seen over",
+}
+_CHAINS = ((TO_TRAINING, "idle to step"), (TO_RELEASE, "release"))
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Include released nodes.")
+@click.option(
+    "--timeline",
+    is_flag=True,
+    help="Show the seconds from idle to the first training step, and of the release.",
+)
+@wide_option
+@state_option
+@json_option
+def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bool) -> None:
+    """List the held nodes: when each was taken, and which trainer uses it. With --all, include
+    released nodes.
+
+    The columns "release requested" and "why" show when and why the scheduler (preemption) or the
+    pilot requested a release. "seen released" is the pilot's view: it lists holder jobs every few
+    seconds. A main-queue job gets the node earlier, when the payload has left: column "left" of
+    --timeline.
+
+    With --timeline, show the seconds of each stage between an idle node and the first training step
+    there, with the median and the 95th percentile. A stage has the name of the instant that ends
+    it: "seen" is the time until the pilot sees that the node is idle. A dash means that an instant
+    is not known; its stage is then part of the next one.
+
+    \b
+    Example:
+      bftrainer nodes --timeline --all
+    """
+    if timeline:
+        _show_time_lines(state, everything, as_json, wide=wide)
+        return
+    from bftrainer.pilot.persistence.journal import last_state
+
+    with opened_registry(state) as registry:
+        fragments = registry.fragments(open_only=not everything)
+        found = last_state(registry.store)
+    users: dict[str, str] = {}
+    for active in found.active if found is not None else ():
+        for name in active.nodes | set(
+            map(holder_of, active.nodes)
+        ):  # of a GPU, its holder is listed
+            users[name] = (
+                f"{users[name]}, {active.trainer.id}" if name in users else active.trainer.id
+            )
+    if as_json:
+        show_json([_as_dict(f, users.get(f.name)) for f in fragments])
+        return
+    rows = [
+        (
+            f.name,
+            users.get(f.name, "-") if f.released_s is None else "",
+            clock_time(f.taken_s),
+            clock_time(f.asked_back_s),
+            clock_time(f.released_s),
+            _release_s(f),
+            f.reason,
+        )
+        for f in fragments
+    ]
+    show_table(_COLUMNS, rows, wide=wide)
+
+
+def _release_s(fragment: FragmentRecord) -> str:
+    """Seconds from the request to the release."""
+    if fragment.asked_back_s is None or fragment.released_s is None:
+        return ""
+    return f"{fragment.released_s - fragment.asked_back_s:.2f}"
+
+
+def _as_dict(f: FragmentRecord, user: str | None) -> dict[str, object]:
+    return {
+        "fragment": f.name,
+        "node": f.node,
+        "trainer": user if f.released_s is None else None,
+        "asked_s": f.asked_s,
+        "taken_s": f.taken_s,
+        "asked_back_s": f.asked_back_s,
+        "released_s": f.released_s,
+        "reason": f.reason,
+    }
+
+
+def _show_time_lines(state: Path, everything: bool, as_json: bool, *, wide: bool) -> None:
+    """Print the time lines of held nodes, or of all."""
+    from bftrainer.pilot.persistence.time_lines import time_lines
+
+    with opened_registry(state) as registry:
+        lines = time_lines(registry, open_only=not everything)
+    if as_json:
+        show_json([_line_as_dict(line) for line in lines])
+        return
+    heads = [head for chain, whole in _CHAINS for head in (*map(_stage_head, chain[1:]), whole)]
+    cells = [
+        (line, [value for chain, _ in _CHAINS for value in _values(line, chain)]) for line in lines
+    ]
+    columns = list(zip(*(values for _, values in cells), strict=True)) or [()] * len(heads)
+    rows = [(line.fragment, line.trainer, *map(_shown, values)) for line, values in cells]
+    for name, of in SUMMARIES:
+        found = [[value for value in values if value is not None] for values in columns]
+        rows.append((name, "", *(_shown(of(values) if values else None) for values in found)))
+    totals = {whole for _, whole in _CHAINS}
+    stages = [number_column(head, 0 if head in totals else 2) for head in heads]
+    show_table((name_column("s"), name_column("trainer", 1), *stages), rows, wide=wide)
+
+
+def _values(line: TimeLine, chain: tuple[NodeStage, ...]) -> list[float | None]:
+    seconds = stage_seconds(line.instants, chain)
+    return [*(seconds.get(stage) for stage in chain[1:]), whole_seconds(line.instants, chain)]
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _stage_head(stage: NodeStage) -> str:
+    return _HEADS.get(stage, stage.value)
+
+
+def _line_as_dict(line: TimeLine) -> dict[str, object]:
+    seconds = {
+        stage.value: round(value, 4)
+        for chain, _ in _CHAINS
+        for stage, value in stage_seconds(line.instants, chain).items()
+    }
+    instants = {stage.value: line.instants[stage] for stage in NodeStage if stage in line.instants}
+    return {
+        "fragment": line.fragment,
+        "node": line.node,
+        "trainer": line.trainer or None,
+        "instants_s": instants,
+        "stage_s": seconds,
+        "idle_to_step_s": whole_seconds(line.instants, TO_TRAINING),
+        "release_s": whole_seconds(line.instants, TO_RELEASE),
+    }

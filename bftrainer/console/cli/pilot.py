@@ -1,0 +1,133 @@
+"""``bftrainer pilot``: the process that holds idle nodes and trains on them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.console.cli.choices import FILE
+from bftrainer.console.cli.output import note
+from bftrainer.console.cli.state import state_option
+from bftrainer.console.client.state_dir import CONFIG_NAME, read
+from bftrainer.errors import DirectoryInUseError, StoreError, UserError
+from bftrainer.system.umask import private_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bftrainer.config.pilot import PilotConfig
+    from bftrainer.pilot.runtime import PilotDependencies
+    from bftrainer.system.signals import Signals
+
+_TRY_AGAIN_S, _SLICE_S = 10.0, 0.2
+
+
+@click.command()
+@state_option
+@click.option(
+    "--config",
+    type=FILE,
+    help=f"Configuration.  [default: {CONFIG_NAME} in the state directory, if it exists]",
+)
+def pilot(state: Path, config: Path | None) -> None:
+    """Run the pilot: hold idle nodes, train on them, release each when the scheduler needs it.
+
+    On SIGTERM, trainers checkpoint, every node is released, and the pilot exits. On SIGHUP, it
+    rereads its configuration. After a crash or a kill, run the pilot again: it finds its holders
+    and drivers. Inside a batch job, the pilot waits while another one uses the state directory.
+
+    \b
+    Example:
+      bftrainer init && bftrainer pilot
+    """
+    with private_files():
+        _pilot_of(state, config)
+
+
+def _pilot_of(state: Path, config: Path | None) -> None:
+    """Run the pilot of a state directory until it is asked to end."""
+    from bftrainer.console.cli.pilot_log import print_fact
+    from bftrainer.pilot.own_site import batch_job, build_site
+    from bftrainer.pilot.persistence.spool import open_state_dir
+    from bftrainer.pilot.pilot_process import run_pilot
+    from bftrainer.pilot.runtime import PilotDependencies
+    from bftrainer.system.background import InThread
+    from bftrainer.system.clock import SystemClock
+    from bftrainer.system.locks import require_locks
+    from bftrainer.system.signals import Signals
+
+    folder = open_state_dir(state, create=True)
+    settings = read(folder, config)
+    refuse_root(settings)
+    if config is None and not (folder / CONFIG_NAME).exists():
+        what = (
+            "nodes are those of a generated log, and trainers run on this host; for a "
+            "cluster: bftrainer init"
+        )
+        note(f"{folder} has no {CONFIG_NAME}: {what}")
+    clock = SystemClock()
+    site = build_site(settings, folder, clock)
+
+    job = batch_job(os.environ, settings.nodes.holder, folder, clock)
+    parts = PilotDependencies(
+        folder, site, clock, job, log=print_fact, background=InThread(clock.wake)
+    )
+    try:
+        require_locks(folder)
+        with Signals().caught() as signals:
+            while not is_over(
+                parts,
+                signals,
+                lambda: run_pilot(parts, settings, signals, lambda: read(folder, config)),
+            ):
+                pass
+    except OSError as error:
+        raise StoreError(
+            f"{error.filename or folder}: {error.strerror or error}; expected a writable disk"
+        ) from error
+
+
+def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None]) -> bool:
+    """Run the pilot; False after a while if another pilot uses the state directory.
+
+    Outside a job that is an error. A job that was submitted to succeed another one may start before
+    that one has ended, and its script would take the error for final: no pilot would be left.
+    """
+    from bftrainer.pilot.facts import NoteAdded
+
+    try:
+        run()
+    except DirectoryInUseError as error:
+        if not parts.job.id:
+            raise
+        now_s = parts.clock.now_s()
+        text = (
+            f"{error}; trying again every {_TRY_AGAIN_S:g} s, since this pilot runs in job "
+            f"{parts.job.id}"
+        )
+        parts.log(NoteAdded(now_s, "pilot", "", text), "text")
+        until_s = parts.clock.elapsed_s() + _TRY_AGAIN_S
+        while not signals.ends and parts.clock.elapsed_s() < until_s:
+            parts.clock.sleep(_SLICE_S)
+        return signals.ends
+    return True
+
+
+def refuse_root(config: PilotConfig) -> None:
+    """On a cluster every trainer's command would run as root, on every node; on this host that is
+    root's own choice.
+    """
+    from bftrainer.cluster.site_plugin import find_site
+
+    if (
+        os.geteuid() == 0
+        and not find_site(config.nodes.holder).runs_here
+        and not config.workers.allow_root
+    ):
+        raise UserError(
+            "refusing to run as root: trainers would run as root (set workers.allow_root to "
+            "allow it)"
+        )

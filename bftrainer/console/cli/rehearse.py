@@ -1,0 +1,378 @@
+"""``bftrainer rehearse``: test on this host how a training script copes with what the pilot does,
+and report a verdict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bftrainer.console.cli.choices import DIR, FILE
+from bftrainer.console.cli.output import say
+from bftrainer.console.cli.state import set_option
+from bftrainer.console.cli.tables import output_width
+
+if TYPE_CHECKING:
+    from bftrainer.config.trainer_file import TrainerSpec
+    from bftrainer.console.rehearsal.finding import RehearsalFinding
+    from bftrainer.console.rehearsal.player import Options
+    from bftrainer.console.rehearsal.record import Record
+    from bftrainer.console.rehearsal.rehearse import Costs
+
+WIDTH = 110
+
+
+@click.command()
+@click.argument("file", type=FILE, metavar="FILE.toml|SCRIPT.py")
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
+@set_option
+@click.option("--quick", is_flag=True, help="Run only the start, stop, grow and kill -9 steps.")
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Run in the trainer's own working directory, with its real checkpoint.",
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Workers per node.  [default: slots in the file, or 1]",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(3),
+    default=5,
+    metavar="N",
+    help="Steps to wait for after each change.",
+)
+@click.option(
+    "--patience-s",
+    type=click.FloatRange(1),
+    default=150.0,
+    metavar="S",
+    help="Timeout for one step.",
+)
+@click.option(
+    "--copy-mb",
+    type=click.IntRange(1),
+    default=1000,
+    metavar="MB",
+    help="Largest working directory to copy.",
+)
+@click.option(
+    "--window-s",
+    type=click.FloatRange(0.1),
+    default=1.0,
+    metavar="S",
+    help="Duration of a speed measurement.",
+)
+@click.option(
+    "--allow-stock-horovodrun", is_flag=True, help="Allow stock horovodrun; see the security page."
+)
+@click.option(
+    "--state",
+    type=DIR,
+    help="State directory in which to record a pass, for workers.require_rehearsal.",
+)
+@click.option(
+    "--curves",
+    type=FILE,
+    metavar="CSV",
+    help=(
+        "Curves file to which the measured speed is written, for `bftrainer replay report "
+        "--curves`."
+    ),
+)
+@click.option(
+    "--node-type",
+    metavar="TEXT",
+    help="Type of this node, for that file.  [default: name and processors]",
+)
+@click.option("--keep", is_flag=True, help="Keep the scratch directory: logs, events, progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def rehearse(
+    file: Path,
+    arguments: tuple[str, ...],
+    assignments: tuple[str, ...],
+    slots: int | None,
+    copy_mb: int,
+    state: Path | None,
+    curves: Path | None,
+    node_type: str | None,
+    keep: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Test a trainer on this host with stop requests, growth, moves, loss of all nodes and kill -9
+    of workers, then print a verdict.
+
+    Nodes are simulated; workers are local processes in a copy of the working directory. The exit
+    status is 0 if the rehearsal ran to completion and no check failed, 2 if the trainer file is
+    invalid, 1 otherwise. The verdict "cannot tell" is not a failure.
+
+    SCRIPT.py runs with its arguments on 1 to 4 nodes, and its launcher is guessed from its text, as
+    by `bftrainer submit`.
+
+    \b
+    Example:
+      bftrainer rehearse train.py -- --lr 0.1
+      bftrainer rehearse digits.toml
+      bftrainer rehearse digits.toml --quick --json
+      bftrainer rehearse digits.toml --quick --curves curves.csv --node-type "4 A100 GPUs"
+      bftrainer rehearse digits.toml --set 'command=["python", "train.py", "--epochs", "1000"]'
+    """
+    from bftrainer.console.rehearsal.player import Options
+    from bftrainer.console.rehearsal.rehearse import costs
+    from bftrainer.console.rehearsal.speed import add_curve, speeds, this_node
+    from bftrainer.pilot.persistence.spool import open_state_dir
+
+    spec = _spec(file, arguments, assignments)
+    folder = None if state is None else open_state_dir(state)
+    options = Options(slots=slots or spec.slots or 1, copy_bytes=copy_mb * 1_000_000, **given)
+    with _scratch(keep) as scratch:
+        found = _rehearsed(spec, options, str(file), folder, scratch)
+    measured = speeds(found.record, options.slots)
+    if curves is not None and measured:
+        add_curve(curves, spec.name, node_type or this_node(), measured)
+    if as_json:
+        say(
+            json.dumps(
+                _as_dict(spec, found, costs(found.record), measured, scratch if keep else None)
+            )
+        )
+    else:
+        _show(spec, found, costs(found.record))
+        if curves is not None:
+            say(_speed_line(measured, curves))
+        if keep:
+            say(f"kept: {scratch}")
+    if not found.passed:
+        raise click.exceptions.Exit(1)
+
+
+def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
+    """Rehearse with the default options, print the verdict, and record a pass in a state
+    directory.
+    """
+    from bftrainer.console.rehearsal.player import Options
+    from bftrainer.console.rehearsal.rehearse import costs
+
+    with _scratch(keep=False) as scratch:
+        found = _rehearsed(spec, Options(slots=spec.slots or 1), where, folder, scratch)
+    _show(spec, found, costs(found.record))
+    return found.passed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _RehearsalOutcome:
+    """A rehearsal, its findings, and the paths outside the copy: those that were used, and those
+    that were written.
+    """
+
+    record: Record
+    findings: list[RehearsalFinding]
+    passed: bool
+    elsewhere: list[Path]
+    written: list[Path]
+
+
+def _rehearsed(
+    spec: TrainerSpec, options: Options, where: str, folder: Path | None, scratch: Path
+) -> _RehearsalOutcome:
+    from bftrainer.console.rehearsal.copies import outside, written_since
+    from bftrainer.console.rehearsal.rehearse import rehearse as play
+    from bftrainer.console.rehearsal.stamp import note
+    from bftrainer.console.rehearsal.verdicts import has_passed, judge
+
+    elsewhere, began_s = outside(spec), time.time()
+    with _ended_by_signals(), _status_line() as tell:
+        record = play(spec, options, scratch, tell, where)
+    findings = judge(record, spec)
+    passed = has_passed(findings)
+    if passed and folder is not None:
+        note(folder, spec)
+    return _RehearsalOutcome(record, findings, passed, elsewhere, written_since(elsewhere, began_s))
+
+
+def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
+    from bftrainer.console.client.gate import checked, draft, script_draft
+    from bftrainer.errors import UserError
+
+    if file.suffix == ".py":
+        made = script_draft(file, arguments, {"max_nodes": 4}, assignments)
+    elif arguments:
+        raise UserError(
+            f"rehearse: {file}: arguments are for a script; expected `command` in the file or "
+            "by --set"
+        )
+    else:
+        made = draft(file, {}, assignments)
+    return checked(dataclasses.replace(made, where=str(file)), os.environ)
+
+
+@contextmanager
+def _scratch(keep: bool) -> Iterator[Path]:
+    from bftrainer.console.rehearsal.copies import SCRATCH
+
+    folder = Path(tempfile.mkdtemp(prefix=SCRATCH))
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP act as Ctrl-C: otherwise the driver would outlive the command, as it
+    outlives a pilot.
+    """
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _status_line() -> Iterator[Callable[[str], None]]:
+    """Shows the current act on a terminal; silent in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("copying the working directory") as status:
+        yield lambda text: status.update(f"rehearsing: {text}")
+
+
+def _show(spec: TrainerSpec, found: _RehearsalOutcome, learned: Costs) -> None:
+    from bftrainer.console.rehearsal.finding import CheckVerdict
+
+    record, findings = found.record, found.findings
+    acts = ", ".join(str(played.act) for played in record.played)
+    say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
+    is_narrow = _width() < WIDTH
+    indent = 13 if is_narrow else max(len(finding.title) for finding in findings) + 15
+    failed = [finding for finding in findings if finding.verdict is CheckVerdict.FAIL]
+    open_ = [finding for finding in findings if finding.verdict is CheckVerdict.CANNOT_TELL]
+    passed = [finding for finding in findings if finding.verdict is CheckVerdict.PASS]
+    for finding in [*failed, *passed] if failed else findings:
+        if is_narrow:
+            say(_wrapped(f"{finding.verdict.value:<11}  {finding.title}:", " " * indent))
+            say(_wrapped(f"{'':<{indent}}{finding.seen}", " " * indent))
+        else:
+            say(
+                _wrapped(
+                    f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}",
+                    " " * indent,
+                )
+            )
+        if finding.verdict is not CheckVerdict.PASS and finding.remedy:
+            say(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
+    if failed and open_:
+        titles = "; ".join(finding.title for finding in open_)
+        say(_wrapped(f"{CheckVerdict.CANNOT_TELL.value:<11}  {titles}", " " * 13))
+    say()
+    if learned.stalls:
+        stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in learned.stalls)
+        say(_wrapped(f"stalls, seconds: {stalls}", "  "))
+    lines = _lines(learned)
+    if lines:
+        say("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
+    if found.elsewhere:
+        say(
+            _wrapped(
+                "not copied (the script used the originals): "
+                f"{', '.join(map(str, found.elsewhere))}",
+                "  ",
+            )
+        )
+    if found.written:
+        say(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, found.written))}", "  "))
+    verdict = "pass" if found.passed else "not passed: the rehearsal did not run to completion"
+    verdict = f"FAIL: {len(failed)} of {len(findings)} checks" if failed else verdict
+    say(f"{verdict}{f', {len(open_)} undecided' if open_ else ''}")
+
+
+def _speed_line(measured: Mapping[int, float], curves: Path) -> str:
+    """What was written to the curves file."""
+    if not measured:
+        return f"{curves}: nothing written: no samples are reported, so no speed was measured"
+    rates = ", ".join(
+        f"{rate:,.4g} on {nodes} node{'s' * (nodes != 1)}" for nodes, rate in measured.items()
+    )
+    return _wrapped(
+        f"{curves}: samples per second: {rates}; all nodes share this host, so add columns "
+        "measured on real ones",
+        "  ",
+    )
+
+
+def _lines(learned: Costs) -> list[str]:
+    named = (("scale_up_s", learned.up_s), ("scale_down_s", learned.down_s))
+    return [f"{key} = {seconds:.1f}" for key, seconds in named if seconds is not None]
+
+
+def _wrapped(text: str, indent: str) -> str:
+    return textwrap.fill(
+        text,
+        _width(),
+        subsequent_indent=indent,
+        replace_whitespace=False,
+        drop_whitespace=True,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _width() -> int:
+    """The width of the verdict: the terminal's, at most ``WIDTH``."""
+    return min(output_width() or WIDTH, WIDTH)
+
+
+def _as_dict(
+    spec: TrainerSpec,
+    found: _RehearsalOutcome,
+    learned: Costs,
+    measured: Mapping[int, float],
+    kept: Path | None,
+) -> dict[str, object]:
+    checks = [
+        {**dataclasses.asdict(finding), "verdict": finding.verdict.value}
+        for finding in found.findings
+    ]
+    return {
+        "trainer": spec.name,
+        "launcher": spec.launcher,
+        "passed": found.passed,
+        "checks": checks,
+        "scale_up_s": learned.up_s,
+        "scale_down_s": learned.down_s,
+        "stalls": [{"act": act, "seconds": round(seconds, 3)} for act, seconds in learned.stalls],
+        "samples_per_s": {str(nodes): round(rate, 3) for nodes, rate in measured.items()},
+        "not_copied": [str(path) for path in found.elsewhere],
+        "written_outside": [str(path) for path in found.written],
+        "kept": None if kept is None else str(kept),
+    }

@@ -1,0 +1,116 @@
+"""``bftrainer results``: the table of trials with their parameters and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.console.cli.output import json_option, say, show_json
+from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.tables import (
+    TableColumn,
+    name_column,
+    number_column,
+    remark_column,
+    show_table,
+    wide_option,
+)
+from bftrainer.errors import UserError
+
+if TYPE_CHECKING:
+    from bftrainer.console.client.results import Goal
+
+
+@click.command()
+@click.option("--group", metavar="NAME", help="Only the trainers of a group.")
+@click.option(
+    "--minimize",
+    metavar="METRIC",
+    help="Sort by the smallest value that each trainer reported, best first.",
+)
+@click.option(
+    "--maximize",
+    metavar="METRIC",
+    help="Sort by the largest value that each trainer reported, best first.",
+)
+@click.option(
+    "-n", "--first", type=click.IntRange(min=1), metavar="N", help="Only the first N rows."
+)
+@click.option("--csv", "as_csv_text", is_flag=True, help="Print CSV.")
+@wide_option
+@state_option
+@json_option
+def results(
+    group: str | None,
+    minimize: str | None,
+    maximize: str | None,
+    first: int | None,
+    as_csv_text: bool,
+    wide: bool,
+    state: Path,
+    as_json: bool,
+) -> None:
+    """Show what trainers have reached: parameters, samples, and the last, smallest and largest
+    value of each metric.
+
+    Metrics are loss and what the training script reports (report.step(..., metrics={"accuracy":
+    0.93})).
+
+    \b
+    Example:
+      bftrainer results --group digits --maximize accuracy
+      bftrainer results --csv > digits.csv
+    """
+    from bftrainer.console.client.results import Goal, as_csv, best_first, result_rows, table
+
+    if minimize is not None and maximize is not None:
+        raise UserError("expected --minimize or --maximize, got both")
+    rows, metric = result_rows(state, group), minimize or maximize
+    if group is not None and not rows:
+        raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
+    goal = None if metric is None else Goal(metric, maximize is not None)
+    rows = (rows if goal is None else best_first(rows, goal))[:first]
+    if as_json:
+        show_json([row.as_json() for row in rows])
+    elif as_csv_text:
+        say(as_csv(rows, goal), nl=False)
+    else:
+        heads, cells = table(rows, goal)
+        shown = [
+            [_cell(head, value) for head, value in zip(heads, line, strict=True)] for line in cells
+        ]
+        metrics = {each.name for row in rows for each in row.metrics}
+        show_table([_column(head, metrics, goal) for head in heads], shown, wide=wide)
+
+
+def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
+    """A column of the table; of several metrics the last values count more than the smallest and
+    largest ones.
+    """
+    if head in ("name", "remark"):
+        return name_column(head) if head == "name" else remark_column(head)
+    if head == "status":
+        return name_column(head, 2)
+    if head in ("samples", "node-hours"):
+        return number_column(head, 5 if head == "samples" else 6)
+    if goal is not None and head.partition(" ")[0] == goal.metric:
+        return number_column(head, 1 if head == goal.metric else 0)
+    if head in metrics:
+        return number_column(head, 1)
+    is_extreme = head.removesuffix(" min").removesuffix(" max") in metrics
+    return number_column(head, 4 if is_extreme else 3)
+
+
+def _cell(head: str, value: object) -> str:
+    if isinstance(value, float):
+        return (
+            f"{value:,.0f}"
+            if head == "samples"
+            else f"{value:,.2f}"
+            if head == "node-hours"
+            else f"{value:.5g}"
+        )
+    return "-" if value is None else str(value)

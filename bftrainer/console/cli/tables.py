@@ -1,0 +1,312 @@
+"""The one builder of the tables that commands print.
+
+Numbers, names and states never wrap, at any width. Where a table is wider than the terminal,
+remarks go to lines of their own below their rows, text wraps at words, and the least important
+columns are left out, with a note of their names. In a pipe nothing is left out or wrapped: a line
+per row, unless COLUMNS is set.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import click
+
+from bftrainer.console.cli.output import say
+from bftrainer.system.printable import printable
+
+wide_option = click.option(
+    "--wide", is_flag=True, help="Show all columns, also on a narrow terminal."
+)
+"""``--wide``, of commands whose tables may have more columns than a terminal is wide."""
+
+_GAP = "  "
+_LEAST_TEXT = 24
+"""Text that wraps gets at least this width."""
+_LEAST_WIDTH = 40
+_LONGEST_NAME = 24
+"""On a narrow terminal, a longer name at the beginning of a row has a line of its own."""
+_REMARK_INDENT = " " * 4
+
+
+class ColumnKind(Enum):
+    """How the cells of a column are set."""
+
+    NAME = "name"
+    """To the left; never wraps."""
+    NUMBER = "number"
+    """To the right; never wraps."""
+    TEXT = "text"
+    """Wraps at words within its column. At most one column of a table, the last but for remarks."""
+    REMARK = "remark"
+    """As the last column if that fits, else on lines of its own below the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """``rank``: on a narrow terminal the columns of the highest rank are left out first, those of
+    rank 0 never.
+    """
+
+    head: str
+    kind: ColumnKind = ColumnKind.NAME
+    rank: int = 0
+
+
+def name_column(head: str, rank: int = 0) -> TableColumn:
+    """A column of names, states or times."""
+    return TableColumn(head, ColumnKind.NAME, rank)
+
+
+def number_column(head: str, rank: int = 0) -> TableColumn:
+    """A column of numbers."""
+    return TableColumn(head, ColumnKind.NUMBER, rank)
+
+
+def text_column(head: str) -> TableColumn:
+    """The column of sentences."""
+    return TableColumn(head, ColumnKind.TEXT)
+
+
+def remark_column(head: str) -> TableColumn:
+    """The column of remarks on the rows."""
+    return TableColumn(head, ColumnKind.REMARK)
+
+
+@dataclass(frozen=True, slots=True)
+class TableText:
+    """The lines of a table, of which the first ``head_lines`` are its head, and the heads of
+    columns that are left out.
+    """
+
+    lines: tuple[str, ...]
+    head_lines: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+def show_table(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, wide: bool | None = None
+) -> None:
+    """Print a table at the width of the terminal. ``wide``: the value of ``--wide``; None: the
+    command has no such option.
+    """
+    width = None if wide else output_width()
+    table = table_text(columns, rows, width)
+    for number, line in enumerate(table.lines):
+        is_head = number < table.head_lines
+        say(line, bold=is_head, colored=len(line) * is_head)
+    if table.left_out:
+        how = "a wider terminal shows all columns" if wide is None else "--wide shows all columns"
+        told = f"not shown at {width} columns: {', '.join(table.left_out)} ({how})"
+        say(hanging("note: ", told, width=width), err=True)
+
+
+def show_facts(facts: Iterable[tuple[str, str]], title: str = "") -> None:
+    """Print facts, a line each: a name and a text."""
+    show_table((name_column(""), text_column(title)), list(facts))
+
+
+def output_width() -> int | None:
+    """The columns of the terminal on stdout, or what COLUMNS says; None where the output is not a
+    terminal.
+    """
+    has_columns = os.environ.get("COLUMNS", "").isdecimal() and os.environ["COLUMNS"].strip("0")
+    if not has_columns and not sys.stdout.isatty():
+        return None
+    return max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
+
+
+def hanging(first: str, rest: str, indent: int | None = None, width: int | None = None) -> str:
+    """``first`` and the words of ``rest`` behind it, wrapped at the width of the output with a
+    hanging indent.
+    """
+    width = output_width() if width is None else width
+    if width is None:
+        return first + rest
+    indent = len(first) if indent is None else indent
+    return _wrapped(rest, max(width, indent + _LEAST_TEXT), first, " " * indent)
+
+
+def table_text(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int | None
+) -> TableText:
+    """The table at a width; None: as wide as it is. Control characters of cells are shown as
+    escapes.
+    """
+    cells = [[printable(cell) for cell in row] for row in rows]
+    grid = _Grid(tuple(columns), tuple(map(tuple, cells)), width, frozenset())
+    for narrower in (_remarks_below, _wrapped_heads, _long_names_alone):
+        if grid.fits():
+            break
+        grid = narrower(grid)
+    if not grid.fits():
+        grid = _most_important(grid)
+    return TableText(tuple(grid.lines()), grid.head_lines(), grid.left_out)
+
+
+def _most_important(grid: _Grid) -> _Grid:
+    """The table with as many columns as fit, the most important ones first; those of rank 0 in any
+    case.
+    """
+    optional = [number for number, column in enumerate(grid.columns) if column.rank]
+    left_out = set(optional)
+    for number in sorted(optional, key=lambda number: grid.columns[number].rank):
+        if grid.without(left_out - {number}).fits():
+            left_out.remove(number)
+    return grid.without(left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """A table that is being made narrower. ``below`` are columns whose cells are on lines below the
+    row.
+    """
+
+    columns: tuple[TableColumn, ...]
+    rows: tuple[tuple[str, ...], ...]
+    width: int | None
+    below: frozenset[int]
+    wraps_heads: bool = False
+    longest_name: int | None = None
+    hidden: frozenset[int] = frozenset()
+
+    def without(self, numbers: Set[int]) -> _Grid:
+        """The table without some columns."""
+        return replace(self, hidden=frozenset(numbers))
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The heads of the columns that it does not show."""
+        return tuple(self.columns[number].head for number in sorted(self.hidden))
+
+    def in_line(self) -> list[int]:
+        """The columns that are beside each other."""
+        return [
+            number for number in range(len(self.columns)) if number not in self.below | self.hidden
+        ]
+
+    def natural(self, number: int) -> int:
+        """The width that a column has by its head and its cells."""
+        cells = [cell for row in self.rows if not self._is_alone(number, cell := row[number])]
+        return max([*map(_length, cells), *map(_length, self._head(number))], default=0)
+
+    def widths(self) -> dict[int, int]:
+        """The width of each column; that of text is what the others leave."""
+        found = {number: self.natural(number) for number in self.in_line()}
+        texts = [number for number in found if self.columns[number].kind is ColumnKind.TEXT]
+        if texts and self.width is not None:
+            others = sum(found.values()) - found[texts[0]] + len(_GAP) * (len(found) - 1)
+            found[texts[0]] = min(found[texts[0]], max(self.width - others, _LEAST_TEXT))
+        return found
+
+    def fits(self) -> bool:
+        """Whether no line is longer than the width."""
+        found = self.widths()
+        return (
+            self.width is None or sum(found.values()) + len(_GAP) * (len(found) - 1) <= self.width
+        )
+
+    def head_lines(self) -> int:
+        """The number of lines of the head, without the rule."""
+        if not any(column.head for column in self.columns):
+            return 0
+        return max(len(self._head(number)) for number in self.in_line())
+
+    def lines(self) -> Iterable[str]:
+        """The lines of the table."""
+        found, count = self.widths(), self.head_lines()
+        for line in range(count):
+            heads = {number: self._head(number) for number in found}
+            padded = {number: [""] * (count - len(head)) + head for number, head in heads.items()}
+            yield self._line({number: head[line] for number, head in padded.items()}, found)
+        if count:
+            yield _GAP.join("-" * width for width in found.values())
+        for row in self.rows:
+            yield from self._row_lines(row, found)
+
+    def _row_lines(self, row: tuple[str, ...], widths: dict[int, int]) -> Iterable[str]:
+        cells = {number: row[number] for number in widths}
+        if self._is_alone(0, row[0]):
+            yield row[0]
+            cells[0] = ""
+        wrapped = {
+            number: self._wrapped_cell(number, cell, widths[number])
+            for number, cell in cells.items()
+        }
+        for line in range(max(map(len, wrapped.values()))):
+            yield self._line(
+                {n: parts[line] if line < len(parts) else "" for n, parts in wrapped.items()},
+                widths,
+            )
+        for number in sorted(self.below):
+            if row[number]:
+                yield from _wrapped(
+                    row[number], self.width, _REMARK_INDENT, _REMARK_INDENT
+                ).splitlines()
+
+    def _wrapped_cell(self, number: int, cell: str, width: int) -> list[str]:
+        if self.columns[number].kind is not ColumnKind.TEXT or self.width is None:
+            return [cell]
+        return _wrapped(cell, width).splitlines() or [""]
+
+    def _line(self, cells: dict[int, str], widths: dict[int, int]) -> str:
+        return _GAP.join(
+            self._aligned(number, cell, widths[number]) for number, cell in cells.items()
+        ).rstrip()
+
+    def _aligned(self, number: int, cell: str, width: int) -> str:
+        blanks = " " * (width - _length(cell))
+        return blanks + cell if self.columns[number].kind is ColumnKind.NUMBER else cell + blanks
+
+    def _head(self, number: int) -> list[str]:
+        head = self.columns[number].head
+        return head.split() or [""] if self.wraps_heads else [head]
+
+    def _is_alone(self, number: int, cell: str) -> bool:
+        return number == 0 and self.longest_name is not None and _length(cell) > self.longest_name
+
+
+def _remarks_below(grid: _Grid) -> _Grid:
+    kinds = enumerate(column.kind for column in grid.columns)
+    return replace(
+        grid, below=frozenset(number for number, kind in kinds if kind is ColumnKind.REMARK)
+    )
+
+
+def _wrapped_heads(grid: _Grid) -> _Grid:
+    return replace(grid, wraps_heads=True)
+
+
+def _long_names_alone(grid: _Grid) -> _Grid:
+    return (
+        replace(grid, longest_name=_LONGEST_NAME)
+        if grid.columns[0].kind is ColumnKind.NAME
+        else grid
+    )
+
+
+def _wrapped(words: str, width: int | None, first: str = "", indent: str = "") -> str:
+    """Wrapped at words: a path or a name that is longer than the line stays whole, so that it can
+    be copied.
+    """
+    return textwrap.fill(
+        words,
+        width or sys.maxsize,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _length(cell: str) -> int:
+    """The columns of a terminal that a text takes."""
+    from rich.cells import cell_len
+
+    return cell_len(cell)

@@ -1,0 +1,276 @@
+"""The terminal screen of ``bftrainer top``: keys and layout (textual). Its content comes from
+``board`` and ``text``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.events import Resize
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, OptionList, Static
+
+from bftrainer.console.cli.explanation import as_lines
+from bftrainer.console.cli.top import text as top_text
+from bftrainer.console.cli.top.board import Board, Sort, TrainerRow
+from bftrainer.console.cli.top.reader import Reader
+from bftrainer.console.cli.top.text import Glyphs
+from bftrainer.console.client import requests
+from bftrainer.console.client.state_dir import opened_registry
+from bftrainer.errors import BFTrainerError
+from bftrainer.pilot.persistence.spool import RequestKind
+from bftrainer.system.printable import printable
+
+# A panel of text over the screen of ``bftrainer top``: an explanation, the keys, or a question.
+
+
+class Panel(ModalScreen[bool]):
+    """Text over the screen. The result is True if the panel is a question and the answer is
+    ``y``.
+    """
+
+    CSS = """
+    Panel { align: center middle; }
+    Panel VerticalScroll {
+        width: 90%; max-width: 110; height: auto; max-height: 90%; padding: 0 1;
+        background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,q,enter", "answer(False)", "close"),
+        ("n", "answer(False)", ""),
+        ("y", "answer(True)", ""),
+    ]
+
+    def __init__(self, text: str, *, is_question: bool = False) -> None:
+        super().__init__()
+        self.text = printable(text, keep="\n")
+        self._is_question = is_question
+
+    def compose(self) -> ComposeResult:
+        keys = "y: yes   n, escape: no" if self._is_question else "escape: close"
+        with VerticalScroll():
+            yield Static(f"{self.text}\n\n{keys}", markup=False)
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes and self._is_question)
+
+
+_EVENT_LINES = 5  # on a screen of 24 lines; a larger screen shows more
+HELP = """\
+up, down, page up, page down   select a trainer
+e, enter    explain its number of nodes (bftrainer explain)
+p  pause    checkpoint it and release its nodes
+r  resume   resume it from its checkpoint
+c  cancel   cancel it (asks for confirmation)
+s  sort     by status, submission, nodes, speed, progress, time left, name
+/  filter   show rows that contain these letters; escape shows all
+a  all      include trainers that have ended since top started
+?  help     q  quit
+
+held: nodes that the pilot holds. used: nodes that trainers have.
+idle: the difference. samples/s: measured over the last minute.
+left: at the measured speed or, before a measurement, at the
+estimated speed."""
+
+
+class Top(App[None]):
+    """The screen of one pilot. It is refreshed every ``every_s`` seconds; with 0 only by
+    :meth:`look`.
+    """
+
+    CSS = """
+    Screen { layout: vertical; }
+    #head { height: 1; text-style: bold; }
+    #head.silent { background: $error; color: $text; }
+    #chart { height: 3; color: $success; }
+    #caption, #events { color: $text-muted; }
+    #caption { height: 1; }
+    #heads { height: 1; background: $panel; text-style: bold; }
+    #rows {
+        height: 1fr; width: 1fr; scrollbar-size-vertical: 1; border: none; padding: 0;
+        background: $background;
+    }
+    #events { height: 5; }
+    #filter { height: 1; border: none; padding: 0; display: none; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("e", "explain", "explain"),
+        ("p", "request('pause')", "pause"),
+        ("r", "request('resume')", "resume"),
+        ("c", "request('cancel')", "cancel"),
+        ("s", "sort", "sort"),
+        ("slash", "filter", "filter"),
+        ("a", "ended", "all"),
+        ("question_mark", "help", "help"),
+        ("q", "quit", "quit"),
+    ]
+
+    def __init__(self, reader: Reader, every_s: float, marks: Glyphs) -> None:
+        super().__init__()
+        self.board = Board()
+        self.sort_by = Sort.STATUS
+        self.pattern = ""
+        self.shows_ended = False
+        self._reader = reader
+        self._every_s = every_s
+        self._marks = marks
+        self._error = ""
+        self._names: list[str] = []
+        self._drawn: list[str] = []
+        self._lines = 0
+        self._texts: dict[str, str] = {}
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="head", markup=False)
+        yield Static(id="chart", markup=False)
+        yield Static(id="caption", markup=False)
+        yield Static(id="heads", markup=False)
+        yield OptionList(id="rows", markup=False)
+        yield Static(id="events", markup=False)
+        yield Input(id="filter", placeholder="part of a name, status or remark")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.query_one("#rows").focus()
+        self.look()
+        if self._every_s:
+            self.set_interval(self._every_s, self.look)
+
+    def look(self) -> None:
+        """Read the state directory and show it. If the database cannot be read, show the error and
+        retry at the next look.
+        """
+        try:
+            self.board.add(self._reader.look())
+            self._error = ""
+        except BFTrainerError as error:
+            self._error = str(error)
+        self._show()
+
+    def on_resize(self, _event: Resize) -> None:
+        self.call_after_refresh(self._show)
+
+    def _show(self) -> None:
+        width, height = self.size
+        board, base = self.board, self.screen_stack[0]
+        lines = _EVENT_LINES + max(height - 24, 0) // 3
+        head = base.query_one("#head", Static)
+        head.set_class(bool(self._error) or board.silent_s() is not None, "silent")
+        self._put("#head", top_text.cut(self._error or board.headline(), width))
+        self._put("#chart", "\n".join(top_text.chart(board, width, self._marks)))
+        caption = top_text.caption(board, self.sort_by, self.pattern, ended=self.shows_ended)
+        self._put("#caption", top_text.cut(caption, width))
+        if self._lines != lines:
+            self._lines = base.query_one("#events", Static).styles.height = lines
+        self._put("#events", "\n".join(top_text.events(board, lines, width)))
+        self._show_rows(board.rows(self.sort_by, self.pattern, ended=self.shows_ended), width)
+
+    def _put(self, part: str, text: str) -> None:
+        """Redraw a part if its text has changed."""
+        if self._texts.get(part) != text:
+            self._texts[part] = text
+            self.screen_stack[0].query_one(part, Static).update(text, layout=False)
+
+    def _show_rows(self, rows: list[TrainerRow], width: int) -> None:
+        column, chosen = top_text.widths(width - 1), self.chosen
+        self._put("#heads", top_text.line(top_text.heads(column, self.sort_by), column))
+        self._names = [row.name for row in rows]
+        lines = [top_text.line(top_text.cells(row, column, self._marks), column) for row in rows]
+        if lines != self._drawn:
+            self._drawn, row, table = lines, self._rows.highlighted or 0, self._rows
+            table.set_options(Text(line, no_wrap=True) for line in lines)
+            if lines:
+                table.highlighted = (
+                    self._names.index(chosen) if chosen in self._names else min(row, len(lines) - 1)
+                )
+
+    def on_option_list_option_selected(self) -> None:
+        self.action_explain()
+
+    @property
+    def _rows(self) -> OptionList:
+        return self.screen_stack[0].query_one("#rows", OptionList)
+
+    @property
+    def chosen(self) -> str | None:
+        row = self._rows.highlighted
+        return self._names[row] if row is not None and row < len(self._names) else None
+
+    def action_explain(self) -> None:
+        """Show the explanation. It reads the whole journal, so it runs in a thread of its own."""
+        if (name := self.chosen) is not None:
+            self.run_worker(lambda: self._explain(name), thread=True, exclusive=True)
+
+    def _explain(self, name: str) -> None:
+        try:
+            with opened_registry(self._reader.state) as registry:
+                text = "\n".join(as_lines(registry, name, self._reader.now_s()))
+        except BFTrainerError as error:
+            text = str(error)
+        self.call_from_thread(self.push_screen, Panel(text))
+
+    def action_request(self, kind: str) -> None:
+        """Put a request into the spool; cancel asks for confirmation."""
+        name = self.chosen
+        if name is None:
+            return
+        if kind != RequestKind.CANCEL.value:
+            self._submit_request(RequestKind(kind), name)
+            return
+        question = f"Cancel {name}? It checkpoints and cannot be resumed."
+        self.push_screen(
+            Panel(question, is_question=True),
+            lambda yes: self._submit_request(RequestKind.CANCEL, name) if yes else None,
+        )
+
+    def _submit_request(self, kind: RequestKind, name: str) -> None:
+        try:
+            requests.enqueue(self._reader.state, kind, requests.select(self._reader.state, (name,)))
+        except BFTrainerError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
+        else:
+            self.notify(f"{kind.value} {name}: requested", markup=False)
+        self.look()
+
+    def action_sort(self) -> None:
+        self.sort_by = self.sort_by.next()
+        self._show()
+
+    def action_ended(self) -> None:
+        self.shows_ended = not self.shows_ended
+        self._show()
+
+    def action_filter(self) -> None:
+        box = self.query_one("#filter", Input)
+        box.display = True
+        box.value = self.pattern
+        box.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.pattern = event.value
+        self._show()
+
+    def on_input_submitted(self) -> None:
+        self._close_filter()
+
+    def on_key(self, event: object) -> None:
+        """Escape clears the filter."""
+        if getattr(event, "key", "") == "escape" and (
+            self.pattern or self.query_one("#filter", Input).display
+        ):
+            self.pattern = self.query_one("#filter", Input).value = ""
+            self._close_filter()
+            self._show()
+
+    def _close_filter(self) -> None:
+        self.query_one("#filter", Input).display = False
+        self._rows.focus()
+
+    def action_help(self) -> None:
+        self.push_screen(Panel(HELP))

@@ -1,0 +1,156 @@
+"""Rows and lines of ``bftrainer top`` as text of a given width, for the terminal screen and for
+``--once``. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bftrainer.console.cli.output import length, number
+from bftrainer.console.cli.top.board import HISTORY_S, Board, Sort, TrainerRow
+from bftrainer.system.printable import printable
+
+COLUMNS = ("name", "status", "nodes", "samples/s", "progress", "left", "remark")
+NAME_WIDTHS = (14, 24)
+_FIXED = {"status": 9, "nodes": 8, "samples/s": 10, "progress": 15, "left": 9}
+_LEAST_REMARK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """Characters of bars and curves; ``levels`` go from empty to full."""
+
+    levels: str
+    full: str
+    empty: str
+
+
+UNICODE = Glyphs(" \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "\u2588", "\u2591")
+ASCII = Glyphs(" .:-=+*#@", "#", ".")
+
+
+def widths(total: int) -> dict[str, int]:
+    """The width of each column, including the blank after it; the remainder goes to name and
+    remark.
+    """
+    rest = total - sum(_FIXED.values())
+    name = max(NAME_WIDTHS[0], min(NAME_WIDTHS[1], rest // 2))
+    return {"name": name, **_FIXED, "remark": max(rest - name, _LEAST_REMARK)}
+
+
+def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, ...]:
+    """One row, each cell within its column."""
+    texts = {
+        "name": row.name,
+        "status": row.status,
+        "nodes": f"{row.nodes}/{row.max_nodes}".rjust(width["nodes"] - 2),
+        "samples/s": ("-" if row.per_s is None else number(row.per_s)).rjust(
+            width["samples/s"] - 2
+        ),
+        "progress": progress(row, width["progress"] - 2, marks),
+        "left": ("-" if row.left_s is None else length(row.left_s)).rjust(width["left"] - 2),
+        "remark": row.remark,
+    }
+    return tuple(cut(texts[name], width[name] - 1) for name in COLUMNS)
+
+
+def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
+    """Cells side by side."""
+    return "".join(
+        text.ljust(width[name]) for text, name in zip(texts, COLUMNS, strict=True)
+    ).rstrip()
+
+
+def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
+    """The column headings; the sort key is marked."""
+    sorted_by = {
+        Sort.STATUS: "status",
+        Sort.NAME: "name",
+        Sort.NODES: "nodes",
+        Sort.SPEED: "samples/s",
+        Sort.PROGRESS: "progress",
+        Sort.LEFT: "left",
+    }
+    texts = [f"{name}*" if sorted_by.get(sort) == name else name for name in COLUMNS]
+    right = ("nodes", "samples/s", "left")
+    return tuple(
+        text.rjust(width[name] - 2) if name in right else text
+        for text, name in zip(texts, COLUMNS, strict=True)
+    )
+
+
+def progress(row: TrainerRow, width: int, marks: Glyphs) -> str:
+    """A bar and a percentage, or the number of samples if the total is unknown."""
+    if row.done is None:
+        return f"{number(row.samples)} done" if row.samples else "-"
+    bar = width - 5
+    full = int(row.done * bar)
+    return f"{marks.full * full}{marks.empty * (bar - full)} {100 * row.done:3.0f}%"
+
+
+def chart(board: Board, width: int, marks: Glyphs) -> list[str]:
+    """Nodes held, used and idle over the last minutes, on one scale: three lines."""
+    room = width - 13
+    bins = board.bins(room)
+    most = max((p.held for p in bins if p is not None), default=0) or 1
+    top = len(marks.levels) - 1
+
+    def level(n: int) -> str:
+        return marks.levels[0 if n <= 0 else max(1, round(top * min(n / most, 1.0)))]
+
+    lines = []
+    values = [None if p is None else (p.held, p.used, p.held - p.used) for p in bins]
+    for i, (name, now) in enumerate(zip(("held", "used", "idle"), board.nodes_now(), strict=True)):
+        line = "".join(" " if v is None else level(v[i]) for v in values)
+        lines.append(f"{name:<5}{now:>6,}  {line}")
+    return lines
+
+
+def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
+    """The caption of the chart and the rows."""
+    pending = f", {board.last.pending:,} pending" if board.last.pending else ""
+    shown = f"last {HISTORY_S / 60:.0f} min{pending}; by {sort.value}"
+    return (
+        shown
+        + (f'; filter "{pattern}"' if pattern else "")
+        + ("; including ended trainers" if ended else "")
+    )
+
+
+def events(board: Board, lines: int, width: int) -> list[str]:
+    """The latest events; the newest is last."""
+    found = list(board.events)[-lines:] if lines > 0 else []
+    return [cut(f"{clock(at_s)} {kind}: {text}", width) for at_s, kind, text in found]
+
+
+def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, ended: bool) -> str:
+    """The whole screen as text: every row, and the last ten events."""
+    column = widths(width)
+    rows = [
+        heads(column, sort),
+        *(cells(row, column, marks) for row in board.rows(sort, pattern, ended=ended)),
+    ]
+    body = [line(row, column) for row in rows]
+    parts = [
+        board.headline(),
+        *chart(board, width, marks),
+        caption(board, sort, pattern, ended=ended),
+        "",
+        *body,
+        "",
+    ]
+    return "\n".join([*(line.rstrip() for line in parts), *events(board, 10, width)]) + "\n"
+
+
+def cut(text: str, width: int) -> str:
+    """At most ``width`` characters on one line, control characters as escapes; longer text ends in
+    two dots.
+    """
+    text = printable(text)
+    return text if len(text) <= width else f"{text[: max(width - 2, 0)]}.."
+
+
+def clock(at_s: float) -> str:
+    """Local time of day."""
+    return datetime.fromtimestamp(at_s).astimezone().strftime("%H:%M:%S")

@@ -1,0 +1,191 @@
+"""Scripts whose framework has the loop: Lightning, the Trainer of Transformers, Elastic Horovod."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from bftrainer.console.client.adapt.loop import adapt_loop
+from bftrainer.console.client.adapt.source import ScriptSource, name_of
+
+_OURS = [
+    "max_epochs",
+    "min_epochs",
+    "devices",
+    "num_nodes",
+    "use_distributed_sampler",
+    "enable_checkpointing",
+    "callbacks",
+]
+"""Arguments of Lightning's Trainer that ``OnIdleNodes.arguments`` has."""
+_DATA = ("train_dataloaders", "datamodule", "model", "ckpt_path")
+_BATCH = "per_device_train_batch_size"
+_CONSTANT = (_BATCH, "save_strategy", "save_steps", "save_total_limit", "dataloader_drop_last")
+"""Arguments of TrainingArguments that ``constant_batch`` has."""
+_LIGHTNING, _TRANSFORMERS = (
+    "recipes.md#a-script-with-lightning",
+    "recipes.md#a-script-with-the-trainer-of-transformers",
+)
+
+
+def adapt_lightning(source: ScriptSource) -> str:
+    """``OnIdleNodes``. Raises :class:`~bftrainer.errors.UserError` for a script without epochs,
+    loader or ``fit``.
+    """
+    if cli := source.calls("LightningCLI"):
+        raise source.missing(
+            cli[0], "LightningCLI makes the Trainer, and its data module the loader", _LIGHTNING
+        )
+    trainers, fits = source.calls("Trainer"), source.calls("fit")
+    if len(trainers) != 1 or len(fits) != 1:
+        found = (
+            f"found {len(trainers)} calls of Trainer(...) and {len(fits)} of fit(...), "
+            "expected one of each"
+        )
+        raise source.missing(None, found, _LIGHTNING)
+    (trainer,), (fit,) = trainers, fits
+    given, passed = _keywords(trainer), _keywords(fit)
+    data = (
+        fit.args[1]
+        if len(fit.args) > 1
+        else passed.get("train_dataloaders", passed.get("datamodule"))
+    )
+    if data is None or "max_epochs" not in given:
+        raise source.missing(
+            trainer, "found no max_epochs in Trainer(...), or no loader in fit(...)", _LIGHTNING
+        )
+    rest = [
+        *map(source.of, fit.args[2:3]),
+        *(source.of(it) for it in fit.keywords if it.arg not in _DATA),
+    ]
+    loader, ready = source.of(data), list[str]()
+    if "datamodule" in passed or _is_data_module(source, data):
+        loader, ready = f"{loader}.train_dataloader()", [f'{loader}.setup("fit")']
+        if any(
+            it.name == "val_dataloader"
+            for it in ast.walk(source.tree)
+            if isinstance(it, ast.FunctionDef)
+        ):
+            rest.append(f"{source.of(data)}.val_dataloader()")
+    arguments = (
+        f'{loader}, epochs={source.of(given["max_epochs"])}, checkpoint="{{name}}-training.ckpt"'
+    )
+    idle = source.free_name("idle")
+    source.before(source.statement(trainer), *ready, f"{idle} = OnIdleNodes({arguments})")
+    own = given.get("callbacks")
+    kept = [
+        it
+        for it in (own.elts if isinstance(own, ast.List) else [])
+        if "ModelCheckpoint" not in source.of(it)
+    ]
+    shown = [
+        *map(source.of, kept),
+        *([f"*{source.of(own)}"] if own and not isinstance(own, ast.List) else []),
+    ]
+    more = f' | {{"callbacks": [{idle}, {", ".join(shown)}]}}' if shown else ""
+    source.set_arguments(trainer, [*source.arguments(trainer, _OURS), f"**{idle}.arguments{more}"])
+    model = source.of(fit.args[0] if fit.args else passed["model"])
+    source.set_arguments(fit, [model, f"{idle}.loader", *rest, f"ckpt_path={idle}.ckpt_path"])
+    if source.calls("ModelCheckpoint"):
+        source.notes.append(
+            "ModelCheckpoint is left out of callbacks=[...]: OnIdleNodes writes the checkpoint"
+        )
+    if "lr_scheduler" in source.before_edits:
+        source.notes.append(
+            "the module's scheduler has no effect: OnIdleNodes sets the rate "
+            "(docs/training.md#learning-rate)"
+        )
+    return "OnIdleNodes"
+
+
+def adapt_transformers(source: ScriptSource) -> str:
+    """``IdleNodesCallback``, with a constant global batch."""
+    trainers, made = (
+        source.calls("Trainer", "Seq2SeqTrainer"),
+        source.calls("TrainingArguments", "Seq2SeqTrainingArguments"),
+    )
+    trains = [it for it in source.calls("train") if "trainer" in source.of(it.func).lower()]
+    parsed = [it for it in ast.walk(source.tree) if name_of(it) == "training_args"]
+    if len(trainers) != 1 or len(trains) != 1 or not (made or parsed):
+        raise source.missing(
+            None,
+            "found no single TrainingArguments, Trainer(...) and trainer.train()",
+            _TRANSFORMERS,
+        )
+    if made:
+        given = _keywords(made[0])
+        keys = {"": given.get(_BATCH), "save_steps=": given.get("save_steps")}
+        shown = (
+            [f"{key}{source.of(value)}" for key, value in keys.items() if value]
+            if _BATCH in given
+            else ["8"]
+        )
+        source.set_arguments(
+            made[0],
+            [*source.arguments(made[0], _CONSTANT), f"**constant_batch({', '.join(shown)})"],
+        )
+        folder = source.of(made[0].args[0] if made[0].args else given["output_dir"])
+    else:
+        line = f"vars(training_args).update(constant_batch(training_args.{_BATCH}))"
+        source.after(source.statement(min(parsed, key=lambda it: getattr(it, "lineno", 0))), line)
+        folder = "training_args.output_dir"
+    own = _keywords(trainers[0]).get("callbacks")
+    callbacks = f"callbacks=[IdleNodesCallback(){f', *{source.of(own)}' if own else ''}]"
+    source.set_arguments(trainers[0], [*source.arguments(trainers[0], ("callbacks",)), callbacks])
+    source.set_arguments(trains[0], [f"resume_from_checkpoint=last_checkpoint({folder})"])
+    source.notes.append(
+        "the workers must divide its global batch: `submit` allows powers of two, --set 'sizes "
+        "= [1, 3]' others"
+    )
+    return "IdleNodesCallback, constant_batch, last_checkpoint"
+
+
+def adapt_horovod(source: ScriptSource) -> str:
+    """``ElasticTraining``, for a loop over epochs."""
+    states = source.calls("TorchState")
+    if len(states) != 1 or not isinstance(source.statement(states[0]), ast.Assign):
+        raise source.missing(
+            None, "found no `state = hvd.elastic.TorchState(...)`", "horovod.md#adapt-the-script"
+        )
+    hvd = source.of(states[0].func).partition(".")[0]
+    for it in (
+        it for it in ast.walk(source.tree) if isinstance(it, ast.keyword) and it.arg == "lr"
+    ):
+        if isinstance(it.value, ast.BinOp) and source.of(it.value.right) == f"{hvd}.size()":
+            source.replace(it.value, source.of(it.value.left))
+    source.notes.append(
+        f"the optimizer's rate is that of one worker: no factor {hvd}.size(), no callback that "
+        "sets it"
+    )
+    for call in source.calls("allreduce", "broadcast", "broadcast_object", "DistributedSampler"):
+        once = (
+            source.function(call) is source.function(states[0]) and call.lineno < states[0].lineno
+        )
+        text = source.of(source.statement(call))
+        if once and re.search(
+            "broadcast|reduce|val|test", text
+        ):  # the sampler of training is replaced
+            what = (
+                "is not run again by the workers that stay when others join: move it into "
+                "the training function"
+            )
+            source.notes.append(f"line {call.lineno}: {source.of(call.func)} {what}")
+    return adapt_loop(source, accelerate=False)
+
+
+def _keywords(call: ast.Call) -> dict[str, ast.expr]:
+    return {it.arg: it.value for it in call.keywords if it.arg}
+
+
+def _is_data_module(source: ScriptSource, node: ast.AST) -> bool:
+    """Whether a name, or a call, is of a class of this script whose bases are data modules."""
+    bases = {
+        it.name: " ".join(map(source.of, it.bases))
+        for it in ast.walk(source.tree)
+        if isinstance(it, ast.ClassDef)
+    }
+    assigned = (it for it in ast.walk(source.tree) if isinstance(it, ast.Assign))
+    made = [node, *(it.value for it in assigned if source.of(it.targets[0]) == source.of(node))]
+    return any(
+        "DataModule" in bases.get(name_of(it.func), "") for it in made if isinstance(it, ast.Call)
+    )

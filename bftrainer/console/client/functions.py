@@ -1,0 +1,226 @@
+"""``bftrainer.submit`` and its companions: the commands of users who train models, as functions."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from bftrainer.console.client.gate import draft
+from bftrainer.console.client.handle import POLL_S, TrainerHandle
+from bftrainer.console.client.requests import known_trainers
+from bftrainer.console.client.results import Goal, ResultRow, best_first, result_rows
+from bftrainer.console.client.state_dir import default_state
+from bftrainer.console.client.statuses import look
+from bftrainer.console.client.submission import submit_one, submit_sweep
+from bftrainer.console.client.sweep import combined, given_trials, grid_trials
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.stopping import ASHA
+from bftrainer.errors import InvalidValueError, UserError, WaitTimeoutError
+from bftrainer.pilot.persistence.spool import open_state_dir
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Value = str | int | float | bool
+"""The value of a parameter."""
+
+
+class TrainerKeys(TypedDict, total=False):
+    """The keys of a trainer file (docs/pilot.md) as keyword arguments."""
+
+    name: str
+    command: Sequence[str]
+    launcher: str
+    min_nodes: int
+    max_nodes: int
+    min_gpus: int
+    max_gpus: int
+    sizes: Sequence[int]
+    slots: int
+    curve: Mapping[str, Sequence[float]]
+    samples_per_s: float
+    model: str
+    samples_total: float
+    scale_up_s: float
+    scale_down_s: float
+    start_s: float
+    priority: float
+    requested_nodes: int
+    reports_loss: bool
+    cwd: str | Path
+    inherit: Sequence[str]
+    env: Mapping[str, str]
+    setup: Sequence[str]
+    image: str
+    stage_in: Sequence[str]
+    started_per: str
+    scaling: str
+    global_batch: int
+    stop_s: float
+    stop_signal: str
+    hang_s: float
+    fill: bool
+    group: str
+    parameters: Mapping[str, Value]
+    stop_when: Sequence[str]
+    notify: Sequence[str]
+    trackers: Sequence[str]
+    node_class: str
+
+
+def submit(
+    file: str | Path | None = None,
+    /,
+    *,
+    state: str | Path | None = None,
+    **keys: Unpack[TrainerKeys],
+) -> TrainerHandle:
+    """Submit a trainer by trainer file, by keys, or by both (keys override the file), and return
+    its handle.
+
+    The submission is on disk when this returns; the pilot need not be running. ``state`` is the
+    pilot's state directory (default: ``$BFTRAINER_STATE``, or ``~/.bftrainer``). Raises
+    :class:`~bftrainer.errors.UserError` in one line::
+
+        handle = bftrainer.submit("digits.toml", name="digits-2", max_nodes=8) handle =
+        bftrainer.submit(name="mnist", command=["python", "train.py", "--lr", "{lr}"], max_nodes=4,
+                                  parameters={"lr": 0.1})
+        print(handle.result().least("loss"))
+    """
+    one = draft(None if file is None else Path(file), keys)
+    folder, done = submit_one(_state(state), one, _note)
+    return TrainerHandle(folder, done.spec.name, done.spool_name)
+
+
+def sweep(
+    file: str | Path | None = None,
+    /,
+    *,
+    grid: Mapping[str, Iterable[Value]] | None = None,
+    trials: Iterable[Mapping[str, Value]] | None = None,
+    stop: ASHA | str | None = None,
+    state: str | Path | None = None,
+    **keys: Unpack[TrainerKeys],
+) -> tuple[TrainerHandle, ...]:
+    """Submit one trainer per combination of a ``grid``, per mapping of ``trials``, or per
+    combination of both.
+
+    ``{lr}`` in ``command`` and ``env`` stands for the parameter ``lr``. All trials are submitted,
+    or none. Trials that were submitted before are not submitted again: their handles are returned.
+    ``stop`` is a rule that ends trials early, as in ``stop_when``::
+
+        handles = bftrainer.sweep("digits.toml", grid={"lr": [0.1, 0.01], "seed": range(10)},
+                                  stop=bftrainer.ASHA("loss", first=1000, most=27000, factor=3))
+    """
+    base = draft(None if file is None else Path(file), keys)
+    if stop is not None:
+        rules = base.table.get("stop_when", ())
+        base = replace(base, table={**base.table, "stop_when": [*rules, str(stop)]})
+    chosen = (
+        None if grid is None else grid_trials({key: tuple(values) for key, values in grid.items()})
+    )
+    listed = None if trials is None else given_trials(trials)
+    every = combined(listed, chosen) if listed and chosen else listed or chosen
+    if not every:
+        raise InvalidValueError("a sweep without trials: expected a grid with values, or trials")
+    folder, done = submit_sweep(_state(state), base, every, _note)
+    return tuple(TrainerHandle(folder, one.spec.name, one.spool_name) for one in done)
+
+
+def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
+    """The handle of a trainer that was submitted before. Raises
+    :class:`~bftrainer.errors.UserError` for an unknown name.
+    """
+    folder = open_state_dir(_state(state))
+    if name not in known_trainers(folder):
+        raise UserError(f"no trainer named {name!r} in {folder}; see `bftrainer list --all`")
+    return TrainerHandle(folder, name)
+
+
+def trainers(
+    pattern: str = "*", *, group: str | None = None, state: str | Path | None = None
+) -> tuple[TrainerHandle, ...]:
+    """Handles of all trainers, those that have ended included, whose name matches a pattern."""
+    folder = open_state_dir(_state(state))
+    return tuple(
+        TrainerHandle(folder, name)
+        for name, it in known_trainers(folder).items()
+        if fnmatchcase(name, pattern) and group in (None, it.spec.group)
+    )
+
+
+def results(
+    group: str | None = None,
+    *,
+    minimize: str | None = None,
+    maximize: str | None = None,
+    state: str | Path | None = None,
+) -> tuple[ResultRow, ...]:
+    """The rows of ``bftrainer results``: parameters, samples and metrics of all trainers, or of a
+    group; the best first.
+    """
+    rows = result_rows(_state(state), group)
+    if minimize is not None and maximize is not None:
+        raise InvalidValueError("expected minimize or maximize, got both")
+    metric = minimize or maximize
+    return rows if metric is None else best_first(rows, Goal(metric, maximize is not None))
+
+
+def as_completed(
+    handles: Iterable[TrainerHandle], timeout_s: float | None = None
+) -> Iterator[TrainerHandle]:
+    """Handles as their trainers end. One query of the state directory serves all of them."""
+    waiting, began_s = list(handles), time.monotonic()
+    while waiting:
+        ended = _ended(waiting)
+        yield from ended
+        waiting = [one for one in waiting if one not in ended]
+        _check_time(waiting, began_s, timeout_s)
+        if waiting and not ended:
+            time.sleep(POLL_S)
+
+
+async def as_completed_async(
+    handles: Iterable[TrainerHandle], timeout_s: float | None = None
+) -> AsyncIterator[TrainerHandle]:
+    """As :func:`as_completed`, without blocking the event loop."""
+    waiting, began_s = list(handles), time.monotonic()
+    while waiting:
+        ended = await asyncio.to_thread(_ended, waiting)
+        for one in ended:
+            yield one
+        waiting = [one for one in waiting if one not in ended]
+        _check_time(waiting, began_s, timeout_s)
+        if waiting and not ended:
+            await asyncio.sleep(POLL_S)
+
+
+def _ended(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
+    views = {
+        state: look(state, {one.name: one.spool_name for one in handles if one.state == state})
+        for state in {one.state for one in handles}
+    }
+    return [one for one in handles if views[one.state][one.name].is_over]
+
+
+def _check_time(waiting: Sequence[TrainerHandle], began_s: float, timeout_s: float | None) -> None:
+    if waiting and timeout_s is not None and time.monotonic() - began_s >= timeout_s:
+        raise WaitTimeoutError(
+            f"{counted(len(waiting), 'trainer has', 'trainers have')} not ended after "
+            f"{timeout_s:g} s, "
+            f"such as {waiting[0].name!r}"
+        )
+
+
+def _state(state: str | Path | None) -> Path:
+    return default_state() if state is None else Path(state).expanduser()
+
+
+def _note(text: str) -> None:
+    print(f"bftrainer: note: {text}", file=sys.stderr)

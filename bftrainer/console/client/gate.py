@@ -1,0 +1,295 @@
+"""The checks of every submission, from the command line and from Python."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.script import clue, doubt, saves, script_of, text_of
+from bftrainer.config.trainer_file import (
+    MOST_NAME,
+    TrainerSpec,
+    fill,
+    find_command,
+    own_launcher,
+    settle,
+)
+from bftrainer.config.validation import check_table, load_toml, parse_toml
+from bftrainer.console.client.secret_names import secrets_in_command, secrets_in_lines
+from bftrainer.console.client.state_dir import CONFIG_NAME, read
+from bftrainer.console.rehearsal.stamp import require
+from bftrainer.errors import CommandError, InputFileError, UserError
+from bftrainer.plugins import driver_module
+from bftrainer.system.command import outcome
+from bftrainer.system.own_programs import this_interpreter
+from bftrainer.wires.messages import StartedPer
+
+ARGUMENTS = "submit"
+"""Where the values of a submission without a file come from, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A submission that is not validated: the keys of a trainer file, where they come from, and
+    what ``cwd`` is relative to.
+    """
+
+    table: Mapping[str, Any]
+    where: str
+    home: Path
+    guessed: str = ""
+    """Why its launcher was chosen; empty where it was given."""
+    has_default_name: bool = False
+    """Whether its name was made from the script's: where that is taken, the name is numbered."""
+
+    @property
+    def name(self) -> str:
+        """Its name as it was given; empty where there is none yet."""
+        return str(self.table.get("name", ""))
+
+    def renamed(self, name: str) -> Draft:
+        """The same submission under another name."""
+        return replace(self, table={**self.table, "name": name})
+
+
+def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str] = ()) -> Draft:
+    """The keys of a trainer file, overridden by ``given`` and by ``KEY=VALUE`` lines of TOML."""
+    table = {} if file is None else load_toml(file)
+    for text in assignments:
+        given = {**given, **parse_toml(text, f"--set {text}")}
+    # A cwd of the file is relative to the file, one that is given here to the present directory.
+    home = Path.cwd() if file is None or given.get("cwd") is not None else file.absolute().parent
+    return Draft({**table, **given}, ARGUMENTS if file is None else str(file), home)
+
+
+def _python() -> str:
+    """The interpreter of an active environment; Debian has no ``python`` outside of one."""
+    return next(filter(shutil.which, ("python", "python3")), this_interpreter())
+
+
+def script_draft(
+    script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]
+) -> Draft:
+    """The submission of a Python script: it is named after its file, and the launcher is guessed
+    from its text.
+    """
+    if (text := text_of(Path(given.get("cwd") or "", script))) is None:
+        raise UserError(
+            f"{script} does not exist, or cannot be read; expected a Python script or a "
+            "trainer file"
+        )
+    default_name = (
+        re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")[:MOST_NAME] or "script"
+    )
+    found = clue(text)
+    command = [_python(), str(script), *arguments]
+    inferred = {"launcher": "restart" if found is None else found.launcher}
+    made = draft(None, {**inferred, **given, "command": command}, assignments)
+    if not made.name:
+        made = replace(made.renamed(default_name), has_default_name=True)
+    if not {"max_nodes", "max_gpus"} & made.table.keys():
+        raise UserError(
+            f"submit: --max-nodes is missing; expected for example: bftrainer submit {script} "
+            "--max-nodes 4"
+        )
+    if (
+        "constant_batch(" in text
+        and "sizes" not in made.table
+        and isinstance(most := made.table.get("max_nodes"), int)
+    ):
+        powers = [2**n for n in range(most.bit_length()) if 2**n >= made.table.get("min_nodes", 1)]
+        made = replace(
+            made, table={**made.table, "sizes": powers, "max_nodes": max(powers, default=most)}
+        )
+    if found is not None and "launcher" not in given and made.table["launcher"] == found.launcher:
+        return replace(made, guessed=f"{script} uses {found.word}")
+    return made
+
+
+def checked(one: Draft, environment: Mapping[str, str]) -> TrainerSpec:
+    """The trainer of a draft. Raises :class:`~bftrainer.errors.UserError`, also for a launcher that
+    is not installed.
+    """
+    spec = fill(check_table(dict(one.table), TrainerSpec, one.where), one.where)
+    driver_module(spec.launcher, one.where)
+    return settle(spec, one.where, one.home, environment)
+
+
+class Gate:
+    """The checks of one state directory. Its configuration is read once; ``note`` hears what is odd
+    but allowed, once each.
+    """
+
+    def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._config: PilotConfig = read(folder)
+        self._is_configured = (folder / CONFIG_NAME).exists()
+        self._said: set[str] = set()
+        self._imports: dict[str, bool] = {}
+        self._tell = note
+
+    def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
+        """The validated trainers. Raises :class:`~bftrainer.errors.UserError` for the first that
+        cannot be submitted.
+        """
+        return tuple(map(self._passed, drafts))
+
+    def _passed(self, one: Draft) -> TrainerSpec:
+        where = one.where
+        spec = checked(one, os.environ)
+        if self._config.workers.require_rehearsal:
+            require(self._folder, spec, where)
+        self._check_launcher(spec, where)
+        self._check_unit(spec, where)
+        self._note_script(spec, where)
+        self._note_secrets(spec, where)
+        self._note_unknown_class(spec, self._config.classes, where)
+        return spec
+
+    def _note(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._tell(text)
+
+    def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
+        """Reject what can only fail once it has nodes."""
+        found = own_launcher(spec)
+        if found and spec.launcher == "restart":
+            what = (
+                "starts a group of its own on each node: expected --launcher and a worker's "
+                "command, or max_nodes = 1"
+            )
+            if spec.max_nodes > 1:
+                self._note(f"{where}: command: {found} {what}")
+        elif found:
+            raise InputFileError(
+                f"{where}: command",
+                f"begins with {found}, but launcher = {spec.launcher!r} starts the workers "
+                "itself; expected the command of "
+                'one worker, such as ["python", "train.py"]',
+            )
+        if (
+            (spec.image or "").endswith(".sqsh")
+            and self._is_configured
+            and self._config.nodes.holder == "lsf"
+        ):
+            raise InputFileError(
+                f"{where}: image",
+                "a .sqsh file needs Slurm's pyxis, and the pilot is LSF's; use a .sif file",
+            )
+        if spec.launcher == "horovodrun" and not self._config.workers.allow_stock_horovodrun:
+            problem = (
+                "'horovodrun' lets any user who can reach its port run code, and the pilot's "
+                "configuration does not allow "
+                "it; use launcher = 'horovod', or set workers.allow_stock_horovodrun "
+                "(docs/security.md)"
+            )
+            if self._is_configured:
+                raise InputFileError(f"{where}: launcher", problem)
+            self._note(
+                f"{where}: launcher: {problem}"
+            )  # a pilot may have its configuration elsewhere
+
+    def _check_unit(self, spec: TrainerSpec, where: str) -> None:
+        """A pilot counts nodes or GPUs, and its trainers as well."""
+        by_gpu = self._config.nodes.unit == "gpu"
+        if self._is_configured and by_gpu != (spec.max_gpus is not None):
+            wanted, found = ("max_gpus", "max_nodes") if by_gpu else ("max_nodes", "max_gpus")
+            unit = self._config.nodes.unit
+            raise InputFileError(
+                where, f'the pilot has nodes.unit = "{unit}": expected {wanted}, found {found}'
+            )
+        if by_gpu and spec.launcher == "horovodrun":
+            raise InputFileError(
+                f"{where}: launcher", "'horovodrun' knows no GPUs of shared nodes; use 'horovod'"
+            )
+
+    def _note_script(self, spec: TrainerSpec, where: str) -> None:
+        """Note a SCRIPT of `python SCRIPT` that does not exist (it may appear later), or that the
+        launcher does not fit.
+        """
+        if (script := script_of(spec.command)) is None:
+            return
+        if (text := text_of(spec.cwd / script)) is None:
+            if not (spec.cwd / script).exists():
+                self._note(f"{where}: command: {script} does not exist in {spec.cwd}")
+            return
+        if re.search(r"^\s*(from|import) bftrainer\b", text, re.MULTILINE):
+            self._note_interpreter(spec, script, where)
+        if spec.started_per is StartedPer.WORKER:
+            workers = spec.max_nodes * (spec.slots or 1)
+            if problem := doubt(clue(text), spec.launcher, workers):
+                self._note(f"{where}: launcher: {script} {problem}")
+            elif not saves(text):
+                what = (
+                    "names no checkpoint, so that all of its work is repeated when its nodes leave"
+                )
+                self._note(
+                    f"{where}: {script} {what}; `bftrainer adapt {script}` prints what it needs"
+                )
+
+    def _note_interpreter(self, spec: TrainerSpec, script: str, where: str) -> None:
+        """Note an interpreter that cannot import bftrainer, as SCRIPT does: its environment is not
+        active.
+        """
+        program = find_command(spec.command[0], spec.cwd, spec.env)
+        if program is None or spec.setup or spec.image:  # only the worker can tell
+            return
+        if program not in self._imports:
+            self._imports[program] = _can_import_bftrainer(program, spec.env)
+        if not self._imports[program]:
+            what = (
+                f"{program} cannot import bftrainer, as {script} does; activate its "
+                "environment, or give"
+            )
+            self._note(f"{where}: command: {what} `-- {this_interpreter()} {script}`")
+
+    def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
+        """Note secrets that the trainer file has in plain text where a file of the user's would
+        do.
+        """
+        for key, lines in (("setup", spec.setup), ("stage_in", spec.stage_in)):
+            for name in secrets_in_lines(lines):
+                self._note(
+                    f"{where}: {key}: {name} looks like a secret, and the state directory "
+                    "keeps the line; "
+                    f'better from a file of mode 0600: export {name}="$(cat FILE)"'
+                )
+        for option in secrets_in_command(spec.command):
+            self._note(
+                f"{where}: command: {option} looks like a secret, and all users of a host see "
+                "its command lines (ps); "
+                "pass the path of a file of mode 0600"
+            )
+
+    def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
+        """Note a node class that the configuration does not name: usually a typo, but hardware is
+        allowed.
+        """
+        if classes and spec.node_class not in (None, *classes):
+            names = ", ".join(sorted(classes))
+            self._note(
+                f"{where}: node_class: {spec.node_class!r} is not a class of the pilot's "
+                f"configuration ({names}); "
+                "the trainer waits for a node with that hardware"
+            )
+
+
+def _can_import_bftrainer(program: str, environment: Mapping[str, str]) -> bool:
+    if Path(program).parent == Path(this_interpreter()).parent:
+        return True
+    with suppress(CommandError):
+        return (
+            outcome(
+                [program, "-c", "import bftrainer"], timeout_s=20.0, env=environment, cwd="/"
+            ).status
+            == 0
+        )
+    return True  # the worker will tell

@@ -1,0 +1,90 @@
+"""Requests for trainers that exist, by name, pattern or group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.console.client.state_dir import pending_submissions, registered_trainers
+from bftrainer.errors import UserError
+from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool, open_state_dir
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTrainer:
+    """A trainer of the registry, or a pending submission. ``ended``: its final status; empty if it
+    has not ended.
+    """
+
+    spec: TrainerSpec
+    ended: str = ""
+
+
+def known_trainers(folder: Path) -> dict[str, KnownTrainer]:
+    """All trainers of a state directory, pending submissions last."""
+    pending = pending_submissions(
+        folder
+    )  # first: a pilot registers a submission before it takes its file away
+    found = {
+        it.name: KnownTrainer(it.spec, it.status.value if it.status.is_final else "")
+        for it in registered_trainers(folder)
+    }
+    for one in pending:
+        if one.spec is not None:
+            found.setdefault(one.trainer, KnownTrainer(one.spec))
+    return found
+
+
+def is_pattern(text: str) -> bool:
+    """Whether it selects by pattern: no name of a trainer has these characters."""
+    return any(mark in text for mark in "*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """``names``: trainers that have not ended, each once. ``refused``: a line for each text that
+    selects none of them.
+    """
+
+    names: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def select(state: Path, texts: Sequence[str], group: str | None = None) -> Selection:
+    """The trainers of these names or patterns; with ``group``, only those of that group.
+
+    Raises :class:`~bftrainer.errors.UserError` where nothing is selected.
+    """
+    known = known_trainers(open_state_dir(state))
+    there = [name for name, it in known.items() if not it.ended and group in (None, it.spec.group)]
+    within = "" if group is None else f" of group {group!r}"
+    chosen: dict[str, None] = {}
+    refused: list[str] = []
+    for text in texts or ("*",):
+        if is_pattern(text):
+            found = [name for name in there if fnmatchcase(name, text)]
+            if not found:
+                matching = f" matches {text!r}" if texts else ""
+                refused.append(
+                    f"no trainer{within} that has not ended{matching}; see `bftrainer list --all`"
+                )
+            chosen |= dict.fromkeys(found)
+        elif (one := known.get(text)) is None or group not in (None, one.spec.group):
+            refused.append(f"no trainer{within} named {text!r}; see `bftrainer list --all`")
+        elif one.ended:
+            refused.append(f"trainer {text!r} is already {one.ended}")
+        else:
+            chosen[text] = None
+    if not chosen:
+        raise UserError("; ".join(refused))
+    return Selection(tuple(chosen), tuple(refused))
+
+
+def enqueue(state: Path, kind: RequestKind, chosen: Selection) -> None:
+    """Put a request for each selected trainer into the spool."""
+    Spool(open_state_dir(state)).put_all(
+        [Request(kind=kind, trainer=name) for name in chosen.names]
+    )

@@ -1,0 +1,195 @@
+"""The table of results: one row per trainer, with its parameters, samples and metrics."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.console.client.remarks import remark_of
+from bftrainer.console.client.state_dir import has_registry, opened_registry, pending_submissions
+from bftrainer.console.client.statuses import SubmissionStatus
+from bftrainer.errors import UnknownNameError
+from bftrainer.pilot.persistence.spool import open_state_dir
+from bftrainer.wires.metrics import Metric
+from bftrainer.wires.typed_json import typed
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """One trainer. ``metrics`` are sorted by name; ``texts`` are its parameters as they were
+    given.
+    """
+
+    name: str
+    group: str
+    status: SubmissionStatus
+    texts: dict[str, str]
+    samples: float
+    node_hours: float
+    metrics: tuple[Metric, ...]
+    remark: str = ""
+    repeated_samples: float = 0.0
+
+    @property
+    def parameters(self) -> dict[str, str | int | float | bool]:
+        """Its parameters: numbers and truth values where they are some."""
+        return {key: typed(text) for key, text in self.texts.items()}
+
+    def metric(self, name: str) -> Metric | None:
+        """A metric, if the trainer has reported it."""
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+    def as_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "name": self.name,
+            "group": self.group,
+            "status": self.status.value,
+            "parameters": self.parameters,
+            "samples": self.samples,
+            "repeated_samples": self.repeated_samples,
+            "node_h": self.node_hours,
+            "remark": self.remark,
+            "metrics": {
+                m.name: {
+                    "last": m.last,
+                    "min": m.least,
+                    "min_samples": m.least_samples,
+                    "max": m.most,
+                    "max_samples": m.most_samples,
+                }
+                for m in self.metrics
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Which trainers come first: those with the smallest or the largest value of a metric that they
+    ever reported.
+    """
+
+    metric: str
+    maximize: bool = False
+
+    def reached(self, row: ResultRow) -> float | None:
+        """The best value of a trainer."""
+        metric = row.metric(self.metric)
+        return None if metric is None else metric.most if self.maximize else metric.least
+
+
+def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
+    """A row for each trainer of a group, or of the state directory, in the order of submission;
+    pending ones last.
+    """
+    folder = open_state_dir(state)
+    pending = pending_submissions(folder)
+    rows: list[ResultRow] = []
+    if has_registry(folder):
+        with opened_registry(folder) as registry:
+            metrics = registry.metrics()
+            rows = [
+                ResultRow(
+                    it.name,
+                    it.spec.group or "",
+                    SubmissionStatus(it.status.value),
+                    dict(it.spec.parameters),
+                    it.samples_done,
+                    it.held_node_s / 3600,
+                    metrics.get(it.name, ()),
+                    remark_of(it),
+                    it.repeated_samples,
+                )
+                for it in registry.trainers()
+            ]
+    known = {row.name for row in rows}
+    for one in pending:
+        if one.spec is not None and one.trainer not in known:
+            parameters = dict(one.spec.parameters)
+            rows.append(
+                ResultRow(
+                    one.trainer,
+                    one.spec.group or "",
+                    SubmissionStatus.SUBMITTED,
+                    parameters,
+                    0.0,
+                    0.0,
+                    (),
+                )
+            )
+    return tuple(row for row in rows if group in (None, row.group))
+
+
+def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
+    """Sorted by the goal; trainers without this metric last. Raises ``UnknownNameError`` if no
+    trainer has it.
+    """
+    names = {metric.name for row in rows for metric in row.metrics}
+    if rows and goal.metric not in names:
+        raise UnknownNameError(
+            "metric", goal.metric, names or ["none: no trainer has reported one"]
+        )
+
+    def key(row: ResultRow) -> float:
+        value = goal.reached(row)
+        return math.inf if value is None else -value if goal.maximize else value
+
+    return tuple(sorted(rows, key=key))
+
+
+def table(
+    rows: Sequence[ResultRow], goal: Goal | None = None
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Headings and cells: one column per parameter; per metric its last, smallest and largest
+    value. None: no value.
+
+    With a goal, only its metric has columns, and only with its last and best value.
+    """
+    parameters = list(dict.fromkeys(key for row in rows for key in row.texts))
+    metrics = sorted({metric.name for row in rows for metric in row.metrics})
+    if goal is not None:
+        metrics = [goal.metric]
+    kinds = ("", " min", " max") if goal is None else ("", " max" if goal.maximize else " min")
+    heads = (
+        "name",
+        "status",
+        *parameters,
+        "samples",
+        "node-hours",
+        *(f"{m}{kind}" for m in metrics for kind in kinds),
+        "remark",
+    )
+    cells: list[tuple[object, ...]] = []
+    for row in rows:
+        found = [row.metric(name) for name in metrics]
+        values = [None if m is None else _value(m, kind) for m in found for kind in kinds]
+        given = [row.texts.get(key) for key in parameters]
+        cells.append(
+            (row.name, row.status.value, *given, row.samples, row.node_hours, *values, row.remark)
+        )
+    return heads, cells
+
+
+def as_csv(rows: Sequence[ResultRow], goal: Goal | None = None) -> str:
+    """The table as CSV; a value that is missing is empty."""
+    out = io.StringIO()
+    heads, cells = table(rows, goal)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(_plain(line) for line in cells)
+    return out.getvalue()
+
+
+def _plain(line: Iterable[object]) -> list[object]:
+    return [
+        "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
+        for value in line
+    ]
+
+
+def _value(metric: Metric, kind: str) -> float:
+    return {"": metric.last, " min": metric.least, " max": metric.most}[kind]

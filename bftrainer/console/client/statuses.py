@@ -1,0 +1,88 @@
+"""Statuses of submissions: one query of the spool and the registry for any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from bftrainer.console.client.state_dir import has_registry, opened_registry
+from bftrainer.pilot.persistence.registry import Registry, TrainerRecord
+from bftrainer.pilot.persistence.spool import Spool
+
+
+class SubmissionStatus(Enum):
+    """submitted (on disk, not read by a pilot) -> queued -> waiting or running, or paused -> done,
+    failed or canceled.
+
+    ``rejected``: the pilot could not accept the submission.
+    """
+
+    SUBMITTED = "submitted"
+    REJECTED = "rejected"
+    QUEUED = "queued"
+    WAITING = "waiting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the trainer has ended for good."""
+        return self in (self.REJECTED, self.DONE, self.FAILED, self.CANCELED)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionView:
+    """``record`` is the registry's; None before a pilot has read the submission, and of a rejected
+    one.
+
+    ``is_over``: final, and its processes have ended, so that everything that it left is there.
+    """
+
+    status: SubmissionStatus
+    reason: str = ""
+    record: TrainerRecord | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.status is SubmissionStatus.REJECTED or (
+            self.status.is_final and self.record is not None and self.record.finished_s is not None
+        )
+
+
+def look(folder: Path, spool_names: Mapping[str, str]) -> dict[str, SubmissionView]:
+    """The view of each trainer. The value is the spool name of its submission, or empty for any
+    trainer of that name.
+    """
+    pending = Spool(
+        folder
+    ).names()  # first: a pilot registers a submission before it takes its file away
+    if not has_registry(folder):
+        return dict.fromkeys(spool_names, SubmissionView(SubmissionStatus.SUBMITTED))
+    with opened_registry(folder) as registry:
+        known = registry.submissions()
+        records = {it.name: it for it in registry.named(tuple(spool_names))}
+        found: dict[str, SubmissionView] = {}
+        for name, spool_name in spool_names.items():
+            record = records.get(name)
+            if record is not None and spool_name in ("", known.get(name, "")):
+                found[name] = SubmissionView(
+                    SubmissionStatus(record.status.value), record.reason, record
+                )
+            elif spool_name in pending or not spool_name:
+                found[name] = SubmissionView(SubmissionStatus.SUBMITTED)
+            else:
+                found[name] = SubmissionView(
+                    SubmissionStatus.REJECTED, _why(registry, name, spool_name)
+                )
+    return found
+
+
+def _why(registry: Registry, name: str, spool_name: str) -> str:
+    notes = [*registry.notes(20, name), *registry.notes(1, spool_name)]
+    texts = [note.text for note in notes if note.kind == "spool"]
+    return texts[-1] if texts else "the pilot has no such submission; see `bftrainer events`"

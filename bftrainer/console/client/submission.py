@@ -1,0 +1,197 @@
+"""Submissions into the spool: one trainer, or a whole sweep at once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from bftrainer.config.script import fixed_checkpoint, save_option, script_of, text_of
+from bftrainer.config.trainer_file import MOST_NAME, TrainerSpec
+from bftrainer.console.client.gate import Draft, Gate
+from bftrainer.console.client.requests import KnownTrainer, known_trainers
+from bftrainer.console.client.sweep import NAME_COLUMN, TrialParameters, drafts_of
+from bftrainer.errors import InputFileError, StoreError, UserError
+from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool, open_state_dir
+from bftrainer.system.locks import try_lock
+
+LOCK = "submit.lock"
+"""In the state directory."""
+_LOCK_S = 60.0
+_LOOK_S = 0.02
+_MOST_STEM = 40
+_ENVIRONMENT = {
+    "env"
+}  # it holds what `inherit` copied from the shell, which may be another one at a rerun
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """``spool_name`` is empty for a trial that had been submitted before."""
+
+    spec: TrainerSpec
+    spool_name: str
+    taken: str = ""
+    """The default name, if it was taken: the trainer or its sweep has that name with a number."""
+
+
+def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[Path, Submitted]:
+    """Submit one trainer: the state directory's true path, and what was submitted.
+
+    Its name must be new. A default name that is taken is numbered: ``train-2``.
+    """
+    folder = open_state_dir(state, create=True)
+    gate = Gate(folder, note)
+    name, taken = draft.name, ""
+    while True:
+        (spec,) = gate.passed((draft,))
+        with _only_submission(folder):
+            trainers = known_trainers(folder)
+            if spec.name not in trainers:
+                _note_shared_checkpoint((spec,), trainers, note)
+                return folder, Submitted(spec, Spool(folder).put(_request(spec)), taken)
+        free = free_name(name, trainers)
+        if not draft.has_default_name:
+            raise InputFileError(
+                f"{draft.where}: name",
+                f"{spec.name!r} is taken; expected a name that no trainer of this state "
+                "directory has had, "
+                f"such as {free!r}",
+            )
+        draft, taken = draft.renamed(free), name
+
+
+def submit_sweep(
+    state: Path, base: Draft, trials: Sequence[TrialParameters], note: Callable[[str], None]
+) -> tuple[Path, tuple[Submitted, ...]]:
+    """Submit all trials that have not been submitted. Raises, and submits none, if any of them
+    cannot be submitted.
+
+    So a sweep that was interrupted is continued by submitting it again: a trial with the name and
+    all the keys of one that is there is the same trial. One with the name of a different trainer is
+    an error, unless the names were made from the script's: then the whole sweep is numbered.
+    """
+    folder = open_state_dir(state, create=True)
+    gate = Gate(folder, note)
+    name, taken = base.name, ""
+    is_numbered = base.has_default_name and not any(NAME_COLUMN in trial for trial in trials)
+    for number in count(2):
+        specs = gate.passed(drafts_of(base, trials))
+        with _only_submission(folder):
+            trainers = known_trainers(folder)
+            problem = _conflict(specs, trainers)
+            if not problem:
+                fresh = [spec for spec in specs if spec.name not in trainers]
+                _note_shared_checkpoint(fresh, trainers, note)
+                files = Spool(folder).put_all([_request(spec) for spec in fresh])
+                spool_names = dict(zip((spec.name for spec in fresh), files, strict=True))
+                return folder, tuple(
+                    Submitted(spec, spool_names.get(spec.name, ""), taken) for spec in specs
+                )
+        if not is_numbered:
+            raise InputFileError(
+                f"{base.where}: name", f"{problem}; expected the same sweep, or another name"
+            )
+        # Where a trial's name would be too long, it has only the first letters of the sweep's: the
+        # number is among them.
+        base, taken = base.renamed(numbered(name[:_MOST_STEM], number)), name
+    raise AssertionError("the loop has no end")
+
+
+def numbered(name: str, number: int) -> str:
+    """The name with a number, as long as names may be."""
+    suffix = f"-{number}"
+    return name[: MOST_NAME - len(suffix)] + suffix
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name with the first number, from 2 on, that no other trainer has."""
+    return next(
+        candidate for number in count(2) if (candidate := numbered(name, number)) not in taken
+    )
+
+
+def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:
+    """How the first trial that cannot be submitted differs from the trainer of its name; empty if
+    all can be.
+    """
+    for spec in specs:
+        other = trainers.get(spec.name)
+        key = "" if other is None else _difference(spec, other.spec)
+        if key:
+            return f"{spec.name!r} is taken by a trainer with another {key}"
+    return ""
+
+
+@contextmanager
+def _only_submission(folder: Path) -> Iterator[None]:
+    """Keep other submissions waiting: none takes a name between the look at the names and this
+    submission.
+    """
+    path = folder / LOCK
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be opened: {error.strerror}; nothing has been submitted"
+        ) from error
+    try:
+        end_s = time.monotonic() + _LOCK_S
+        while not try_lock(handle, path):
+            if time.monotonic() > end_s:
+                raise UserError(
+                    f"{path}: another submission has held this lock for {_LOCK_S:.0f} s; "
+                    "submit again later"
+                )
+            time.sleep(_LOOK_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _request(spec: TrainerSpec) -> Request:
+    return Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec)
+
+
+def _note_shared_checkpoint(
+    specs: Sequence[TrainerSpec], known: Mapping[str, KnownTrainer], note: Callable[[str], None]
+) -> None:
+    """Note the first trainer that would load the work of another one."""
+    fixed = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
+
+    def file_of(spec: TrainerSpec) -> Path | None:
+        file, script = save_option(spec.command), script_of(spec.command)
+        if not file and script and not any(spec.name in word for word in spec.command):
+            file = fixed(spec.cwd / script)
+        return spec.cwd / file if file else None
+
+    ended_first = sorted(
+        known.values(), key=lambda it: not it.ended
+    )  # of a file's trainers, one that trains is named
+    owners = {
+        file: (it.spec.name, it.ended)
+        for it in ended_first
+        if (file := file_of(it.spec)) is not None
+    }
+    for spec in specs:
+        if (file := file_of(spec)) is not None:
+            other, ended = owners.setdefault(file, (spec.name, ""))
+            if other != spec.name and (not ended or os.access(file, os.F_OK)):
+                hint = ", such as one with {name}" if spec.parameters else ""
+                problem = (
+                    f"saves to {file}, as {other} {'did' if ended else 'does'}, and may "
+                    "load its work"
+                )
+                note(f"{spec.name} {problem}; expected a file for each{hint}")
+                return
+
+
+def _difference(spec: TrainerSpec, there: TrainerSpec) -> str:
+    """The first key in which two submissions differ; empty for the same one."""
+    mine, theirs = spec.model_dump(exclude=_ENVIRONMENT), there.model_dump(exclude=_ENVIRONMENT)
+    return next((key for key, value in mine.items() if theirs.get(key) != value), "")

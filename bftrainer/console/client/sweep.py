@@ -1,0 +1,194 @@
+"""Sweeps: one submission for each combination of parameters. Pure, but for the CSV file."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from bftrainer.config.parameters import PARAMETER, as_text, filled, problem_with
+from bftrainer.config.trainer_file import NAME
+from bftrainer.config.validation import read_text
+from bftrainer.console.client.gate import Draft
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import InputFileError, InvalidValueError
+
+MOST_TRIALS = 20_000
+MOST_CSV_BYTES = 16 << 20
+NAME_COLUMN = "name"
+_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+_ODD = re.compile(r"[^A-Za-z0-9._-]")
+
+TrialParameters = Mapping[str, str]
+"""The parameters of one trial; under ``name`` its trainer's name, where the CSV file has it."""
+
+
+def parse_grid(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Values by parameter from ``lr=0.1,0.01`` and ``seed=0..9``, both ends included."""
+    grid: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        where = f"--grid {text:.100}"
+        key, equals, values = text.partition("=")
+        if not equals or not values or not PARAMETER.fullmatch(key):
+            raise InputFileError(
+                where,
+                "expected NAME=VALUE,VALUE,... or NAME=FIRST..LAST, like lr=0.1,0.01 or seed=0..9",
+            )
+        if key in grid:
+            raise InputFileError(
+                where, f"{key!r} has been given before; expected one --grid per parameter"
+            )
+        grid[key] = tuple(value for part in values.split(",") for value in _values(part, where))
+    return grid
+
+
+def _values(part: str, where: str) -> Iterator[str]:
+    if not part:
+        raise InputFileError(
+            where, "has an empty value; expected VALUE,VALUE,... (empty values: use --array)"
+        )
+    if (found := _RANGE.fullmatch(part)) is None:
+        yield part
+        return
+    first, last = int(found[1]), int(found[2])
+    if not 0 <= last - first < MOST_TRIALS:
+        raise InputFileError(
+            where,
+            f"{part}: expected FIRST..LAST with at most {MOST_TRIALS:,} values, the smaller first",
+        )
+    yield from map(str, range(first, last + 1))
+
+
+def grid_trials(
+    grid: Mapping[str, Sequence[object]], where: str = "grid"
+) -> tuple[TrialParameters, ...]:
+    """Every combination; the last parameter changes fastest."""
+    if (count := prod(len(values) for values in grid.values())) > MOST_TRIALS:
+        raise InputFileError(
+            where, f"gives {counted(count, 'trial')}, expected at most {MOST_TRIALS:,}"
+        )
+    texts = {key: tuple(_text(value, key) for value in values) for key, values in grid.items()}
+    return tuple(dict(zip(texts, values, strict=True)) for values in product(*texts.values()))
+
+
+def given_trials(trials: Iterable[Mapping[str, object]]) -> tuple[TrialParameters, ...]:
+    """Trials given in Python, as text."""
+    return tuple({key: _text(value, key) for key, value in trial.items()} for trial in trials)
+
+
+def _text(value: object, key: str) -> str:
+    text = as_text(value)
+    if not isinstance(text, str):
+        raise InvalidValueError(
+            f"parameters: {key}: expected a string or a number, got {value!r:.60}"
+        )
+    return text
+
+
+def read_trials(path: Path) -> tuple[TrialParameters, ...]:
+    """The rows of a CSV file whose first row names the parameters. Raises :class:`InputFileError`
+    with file and line.
+    """
+    text = read_text(path, MOST_CSV_BYTES).removeprefix("\ufeff")  # of spreadsheets
+    rows = csv.reader(text.splitlines(), strict=True)
+    trials: list[TrialParameters] = []
+    try:
+        heads = next(rows, [])
+        for head in heads:
+            if head != NAME_COLUMN and (problem := problem_with({head: ""})):
+                raise InputFileError(f"{path}:1", problem)
+        if not heads or len(set(heads)) < len(heads):
+            raise InputFileError(
+                f"{path}:1", "expected the names of parameters, each once, as in lr,seed"
+            )
+        for row in filter(None, rows):
+            if len(row) != len(heads):
+                raise InputFileError(
+                    f"{path}:{rows.line_num}",
+                    f"has {counted(len(row), 'value')}, expected {len(heads)}",
+                )
+            trials.append(dict(zip(heads, row, strict=True)))
+            if len(trials) > MOST_TRIALS:
+                raise InputFileError(str(path), f"has more than {MOST_TRIALS:,} trials")
+    except csv.Error as error:
+        raise InputFileError(f"{path}:{rows.line_num}", f"is not CSV: {error}") from error
+    if not trials:
+        raise InputFileError(
+            str(path), "has no trials: expected a row of parameter names, then one row per trial"
+        )
+    return tuple(trials)
+
+
+def combined(
+    first: Sequence[TrialParameters], second: Sequence[TrialParameters]
+) -> tuple[TrialParameters, ...]:
+    """Each trial of ``first`` with each of ``second``."""
+    if both := {*first[0]} & {*second[0]}:
+        raise InvalidValueError(f"parameter {min(both)!r} is given twice: in --array and --grid")
+    if len(first) * len(second) > MOST_TRIALS:
+        raise InvalidValueError(
+            f"--array and --grid give {counted(len(first) * len(second), 'trial')}, expected "
+            f"at most {MOST_TRIALS:,}"
+        )
+    return tuple({**one, **other} for one, other in product(first, second))
+
+
+def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ...]:
+    """One draft per trial. Names are a function of the base name and the parameters: the same sweep
+    has the same names.
+
+    Raises :class:`InputFileError` if two trials have the same name.
+    """
+    drafts: list[Draft] = []
+    places: dict[str, int] = {}
+    given = base.table.get("parameters", {})
+    known = {key: as_text(value) for key, value in given.items()} if isinstance(given, dict) else {}
+    template, group = base.table.get("name"), base.table.get("group")
+    for place, trial in enumerate(trials, 1):
+        parameters = {**known, **{key: value for key, value in trial.items() if key != NAME_COLUMN}}
+        name = trial.get(NAME_COLUMN, template)
+        if isinstance(name, str) and NAME_COLUMN not in trial:
+            name = _name(
+                name,
+                {key: value for key, value in trial.items() if key != NAME_COLUMN},
+                parameters,
+                base.where,
+            )
+        if isinstance(name, str) and places.setdefault(name, place) != place:
+            raise InputFileError(
+                f"{base.where}: name",
+                f"trials {places[name]} and {place} are both {name!r}; expected different "
+                "parameters",
+            )
+        table: dict[str, Any] = {**base.table, "name": name, "parameters": parameters}
+        if group is None and isinstance(template, str):
+            table["group"] = group_of(template)
+        drafts.append(
+            Draft(
+                {key: value for key, value in table.items() if value is not None},
+                base.where,
+                base.home,
+            )
+        )
+    return tuple(drafts)
+
+
+def group_of(template: str) -> str:
+    """The group of a sweep that names none: its name, without placeholders."""
+    return _ODD.sub("", re.sub(r"\{[^{}]*\}", "", template)).strip("-._")[:64] or "sweep"
+
+
+def _name(template: str, varied: TrialParameters, parameters: Mapping[str, Any], where: str) -> str:
+    if "{" in template:
+        return filled(template, {k: str(v) for k, v in parameters.items()}, f"{where}: name")
+    text = "-".join((template, *(f"{key}{value}" for key, value in varied.items())))
+    if NAME.fullmatch(text):
+        return text
+    # Too long, or with characters that a name cannot have.
+    digest = hashlib.sha256(repr(sorted(varied.items())).encode()).hexdigest()[:10]
+    return f"{template[:53]}-{digest}"

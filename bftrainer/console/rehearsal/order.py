@@ -1,0 +1,126 @@
+"""Whether each sample of an epoch is used once, over all stops, restarts and losses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bftrainer.console.rehearsal.finding import RehearsalCheck, RehearsalFinding
+from bftrainer.console.rehearsal.record import Record
+from bftrainer.wires.rank_line import RankLine
+
+_CHECK = RehearsalCheck("order", "each sample of an epoch is used once")
+_SAVE = "save sampler.state_dict() with the weights, and load it at the start"
+_SET_EPOCH = "call sampler.set_epoch at the end of an epoch: at its start it discards the position"
+
+
+@dataclass(slots=True)
+class _StepSamples:
+    """One step of all workers: samples as (epoch, index)."""
+
+    line: RankLine
+    ranks: tuple[int, ...] = ()
+    samples: list[tuple[int, int]] = field(default_factory=list)
+
+
+def judge(record: Record) -> RehearsalFinding:
+    """The samples of the steps that count: what is made again after a loss replaces what was made
+    before.
+    """
+    if not any(line.indices is not None for line in record.ranks):
+        return _CHECK.undecided(
+            "the order of the data is not known",
+            "progress.Sampler, with report.watch(sampler=sampler) or keep=[sampler]",
+        )
+    if (wrong := _discarded(record)) is not None:
+        return _CHECK.failed(wrong, _SET_EPOCH)
+    seen: dict[tuple[int, int], _StepSamples] = {}
+    kept: list[_StepSamples] = []
+    for step, again in _steps(record.ranks):
+        while again and kept and kept[-1].line.step >= step.line.step:
+            gone = kept.pop()
+            for sample in gone.samples:
+                if seen.get(sample) is gone:
+                    del seen[sample]
+        repeated = []
+        for sample in step.samples:
+            if sample in seen:
+                repeated.append(sample)
+            seen.setdefault(sample, step)
+        # Horovod's sampler fills up the last batches of a pass: at most one sample per worker.
+        if len(repeated) > (step.line.world_size if step.line.sampler == "ElasticSampler" else 0):
+            first = seen[repeated[0]].line
+            act = record.act_at(step.line.at_s) or "the start"
+            seen_there = (
+                f"after {act}: step {step.line.step} uses {len(repeated)} samples of "
+                f"epoch {repeated[0][0]}"
+            )
+            if first is step.line:
+                return _CHECK.failed(
+                    f"{seen_there} on two workers", "give each worker its own share of the batch"
+                )
+            return _CHECK.failed(f"{seen_there} that step {first.step} had used", _SAVE)
+        kept.append(step)
+    # A worker that was killed after its part of a step, which the others have saved, has not
+    # reported that step. A script of Horovod reports the steps that it commits.
+    whole = {step.line.step for step in kept if len(step.ranks) == step.line.world_size}
+    complete = max(whole, default=0) - min(whole, default=0) < len(whole) == len(kept)
+    unused = _never_used(record, seen) if complete else None
+    return unused or _CHECK.passed(f"{len(seen):,} samples in {len(kept)} steps, none repeated")
+
+
+def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
+    """All steps in order; whether it is the first of a group with samples, which replaces the steps
+    from its own on.
+    """
+    groups: dict[tuple[int, int, int], dict[int, dict[int, RankLine]]] = {}
+    for line in lines:
+        groups.setdefault(line.group, {}).setdefault(line.step, {})[line.rank] = line
+    for steps in groups.values():
+        again = True
+        for number in sorted(steps):
+            ranks = list(steps[number].values())
+            made = _StepSamples(ranks[0], tuple(steps[number]))
+            for line in ranks:
+                made.samples += [
+                    (epoch, index) for epoch, numbers in line.indices or () for index in numbers
+                ]
+            if made.samples:
+                yield made, again
+                again = False
+
+
+def _discarded(record: Record) -> str | None:
+    """Horovod's sampler was at a position when the group began, and its pass over the data began at
+    an earlier one.
+    """
+    for line in record.ranks:
+        if (
+            line.step == line.since_step
+            and line.restored_at
+            and (line.pass_at or 0) < line.restored_at
+        ):
+            act = record.act_at(line.at_s) or "the start"
+            return (
+                f"after {act}: the sampler was at sample {line.restored_at} of the epoch, and "
+                "began again at "
+                f"{line.pass_at}: sampler.set_epoch was called within the epoch"
+            )
+    return None
+
+
+def _never_used(
+    record: Record, seen: dict[tuple[int, int], _StepSamples]
+) -> RehearsalFinding | None:
+    """Epochs that began and ended within the rehearsal are complete."""
+    size = next((line.data_size for line in record.ranks if line.data_size), None)
+    epochs = sorted({epoch for epoch, _ in seen})
+    if size is None or size < 1 or any(line.sampler == "ElasticSampler" for line in record.ranks):
+        return None
+    for epoch in epochs[1:-1]:
+        missing = size - sum(1 for other, _ in seen if other == epoch)
+        if missing:
+            return _CHECK.failed(
+                f"{missing} of {size} samples of epoch {epoch} were never used", _SAVE
+            )
+    return None

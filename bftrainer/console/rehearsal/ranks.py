@@ -1,0 +1,57 @@
+"""Whether all ranks have the same weights and learning rate, at every step that two of them have
+reported. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bftrainer.console.rehearsal.finding import RehearsalCheck, RehearsalFinding
+from bftrainer.console.rehearsal.record import Record
+from bftrainer.wires.rank_line import RankLine, disagreement
+
+_CHECK = RehearsalCheck("ranks", "all ranks have the same weights")
+WATCH = (
+    "progress.track, or report.watch(model, optimizer, sampler=sampler, rate=rate) on every rank"
+)
+
+
+def judge(record: Record) -> RehearsalFinding:
+    """All ranks of a group, step by step."""
+    if not any(line.weights is not None or line.rate is not None for line in record.ranks):
+        return _CHECK.undecided("the ranks do not report their weights", WATCH)
+    compared = [found for found in _steps(record.ranks) if len(found) > 1]
+    if not compared:
+        return _CHECK.undecided("no two ranks have reported the same step", WATCH)
+    for lines in compared:
+        if (found := disagreement(lines)) is not None:
+            seen = f"after {record.act_at(found.one.at_s) or 'the start'}: {found}"
+            if found.what == "rate":
+                return _CHECK.failed(
+                    seen,
+                    "compute the rate on every rank before each step (progress.LearningRate in "
+                    "keep, rate.apply): a reset "
+                    "callback does not run on workers that join",
+                )
+            return _CHECK.failed(
+                seen,
+                "synchronize all that a step depends on, and use the same on every rank: "
+                "weights, optimizer, rate",
+            )
+    sizes = sorted({lines[0].world_size for lines in compared})
+    what = (
+        "weights"
+        if all(line.rate is None for line in record.ranks)
+        else "weights and learning rates"
+    )
+    return _CHECK.passed(
+        f"equal {what} at {len(compared)} steps with {', '.join(map(str, sizes))} workers"
+    )
+
+
+def _steps(lines: Iterable[RankLine]) -> list[list[RankLine]]:
+    """The last line of each rank, by group and step; in order of time."""
+    found: dict[tuple[object, int], dict[int, RankLine]] = {}
+    for line in lines:
+        found.setdefault((line.group, line.step), {})[line.rank] = line
+    return [list(by_rank.values()) for by_rank in found.values()]

@@ -1,0 +1,82 @@
+"""Whether the learning rate is that of the size, and not one that a checkpoint of another size
+brought back. Pure.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from bftrainer.console.rehearsal.finding import RehearsalCheck, RehearsalFinding
+from bftrainer.console.rehearsal.record import Record
+from bftrainer.scaling import Scaling
+from bftrainer.wires.rank_line import RankLine
+
+_CHECK = RehearsalCheck("rate", "the learning rate is that of the size")
+_REMEDY = (
+    "set the rate after optimizer.load_state_dict, or before each step: "
+    "rate.apply(optimizer, batch, step)"
+)
+
+
+def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
+    """Rank 0's rates: other ranks are compared with rank 0 in another check."""
+    lines = [line for line in record.ranks if line.rank == 0 and line.rate is not None]
+    if not lines:
+        return _CHECK.undecided(
+            "no learning rate is reported", "report.watch(model, optimizer, rate=rate)"
+        )
+    if (wrong := _restored(record, lines) or _constructed(lines)) is not None:
+        return _CHECK.failed(wrong, _REMEDY)
+    last = {line.world_size: line.rate for line in lines}
+    if len(last) < 2:
+        return _CHECK.undecided("it ran at one size only")
+    seen = ", ".join(
+        f"{rate:.4g} with {size} worker{'s' * (size != 1)}" for size, rate in sorted(last.items())
+    )
+    if scaling is Scaling.WEAK and len({line.rate for line in lines}) == 1:
+        return _CHECK.undecided(
+            f"{seen}: the rate does not follow the global batch, which grows with the size",
+            'intended? Else use progress.LearningRate, or scaling = "strong" with a global '
+            "batch that stays",
+        )
+    return _CHECK.passed(f"last values: {seen}")
+
+
+def _restored(record: Record, lines: list[RankLine]) -> str | None:
+    """The rate of the old size is still in force, although ``progress.LearningRate`` has given
+    another one.
+    """
+    for old, new in itertools.pairwise(lines):
+        if (
+            old.incarnation == new.incarnation
+            or old.world_size == new.world_size
+            or new.wanted is None
+        ):
+            continue
+        if new.rate == old.rate and new.wanted != new.rate:
+            act = record.act_at(new.at_s)
+            return (
+                f"after {act}: the optimizer's rate is still {new.rate:.4g}, that of "
+                f"{old.world_size} worker"
+                f"{'s' * (old.world_size != 1)}, instead of {new.wanted:.4g}: "
+                "optimizer.load_state_dict has brought it back"
+            )
+    return None
+
+
+def _constructed(lines: list[RankLine]) -> str | None:
+    """The optimizer is constructed with a rate that follows the size, and trains with one that does
+    not.
+    """
+    made, used = (
+        {line.world_size: getattr(line, key) for line in lines} for key in ("made_with", "rate")
+    )
+    rates = {line.rate for line in lines}
+    if None in made.values() or len(set(made.values())) < 2 or len(rates) > 1:
+        return None
+    size = max(made, key=lambda size: (made[size] != used[size], size))
+    return (
+        f"with {size} workers the optimizer is constructed with the rate {made[size]:.4g}, and "
+        f"trains with {used[size]:.4g} as "
+        "at every other size: optimizer.load_state_dict has brought back the rate of another size"
+    )

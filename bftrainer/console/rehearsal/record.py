@@ -1,0 +1,204 @@
+"""The record of a rehearsal: the acts as played, and rank 0's progress lines cut into stretches.
+Pure.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from bftrainer.console.rehearsal.scenario import Act
+from bftrainer.wires.progress_line import Phase
+from bftrainer.wires.rank_line import RankLine
+
+Line = Mapping[str, Any]
+
+
+class TrialOutcome(Enum):
+    """How an act ended."""
+
+    OK = "as expected"
+    DONE = "training was complete"
+    FAILED = "the script failed"
+    DIED = "the driver died"
+    TIMEOUT = "timed out"
+    STOPPED = "it left"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One act. Times in seconds since 1970; ``stalls_s`` by the pilot's meter; ``tail`` of a
+    failing worker's log.
+
+    ``hung_at``: where a worker was when the act had timed out; empty if it is not known.
+    """
+
+    act: Act
+    at_s: float
+    until_s: float
+    outcome: TrialOutcome
+    reason: str = ""
+    tail: tuple[str, ...] = ()
+    stalls_s: tuple[float, ...] = ()
+    hung_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A start after one file that is written in place was truncated to half. ``step`` is the first
+    reported step.
+    """
+
+    file: str
+    outcome: TrialOutcome
+    step: int | None
+    reason: str = ""
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Files below the working directory that the last save wrote in place, or renamed into
+    place.
+    """
+
+    in_place: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A whole rehearsal. ``reference`` are the lines of a run without any change; ``left`` are pids
+    that still ran.
+
+    ``ranks``: what every rank reported of itself, in order of time; ``missing``: files that a
+    failing script looked for in the copy, and that are beside the original.
+    """
+
+    acts: tuple[Act, ...]
+    played: tuple[Played, ...]
+    lines: tuple[Line, ...]
+    events: tuple[Line, ...]
+    reference: tuple[Line, ...] | None = None
+    why_no_reference: str = ""
+    saved: Saved = Saved()
+    trials: tuple[Trial, ...] | None = None
+    left: tuple[int, ...] = ()
+    ranks: tuple[RankLine, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def resumed_without_a_step(self) -> bool:
+        """Whether the last start of the workers resumed, and has reported no step."""
+        numbers = [
+            line["incarnation"]
+            for line in (*self.events, *self.lines)
+            if is_whole(line.get("incarnation"))
+        ]
+        latest = max(numbers, default=0)
+        of_steps = [part.last.get("incarnation") for part in stretches(self.lines)]
+        return bool(of_steps) and latest not in of_steps
+
+    def is_complete(self) -> bool:
+        """Whether all samples of the training have been processed, as the script itself reports."""
+        totals = [line["samples_total"] for line in self.lines if line.get("samples_total")]
+        counts = [line["samples"] for line in self.lines if line.get("samples")]
+        return bool(totals and counts) and max(counts) >= totals[-1]
+
+    def act_at(self, at_s: float) -> Act | None:
+        """The act during which, or after which, something happened."""
+        acts = [played.act for played in self.played if played.at_s <= at_s]
+        return acts[-1] if acts else None
+
+    def saved_by(self, at_s: float) -> list[int]:
+        """The steps whose checkpoints were on disk at a time, in the order in which they were
+        saved.
+        """
+        saves = (
+            line
+            for line in self.lines
+            if line.get("phase") == Phase.CHECKPOINTED and is_whole(line.get("step"))
+        )
+        return [int(line["step"]) for line in saves if float(line["time"]) <= at_s]
+
+    def of(self, *kinds: object) -> list[Played]:
+        """The played acts of these kinds."""
+        return [played for played in self.played if played.act.kind in kinds]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive lines of one group of workers, without a change of size or a restart."""
+
+    lines: tuple[Line, ...]
+    world_size: int
+
+    @property
+    def first(self) -> Line:
+        return self.lines[0]
+
+    @property
+    def last(self) -> Line:
+        return self.lines[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The change from one stretch to the next. ``saved`` is the step of the last "checkpointed"
+    line; ``act`` caused it.
+    """
+
+    act: Act
+    before: Line
+    after: Line
+    saved: int | None
+
+
+def stretches(lines: Iterable[Line]) -> list[Stretch]:
+    """The "running" lines with a step, cut where a group of workers is formed."""
+    found: list[list[Line]] = []
+    for line in lines:
+        if line.get("phase") != Phase.RUNNING or not is_whole(line.get("step")):
+            continue
+        same = bool(found) and all(
+            line.get(key) == found[-1][-1].get(key) for key in ("incarnation", "world_size")
+        )
+        if same and not line.get("formed"):
+            found[-1].append(line)
+        else:
+            found.append([line])
+    return [Stretch(tuple(part), int(part[0].get("world_size") or 0)) for part in found]
+
+
+def boundaries(record: Record) -> list[Boundary]:
+    """All changes from one stretch to the next, with the act in which the next one began."""
+    found = []
+    for old, new in itertools.pairwise(stretches(record.lines)):
+        at_s = float(new.first["time"])
+        saved = record.saved_by(at_s)
+        if (act := record.act_at(at_s)) is not None:
+            found.append(Boundary(act, old.last, new.first, saved[-1] if saved else None))
+    return found
+
+
+def stride(record: Record) -> int:
+    """The usual number of steps between two lines: a script may report every tenth step only."""
+    gaps = [
+        new["step"] - old["step"]
+        for part in stretches(record.lines)
+        for old, new in itertools.pairwise(part.lines)
+        if new["step"] > old["step"]
+    ]
+    return middle(gaps) if gaps else 1
+
+
+def middle(values: Sequence[int]) -> int:
+    """The lower median."""
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def is_whole(value: object) -> bool:
+    """Whether the value is a step or a sample count."""
+    return isinstance(value, int) and not isinstance(value, bool)

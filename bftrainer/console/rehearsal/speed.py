@@ -1,0 +1,89 @@
+"""The speed at each size in a rehearsal, as a row of a curves file
+(``model,node_type,nodes_1,nodes_2,...``) for replays.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import platform
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+
+from bftrainer.console.rehearsal.record import Record, is_whole, stretches
+from bftrainer.errors import InputFileError
+from bftrainer.system.files import write_atomically
+
+_NAMED = ("model", "node_type")
+
+
+def speeds(record: Record, slots: int) -> dict[int, float]:
+    """Samples per second by number of nodes: the median over the stretches at that size, each
+    without its first step.
+    """
+    found: dict[int, list[float]] = {}
+    for part in stretches(record.lines):
+        lines = part.lines[1:]  # the first step compiles, or waits for data
+        if (
+            len(lines) < 2
+            or part.world_size % slots
+            or not all(is_whole(line.get("samples")) for line in lines)
+        ):
+            continue
+        seconds = float(lines[-1]["time"]) - float(lines[0]["time"])
+        samples = lines[-1]["samples"] - lines[0]["samples"]
+        if seconds > 0 and samples > 0:
+            found.setdefault(part.world_size // slots, []).append(samples / seconds)
+    return {nodes: statistics.median(rates) for nodes, rates in sorted(found.items())}
+
+
+def this_node() -> str:
+    """This host, if the user does not name its type."""
+    return f"{platform.node() or 'this host'}: {os.cpu_count()} processors, {platform.machine()}"
+
+
+def add_curve(path: Path, model: str, node_type: str, rates: Mapping[int, float]) -> None:
+    """Write the row of a model to a curves file, instead of an earlier one of that model; other
+    rows stay.
+    """
+    rows = _rows(path)
+    rows[model] = {
+        "model": model,
+        "node_type": node_type,
+        **{f"nodes_{n}": f"{rate:.6g}" for n, rate in rates.items()},
+    }
+    sizes = sorted(
+        {name for row in rows.values() for name in row} - set(_NAMED),
+        key=lambda name: int(name[6:]),
+    )
+    text = io.StringIO()
+    table = csv.DictWriter(text, (*_NAMED, *sizes), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows.values())
+    write_atomically(path, text.getvalue().encode())
+
+
+def _rows(path: Path) -> dict[str, dict[str, str]]:
+    if not path.exists():
+        return {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            table = csv.DictReader(file, strict=True)
+            rows = {
+                row["model"]: {name: row[name] or "" for name in row if name is not None}
+                for row in table
+            }
+            names = set(table.fieldnames or ()) - set(_NAMED)
+    except (KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise InputFileError(
+            str(path), "is no curves file, expected the columns model,nodes_1,nodes_2,..."
+        ) from error
+    if not all(
+        name.startswith("nodes_") and name[6:].isdecimal() and len(name) < 14 for name in names
+    ):
+        raise InputFileError(
+            str(path), "is no curves file, expected the columns model,nodes_1,nodes_2,..."
+        )
+    return rows

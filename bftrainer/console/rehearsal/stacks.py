@@ -1,0 +1,112 @@
+"""Where a worker hangs: Python's fault handler writes the stack of a process that gets SIGABRT to
+its log.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import signal
+import time
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from bftrainer.system.processes import ProcessId, is_alive, send
+from bftrainer.wires.log_tail import last_lines
+
+VARIABLE = "PYTHONFAULTHANDLER"
+"""With it, Python installs the fault handler at its start. Other programs ignore it, and end by the
+signal.
+"""
+WITHIN_S = 3.0
+"""A process writes its stack and ends within this time."""
+_LOG_LINES, _LOG_BYTES = 400, 1 << 16
+_STACK = re.compile(r".*\bCurrent thread 0x[0-9a-f]+.*\(most recent call first\):")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)')
+_FAULT = "Fatal Python error: Aborted"
+_WRAPPERS = frozenset({"wrapper", "inner", "decorate_context", "_wrapped_call_impl", "_call_impl"})
+_MOST_CALLS = 3
+
+
+class StackFrame(NamedTuple):
+    """A call on a stack."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def is_of_script(self) -> bool:
+        """Whether it is in the user's own code, not in an installed package or in Python's
+        library.
+        """
+        return not self.file.startswith("<") and not re.search(
+            r"/(site|dist)-packages/|/lib(64)?/python3", self.file
+        )
+
+
+def request_stacks(processes: Collection[ProcessId]) -> None:
+    """Let processes write their stacks and end; returns when they have ended, or after
+    ``WITHIN_S``. No core is written.
+    """
+    for process in processes:
+        with suppress(OSError, ValueError):
+            resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
+        send(process, signal.SIGABRT)
+    give_up = time.monotonic() + WITHIN_S
+    while any(map(is_alive, processes)) and time.monotonic() < give_up:
+        time.sleep(0.02)
+
+
+def hung_at(logs: Iterable[Path]) -> str:
+    """Where the worker of the first log with a stack of the user's script is; empty if no log has
+    one.
+    """
+    for log in logs:
+        for frames in stacks(last_lines(log, _LOG_LINES, _LOG_BYTES)):
+            if text := described(frames):
+                return text
+    return ""
+
+
+def output_before_stack(log: Path) -> list[str]:
+    """The end of a log, as it was before the stack."""
+    lines = last_lines(log, _LOG_LINES, _LOG_BYTES)
+    first = next((number for number, line in enumerate(lines) if _FAULT in line), len(lines))
+    return lines[:first][-20:]
+
+
+def stacks(lines: Sequence[str]) -> list[list[StackFrame]]:
+    """The stacks of main threads in a log, the innermost call first."""
+    found: list[list[StackFrame]] = []
+    is_inside = False
+    for line in lines:
+        frame = _FRAME.fullmatch(line)
+        if _STACK.match(line):
+            found.append([])
+            is_inside = True
+        elif is_inside and frame is not None:
+            found[-1].append(StackFrame(frame["file"], int(frame["line"]), frame["function"]))
+        else:
+            is_inside = False
+    return found
+
+
+def described(frames: Sequence[StackFrame]) -> str:
+    """The line of the script, and the calls below it: ``train.py:12 in init_process_group,
+    rendezvous``.
+    """
+    depth = next((number for number, frame in enumerate(frames) if frame.is_of_script), None)
+    if depth is None:
+        return ""
+    calls = [
+        frame.function for frame in reversed(frames[:depth]) if frame.function not in _WRAPPERS
+    ]
+    where = f"{Path(frames[depth].file).name}:{frames[depth].line}"
+    return (
+        f"{where} in {', '.join(calls[:_MOST_CALLS])}"
+        if calls
+        else f"{where} in {frames[depth].function}"
+    )

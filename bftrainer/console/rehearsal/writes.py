@@ -1,0 +1,148 @@
+"""How files below a folder are written: in place, or by renaming. Uses Linux's inotify.
+
+After a kill, a file that is written in place may be incomplete; a file that is renamed into place
+is not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from pathlib import Path
+
+from bftrainer.console.rehearsal.copies import is_linked
+from bftrainer.console.rehearsal.record import Saved
+
+_MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200
+_IS_DIR = 0x40000000
+_HEAD = struct.Struct("iIII")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Writes:
+    """Files written below ``folder`` from now on, also in new folders; links are not followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root = folder
+        self._handle = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._handle < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "inotify")
+        self._folders: dict[int, Path] = {}
+        self._in_place: dict[Path, None] = {}
+        self._renamed: dict[Path, None] = {}
+        self._moving: dict[
+            int, Path
+        ] = {}  # folders on their way, by the number that both events of a rename have
+        self._created: set[Path] = set()
+        self._whole: set[Path] = set()  # folders that were renamed into place
+        self._watch(folder)
+
+    def __enter__(self) -> Writes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+    def forget(self) -> None:
+        """Discard everything seen so far."""
+        self._read()
+        self._in_place.clear()
+        self._renamed.clear()
+        self._created.clear()
+        self._whole.clear()
+
+    def saved(self) -> Saved:
+        """Existing files that were written since the last ``forget``; the latest first.
+
+        A folder that was renamed into place, as a whole, stands for its files; its name ends with a
+        slash.
+        """
+        self._read()
+        whole = [
+            f"{self._name(folder)}/"
+            for folder in sorted(self._whole)
+            if folder.is_dir() and self._has_new(folder)
+        ]
+        in_place, renamed = (
+            [
+                self._name(path)
+                for path in reversed(found)
+                if path.is_file() and not self._whole & set(path.parents)
+            ]
+            for found in (self._in_place, self._renamed)
+        )
+        return Saved(tuple(in_place), (*whole, *renamed))
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self._root))
+
+    def _has_new(self, folder: Path) -> bool:
+        return any(
+            folder in path.parents and path.is_file() for path in (*self._in_place, *self._renamed)
+        )
+
+    def _watch(self, folder: Path) -> None:
+        mask = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+        for path, folders, _ in os.walk(folder):
+            folders[:] = [name for name in folders if not is_linked(Path(path, name))]
+            number = _libc.inotify_add_watch(self._handle, os.fsencode(path), mask)
+            if number >= 0:
+                self._folders[number] = Path(path)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._handle, 1 << 16)
+            except BlockingIOError:
+                return
+            at = 0
+            while at < len(data):
+                number, mask, cookie, length = _HEAD.unpack_from(data, at)
+                name = data[at + _HEAD.size : at + _HEAD.size + length].rstrip(b"\0")
+                at += _HEAD.size + length
+                if number in self._folders and name:
+                    self._note(self._folders[number] / os.fsdecode(name), mask, cookie)
+
+    def _note(self, path: Path, mask: int, cookie: int) -> None:
+        if mask & _IS_DIR:
+            self._note_folder(path, mask, cookie)
+            return
+        if mask & (_MOVED_FROM | _DELETE | _MOVED_TO):
+            self._in_place.pop(path, None)
+            self._renamed.pop(path, None)
+        if mask & _MOVED_TO:
+            self._renamed[path] = None
+        if mask & (_MODIFY | _CLOSE_WRITE):
+            self._renamed.pop(path, None)
+            self._in_place.pop(path, None)
+            self._in_place[path] = None
+
+    def _note_folder(self, path: Path, mask: int, cookie: int) -> None:
+        """Events are read late: a folder may have been filled and renamed before it could be
+        watched.
+        """
+        if mask & _CREATE:
+            self._watch(path)
+            self._created.add(path)
+            self._in_place |= dict.fromkeys(_files(path))
+        elif mask & _MOVED_FROM:
+            self._moving[cookie] = path
+        elif mask & _MOVED_TO:
+            self._watch(path)
+            old = self._moving.pop(cookie, None)
+            known = [file for file in (*self._in_place, *self._renamed) if old in file.parents]
+            for file in known:
+                self._in_place.pop(file, None)
+                self._renamed.pop(file, None)
+            if old is None or old in self._created:
+                self._created.discard(old or path)
+                self._renamed |= dict.fromkeys(_files(path))
+                self._whole.add(path)
+            elif known:
+                self._renamed |= {path / file.relative_to(old): None for file in known}
+                self._whole.add(path)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())

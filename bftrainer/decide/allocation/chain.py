@@ -1,0 +1,115 @@
+"""The chain of solvers: every answer is checked, every fallback is recorded with its reason, and a
+decision always results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.decide.allocation.check import VALUE_TOLERANCE, checked, require_feasible
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gains import objective_value
+from bftrainer.decide.allocation.gurobi import Gurobi
+from bftrainer.decide.allocation.highs import Highs
+from bftrainer.decide.allocation.outcome import current_map, relative_gap
+from bftrainer.decide.domain.ports import Allocator
+from bftrainer.decide.domain.problem import Answer, Fallback, Problem, Status
+from bftrainer.errors import Reason, RejectedAnswerError, SolverError, UnknownNameError
+
+# No later event can change these: the requested solver is not available.
+ABSENT = (Reason.NO_PACKAGE, Reason.NO_LICENSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Asks ``solvers`` in order until one proves its optimum.
+
+    The chain falls back to the next solver at a time limit (the counts are kept as a candidate),
+    without an answer, and when an answer breaks a rule. If no solver proves an optimum, the best
+    candidate wins, the current map included (paper 3.6). Raises ``NoFeasibleCountsError`` for a
+    problem without a solution, and ``SolverError`` if no solver is available, or if all failed and
+    the current map is not legal.
+    """
+
+    solvers: Sequence[Allocator]
+    name: str = "auto"
+
+    def __post_init__(self) -> None:
+        assert self.solvers, "a chain needs at least one solver"
+
+    def solve(self, problem: Problem) -> Answer:
+        """The optimum, or the best known counts, with every fallback."""
+        require_feasible(problem)
+        fallbacks: list[Fallback] = []
+        best: Answer | None = None
+        for solver in self.solvers:
+            try:
+                answer = checked(problem, solver.solve(problem))
+            except SolverError as error:
+                fallbacks.append(Fallback(solver.name, error.reason, error.detail))
+                continue
+            except RejectedAnswerError as error:
+                fallbacks.append(Fallback(solver.name, Reason.REJECTED, str(error)))
+                continue
+            best = _better(best, answer)
+            if answer.status is Status.OPTIMAL:
+                return replace(best, fallbacks=tuple(fallbacks))
+            fallbacks.append(
+                Fallback(solver.name, Reason.TIME_LIMIT, f"relative gap {answer.gap:.3g}")
+            )
+        return self._without_optimum(problem, best, tuple(fallbacks))
+
+    def _without_optimum(
+        self, problem: Problem, best: Answer | None, fallbacks: tuple[Fallback, ...]
+    ) -> Answer:
+        if all(f.reason in ABSENT for f in fallbacks):
+            raise self._error(fallbacks)
+        kept = current_map(problem)
+        if kept is not None:
+            value = objective_value(problem, kept)
+            gap = relative_gap(problem, value)
+            best = _better(best, Answer(kept, value, self.name, Status.KEPT, gap))
+        if best is None:
+            raise self._error(fallbacks)
+        return replace(best, fallbacks=fallbacks)
+
+    def _error(self, fallbacks: tuple[Fallback, ...]) -> SolverError:
+        if len(fallbacks) == 1:
+            return SolverError(fallbacks[0].solver, fallbacks[0].reason, fallbacks[0].detail)
+        tried = "; ".join(f"{f.solver}: {f.reason.value}: {f.detail}" for f in fallbacks)
+        return SolverError(
+            self.name,
+            fallbacks[-1].reason,
+            f"no solver found an answer, and the current map is not legal: {tried}",
+        )
+
+
+def _better(seen: Answer | None, new: Answer) -> Answer:
+    """The answer of higher value. Of equal ones a proven optimum wins, then the first."""
+    if seen is None:
+        return new
+    equal = math.isclose(seen.objective_value, new.objective_value, rel_tol=VALUE_TOLERANCE)
+    if equal and new.status is Status.OPTIMAL:
+        return new
+    return new if new.objective_value > seen.objective_value else seen
+
+
+_SOLVERS: dict[str, Callable[[float], Sequence[Allocator]]] = {
+    "auto": lambda limit_s: (Gurobi(limit_s), Highs(limit_s), Exact()),
+    "exact": lambda limit_s: (Exact(),),
+    "gurobi": lambda limit_s: (Gurobi(limit_s),),
+    "highs": lambda limit_s: (Highs(limit_s),),
+}
+
+
+def build_allocator(name: str, time_limit_s: float) -> Allocator:
+    """The allocator for ``--solver NAME``. A single solver is a chain of one, so its answer is
+    checked as well.
+
+    Raises :class:`UnknownNameError`.
+    """
+    if name not in _SOLVERS:
+        raise UnknownNameError("solver", name, _SOLVERS)
+    return Chain(_SOLVERS[name](time_limit_s), name)

@@ -1,0 +1,115 @@
+"""The check behind every policy: counts, and the nodes that a decision names. No numpy: doctor
+works without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from bftrainer.decide.domain.state import Decision, Nodes, State
+from bftrainer.errors import RejectedAnswerError
+
+
+class Sized(Protocol):
+    """Something with legal sizes: a trainer or its demand."""
+
+    @property
+    def id(self) -> str: ...
+
+    def is_legal(self, n: int) -> bool: ...
+
+
+def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int]) -> None:
+    """Check that there is one count per trainer, all are legal (Eqn 3), and their sum fits the pool
+    (Eqn 5).
+
+    Raises :class:`RejectedAnswerError`.
+    """
+    if len(counts) != len(trainers):
+        raise RejectedAnswerError(f"{len(counts)} counts for {len(trainers)} trainers")
+    for trainer, n in zip(trainers, counts, strict=True):
+        if not trainer.is_legal(n):
+            raise RejectedAnswerError(
+                f"trainer {trainer.id} got {n} nodes, which is not one of its legal sizes"
+            )
+    if sum(counts) > pool_size:
+        raise RejectedAnswerError(
+            f"{sum(counts)} nodes were allocated, but the pool has {pool_size}"
+        )
+
+
+def check_decision(state: State, decision: Decision) -> None:
+    """Check the counts of a decision (Eqns 3, 5), and the nodes that it names (Eqns 5, 6).
+
+    Raises :class:`RejectedAnswerError`.
+    """
+    check_counts([active.trainer for active in state.active], len(state.pool), decision.counts)
+    if decision.nodes:
+        _check_named(state, decision)
+
+
+def _check_named(state: State, decision: Decision) -> None:
+    named = dict(decision.nodes)
+    if len(named) < len(decision.nodes):
+        raise RejectedAnswerError("the nodes of one trainer were named twice")
+    taken: set[str] = set()
+    for active, count in zip(state.active, decision.counts, strict=True):
+        nodes = named.pop(active.trainer.id, None)
+        if nodes is None:
+            _add(taken, active.nodes, active.trainer.id)
+            continue
+        if len(nodes) != count:
+            raise RejectedAnswerError(
+                f"trainer {active.trainer.id} got {count} nodes, but {len(nodes)} were named"
+            )
+        if not nodes <= state.pool:
+            raise RejectedAnswerError(
+                f"trainer {active.trainer.id} got node {min(nodes - state.pool)}, which it "
+                "cannot have: the node is not in the "
+                "pool, or not of the trainer's class"
+            )
+        if not (nodes <= active.nodes or nodes >= active.nodes):
+            raise RejectedAnswerError(
+                f"the named nodes move trainer {active.trainer.id} from "
+                f"{min(active.nodes - nodes)} to "
+                f"{min(nodes - active.nodes)}"
+            )
+        _add(taken, nodes, active.trainer.id)
+    if named:
+        raise RejectedAnswerError(
+            f"nodes were named for {min(named)}, which is no admitted trainer"
+        )
+
+
+def _add(taken: set[str], nodes: Collection[str], trainer: str) -> None:
+    """Nodes of a trainer that names none count as taken even where it shrinks: which ones it gives
+    up is not decided yet.
+    """
+    if not taken.isdisjoint(nodes):
+        raise RejectedAnswerError(
+            f"node {min(taken.intersection(nodes))} of trainer {trainer} belongs to another trainer"
+        )
+    taken.update(nodes)
+
+
+def still_named(
+    state: State, decision: Decision, counts: Sequence[int]
+) -> tuple[tuple[str, Nodes], ...]:
+    """The named nodes of ``decision`` that are left when something else changes its counts to
+    ``counts``.
+
+    A trainer keeps its names if its count is unchanged and no other trainer keeps one of the nodes.
+    """
+    if not decision.nodes or tuple(counts) == decision.counts:
+        return decision.nodes
+    named = dict(decision.nodes)
+    unchanged = {
+        a.trainer.id: named[a.trainer.id]
+        for a, n, wanted in zip(state.active, counts, decision.counts, strict=True)
+        if n == wanted and a.trainer.id in named
+    }
+    held: Nodes = frozenset().union(
+        *(a.nodes for a in state.active if a.trainer.id not in unchanged)
+    )
+    return tuple((name, nodes) for name, nodes in unchanged.items() if nodes.isdisjoint(held))

@@ -1,0 +1,223 @@
+"""The gain of every count: T_fwd * O_j(n) - O_j(C_j) * R_j(n), the summand of Eqn 16 with R_j of
+Eqn 13.
+
+If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_j(n) - O_j(C_j))^+ -
+w_j O_j(C_j) for growth and (T_fwd - s_j - d_j) O_j(n) for shrinking, with the costs of
+:mod:`~bftrainer.decide.allocation.two_costs`.
+
+Eqn 16 writes f_j for the value of a trainer. It is the O_j of sections 3.1 and 3.4.1, under the
+chosen objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
+
+GainTable = npt.NDArray[np.float64]
+
+
+def gains(problem: Problem) -> GainTable:
+    """Gains of all demands at 0 .. max(max_nodes) nodes, shape (J, N^max + 1); -inf where a count
+    is not legal (Eqn 3).
+
+    Cost: O(J * N^max) in a few numpy calls.
+    """
+    demands = problem.demands
+    width = 1 + max((c.max_nodes for c in demands), default=0)
+    if not demands:
+        return np.empty((0, width))
+    facts = [
+        (
+            c.current if c.current >= c.min_nodes else 0,
+            c.scale_up_s,
+            c.scale_down_s,
+            c.max_nodes,
+            c.min_nodes,
+        )
+        for c in demands
+    ]
+    held, up_s, down_s, largest, smallest = np.array(facts).T
+    values = _values(demands, width, largest, smallest)
+    standing = held.astype(np.int64)
+    running = _values_at(values, demands, standing)
+    up, down = running * up_s, running * down_s
+    two_costs = [
+        j for j, c in enumerate(demands) if c.stalled_s or c.ramp_s or c.pending is not None
+    ]
+    later = (
+        _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s)
+        if two_costs
+        else None
+    )
+    if problem.forward_s:
+        values *= problem.forward_s
+    else:
+        values[values > -np.inf] = 0.0
+    everyone = np.arange(len(demands))
+    stays = values[everyone, standing]
+    values -= np.where(np.arange(width) > standing[:, None], up[:, None], down[:, None])
+    values[everyone, standing] = stays
+    if later is not None:
+        values[two_costs] = later
+    if problem.weights:
+        values *= np.array(problem.weights)[:, None]
+    return values
+
+
+def objective_value(problem: Problem, counts: Sequence[int]) -> float:
+    """Eqn 16 for integer counts; -inf if a count is not legal."""
+    weights = problem.weights or (1.0,) * len(counts)
+    return sum(
+        [
+            weight * gain(demand, n, problem.forward_s)
+            for demand, n, weight in zip(problem.demands, counts, weights, strict=True)
+            if n or demand.current or demand.has_two_costs or demand.sizes is not None
+        ]
+    )
+
+
+def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
+    """The summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
+    if not demand.is_legal(n):
+        return -np.inf
+    if n == demand.current and not demand.has_two_costs:  # most trainers at most events
+        return forward_s * demand.value.at(n)
+    return seconds(demand, forward_s) * demand.value.at(n) - rescale_cost(demand, n)
+
+
+def seconds(demand: TrainerDemand, forward_s: float) -> float:
+    """T_fwd - s_j: the seconds within T_fwd in which the trainer trains on its new count, if it is
+    not rescaled now.
+    """
+    return max(forward_s - demand.stalled_s, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CostTerms:
+    """The cost of a rescale: ``up`` of growing above C_j, ``down`` below ``kept`` nodes, ``ramp``
+    for each unit above O_j(C_j).
+
+    With a pending start, ``kept`` is B_j, and ``canceled`` is the gain of B_j nodes or fewer.
+    ``lost`` is what fewer than ``kept`` nodes cost for each unit below O_j(``kept``); negative
+    where the stall counts for the nodes that are left.
+    """
+
+    up: float
+    down: float
+    kept: int
+    ramp: float = 0.0
+    lost: float = 0.0
+    canceled: float = 0.0
+
+
+def costs_of(demand: TrainerDemand) -> CostTerms:
+    """The costs of one demand, in the objective's unit."""
+    running, pending = demand.value.at(demand.standing), demand.pending
+    if pending is None:
+        up, down = running * demand.scale_up_s, running * demand.scale_down_s
+        lost = -demand.scale_down_s if demand.has_two_costs else 0.0
+        return CostTerms(up, down, demand.standing, demand.ramp_s, lost)
+    before = demand.value.at(pending.training)
+    return CostTerms(
+        demand.ramp_s * running - pending.longer_s * before,
+        before * demand.scale_down_s,
+        pending.training,
+        demand.ramp_s,
+        pending.ahead_s + pending.switch_s - demand.scale_down_s,
+        before * pending.switch_s,
+    )
+
+
+def rescale_cost(demand: TrainerDemand, n: int) -> float:
+    """O_j(C_j) * R_j, the cost of a rescale from the standing count to ``n`` (Eqns 13, 16), or what
+    replaces it.
+    """
+    standing = demand.standing
+    if n == standing and demand.pending is None:
+        return 0.0
+    cost = costs_of(demand)
+    total = cost.up if n > standing else cost.down if n < cost.kept else 0.0
+    if not demand.has_two_costs:
+        return total
+    value = demand.value.at(n)
+    total += cost.ramp * max(value - demand.value.at(standing), 0.0) - (
+        cost.canceled if n <= cost.kept else 0.0
+    )
+    return total + (cost.lost * (demand.value.at(cost.kept) - value) if n < cost.kept else 0.0)
+
+
+def _later_gains(
+    values: GainTable, demands: Sequence[TrainerDemand], forward_s: float
+) -> GainTable:
+    """The gains of trainers whose old nodes train on while new ones start; ``values`` are O_j(n),
+    one row per trainer.
+    """
+    costs = [costs_of(demand) for demand in demands]
+    up, down, kept, ramp, lost, canceled = _columns(
+        [(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs]
+    )
+    standing, left_s = _columns([(d.standing, seconds(d, forward_s)) for d in demands])
+    running, before = _columns(
+        [(d.value.at(d.standing), d.value.at(c.kept)) for d, c in zip(demands, costs, strict=True)]
+    )
+    legal, n = values > -np.inf, np.arange(values.shape[1])
+    per_s = np.where(legal, values, 0.0)
+    gained: GainTable = left_s * per_s - np.where(n > standing, up, 0.0)
+    gained -= np.where(n < kept, down, 0.0)
+    gained -= ramp * np.maximum(per_s - running, 0.0)
+    gained -= np.where(n < kept, lost * (before - per_s), 0.0)
+    gained += np.where(n <= kept, canceled, 0.0)
+    gained[~legal] = -np.inf
+    return gained
+
+
+def _columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
+    """The values of every position as a column, one row per trainer."""
+    return np.array(rows, dtype=np.float64).T[:, :, None]
+
+
+def _values_at(
+    values: GainTable, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]
+) -> GainTable:
+    """O_j(C_j). For a standing count that is not legal (not in ``sizes``), the value comes from the
+    curve.
+    """
+    running: GainTable = values[np.arange(len(demands)), standing]
+    for j in np.flatnonzero(np.isneginf(running)).tolist():
+        running[j] = demands[j].value.at(int(standing[j]))
+    return running
+
+
+def _values(
+    demands: Sequence[TrainerDemand], width: int, largest: GainTable, smallest: GainTable
+) -> GainTable:
+    """O_j(n) for n = 0 .. ``width`` - 1; -inf where n is not legal. One interpolation: every curve
+    has its own stretch of x.
+    """
+    curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
+    row = {key: i for i, key in enumerate(curves)}
+    nodes: list[int] = []
+    per_s: list[float] = []
+    start, stretch = 0, 1 + max([curve.nodes[-1] for curve in curves.values()])
+    for curve in curves.values():
+        nodes.append(start)
+        nodes += [start + n for n in curve.nodes]
+        per_s.append(0.0)
+        per_s += curve.per_s
+        start += stretch
+    n = np.arange(width)
+    values: GainTable = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[
+        [row[id(c.value)] for c in demands]
+    ]
+    values[n > largest[:, None]] = -np.inf
+    for j in np.flatnonzero(smallest > 1).tolist():
+        values[j, 1 : demands[j].min_nodes] = -np.inf
+    for j in [j for j, c in enumerate(demands) if c.sizes is not None]:
+        values[j, np.isin(n, demands[j].sizes or (), invert=True)] = -np.inf
+    return values

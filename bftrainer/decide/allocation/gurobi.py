@@ -1,0 +1,223 @@
+"""Gurobi, the solver of the paper, with native SOS2. Optional; the license included in the package
+is limited in size.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from bftrainer.decide.allocation.milp import Milp, build
+from bftrainer.decide.allocation.outcome import optimal, out_of_time, without_variables
+from bftrainer.decide.domain.problem import Answer, Problem
+from bftrainer.errors import Reason, SolverError
+
+NAME = "gurobi"
+PACKAGE = "gurobipy"
+# https://docs.gurobi.com/projects/optimizer/en/current/reference/numericcodes/errors.html
+NO_LICENSE, SIZE_LIMIT_EXCEEDED = 10009, 10010
+# Gaps of 0 give the same optimum as ``exact``. Tolerances are the tightest of Gurobi: with counts
+# integral only to 1e-5, a solution reports gain that its rounded counts do not have.
+PARAMETERS = {
+    "Threads": 1,
+    "MIPGap": 0.0,
+    "MIPGapAbs": 0.0,
+    "IntFeasTol": 1e-9,
+    "FeasibilityTol": 1e-9,
+    "OptimalityTol": 1e-9,
+}
+
+
+def load() -> Any:
+    """The package gurobipy, imported at the first solve: the import takes tens of milliseconds."""
+    return importlib.import_module(PACKAGE)
+
+
+@dataclass(slots=True)
+class Gurobi:
+    """Solves with gurobipy within ``time_limit_s``.
+
+    Raises ``SolverError``: NO_PACKAGE and NO_LICENSE (remembered, as they do not change while a
+    process runs), TOO_LARGE for the license (the size is remembered, so that no model of that size
+    is tried again), INFEASIBLE (verified by the chain), TIME_LIMIT (no solution, and the current
+    map is not legal), NUMERICAL (all other failures).
+    """
+
+    time_limit_s: float = 10.0
+    name: str = NAME
+    load: Callable[[], Any] = load
+    _unusable: SolverError | None = field(default=None, init=False)
+    _too_large: tuple[int, int] | None = field(default=None, init=False)
+
+    def solve(self, problem: Problem) -> Answer:
+        """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
+        package, environment = (
+            self._package()
+        )  # first, so that a missing solver fails for an empty model as well
+        milp = build(problem, native_sos=True)
+        if (empty := without_variables(problem, milp, self.name)) is not None:
+            return empty
+        size = (len(milp.objective), len(milp.row_lower))
+        if self._too_large and size[0] >= self._too_large[0] and size[1] >= self._too_large[1]:
+            raise SolverError(self.name, Reason.TOO_LARGE, _size_text(size))
+        try:
+            with _model(package, environment, milp, self.time_limit_s) as (model, variables):
+                model.optimize()
+                return self._answer(package, model, variables, problem, milp)
+        except package.GurobiError as error:
+            if error.errno == SIZE_LIMIT_EXCEEDED:
+                self._too_large = size
+                raise SolverError(self.name, Reason.TOO_LARGE, _size_text(size)) from error
+            reason = Reason.NO_LICENSE if error.errno == NO_LICENSE else Reason.NUMERICAL
+            raise SolverError(self.name, reason, f"error {error.errno}: {error}") from error
+
+    def _package(self) -> tuple[Any, Any]:
+        """The package and its started environment. A failure is remembered and raised again."""
+        if self._unusable is not None:
+            raise SolverError(self.name, self._unusable.reason, self._unusable.detail)
+        try:
+            package = self.load()
+        except ImportError as error:
+            self._unusable = SolverError(
+                self.name,
+                Reason.NO_PACKAGE,
+                f"{error}; install it with: pip install 'bftrainer[gurobi]'",
+            )
+            raise self._unusable from error
+        try:
+            return package, _environment(package)
+        except package.GurobiError as error:
+            self._unusable = SolverError(
+                self.name, Reason.NO_LICENSE, f"error {error.errno}: {error}"
+            )
+            raise self._unusable from error
+
+    def _answer(
+        self, package: Any, model: Any, variables: list[Any], problem: Problem, milp: Milp
+    ) -> Answer:
+        ends = package.GRB.Status
+        x = model.getAttr("X", variables) if model.SolCount > 0 else None
+        if model.Status == ends.OPTIMAL and x is not None:
+            return optimal(problem, milp, self.name, x, model.ObjVal)
+        if model.Status == ends.TIME_LIMIT:
+            return out_of_time(problem, milp, self.name, x, model.ObjBound)
+        if model.Status in (ends.INFEASIBLE, ends.INF_OR_UNBD):  # every variable is bounded
+            raise SolverError(self.name, Reason.INFEASIBLE, f"status {model.Status}")
+        raise SolverError(self.name, Reason.NUMERICAL, f"ended with status {model.Status}")
+
+
+@lru_cache(maxsize=4)
+def _environment(package: Any) -> Any:
+    """One environment per process: starting one checks the license, which may take a network round
+    trip.
+    """
+    return package.Env(params={"OutputFlag": 0})
+
+
+@contextmanager
+def _model(
+    package: Any, environment: Any, milp: Milp, time_limit_s: float
+) -> Iterator[tuple[Any, list[Any]]]:
+    with package.Model(env=environment) as model:
+        for parameter, value in {**PARAMETERS, "TimeLimit": time_limit_s}.items():
+            model.setParam(parameter, value)
+        kinds = [
+            package.GRB.INTEGER if whole else package.GRB.CONTINUOUS
+            for whole in milp.integer.tolist()
+        ]
+        n = len(kinds)
+        # The matrix interface for rows needs scipy. Row by row takes under a microsecond per entry.
+        added = model.addVars(
+            n,
+            lb=milp.lower.tolist(),
+            ub=milp.upper.tolist(),
+            obj=milp.objective.tolist(),
+            vtype=kinds,
+        )
+        variables = [added[i] for i in range(n)]
+        starts, columns, values = (
+            milp.row_start.tolist(),
+            milp.row_column.tolist(),
+            milp.row_value.tolist(),
+        )
+        sides = zip(milp.row_lower.tolist(), milp.row_upper.tolist(), strict=True)
+        for start, end, (lower, upper) in zip(starts, starts[1:], sides, strict=False):
+            row = package.LinExpr(values[start:end], [variables[c] for c in columns[start:end]])
+            if lower > -package.GRB.INFINITY:
+                model.addLConstr(
+                    row, package.GRB.EQUAL if lower == upper else package.GRB.GREATER_EQUAL, lower
+                )
+            if upper < package.GRB.INFINITY and lower != upper:
+                model.addLConstr(row, package.GRB.LESS_EQUAL, upper)
+        for weights in milp.sos2:
+            model.addSOS(
+                package.GRB.SOS_TYPE2,
+                [variables[c] for c in weights],
+                list(range(1, len(weights) + 1)),
+            )
+        model.ModelSense = package.GRB.MAXIMIZE
+        yield model, variables
+
+
+def _size_text(size: tuple[int, int]) -> str:
+    return f"{size[0]} variables and {size[1]} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class License:
+    """The state of Gurobi for ``doctor``. ``restricted``: the license in the package, at most 2,000
+    variables and rows.
+    """
+
+    version: str | None
+    usable: bool
+    restricted: bool
+    expires: str | None
+    detail: str
+
+    def __str__(self) -> str:
+        if self.version is None or not self.usable:
+            return self.detail
+        kind = "restricted, non-production" if self.restricted else "full size"
+        return f"{PACKAGE} {self.version}, license {kind}" + (
+            f", expires {self.expires}" if self.expires else ""
+        )
+
+
+def find_license(load: Callable[[], Any] = load) -> License:
+    """The license, found by trial: only the restricted one rejects a model of 2,001 variables.
+
+    Parameters and attributes do not name the kind of license (gurobipy 11 to 13); the expiry date
+    is an attribute.
+    """
+    try:
+        package = load()
+    except ImportError as error:
+        return License(None, False, False, None, f"{PACKAGE} is not installed: {error}")
+    version = ".".join(map(str, package.gurobi.version()))
+    try:
+        with package.Model(env=_environment(package)) as model:
+            model.addVars(2001, ub=1.0)
+            model.update()
+            expires = _date(model.getAttr("LicenseExpiration"))
+            try:
+                model.optimize()
+            except package.GurobiError as error:
+                if error.errno != SIZE_LIMIT_EXCEEDED:
+                    raise
+                return License(version, True, True, expires, str(error))
+            return License(version, True, False, expires, "")
+    except package.GurobiError as error:
+        return License(
+            version, False, False, None, f"{PACKAGE} {version}: error {error.errno}: {error}"
+        )
+
+
+def _date(yyyymmdd: int) -> str | None:
+    """20271129 as 2027-11-29. Licenses that do not expire have 99999999 or 0."""
+    text = str(yyyymmdd)
+    return f"{text[:4]}-{text[4:6]}-{text[6:]}" if len(text) == 8 and text < "99990000" else None

@@ -1,0 +1,312 @@
+"""Objective metrics O_j(n) (paper 3.1, 5.2; the f_j of Eqn 16), as a :class:`Curve` per trainer.
+
+An objective turns a trainer and its remaining work into its value per second on n nodes. Values
+between breakpoints are interpolated, as for throughput.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.sizes import sizes_of
+from bftrainer.decide.domain.state import Active, State
+from bftrainer.errors import InvalidValueError
+
+# How fast a trainer would be with an equal share of the pool: the yardstick of the objective
+# ``relative-speed``.
+
+
+def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
+    """Nodes per trainer; what a trainer cannot use because of its largest size is shared by the
+    others.
+    """
+    left, waiting = float(pool_size), len(trainers)
+    for largest in sorted(trainer.max_nodes for trainer in trainers):
+        if largest * waiting >= left:
+            return left / waiting
+        left, waiting = left - largest, waiting - 1
+    return float(pool_size)
+
+
+def equal_share_rate(trainer: Trainer, share: float) -> float:
+    """Samples per second of a trainer that has ``share`` nodes on average: the upper concave
+    envelope of O_j, from (0, 0).
+
+    A share between two sizes, or below the smallest, is reached in turns of larger and smaller
+    sizes. Therefore a single bad point of a curve, such as one node that thrashes, does not make
+    the other points look fast: n nodes are never worth more than max(1, n / share) times the share.
+    """
+    nodes, per_s = _corners(trainer)
+    i = bisect_right(nodes, share)
+    if i == len(nodes):
+        return per_s[-1]
+    return per_s[i - 1] + (per_s[i] - per_s[i - 1]) * (share - nodes[i - 1]) / (
+        nodes[i] - nodes[i - 1]
+    )
+
+
+def _points(trainer: Trainer) -> tuple[int, ...]:
+    """The sizes among which the envelope's corners are: the listed ones, or the curve's breakpoints
+    within the bounds.
+    """
+    if trainer.sizes is not None:
+        return sizes_of(trainer)
+    low, high = trainer.min_nodes, trainer.max_nodes
+    return tuple(sorted({low, high, *(n for n in trainer.curve.nodes if low < n < high)}))
+
+
+@lru_cache(maxsize=8192)
+def _corners(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The corners of the envelope, rising from (0, 0)."""
+    nodes, per_s = [0], [0.0]
+    for n in _points(trainer):
+        rate = trainer.curve.at(n)
+        if rate <= per_s[-1]:
+            continue
+        while len(nodes) > 1 and _below(nodes[-2], per_s[-2], nodes[-1], per_s[-1], n, rate):
+            nodes.pop()
+            per_s.pop()
+        nodes.append(n)
+        per_s.append(rate)
+    return tuple(nodes), tuple(per_s)
+
+
+def _below(n0: int, rate0: float, n1: int, rate1: float, n2: int, rate2: float) -> bool:
+    """Whether the middle point is on or below the line between the others."""
+    return (rate1 - rate0) * (n2 - n0) <= (rate2 - rate0) * (n1 - n0)
+
+
+DEFAULT_OBJECTIVE = "relative-speed"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A named objective: ``value(trainer, remaining_samples)`` gives the trainer's value curve.
+
+    ``share_rate(trainer, n)``, if present, is a trainer's rate with an equal share of n nodes, by
+    which its curve is divided, relative to the largest one: if all trainers are alike, their curves
+    stay as they are, to the last bit. ``weight(active, now_s)``, if present, multiplies the curve
+    by a factor from the reports or the history of the trainer. ``unit`` is the unit of O_j(n) times
+    seconds, for messages. ``needs`` are facts that a trainer must have for it.
+
+    With ``kappa``, no trainer is refused, and a trainer counts as much as trainers wait for it
+    (:mod:`bftrainer.decide.policies.line`). ``forward_s`` is the T_fwd that suits it.
+    """
+
+    name: str
+    value: Callable[[Trainer, float | None], Curve]
+    weight: Callable[[Active, float], float] | None = None
+    unit: str = "of the objective"
+    needs: frozenset[Need] = frozenset()
+    share_rate: Callable[[Trainer, float], float] | None = None
+    kappa: float | None = None
+    forward_s: float = 120.0
+
+    def of(self, state: State) -> tuple[Curve, ...]:
+        """The value curves of the admitted trainers."""
+        trainers = [active.trainer for active in state.active]
+        curves = [self.value(active.trainer, active.remaining_samples) for active in state.active]
+        relative = self.among(trainers, curves, len(state.pool))
+        if self.weight is None:
+            return tuple(relative)
+        factors = (self.weight(active, state.at_s) for active in state.active)
+        return tuple(
+            _scaled(curve, 1.0 / factor) for curve, factor in zip(relative, factors, strict=True)
+        )
+
+    def among(
+        self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int
+    ) -> Sequence[Curve]:
+        """The value curves of trainers that share a pool, from each one's own ``value``."""
+        if self.share_rate is None or not trainers:
+            return curves
+        return _relative(self.share_rate, tuple(trainers), tuple(curves), pool_size)
+
+
+def throughput(trainer: Trainer, remaining: float | None) -> Curve:
+    """O_j(n): samples per second. Best total, but favors models with cheap samples (paper
+    5.2.1).
+    """
+    return trainer.curve
+
+
+def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
+    """O_j(n) / O_j(1): speedup over one node, fair between models (paper 5.2.1)."""
+    return _scaled(trainer.curve, one_node_rate(trainer))
+
+
+def speed_of_one(trainer: Trainer, remaining: float | None) -> Curve:
+    """O_j(n) over the best rate of one node on average: speedup, also for a model whose single node
+    thrashes.
+    """
+    return _scaled(trainer.curve, rate_of_one(trainer))
+
+
+def priority(trainer: Trainer, remaining: float | None) -> Curve:
+    """priority_j * O_j(n): with ``share_rate``, the weighted relative speed, which means the same
+    for every model.
+    """
+    if trainer.priority == 0:
+        raise InvalidValueError(
+            f"trainer {trainer.id}: the 'priority' objective requires a priority above 0"
+        )
+    return _scaled(trainer.curve, 1.0 / trainer.priority)
+
+
+def progress(trainer: Trainer, remaining: float | None) -> Curve:
+    """O_j(n) / remaining samples: favors trainers that are nearly done.
+
+    Remaining samples count as at least a minute at full size. Otherwise a trainer one sample from
+    its end would outweigh all others together.
+    """
+    if remaining is None:
+        raise InvalidValueError(
+            f"trainer {trainer.id}: the 'progress' objective requires samples_total "
+            "(remaining_samples)"
+        )
+    least = 60.0 * trainer.curve.at(trainer.max_nodes)
+    return _scaled(trainer.curve, max(remaining, least) or 1.0)
+
+
+def growth_weight(active: Active, now_s: float) -> float:
+    """|dE| per sample, E over its first value: with O_j(n) the change of the evaluation function
+    per second on n nodes.
+
+    The optimum then puts nodes where E falls most per node-second, the growth efficiency of
+    [FlowCon Eqns 4.1, 4.2]. Before its second report a trainer counts as if a fifth of its samples
+    brought the whole reduction [FlowCon 3.1]. A trainer whose E does not change keeps a thousandth
+    of that, so that a later change is still seen.
+    """
+    total = active.trainer.samples_total
+    if total is None:
+        raise InvalidValueError(
+            f"trainer {active.trainer.id}: the 'growth' objective requires samples_total"
+        )
+    early = 5.0 / total
+    losses = active.losses
+    if losses is None or losses.per_sample is None or losses.first == 0:
+        return early
+    return max(losses.per_sample / abs(losses.first), early / 1000)
+
+
+def aging_weight(active: Active, now_s: float) -> float:
+    """1 + hours without nodes since admission, so that a trainer that others always outbid gets
+    nodes in time (paper 5.3).
+    """
+    waited_s = max(now_s - active.admitted_s - active.run_s, 0.0)
+    return 1.0 + waited_s / 3600
+
+
+OBJECTIVES = {
+    objective.name: objective
+    for objective in (
+        Objective(
+            DEFAULT_OBJECTIVE, throughput, unit="weighted samples", share_rate=equal_share_rate
+        ),
+        Objective("throughput", throughput, unit="samples"),
+        Objective("scaling-efficiency", scaling_efficiency, unit="one-node seconds"),
+        # Weights multiply the relative speed, not the speedup over one node, in which a model whose
+        # single node thrashes, or is measured too slow, outweighs every priority.
+        Objective(
+            "priority",
+            priority,
+            None,
+            "weighted samples",
+            frozenset({Need.PRIORITY}),
+            equal_share_rate,
+        ),
+        Objective(
+            "progress",
+            progress,
+            unit="shares of the remaining work",
+            needs=frozenset({Need.LENGTH}),
+        ),
+        Objective(
+            "growth",
+            throughput,
+            growth_weight,
+            "shares of the first loss",
+            frozenset({Need.LENGTH}),
+        ),
+        # Kappa and T_fwd were chosen on a week of Summit (docs/policies.md, "How many trainers at
+        # once").
+        Objective("fair", speed_of_one, unit="one-node seconds", kappa=0.75, forward_s=240.0),
+        Objective("soon", speed_of_one, unit="one-node seconds", kappa=0.0),
+        Objective("most", speed_of_one, unit="one-node seconds", kappa=3.0, forward_s=240.0),
+        Objective(
+            "ageing", throughput, aging_weight, "aged weighted samples", share_rate=equal_share_rate
+        ),
+    )
+}
+
+
+def usual_objective(max_parallel: int | None) -> str:
+    """The default objective: that of the paper's P_jmax, or without one (None) the one that decides
+    how many train.
+    """
+    return "fair" if max_parallel is None else DEFAULT_OBJECTIVE
+
+
+def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objective:
+    """A user-defined objective: ``function(trainer, n)`` is the value per second on n nodes, called
+    once per n and trainer.
+    """
+
+    @lru_cache(maxsize=8192)
+    def value(trainer: Trainer) -> Curve:
+        legal = range(trainer.min_nodes, trainer.max_nodes + 1)
+        values = []
+        for n in legal:
+            answer = float(function(trainer, n))
+            if not math.isfinite(answer) or answer < 0:
+                raise InvalidValueError(
+                    f"objective {name} gave {answer} for trainer {trainer.id} on {n} nodes, "
+                    "expected a finite number of at least 0"
+                )
+            values.append(answer)
+        return Curve(tuple(legal), tuple(values))
+
+    return Objective(name, lambda trainer, _remaining: value(trainer))
+
+
+def one_node_rate(trainer: Trainer) -> float:
+    """O_j(1), or O_j(N_min) / N_min where one node is too few; 1 for a trainer that makes no
+    progress.
+    """
+    return trainer.curve.at(trainer.min_nodes) / trainer.min_nodes or 1.0
+
+
+@lru_cache(maxsize=8192)
+def rate_of_one(trainer: Trainer) -> float:
+    """The best rate on one node on average, the concave envelope of O_j at 1; 1 for a trainer that
+    makes no progress.
+    """
+    return equal_share_rate(trainer, 1.0) or 1.0
+
+
+@lru_cache(maxsize=64)
+def _relative(
+    share_rate: Callable[[Trainer, float], float],
+    trainers: tuple[Trainer, ...],
+    curves: tuple[Curve, ...],
+    pool_size: int,
+) -> tuple[Curve, ...]:
+    """The same for all events until the pool's size, the trainers or their curves change."""
+    share = equal_share(trainers, pool_size)
+    rates = [share_rate(trainer, share) for trainer in trainers]
+    largest = max(rates)
+    return tuple(
+        _scaled(curve, rate / largest) if rate else curve
+        for curve, rate in zip(curves, rates, strict=True)
+    )
+
+
+@lru_cache(maxsize=8192)
+def _scaled(curve: Curve, unit: float) -> Curve:
+    return Curve(curve.nodes, tuple(value / unit for value in curve.per_s))

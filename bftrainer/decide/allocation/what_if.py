@@ -1,0 +1,81 @@
+"""The effect of another count for one trainer: the optimum with that count forced, against the
+counts found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.decide.allocation.exact import Exact
+from bftrainer.decide.allocation.gains import gain, objective_value
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
+from bftrainer.errors import NoFeasibleCountsError
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """One trainer in the forced optimum: its counts before and after, and the change of its gain
+    (the summand of Eqn 16).
+    """
+
+    id: str
+    before: int
+    after: int
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The optimum with one trainer at ``count``. ``change`` is that of the objective, negative
+    where it is worse.
+
+    ``own`` is the part of the trainer itself; ``others`` are the trainers whose counts change.
+    """
+
+    count: int
+    change: float
+    own: float
+    others: tuple[Shift, ...]
+
+
+def force(problem: Problem, j: int, count: int) -> Problem:
+    """The same problem with demand ``j`` allowed ``count`` nodes and nothing else (``sizes``)."""
+    demands = list(problem.demands)
+    demands[j] = replace(demands[j], sizes=(count,))
+    return replace(problem, demands=tuple(demands))
+
+
+def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> WhatIf | None:
+    """The optimum with demand ``j`` at ``count`` against ``counts``; None if the pool is too small.
+
+    Cost: one solve by ``exact``.
+    """
+    try:
+        best = Exact().solve(force(problem, j, count))
+    except NoFeasibleCountsError:
+        return None
+    weighted = [problem.weighted(i) for i in range(len(counts))]
+    pairs = list(zip(weighted, counts, best.counts, strict=True))
+    shifts = [
+        Shift(c.id, n, m, gain(c, m, problem.forward_s) - gain(c, n, problem.forward_s))
+        if n != m
+        else None
+        for c, n, m in pairs
+    ]
+    mine = shifts[j]
+    others = tuple(s for i, s in enumerate(shifts) if s is not None and i != j)
+    change = best.objective_value - objective_value(problem, counts)
+    return WhatIf(count, change, 0.0 if mine is None else mine.gain, others)
+
+
+def next_sizes(demand: TrainerDemand, count: int) -> tuple[int | None, int | None]:
+    """The next legal sizes below and above ``count``; None where there is none."""
+    legal = [
+        n
+        for n in (demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1)))
+        if demand.is_legal(n)
+    ]
+    below = [n for n in legal if n < count]
+    above = [n for n in legal if n > count]
+    return (max(below) if below else None), (min(above) if above else None)

@@ -1,0 +1,327 @@
+"""The coordinator: the state after an event, and the decision on it. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from operator import attrgetter
+
+from bftrainer.decide.allocation.placement import NEVER, NameOrder, check_placement
+from bftrainer.decide.allocation.window_ends import drop_unprofitable_growth
+from bftrainer.decide.core import node_classes
+from bftrainer.decide.core.fill import filled, trainings
+from bftrainer.decide.domain.events import (
+    Event,
+    ParallelChanged,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.rescaling import rescaled
+from bftrainer.decide.domain.state import Active, Losses, Nodes, Plan, Rescale, State
+from bftrainer.decide.estimation.update import updated, wake_s, with_estimates, with_lengths
+from bftrainer.errors import InvalidValueError
+
+_ID = attrgetter("id")
+_NONE: Nodes = frozenset()
+
+
+def observe(state: State, event: Event, queued: QueuedIds | None = None) -> State:
+    """The state after an event: nodes that left are gone, and trainers are admitted from the head
+    of the queue.
+
+    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when
+    trainers are submitted. A caller with many events and a long queue passes a ``queued`` of its
+    own: then its ids are not collected at each of them.
+    """
+    queued = queued or QueuedIds()
+    pool, queue, active, max_parallel = state.pool, state.queue, state.active, state.max_parallel
+    classes = state.classes
+    done, losses = dict(event.samples_done), dict(event.losses)
+    passed_s = max(
+        event.at_s - state.at_s, 0.0
+    )  # the clock of a host may have been set back while no pilot ran
+    active = tuple(
+        [
+            a
+            if not a.nodes
+            and a.rescaling is None
+            and a.trainer.id not in done
+            and a.trainer.id not in losses
+            else _later(a, event.at_s, passed_s, done, losses)
+            for a in active
+        ]
+    )
+    fill: list[Trainer] = []  # admitted at once: they take no place
+    new: list[
+        Trainer
+    ] = []  # a workload may submit thousands at once: appended to the queue together
+    for change in event.changes:
+        match change:
+            case PoolChanged():
+                _check_pool_change(pool, change)
+                pool = (pool - change.left) | change.joined
+                classes = node_classes.changed(classes, change)
+                if change.left:
+                    active = tuple([_without(a, change.left, event.at_s) for a in active])
+            case TrainerSubmitted(trainer):
+                (fill if trainer.fill else new).append(trainer)
+            case TrainerFinished(trainer_id):
+                queue, new = _enqueued(active, queue, new, queued), []
+                active, queue = _finished(trainer_id, active, queue)
+            case ParallelChanged():
+                max_parallel = change.max_parallel
+            case TimerDue():
+                pass
+    queue = _enqueued(active, queue, new, queued)
+    trained = sum(not a.trainer.fill for a in active)
+    places = len(queue) if max_parallel is None else max(max_parallel - trained, 0)
+    admitted, queue = queue[:places], queue[places:]
+    if fill:
+        _enqueued(active, (*queue, *admitted), fill, QueuedIds())  # checks their ids
+        admitted = (*admitted, *fill)
+    active = (*active, *(Active(trainer, admitted_s=event.at_s) for trainer in admitted))
+    after = State(
+        max_parallel=max_parallel,
+        at_s=event.at_s,
+        pool=pool,
+        active=active,
+        queue=queue,
+        memory=state.memory,
+        classes=classes,
+        window_ends=event.window_ends,
+        measurements=state.measurements,
+    )
+    after = with_lengths(after, event.measured)
+    guess_changes = pool is not state.pool and any(
+        a.trainer.learning and a.trainer.learning.blank for a in active
+    )
+    if (
+        not event.measured
+        and not guess_changes
+        and all(trainer.learning is None for trainer in admitted)
+    ):
+        return after
+    measurements, learned = updated(state, event.measured)
+    return with_estimates(replace(after, measurements=measurements), learned)
+
+
+def decide(state: State, policy: Policy, event: Event, order: NameOrder | None = None) -> Plan:
+    """Decide on the trainings, and give the rest to the pools that fill
+    (:mod:`~bftrainer.decide.core.fill`).
+
+    Every node class is decided independently. ``order`` saves a caller with many events the sorting
+    of a large pool. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
+    breaks a rule.
+    """
+    without = trainings(state)
+    plan = _decide(without, policy, event, order)
+    return plan if without is state else filled(state, plan)
+
+
+def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
+    """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth
+    that cannot pay off.
+
+    Trainers whose nodes the policy names get these; the others get theirs by name order.
+    """
+    parts = node_classes.parts(state)
+    decision, memory = node_classes.decide_by_class(policy, state, event, parts)
+    ends = dict(state.window_ends) if state.window_ends else NEVER
+    held = [a.nodes for a in state.active]
+    named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
+    chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
+    starting = [_NONE if a.rescaling is None else _starting(a) for a in state.active]
+    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting, order)
+    if ends:
+        left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
+        nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
+        counts = tuple(len(placed) for placed in nodes)
+        if counts != decision.counts:
+            still = tuple(
+                (a.trainer.id, n)
+                for a, n in zip(state.active, nodes, strict=True)
+                if named.get(a.trainer.id) == n
+            )
+            decision = replace(decision, counts=counts, answer=None, nodes=still)
+    check_placement(state.pool, held, decision.counts, nodes)
+    node_classes.check_one_class(parts, nodes)
+    return Plan(decision, nodes, memory)
+
+
+def adopt(state: State, plan: Plan) -> State:
+    """The state with the node sets of the plan. It wakes at the time of the policy, or earlier for
+    a measurement.
+    """
+    active = tuple(
+        a if a.nodes is nodes else _with_nodes(a, nodes, state.at_s)
+        for a, nodes in zip(state.active, plan.nodes, strict=True)
+    )
+    decision = plan.decision
+    after = replace(
+        state,
+        active=active,
+        memory=plan.memory,
+        wake_at_s=decision.wake_at_s,
+        kept=decision.kept,
+        blamed=decision.blamed,
+    )
+    due_s = wake_s(after)
+    if due_s is None or (after.wake_at_s is not None and after.wake_at_s <= due_s):
+        return after
+    return replace(after, wake_at_s=due_s)
+
+
+def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
+    """Rescales from ``before`` to ``after``, shrinking trainers first: nodes are released before
+    they are taken.
+    """
+    same = set(map(id, before.active))  # hundreds may wait: most are the same object
+    changed = [a for a in after.active if id(a) not in same]
+    held = {a.trainer.id: a.nodes for a in before.active} if changed else {}
+    steps = [
+        Rescale(a.trainer.id, old, a.nodes, forced)
+        for a in changed
+        if (old := held.get(a.trainer.id, _NONE)) is not a.nodes and old != a.nodes
+    ]
+    return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
+
+
+def _starting(a: Active) -> Nodes:
+    """Its nodes that do not train yet: the first to be released."""
+    return (
+        _NONE
+        if a.rescaling is None or a.rescaling.switch_s is None
+        else a.nodes - a.rescaling.training
+    )
+
+
+def _without(active: Active, left: Nodes, at_s: float) -> Active:
+    if active.nodes.isdisjoint(left):
+        return active
+    return _with_nodes(active, active.nodes - left, at_s)
+
+
+def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
+    sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
+    left = rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
+    return Active(
+        a.trainer,
+        nodes,
+        a.samples_done,
+        a.admitted_s,
+        a.run_s,
+        a.node_s,
+        a.losses,
+        a.submitted,
+        sized_s,
+        left,
+    )
+
+
+def _later(
+    a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]
+) -> Active:
+    """The trainer at ``at_s``, ``passed_s`` later, with its latest reports; the same object if
+    nothing of it changes.
+    """
+    name, nodes = a.trainer.id, a.nodes
+    samples = done.get(name, a.samples_done)
+    reported = a.losses
+    if (loss := losses.get(name)) is not None:
+        reported = Losses(loss, loss, samples) if reported is None else reported.then(samples, loss)
+    left = None if a.rescaling is None else a.rescaling.at(at_s)
+    if not nodes and samples == a.samples_done and reported is a.losses and left is a.rescaling:
+        return a
+    run_s = a.run_s + passed_s if nodes else a.run_s
+    node_s = a.node_s + passed_s * len(nodes)
+    return Active(
+        a.trainer,
+        nodes,
+        samples,
+        a.admitted_s,
+        run_s,
+        node_s,
+        reported,
+        a.submitted,
+        a.sized_s,
+        left,
+    )
+
+
+def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
+    if not change.left <= pool:
+        raise InvalidValueError(f"node {min(change.left - pool)} left but was not in the pool")
+    if not change.joined.isdisjoint(pool):
+        raise InvalidValueError(
+            f"node {min(change.joined & pool)} joined but was in the pool already"
+        )
+
+
+def _enqueued(
+    active: tuple[Active, ...],
+    queue: tuple[Trainer, ...],
+    new: Sequence[Trainer],
+    queued: QueuedIds,
+) -> tuple[Trainer, ...]:
+    """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
+    if not new:
+        return queue
+    ids: set[str] = set()
+    for trainer in new:
+        if trainer.id in ids:
+            raise _taken(trainer.id)
+        ids.add(trainer.id)
+    for known in (queued.of(queue), {a.trainer.id for a in active}):
+        if not ids.isdisjoint(known):
+            raise _taken(next(trainer.id for trainer in new if trainer.id in known))
+    return queued.then(queue, new)
+
+
+class QueuedIds:
+    """The ids of the last queue: it may be long, and mostly only grows at its end and shrinks at
+    its head from one event to the next. What it returns depends on its arguments only, and is valid
+    until the next call.
+    """
+
+    def __init__(self) -> None:
+        self._queue: tuple[Trainer, ...] = ()
+        self._ids: set[str] = set()
+
+    def of(self, queue: tuple[Trainer, ...]) -> Set[str]:
+        known = self._queue
+        if known is not queue:
+            gone = len(known) - len(queue)
+            if gone > 0 and known[gone:] == queue:
+                self._ids.difference_update(map(_ID, known[:gone]))
+            else:
+                self._ids = set(map(_ID, queue))
+            self._queue = queue
+        return self._ids
+
+    def then(self, queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
+        """The queue with the new trainers at its end; their ids are new."""
+        self.of(queue)
+        self._ids.update(map(_ID, new))
+        self._queue = (*queue, *new)
+        return self._queue
+
+
+def _taken(trainer_id: str) -> InvalidValueError:
+    return InvalidValueError(f"trainer id {trainer_id!r} is taken, expected a new one")
+
+
+def _finished(
+    trainer_id: str, active: tuple[Active, ...], queue: tuple[Trainer, ...]
+) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
+    """Active trainers and queue without the finished one. An unknown id is a bug of the world."""
+    rest = tuple(a for a in active if a.trainer.id != trainer_id)
+    if len(rest) < len(active):
+        return rest, queue
+    waiting = tuple(t for t in queue if t.id != trainer_id)
+    if len(waiting) == len(queue):
+        raise InvalidValueError(f"trainer {trainer_id!r} finished but is not known")
+    return rest, waiting

@@ -1,0 +1,94 @@
+"""Pools that fill: workers without a group, on the nodes that no training uses. Pure.
+
+The decision is lexicographic. The trainings are decided, and placed, as if there were no such pool:
+its nodes are idle nodes to them, and it takes no place of P_jmax. What they leave goes to the
+pools. So no weight has to be small enough, and neither a policy nor an objective knows of pools.
+Workers are independent, so a pool may give up a node and take another one at the same time (Eqn 6
+does not apply): each node that it takes costs it a start, no other node notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bftrainer.decide.allocation.placement import in_name_order
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.state import Active, Nodes, Plan, State
+
+_NONE: Nodes = frozenset()
+
+
+def trainings(state: State) -> State:
+    """The state without pools that fill; itself if there is none."""
+    if not any(a.trainer.fill for a in state.active):
+        return state
+    return replace(state, active=tuple(a for a in state.active if not a.trainer.fill))
+
+
+def filled(state: State, plan: Plan) -> Plan:
+    """The plan for the trainings with the rest for the pools: an equal part each, of one node
+    class, at most ``max_nodes``.
+
+    A node whose window ends before a worker could start is left out.
+    """
+    given = iter(plan.nodes)
+    nodes = [_NONE if a.trainer.fill else next(given) for a in state.active]
+    free = state.pool.difference(*plan.nodes)
+    pools = [j for j, a in enumerate(state.active) if a.trainer.fill]
+    ends = dict(state.window_ends)
+    for name, of_class in _by_class(state, free):
+        mine = [
+            j for j in pools if not nodes[j] and _class_of(state.active[j], state, free) == name
+        ]
+        rest, wanted = of_class, _parts([state.active[j].trainer for j in mine], len(of_class))
+        for j, most in sorted(zip(mine, wanted, strict=True)):
+            nodes[j] = _first(state.active[j].nodes & rest, most)
+            rest -= nodes[j]
+        for j, most in zip(mine, wanted, strict=True):
+            if len(nodes[j]) < most:
+                least_s = state.at_s + state.active[j].trainer.growth_s
+                lasting = (
+                    frozenset(n for n in rest if n not in ends or ends[n] > least_s)
+                    if ends
+                    else rest
+                )
+                more = _first(lasting, most - len(nodes[j]))
+                nodes[j] |= more
+                rest -= more
+            if not state.active[j].trainer.is_legal(len(nodes[j])):
+                rest |= nodes[j]
+                nodes[j] = _NONE
+            elif nodes[j] == state.active[j].nodes:
+                nodes[j] = state.active[j].nodes
+    decision = replace(plan.decision, counts=tuple(map(len, nodes)))
+    return Plan(decision, tuple(nodes), plan.memory)
+
+
+def _first(nodes: Nodes, most: int) -> Nodes:
+    """The first in name order; thousands, which mostly are no more, are not sorted."""
+    return nodes if len(nodes) <= most else frozenset(in_name_order(nodes)[:most])
+
+
+def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
+    rest = free.difference(*(nodes for _, nodes in state.classes))
+    return [("", rest), *((name, nodes & free) for name, nodes in state.classes)]
+
+
+def _class_of(a: Active, state: State, free: Nodes) -> str:
+    """The class that it names, or of its nodes while any is left to it; else the one with the most
+    nodes that are free.
+    """
+    if a.trainer.node_class is not None:
+        return a.trainer.node_class
+    by_class = _by_class(state, free)
+    return max(by_class, key=lambda it: (not a.nodes.isdisjoint(it[1]), len(it[1])))[0]
+
+
+def _parts(pools: Sequence[Trainer], free: int) -> list[int]:
+    """Equal parts; what is beyond the largest size of one goes to the others."""
+    parts = [0] * len(pools)
+    for left, j in enumerate(sorted(range(len(pools)), key=lambda j: pools[j].max_nodes)):
+        parts[j] = min(pools[j].max_nodes, -(-free // (len(pools) - left)))
+        free -= parts[j]
+    return parts

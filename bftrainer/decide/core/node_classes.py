@@ -1,0 +1,203 @@
+"""Node classes: nodes of one class are alike for a trainer, and a trainer runs on one class at a
+time.
+
+Decisions separate by class: each class is a pool of its own, with its own trainers, for which the
+policy is asked (docs/decisions/0003-node-classes-and-window-ends.md). If all nodes are alike there
+is one part, the whole state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.decide.allocation.check_decision import check_decision
+from bftrainer.decide.allocation.placement import NameOrder, place
+from bftrainer.decide.domain.events import Event, PoolChanged
+from bftrainer.decide.domain.model import Trainer, rates
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.problem import Answer, Status
+from bftrainer.decide.domain.state import Active, Classes, ClassMemories, Decision, Nodes, State
+from bftrainer.errors import RejectedAnswerError
+
+ALIKE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One class: its nodes of the pool, and its trainers as indices into ``State.active``."""
+
+    name: str
+    pool: Nodes
+    members: tuple[int, ...]
+
+
+def changed(classes: Classes, change: PoolChanged) -> Classes:
+    """The classes of the pool after nodes have joined and left."""
+    if not classes and not change.classes:
+        return ()
+    nodes = {name: there - change.left for name, there in classes}
+    for name, joined in change.classes:
+        nodes[name] = nodes.get(name, frozenset()) | joined
+    return tuple((name, there) for name, there in sorted(nodes.items()) if there)
+
+
+def parts(state: State) -> tuple[Part, ...]:
+    """The classes that have nodes or are named by a trainer, each with its trainers. Every trainer
+    belongs to one.
+
+    A trainer belongs to the class of its nodes, else to the class that it names. A trainer with
+    neither, in order of admission, goes to the class where it would run fastest on the unassigned
+    nodes; if it fits none, to the class with the largest fair share.
+    """
+    everyone = tuple(range(len(state.active)))
+    if not state.classes and all(a.trainer.node_class is None for a in state.active):
+        return (Part(ALIKE, state.pool, everyone),)
+    pools = dict(state.classes)
+    if rest := state.pool.difference(*pools.values()):
+        pools[ALIKE] = rest
+    for active in state.active:
+        if active.trainer.node_class is not None:
+            pools.setdefault(active.trainer.node_class, frozenset())
+    if len(pools) <= 1:
+        return tuple(Part(name, nodes, everyone) for name, nodes in pools.items())
+    members: dict[str, list[int]] = {name: [] for name in sorted(pools)}
+    free: list[int] = []
+    for j, active in enumerate(state.active):
+        own = _class_of(active, pools)
+        if own is None:
+            free.append(j)
+        else:
+            members[own].append(j)
+    room = {
+        name: len(pools[name]) - sum(len(state.active[j].nodes) for j in js)
+        for name, js in members.items()
+    }
+    for j in free:
+        trainer = state.active[j].trainer
+        name = min(
+            members,
+            key=lambda c: (
+                -_rate_within(trainer, room[c]),
+                -len(pools[c]) / (1 + len(members[c])),
+                c,
+            ),
+        )
+        members[name].append(j)
+        room[name] -= _fits(trainer, room[name])
+    return tuple(Part(name, pools[name], tuple(sorted(js))) for name, js in members.items())
+
+
+def decide_by_class(
+    policy: Policy, state: State, event: Event, found: Sequence[Part]
+) -> tuple[Decision, object]:
+    """The decision of the policy, asked once per part: counts in the order of ``State.active``, and
+    the memory.
+
+    Raises :class:`RejectedAnswerError` for counts that are not legal, and for named nodes that a
+    trainer cannot have.
+    """
+    if len(found) == 1 and not isinstance(state.memory, ClassMemories):
+        decision, memory = policy.decide(state, event)
+        check_decision(state, decision)
+        return decision, memory
+    old = state.memory
+    memories: dict[str, object] = (
+        dict(old.by_class) if isinstance(old, ClassMemories) else {p.name: old for p in found}
+    )
+    decisions = []
+    for part in found:
+        own = replace(
+            state,
+            pool=part.pool,
+            active=tuple(state.active[j] for j in part.members),
+            memory=memories.get(part.name),
+            classes=(),
+            window_ends=tuple(end for end in state.window_ends if end[0] in part.pool),
+        )
+        decision, memories[part.name] = policy.decide(own, event)
+        check_decision(own, decision)
+        decisions.append(decision)
+    return _together(found, decisions), ClassMemories(tuple(sorted(memories.items())))
+
+
+def place_by_class(
+    found: Sequence[Part],
+    held: Sequence[Nodes],
+    counts: Sequence[int],
+    ends: Mapping[str, float],
+    starting: Sequence[Nodes],
+    order: NameOrder | None = None,
+) -> tuple[Nodes, ...]:
+    """Node sets, one per trainer, each from its class; ``starting`` are those of its nodes that do
+    not train yet.
+    """
+    if len(found) == 1:
+        return place(found[0].pool, held, counts, ends, starting, order)
+    nodes = list(held)
+    for part in found:
+        mine = part.members
+        own = [[each[j] for j in mine] for each in (held, starting)]
+        placed = place(part.pool, own[0], [counts[j] for j in mine], ends, own[1])
+        for j, after in zip(mine, placed, strict=True):
+            nodes[j] = after
+    return tuple(nodes)
+
+
+def check_one_class(found: Sequence[Part], placed: Sequence[Nodes]) -> None:
+    """Check that each trainer is within its class. Raises :class:`RejectedAnswerError`."""
+    for part in found if len(found) > 1 else ():
+        for j in part.members:
+            if not placed[j] <= part.pool:
+                raise RejectedAnswerError(
+                    f"node {min(placed[j] - part.pool)} is not of class {part.name!r}"
+                )
+
+
+def _class_of(active: Active, pools: dict[str, Nodes]) -> str | None:
+    if active.nodes:
+        return next(name for name, nodes in pools.items() if not nodes.isdisjoint(active.nodes))
+    return active.trainer.node_class
+
+
+def _fits(trainer: Trainer, nodes: int) -> int:
+    """The largest legal size within ``nodes``."""
+    return next((n for n in range(min(nodes, trainer.max_nodes), 0, -1) if trainer.is_legal(n)), 0)
+
+
+def _rate_within(trainer: Trainer, nodes: int) -> float:
+    return rates(trainer)[_fits(trainer, nodes)]
+
+
+def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
+    counts = dict(
+        pair
+        for p, d in zip(found, decisions, strict=True)
+        for pair in zip(p.members, d.counts, strict=True)
+    )
+    in_order = tuple(counts[j] for j in range(len(counts)))
+    wakes = [d.wake_at_s for d in decisions if d.wake_at_s is not None]
+    answers = [d.answer for d in decisions if d.answer is not None]
+    answer = _one_answer(in_order, answers) if len(answers) == len(decisions) else None
+    kept = "; ".join(dict.fromkeys(d.kept for d in decisions if d.kept))
+    blamed = tuple(name for d in decisions for name in d.blamed)
+    return Decision(
+        in_order,
+        min(wakes, default=None),
+        answer,
+        kept,
+        blamed,
+        tuple(n for d in decisions for n in d.nodes),
+    )
+
+
+def _one_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:
+    """One answer for all classes: the sum of the values, the weakest proof."""
+    return Answer(
+        counts,
+        sum(a.objective_value for a in answers),
+        "+".join(sorted({a.solver for a in answers})),
+        max((a.status for a in answers), key=list(Status).index),
+        max(a.gap for a in answers),
+        tuple(f for a in answers for f in a.fallbacks),
+    )

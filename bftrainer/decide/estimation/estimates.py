@@ -1,0 +1,201 @@
+"""An estimated curve from the submitted one and the measurements. Pure; without numpy, as an
+estimate has a dozen points.
+
+1. *Scale the prior.* The submitted curve (or a guess) times a * n^b, fitted to the measured points
+   in logarithms. A prior on b holds it near 0, so a single point only scales the curve.
+2. *Weigh.* Each measured point is combined with that fit by its standard error. Measurements
+   without noise count alone.
+3. *Order.* More nodes never yield less: adjacent points that fall are pooled. A point below the
+   chord of its neighbors is lifted to the chord, unless it is lower by more than two standard
+   errors: then the curve is not concave.
+4. *Fill in.* Between measured points, the fit, bounded below by their chord and above by the
+   extended chords of the adjacent segments, so that concave points give a concave curve. Beyond the
+   last point, the fit scaled to it, no steeper than the last measured segment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from bftrainer.decide.domain.measurements import Measurements, RatePoint
+from bftrainer.decide.domain.model import Curve
+
+MISFIT = 0.05
+"""Relative error of the scaled prior between points (one standard deviation)."""
+BEND = 0.5
+"""Standard deviation of the exponent b."""
+MOST_BEND = 2.0
+"""Largest exponent b accepted, in absolute value."""
+TINY = 1e-9
+"""Values below this fraction of the largest count as 0."""
+FIRM = 2.0
+"""A point that many standard errors below the concave majorant is not lifted."""
+
+_FAR = 600.0  # exp() of it is still a number
+
+_Spot = tuple[int, float]
+_Fit = Callable[[int], float]
+
+
+def estimate(prior: Curve, measured: Measurements) -> Curve:
+    """The estimated curve in samples/s, over the node counts of ``prior``; ``prior`` itself where
+    nothing was measured.
+    """
+    known = [p for p in measured.points if p.nodes <= prior.nodes[-1]]
+    if not known:
+        return prior
+    if min(prior.per_s) <= TINY * max(prior.per_s):  # nothing to scale
+        prior = Curve(prior.nodes, tuple(map(float, prior.nodes)))
+    noise = measured.noise()
+    fit = _fit(prior, known, noise)
+    spots = _concave_where_soft(_rising(_weighed(known, fit, noise)), known, noise)
+    filled = _filled(spots, fit, sorted({1, *prior.nodes}))
+    return Curve(tuple(n for n, _ in filled), tuple(v for _, v in filled))
+
+
+def _fit(prior: Curve, known: Sequence[RatePoint], noise: float) -> _Fit:
+    """n -> prior(n) * a * n^b."""
+    table = _table(prior)
+    weight = mean_x = mean_y = 0.0
+    least = TINY * max(p.rate for p in known)
+    rows: list[tuple[float, float, float]] = []
+    for p in known:
+        if p.rate > least:
+            w = 1.0 / (MISFIT**2 + noise**2 / len(p.windows))
+            x, y = math.log(p.nodes), math.log(p.rate) - math.log(table[p.nodes])
+            rows.append((w, x, y))
+            weight, mean_x, mean_y = weight + w, mean_x + w * x, mean_y + w * y
+    if not rows:
+        return lambda n: 0.0
+    mean_x, mean_y = mean_x / weight, mean_y / weight
+    rest = sum(w * (x - mean_x) ** 2 for w, x, _ in rows)
+    bend = sum(w * (x - mean_x) * (y - mean_y) for w, x, y in rows) / (rest + BEND**-2)
+    b = min(max(bend, -MOST_BEND), MOST_BEND)
+    a = math.exp(min(max(mean_y - b * mean_x, -_FAR), _FAR))
+    return lambda n: a * n**b * table[n]
+
+
+@lru_cache(maxsize=1024)
+def _table(prior: Curve) -> tuple[float, ...]:
+    """The prior at 0 .. its last node count, linear to (0, 0)."""
+    return tuple(prior.at(n) for n in range(prior.nodes[-1] + 1))
+
+
+def _weighed(known: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float]:
+    """Each point, weighted between its measurement and the fit."""
+    values = []
+    for p in known:
+        error2 = noise**2 / len(p.windows)
+        if error2 == 0 or p.rate <= 0:
+            values.append(p.rate)
+        else:
+            share = MISFIT**2 / (MISFIT**2 + error2)
+            values.append(p.rate**share * fit(p.nodes) ** (1 - share))
+    return values
+
+
+def _rising(values: list[float]) -> list[float]:
+    """The nearest non-decreasing values, by pooling adjacent violators."""
+    blocks: list[tuple[float, int]] = []
+    for value in values:
+        mean, size = value, 1
+        while blocks and blocks[-1][0] > mean:
+            other, n = blocks.pop()
+            mean, size = (mean * size + other * n) / (size + n), size + n
+        blocks.append((mean, size))
+    return [mean for mean, size in blocks for _ in range(size)]
+
+
+def _concave_where_soft(
+    values: list[float], known: Sequence[RatePoint], noise: float
+) -> list[_Spot]:
+    """The points, each lifted to the least concave majorant unless that is more than ``FIRM``
+    standard errors away.
+    """
+    spots = [(p.nodes, v) for p, v in zip(known, values, strict=True)]
+    if noise == 0:
+        return spots
+    lifted = _majorant([(0, 0.0), *spots])[1:]
+    out: list[_Spot] = []
+    above = math.inf
+    for (n, v), (_, high), p in zip(
+        reversed(spots), reversed(lifted), reversed(known), strict=True
+    ):
+        soft = high <= v * (1 + FIRM * noise / math.sqrt(len(p.windows)))
+        above = min(high, above) if soft else v
+        out.append((n, above))
+    return out[::-1]
+
+
+def _majorant(spots: Sequence[_Spot]) -> list[_Spot]:
+    """The least concave majorant of the spots, at the same node counts."""
+    hull: list[_Spot] = []
+    for n, v in spots:
+        while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-2], (n, v)):
+            hull.pop()
+        hull.append((n, v))
+    out: list[_Spot] = []
+    i = 0
+    for n, v in spots:
+        while i + 1 < len(hull) and hull[i + 1][0] <= n:
+            i += 1
+        if hull[i][0] == n:
+            out.append((n, v))
+        else:
+            (n0, v0), (n1, v1) = hull[i], hull[i + 1]
+            out.append((n, v0 + (v1 - v0) * (n - n0) / (n1 - n0)))
+    return out
+
+
+def _slope(left: _Spot, right: _Spot) -> float:
+    return (right[1] - left[1]) / (right[0] - left[0])
+
+
+def _filled(spots: list[_Spot], fit: _Fit, places: Sequence[int]) -> list[_Spot]:
+    """The spots with those at the other node counts of the prior, between and beyond."""
+    last_n, last_v = spots[-1]
+    start: list[_Spot] = [(0, 0.0), *spots]
+    slopes = [_slope(low, high) for low, high in pairwise(start)]
+    scale = last_v / fit(last_n) if fit(last_n) > 0 else 0.0
+    right: list[_Spot] = []
+    for n in (n for n in places if n > last_n):
+        before = right[-1][1] if right else last_v
+        right.append((n, max(before, min(fit(n) * scale, last_v + slopes[-1] * (n - last_n)))))
+    right = _majorant([spots[-1], *right])[1:]
+    slopes.append((right[0][1] - last_v) / (right[0][0] - last_n) if right else 0.0)
+    out: list[_Spot] = []
+    for i, (low, high) in enumerate(pairwise(start)):
+        inside = [n for n in places if low[0] < n < high[0]]
+        if inside and _is_held(slopes, i):
+            out += _between(low, high, slopes, i, inside, fit)
+        elif inside and i == 0:
+            out.append((inside[0], slopes[0] * inside[0]))
+        out.append(high)
+    return [*out, *right]
+
+
+def _is_held(slopes: list[float], i: int) -> bool:
+    """Whether the points around segment ``i`` are concave, so that lines through its ends bound it
+    from above.
+    """
+    return (i == 0 or slopes[i - 1] >= slopes[i]) and slopes[i] >= slopes[i + 1]
+
+
+def _between(
+    low: _Spot, high: _Spot, slopes: list[float], i: int, inside: list[int], fit: _Fit
+) -> list[_Spot]:
+    (n0, v0), (n1, v1) = low, high
+    right = (slopes[i] + slopes[i + 1]) / 2
+    left = (slopes[i - 1] + slopes[i]) / 2 if i else math.inf
+    end = v1 / fit(n1) if fit(n1) > 0 else 0.0
+    begin = v0 / fit(n0) if i and fit(n0) > 0 else end
+    found = []
+    for n in inside:
+        part = (n - n0) / (n1 - n0)
+        value = fit(n) * (begin + (end - begin) * part)
+        top = min(v1 - right * (n1 - n), v0 + left * (n - n0))
+        found.append((n, max(min(value, top), v0 + (v1 - v0) * part)))
+    return _majorant([low, *found, high])[1:-1]

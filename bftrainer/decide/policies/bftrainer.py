@@ -1,0 +1,198 @@
+"""The policy of BFTrainer: the optimum of Eqn 16 at every event (paper section 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from bftrainer.decide.allocation.objectives import Objective
+from bftrainer.decide.allocation.two_costs import stretched, with_two_costs
+from bftrainer.decide.allocation.window_ends import lasts_s
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.ports import Allocator, Policy
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.domain.state import Active, Decision, State
+from bftrainer.decide.policies.line import KnownPlaces, line_of, one_node_s
+from bftrainer.decide.policies.settings import PolicySettings
+
+PAYS_WITHIN = 0.25
+"""Of what is left of a trainer on one node: its rescale has to pay off within that time, if it is
+shorter than T_fwd.
+"""
+_MOST = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class BFTrainer:
+    """Maximize the outcome within ``forward_s`` seconds (T_fwd), less the cost of rescaling (Eqn
+    16).
+    """
+
+    allocator: Allocator
+    objective: Objective
+    forward_s: float
+    name: str = "bftrainer"
+    _known: KnownDemands = field(default_factory=lambda: KnownDemands(), compare=False, repr=False)
+    _places: KnownPlaces = field(default_factory=KnownPlaces, compare=False, repr=False)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Those of the objective."""
+        return self.objective.needs
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Solve the allocation problem of this state. T_fwd ends no later than the last node's
+        window.
+
+        The memory is M if the objective has a line (:mod:`~bftrainer.decide.policies.line`), else
+        None.
+        """
+        forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
+        if self.objective.kappa is not None:
+            return self._by_line(state, self.objective.kappa, forward_s)
+        demands = demands_of(state, self.objective, self.forward_s, self._known)
+        answer = self.allocator.solve(Problem(len(state.pool), forward_s, demands))
+        return Decision(answer.counts, answer=answer), None
+
+    def _by_line(self, state: State, kappa: float, forward_s: float) -> tuple[Decision, object]:
+        """The same, of the trainers that can be chosen, with their weights; the others get
+        nothing.
+        """
+        unfinished = len(state.active) + len(state.queue)
+        peak = (
+            max(unfinished, state.memory if isinstance(state.memory, int) else 0)
+            if unfinished
+            else 0
+        )
+        line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak, self._places)
+        chosen = [state.active[j] for j in line.members]
+        values = [self.objective.value(a.trainer, None) for a in chosen]
+        whole = _demands(chosen, values, state.at_s, self.forward_s, self._known)
+        demands = [
+            _paying(active, demand, state.at_s, forward_s)
+            for active, demand in zip(chosen, whole, strict=True)
+        ]
+        if line.first is not None:
+            first = line.members.index(line.first)
+            demands[first] = _without_zero(demands[first], len(state.pool))
+        answer = self.allocator.solve(
+            Problem(len(state.pool), forward_s, tuple(demands), line.weights)
+        )
+        counts = [0] * len(state.active)
+        for j, n in zip(line.members, answer.counts, strict=True):
+            counts[j] = n
+        return Decision(tuple(counts), answer=answer), peak
+
+
+def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float) -> TrainerDemand:
+    """The demand, with higher costs if the trainer is done soon: a rescale gains nothing after its
+    end.
+    """
+    left_s = one_node_s(active)
+    if left_s is None or (within_s := max(PAYS_WITHIN * left_s, 1.0)) >= forward_s:
+        return demand
+    if active.trainer.start_s is not None:
+        demand = _later_demand(active, demand.value, at_s, within_s)
+    return stretched(demand, forward_s / within_s)
+
+
+@lru_cache(maxsize=_MOST)
+def _without_zero(demand: TrainerDemand, pool_size: int) -> TrainerDemand:
+    """The same, and it has to get nodes; it could have up to ``pool_size``."""
+    sizes = demand.sizes or range(demand.min_nodes, demand.max_nodes + 1)
+    return replace(
+        demand, sizes=tuple([n for n in sizes if 0 < n <= max(pool_size, demand.current)])
+    )
+
+
+def demands_of(
+    state: State,
+    objective: Objective,
+    forward_s: float = math.inf,
+    known: KnownDemands | None = None,
+) -> tuple[TrainerDemand, ...]:
+    """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and
+    C_j (Eqn 1).
+
+    ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones
+    start.
+    """
+    return tuple(
+        _demands(state.active, objective.of(state), state.at_s, forward_s, known or KnownDemands())
+    )
+
+
+def _demands(
+    actives: Sequence[Active],
+    values: Sequence[Curve],
+    at_s: float,
+    forward_s: float,
+    known: KnownDemands,
+) -> list[TrainerDemand]:
+    return [
+        known.demand(active.trainer, value, len(active.nodes))
+        if active.trainer.start_s is None
+        else _later_demand(active, value, at_s, forward_s)
+        for active, value in zip(actives, values, strict=True)
+    ]
+
+
+def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:
+    """The demand of a trainer whose old nodes train on while new ones start."""
+    trainer, nodes = active.trainer, len(active.nodes)
+    if active.rescaling is None:
+        return _settled(trainer, value, nodes, forward_s)
+    return with_two_costs(
+        _demand(trainer, value, nodes), trainer.starts_s(nodes), active.rescaling, at_s, forward_s
+    )
+
+
+@lru_cache(maxsize=_MOST)
+def _settled(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> TrainerDemand:
+    return with_two_costs(
+        _demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s
+    )
+
+
+@lru_cache(maxsize=_MOST)
+def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
+    return TrainerDemand(
+        id=trainer.id,
+        value=value,
+        min_nodes=trainer.min_nodes,
+        max_nodes=trainer.max_nodes,
+        scale_up_s=trainer.scale_up_s,
+        scale_down_s=trainer.scale_down_s,
+        current=current,
+        sizes=trainer.sizes_with_zero,
+    )
+
+
+class KnownDemands:
+    """The last demand of every trainer: at most events, most have the same curve and nodes as
+    before. What it returns depends on its arguments only.
+    """
+
+    def __init__(self) -> None:
+        self._demands: dict[str, tuple[Trainer, TrainerDemand]] = {}
+
+    def demand(self, trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
+        known = self._demands.get(trainer.id)
+        if known is not None and known[0] is trainer:
+            demand = known[1]
+            if demand.value is value and demand.current == current:
+                return demand
+        demand = _demand(trainer, value, current)
+        if len(self._demands) >= _MOST:
+            self._demands.clear()
+        self._demands[trainer.id] = trainer, demand
+        return demand
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    return BFTrainer(settings.allocator, settings.objective, settings.forward_s)

@@ -1,0 +1,114 @@
+"""Cohort: for rescales that cost a minute and more. Free nodes are given by cohort, and no running
+trainer gives one up.
+
+Nodes that joined together tend to leave together, so the nodes of one job that ended are divided
+over as few trainers as pays off, where one preemption stalls few of them. At every event, until
+nothing moves:
+
+1. Each free cohort, the oldest first, is split over the trainers such that the sum of their worths
+   rises most.
+2. Then the trainer that gains most gets the union of at least two of the oldest free cohorts.
+
+The worth of a trainer is what it is expected to do within the horizon, less the stall that is left
+and, as it nears its end, the start of its successor
+(:mod:`~bftrainer.decide.policies.cohort_worth`). Nodes are given only if that raises the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from bftrainer.decide.allocation.objectives import Objective
+from bftrainer.decide.domain.events import Event, PoolChanged
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.sizes import sizes_of
+from bftrainer.decide.domain.state import Decision, Nodes, State
+from bftrainer.decide.policies.cohort_split import Division
+from bftrainer.decide.policies.cohort_worth import CohortModel
+from bftrainer.decide.policies.settings import PolicySettings
+
+
+@dataclass(frozen=True, slots=True)
+class Cohorts:
+    """The memory: (time at which they joined, nodes of the pool), the oldest first."""
+
+    joined: tuple[tuple[float, Nodes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """The policy."""
+
+    objective: Objective
+    model: CohortModel = field(default_factory=CohortModel)
+    name: str = "cohort"
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Those of the objective."""
+        return self.objective.needs
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Give free nodes by cohort. A trainer that a loss has left with an illegal size drops to
+        the largest legal one.
+        """
+        before = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
+        memory = Cohorts(self._cohorts(before.joined, state, event))
+        nodes = self._divided(state, memory)
+        counts = tuple(len(each) for each in nodes)
+        changed = tuple(
+            (a.trainer.id, given)
+            for a, given in zip(state.active, nodes, strict=True)
+            if given is not a.nodes
+        )
+        return Decision(counts, self._wake_s(state, memory, counts), nodes=changed), memory
+
+    def _cohorts(
+        self, known: tuple[tuple[float, Nodes], ...], state: State, event: Event
+    ) -> tuple[tuple[float, Nodes], ...]:
+        """The cohorts of the pool. What is in no known one joined now: earlier, only if another
+        wrapper hid the event.
+        """
+        pool = state.pool
+        for change in event.changes:
+            if isinstance(change, PoolChanged):
+                pool = pool - change.joined  # a name that was in the pool before joins again
+        cohorts = [(at_s, kept) for at_s, nodes in known if (kept := nodes & pool)]
+        new = state.pool.difference(*(nodes for _, nodes in cohorts))
+        if new and cohorts and state.at_s - cohorts[-1][0] <= self.model.together_s:
+            at_s, nodes = cohorts.pop()
+            cohorts.append((at_s, nodes | new))
+        elif new:
+            cohorts.append((state.at_s, new))
+        return tuple(cohorts)
+
+    def _divided(self, state: State, memory: Cohorts) -> list[Nodes]:
+        """The nodes of every trainer after this event."""
+        held = [a.nodes for a in state.active]
+        are_legal = all(a.trainer.is_legal(len(a.nodes)) for a in state.active)
+        if not held or (are_legal and len(state.pool) == sum(map(len, held))):
+            return held
+        division = Division(self.model, self.objective.of(state), state, memory.joined)
+        division.give()
+        if division.trim():
+            division.give()
+        return division.nodes()
+
+    def _wake_s(self, state: State, memory: Cohorts, counts: tuple[int, ...]) -> float | None:
+        """Without timers, except where nothing trains though something could: then the nodes are
+        worth more when older.
+        """
+        if not state.active or any(counts):
+            return None
+        if min(min(sizes_of(a.trainer), default=len(state.pool) + 1) for a in state.active) > len(
+            state.pool
+        ):
+            return None
+        return state.at_s + max(state.at_s - memory.joined[0][0], self.model.youngest_s, 1.0)
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    options = settings.option_values("cohort", **asdict(CohortModel()))
+    return Cohort(settings.objective, CohortModel(**options))

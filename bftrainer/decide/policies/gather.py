@@ -1,0 +1,76 @@
+"""Gathering: nodes that join within a moment of one another move a running trainer once, not once
+each.
+
+A large job that ends frees its nodes over a second or so, and every rescale stalls a trainer for
+many. From the first node that joins, running trainers keep their sizes for ``gather_s``; then one
+decision is made for all that came. The wait never grows: later arrivals do not extend it. It ends
+early where nothing else is about to join (``Event.all_joined``). What needs no running trainer does
+not wait: a trainer that waits starts on free nodes. A loss never waits: an event in which nodes
+leave is decided in full, and ends the wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bftrainer.decide.allocation.check_decision import still_named
+from bftrainer.decide.domain.events import Event, PoolChanged
+from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.policies.wrapped import Wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class GatheringArrivals:
+    """Memory while arrivals are gathered, around the memory of the policy."""
+
+    until_s: float
+    inner: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Wrapped):
+    """``policy`` with arrivals gathered for ``gather_s``."""
+
+    gather_s: float
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """The decision of the policy; while arrivals are gathered, without what would move a
+        running trainer.
+
+        What was held back was not decided, so the policy is asked again with the memory that it had
+        before.
+        """
+        memory = state.memory
+        inner = memory.inner if isinstance(memory, GatheringArrivals) else memory
+        until_s = self._until_s(state, event)
+        decision, after = self.policy.decide(replace(state, memory=inner), event)
+        held = decision.counts if until_s is None else _without_moves(state, decision.counts)
+        if until_s is None or held == decision.counts:
+            return decision, after
+        wakes = [until_s] if decision.wake_at_s is None else [until_s, decision.wake_at_s]
+        return Decision(
+            held, min(wakes), nodes=still_named(state, decision, held)
+        ), GatheringArrivals(until_s, inner)
+
+    def _until_s(self, state: State, event: Event) -> float | None:
+        """Until when running trainers keep their sizes; None: they may be moved now."""
+        pools = [change for change in event.changes if isinstance(change, PoolChanged)]
+        if event.all_joined or any(change.left for change in pools):
+            return None
+        if isinstance(state.memory, GatheringArrivals):
+            return state.memory.until_s if state.at_s < state.memory.until_s else None
+        return state.at_s + self.gather_s if any(change.joined for change in pools) else None
+
+
+def _without_moves(state: State, counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Running trainers as they are; those that wait get what they were given if it is free, in
+    order of admission.
+    """
+    kept = [len(active.nodes) for active in state.active]
+    if not all(active.trainer.is_legal(n) for active, n in zip(state.active, kept, strict=True)):
+        return counts
+    free = len(state.pool) - sum(kept)
+    for j, n in enumerate(counts):
+        if not kept[j] and n <= free:
+            kept[j], free = n, free - n
+    return tuple(kept)

@@ -1,0 +1,149 @@
+"""The line of all unfinished trainers, and the weight of each in Eqn 16: how many wait for it.
+
+No trainer is refused: which trainers of the queue train, and with how many nodes, is one
+optimization.
+
+    m      unfinished trainers; M: the most since there was last none
+    line   by submission plus remaining time on one node, the least first
+    i_j    trainers at or behind j in the line: m for the first, 1 for the last
+    w_j    (i_j + kappa M) / (m + kappa M)
+
+The sum of completion times falls by one second for each trainer at or behind j when j is a second
+nearer to its end, so the work of j is worth i_j (for concave curves that is close to heSRPT: Berg,
+Vesilo, Harchol-Balter 2020). ``kappa`` M is the weight of the last completion in trainers: 0
+minimizes the mean, more and more the last.
+
+A trainer of unknown length stands by its submission; beyond a day of work on one node it moves back
+by what it trains.
+
+No starvation: the first of the line whose smallest size fits the pool always trains. A trainer
+submitted later than a time T_j is never before j, with T_j the submission of j plus its time on one
+node. So j waits at 0 nodes no longer than the trainers submitted before T_j take, one after another
+on their smallest sizes, plus the time in which the pool is too small for them.
+
+A waiting trainer that cannot be chosen is left out of the problem: trainers before it in the line
+could fill the pool, of its kind at their smallest sizes, or of any kind with one node each where no
+size is better per node. (In an optimum with it, as many of them have nothing as it has nodes, and
+they are worth no less with these.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bftrainer.decide.allocation.objectives import rate_of_one
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.sizes import sizes_of
+from bftrainer.decide.domain.state import Active
+
+UNKNOWN_S = 86_400.0
+_MOST = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLine:
+    """Indices of trainers, in line, and their weights; ``first`` is the one that must train (None:
+    none fits the pool).
+    """
+
+    members: tuple[int, ...]
+    weights: tuple[float, ...]
+    first: int | None
+
+
+def line_of(
+    active: Sequence[Active],
+    queued: int,
+    pool_size: int,
+    kappa: float,
+    peak: int,
+    known: KnownPlaces | None = None,
+) -> WaitingLine:
+    """The trainers that can be chosen, in the order of ``active``; ``queued`` more are behind them
+    all. ``peak`` is M.
+    """
+    known = known or KnownPlaces()
+    places = known.in_line(active)
+    whole = len(active) + queued + kappa * peak
+    free, room = pool_size, dict[int, int]()
+    first: int | None = None
+    chosen: list[tuple[int, float]] = []
+    for i, (_, j) in enumerate(places):
+        if free <= 0:
+            rest = enumerate(places[i:], i)
+            chosen += [(j, (whole - i) / whole) for i, (_, j) in rest if active[j].nodes]
+            break
+        kind, smallest, takes_one = known.kind(active[j].trainer)
+        if first is None and smallest <= pool_size:
+            first = j
+        left = room[kind] = room.get(kind, pool_size) - smallest
+        if left >= 0 or active[j].nodes:
+            chosen.append((j, (whole - i) / whole))
+        free -= takes_one
+    chosen.sort()
+    return WaitingLine(tuple([j for j, _ in chosen]), tuple([w for _, w in chosen]), first)
+
+
+def key_s(active: Active) -> float:
+    """The trainer's key in the line, in seconds."""
+    left_s = one_node_s(active)
+    if left_s is None:
+        return active.admitted_s + max(
+            active.samples_done / rate_of_one(active.trainer) - UNKNOWN_S, 0.0
+        )
+    return active.admitted_s + left_s
+
+
+def one_node_s(active: Active) -> float | None:
+    """What is left of the trainer, in seconds on one node; None for an unknown length."""
+    left = active.remaining_samples
+    return None if left is None else left / rate_of_one(active.trainer)
+
+
+class KnownPlaces:
+    """Every trainer's last key, and its kind: those that wait do not change. A line depends on its
+    arguments only: a kind has the same number as long as nothing is forgotten, and all is forgotten
+    together, between two lines.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[str, tuple[Active, float]] = {}
+        self._kinds: dict[str, tuple[Trainer, tuple[int, int, int]]] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def in_line(self, active: Sequence[Active]) -> list[tuple[float, int]]:
+        """(key, index) of every trainer, in line."""
+        if max(len(self._keys), len(self._kinds), len(self._numbers)) > _MOST:
+            self._keys, self._kinds, self._numbers = {}, {}, {}
+        keys, found = self._keys, []
+        for j, a in enumerate(active):
+            known = keys.get(a.trainer.id)
+            if known is None or known[0] is not a:
+                known = keys[a.trainer.id] = a, key_s(a)
+            found.append((known[1], j))
+        found.sort()
+        return found
+
+    def kind(self, t: Trainer) -> tuple[int, int, int]:
+        """A number, the same for trainers that differ only in name and length; the smallest size; 1
+        if that is one node, and no other size is better per node, else 0.
+        """
+        known = self._kinds.get(t.id)
+        if known is not None and known[0] is t:
+            return known[1]
+        alike = (
+            t.curve,
+            t.min_nodes,
+            t.max_nodes,
+            t.scale_up_s,
+            t.scale_down_s,
+            t.sizes,
+            t.start_s,
+            t.from_zero_s,
+        )
+        smallest = sizes_of(t)[0]
+        takes_one = smallest == 1 and t.curve.at(1) >= rate_of_one(t)
+        found = self._numbers.setdefault(alike, len(self._numbers)), smallest, int(takes_one)
+        self._kinds[t.id] = t, found
+        return found

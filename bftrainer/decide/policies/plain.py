@@ -1,0 +1,56 @@
+"""Plain preemptible jobs, the baseline: every trainer is a job of fixed size, requeued with its age
+when a node leaves.
+
+Running jobs keep their nodes. Free nodes go to the oldest waiting job that fits, as ``sbatch
+--requeue`` in a scavenger partition does. Nothing limits the number of jobs (P_jmax does not
+apply).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.decide.domain.sizes import largest_legal, sizes_of
+from bftrainer.decide.domain.state import Active, Decision, State
+from bftrainer.decide.policies.settings import PolicySettings
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Jobs of ``nodes`` nodes, or of the nearest legal size below; by default, of a trainer's
+    smallest size.
+
+    ``start_s``: the seconds that a job takes to start, instead of the trainer's R_j^up; the world
+    charges them.
+    """
+
+    nodes: int = 0
+    start_s: float | None = None
+    name: str = "plain"
+    rigid: bool = True
+    unlimited: bool = True
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """``state.active`` is in order of submission: the oldest first. No memory."""
+        sizes = [self._size(a) for a in state.active]
+        counts = [
+            size if len(a.nodes) == size else 0 for a, size in zip(state.active, sizes, strict=True)
+        ]
+        free = len(state.pool) - sum(counts)
+        for j, size in enumerate(sizes):
+            if free <= 0:
+                break
+            if not counts[j] and size <= free:
+                counts[j], free = size, free - size
+        return Decision(tuple(counts)), None
+
+    def _size(self, a: Active) -> int:
+        return largest_legal(a.trainer, self.nodes) or sizes_of(a.trainer)[0]
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``. Parameters: ``nodes``, ``start_s``."""
+    values = settings.option_values("plain", nodes=0.0, start_s=-1.0)
+    return Plain(int(values["nodes"]), values["start_s"] if values["start_s"] >= 0 else None)

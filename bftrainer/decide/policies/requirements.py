@@ -1,0 +1,116 @@
+"""Facts that a policy needs of a trainer. Checked at submission, where a trainer can still be
+rejected with a reason, and for all trainers before a pilot starts or applies a new configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bftrainer.decide.allocation.two_costs import is_limited
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.needs import Need
+from bftrainer.decide.domain.ports import Policy
+from bftrainer.errors import InvalidValueError
+
+
+def _lacks(trainer: Trainer, need: Need) -> bool:
+    match need:
+        case Need.LENGTH:
+            return trainer.samples_total is None
+        case Need.LOSSES:
+            return not trainer.reports_loss
+        case Need.PRIORITY:
+            return trainer.priority == 0
+
+
+def refusal(policy: Policy, trainer: Trainer) -> str | None:
+    """Why this policy cannot serve this trainer; None if it can. Asked live at submission, in a
+    replay before the start.
+    """
+    if trainer.fill:  # no policy decides on it
+        return None
+    for need in sorted(needs_of(policy), key=lambda need: need.name):
+        if _lacks(trainer, need):
+            return f"trainer {trainer.id}: {_who(policy, need)} requires {need.value}"
+    if (forward_s := forward_of(policy)) is not None and is_limited(trainer, forward_s):
+        longest_s = max(trainer.growth_s, trainer.scale_down_s)
+        return (
+            f"trainer {trainer.id}: a rescale takes {longest_s:g} s (start_s + scale_up_s, or "
+            "scale_down_s), but decisions "
+            f"look {forward_s:g} s ahead (T_fwd), so that growing would never pay off; set "
+            f"forward_s above {longest_s:g}"
+        )
+    return None
+
+
+def _who(policy: Policy, need: Need) -> str:
+    """The policy, or its objective if that is where the need comes from."""
+    objective = _of_inner(policy, "objective")
+    if objective is not None and need in objective.needs:
+        return f"objective {objective.name}"
+    return f"policy {policy.name}"
+
+
+def check_needs_of_all(policy: Policy, trainers: Iterable[Trainer]) -> None:
+    """Raise :class:`InvalidValueError` with the first trainer that the policy cannot serve, and how
+    many more there are.
+    """
+    reasons = [reason for trainer in trainers if (reason := refusal(policy, trainer)) is not None]
+    if reasons:
+        more = f" (and {counted(len(reasons) - 1, 'more trainer')})" if len(reasons) > 1 else ""
+        raise InvalidValueError(
+            f"decisions: {reasons[0]}{more}; choose another decisions.policy or "
+            "decisions.objective, or cancel the trainer"
+        )
+
+
+def check_needs(policy: Policy, trainer: Trainer) -> None:
+    """Raise :class:`InvalidValueError` if the policy cannot serve the trainer."""
+    if (reason := refusal(policy, trainer)) is not None:
+        raise InvalidValueError(reason)
+
+
+def needs_of(policy: Policy) -> frozenset[Need]:
+    """What it needs to know of every trainer, also within other policies."""
+    return _of_inner(policy, "needs") or frozenset()
+
+
+def forward_of(policy: Policy) -> float | None:
+    """T_fwd of a policy that solves Eqn 16, also within other policies; None for others."""
+    forward_s = _of_inner(policy, "forward_s")
+    return None if forward_s is None else float(forward_s)
+
+
+def is_rigid(policy: Policy) -> bool:
+    """Whether its trainers are ordinary jobs: the loss of a node kills them, and they resume from
+    their last checkpoint.
+    """
+    return bool(_of_inner(policy, "rigid"))
+
+
+def is_unlimited(policy: Policy) -> bool:
+    """Whether every trainer is admitted, whatever P_jmax: its trainers are jobs in the queue of the
+    scheduler.
+    """
+    return bool(_of_inner(policy, "unlimited"))
+
+
+def has_line(policy: Policy) -> bool:
+    """Whether the policy decides how many trainers train: then P_jmax may be None. Also within
+    other policies.
+    """
+    return getattr(_of_inner(policy, "objective"), "kappa", None) is not None
+
+
+def _of_inner(policy: Policy, name: str) -> Any:
+    """An attribute of the policy, or else of the policy that a guard or the gathering of arrivals
+    has inside.
+    """
+    inner: object = policy
+    while (found := getattr(inner, name, None)) is None and (
+        inner := getattr(inner, "policy", None)
+    ):
+        pass
+    return found

@@ -1,0 +1,168 @@
+"""Policy and solver of a running pilot, exchanged together when the configuration is reloaded; and
+the record of decisions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.decide.allocation.chain import build_allocator
+from bftrainer.decide.allocation.objectives import usual_objective
+from bftrainer.decide.allocation.recording import RecordingAllocator
+from bftrainer.decide.allocation.two_costs import MOST, is_limited
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.decide.domain.ports import Allocator, Policy
+from bftrainer.decide.domain.problem import Problem, TrainerDemand
+from bftrainer.decide.domain.state import Plan, State
+from bftrainer.decide.policies.keeping import Keeping
+from bftrainer.decide.policies.requirements import check_needs_of_all, refusal
+from bftrainer.decide.policies.settings import PolicySettings
+from bftrainer.decide.policies.timed import TimedPolicy
+from bftrainer.decide.policies.wrapped import innermost
+from bftrainer.pilot.persistence import codec
+from bftrainer.pilot.persistence.journal import Settings
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.plugins import build_policy, find_objective
+
+PLACES = 10
+"""P_jmax where the policy does not decide how many trainers train: the paper's."""
+_TRIAL = Problem(1, 1.0, (TrainerDemand("trial", Curve((1,), (1.0,)), 1, 1, 0.0, 0.0),))
+
+
+def settings_of(config: PilotConfig) -> Settings:
+    """The settings of decisions, as the journal records them, with the defaults that depend on one
+    another.
+    """
+    d = config.decisions
+    decides = d.max_parallel == "auto" and d.policy.partition("?")[0] == "bftrainer"
+    name = d.objective or usual_objective(None if decides else PLACES)
+    objective = find_objective(name)
+    places = d.max_parallel if isinstance(d.max_parallel, int) else PLACES
+    forward_s = objective.forward_s if d.forward_s is None else d.forward_s
+    admitted = None if decides and objective.kappa is not None else places
+    return Settings(d.policy, d.solver, name, forward_s, d.seed, admitted, d.gather_s)
+
+
+def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
+    """The policy of these settings, on this allocator. From now on its memories can be
+    journaled.
+    """
+    objective = find_objective(settings.objective)
+    built = PolicySettings(
+        allocator, objective, settings.forward_s, settings.seed, gather_s=settings.gather_s
+    )
+    policy = build_policy(settings.policy, built)
+    codec.allow(type(innermost(policy)).__module__)
+    return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a configuration asks for, built and not yet in use."""
+
+    settings: Settings
+    allocator: Allocator
+    policy: Policy
+
+
+class DecisionMaker:
+    """The policy, and the loop's Journal: it records each decision with the answers of the solvers
+    behind it.
+    """
+
+    def __init__(self, config: PilotConfig, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._settings = settings_of(config)
+        self._allocator = RecordingAllocator(
+            build_allocator(self._settings.solver, config.decisions.solve_s)
+        )
+        self._chosen = policy_of(self._settings, self._allocator)
+        self.policy = TimedPolicy(_keeping(self._chosen), time.perf_counter)
+        self._kept = ""
+        self._limited: set[str] = (
+            set()
+        )  # trainers of which it was told that decisions do not look far enough ahead
+        recorder.settings(self._settings)
+
+    def prepare(self, config: PilotConfig, trainers: Iterable[Trainer]) -> Prepared:
+        """Build what a new configuration asks for, for these trainers. Raises ``UserError``, and
+        changes nothing.
+        """
+        return _prepared(config, trainers, self._allocator)
+
+    def use(self, prepared: Prepared) -> None:
+        """Decide by this from now on."""
+        self._recorder.settings(prepared.settings)
+        self._settings, self._chosen = prepared.settings, prepared.policy
+        self._allocator.allocator = prepared.allocator
+        self.policy.policy = _keeping(prepared.policy)
+
+    @property
+    def max_parallel(self) -> int | None:
+        """How many trainers are admitted at once; None: all."""
+        return self._settings.max_parallel
+
+    def refusal(self, trainer: Trainer) -> str | None:
+        """Why the present policy cannot serve a trainer."""
+        return refusal(self._chosen, trainer)
+
+    def record(self, event: Event, state: State, plan: Plan) -> None:
+        """Write a decision to the journal; note the failure of a policy, and costs longer than
+        decisions look ahead.
+        """
+        self._recorder.decision(event, state, plan, self._allocator.taken(), self.policy.took_s)
+        before, self._kept = self._kept, plan.decision.kept
+        if self._kept and self._kept != before:
+            self._recorder.note("decision failed", "", f"trainers keep their sizes: {self._kept}")
+        for trainer, text in limited_costs(state, self._settings.forward_s, self._limited):
+            self._limited.add(trainer)
+            self._recorder.note("cost", trainer, text)
+
+
+def limited_costs(
+    state: State, forward_s: float, told: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Trainers whose learned costs are longer than T_fwd and count as less
+    (allocation/two_costs.py), each with a note.
+    """
+    for active in state.active:
+        trainer = active.trainer
+        if (
+            trainer.start_s is not None
+            and trainer.id not in told
+            and is_limited(trainer, forward_s)
+        ):
+            yield (
+                trainer.id,
+                f"a rescale takes {trainer.growth_s:.0f} s (start {trainer.start_s:.0f} s, "
+                f"switch {trainer.scale_up_s:.0f} s), "
+                f"but decisions look {forward_s:g} s ahead: it counts as "
+                f"{MOST * forward_s:.0f} s; set decisions.forward_s "
+                "higher",
+            )
+
+
+def check_decisions(config: PilotConfig, trainers: Iterable[Trainer]) -> None:
+    """Raise ``UserError`` unless a pilot could decide by this configuration for all these trainers:
+    before it takes over.
+    """
+    _prepared(config, trainers, RecordingAllocator(build_allocator("exact", 1.0)))
+
+
+def _prepared(
+    config: PilotConfig, trainers: Iterable[Trainer], recorder: RecordingAllocator
+) -> Prepared:
+    settings = settings_of(config)
+    allocator = build_allocator(settings.solver, config.decisions.solve_s)
+    allocator.solve(_TRIAL)  # a missing package or license shows here, not at the first decision
+    policy = policy_of(settings, recorder)
+    check_needs_of_all(policy, trainers)
+    return Prepared(settings, allocator, policy)
+
+
+def _keeping(policy: Policy) -> Policy:
+    return Keeping(policy, codec.dumps)

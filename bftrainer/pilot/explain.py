@@ -1,0 +1,361 @@
+"""Why a trainer has n nodes: an analysis of one decision in the journal.
+
+The policy repeats the decision on the original state, with the solutions that the journal recorded,
+which shows the problem that was solved. The exact solver then computes what the next larger or
+smaller node count would have gained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from bftrainer.decide.allocation.gains import gain, rescale_cost
+from bftrainer.decide.allocation.recording import RecordingAllocator
+from bftrainer.decide.allocation.what_if import WhatIf, next_sizes, what_if
+from bftrainer.decide.core.coordinator import decide
+from bftrainer.decide.core.node_classes import parts
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.problem import Answer, Problem, TrainerDemand
+from bftrainer.decide.domain.state import ClassMemories, State
+from bftrainer.decide.policies.gather import GatheringArrivals
+from bftrainer.decide.policies.line import key_s
+from bftrainer.errors import BFTrainerError, UserError
+from bftrainer.pilot.decision_maker import policy_of
+from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED
+from bftrainer.pilot.persistence.journal import JournalEntry
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.pilot.rerun import SENSELESS, Recorded, damaged, observed
+from bftrainer.plugins import find_objective
+from bftrainer.sharing.fair_share import ALONE, EQUAL_PART, WEIGHTED_PART
+
+_NOTES = 1000
+"""Number of notes that are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """What a trainer's node count was worth at the decision, in the objective's unit over T_fwd
+    seconds (Eqn 16).
+
+    ``gain`` is the trainer's summand, ``rate`` is O_j(n) per second, ``cost`` is O_j(C_j) * R_j.
+    ``alone`` is what the next larger size would add for this trainer if nodes were free. ``more``
+    and ``less`` are the effects of the next larger and smaller sizes on all trainers.
+    """
+
+    unit: str
+    gain: float
+    rate: float
+    cost: float
+    alone: float | None
+    more: WhatIf | None
+    less: WhatIf | None
+    larger: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShare:
+    """A trainer's nodes before and after the decision."""
+
+    id: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One trainer in one decision. ``place`` is its position in the queue, from 1, if it is not
+    admitted yet.
+
+    ``stake`` is None if the policy solves no problem, and for a trainer in the queue. ``shares``
+    are those of all trainers. ``told`` is the trainer as the policy saw it.
+    """
+
+    trainer: str
+    entry: JournalEntry
+    pool: int
+    queue: int
+    share: NodeShare
+    shares: tuple[NodeShare, ...]
+    place: int | None = None
+    stake: Stake | None = None
+    why: str = ""
+    told: Trainer | None = None
+
+    @property
+    def free(self) -> int:
+        """Nodes that the decision left unallocated."""
+        return self.pool - sum(s.after for s in self.shares)
+
+
+@dataclass(slots=True)
+class _Witness(Recorded):
+    """Keeps the problems that the recorded answers solve. The pilot validated these answers."""
+
+    asked: list[tuple[Problem, Answer]] = field(default_factory=list)
+
+    def solve(self, problem: Problem) -> Answer:
+        """The next recorded answer."""
+        self.asked.append((problem, self.next_answer()))
+        return self.asked[-1][1]
+
+
+def explain(
+    store: Store, trainer: str, at_s: float = math.inf, may_import: Collection[str] = ()
+) -> Explanation:
+    """What the latest decision at or before ``at_s`` (seconds since 1970) meant for ``trainer``.
+
+    ``may_import``: policies and objectives of other packages (``module:function``) that the journal
+    may name.
+
+    Raises :class:`~bftrainer.errors.UserError` if there was no decision, or if the trainer had no
+    part in it.
+    """
+    found: tuple[JournalEntry, State] | None = None
+    for entry, state in observed(store, at_s, may_import):
+        if entry.event.at_s > at_s:
+            break
+        found = entry, state
+    if found is None:
+        raise UserError("no decision had been made by then; see `bftrainer events`")
+    try:
+        explained = _explained(
+            trainer, *found
+        )  # its policy has been built: the row's names are allowed
+    except SENSELESS as error:
+        if isinstance(error, BFTrainerError):
+            raise
+        raise damaged(found[0], error) from error
+    if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
+        explained = replace(explained, why=f"{explained.why}; {obstacle}")
+    shares = (
+        note
+        for note in reversed(Registry(store).notes(_NOTES))
+        if note.kind == "share" and note.at_s <= at_s
+    )
+    latest = next(
+        (note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))),
+        ALONE,
+    )
+    return (
+        explained
+        if latest == ALONE
+        else replace(explained, why=f"{explained.why}; {latest} (nodes.share)")
+    )
+
+
+def _obstacle(store: Store, at_s: float) -> str:
+    """What last kept the pilot from holding a node, in the scheduler's or the holder's own
+    words.
+    """
+    kinds = {REFUSED: "latest refusal", "poll failed": "latest failed poll", ALLOWED: ""}
+    notes = (
+        note
+        for note in reversed(Registry(store).notes(_NOTES))
+        if note.kind in kinds and note.at_s <= at_s
+    )
+    note = next(notes, None)
+    return "" if note is None or note.kind == ALLOWED else f"{kinds[note.kind]}: {note.line}"
+
+
+def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
+    counts = entry.plan.decision.counts
+    shares = tuple(
+        NodeShare(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True)
+    )
+    mine = next((s for s in shares if s.id == trainer), None)
+    places = {t.id: place for place, t in enumerate(state.queue, 1)}
+    pool = len(state.pool)
+    found = Explanation(
+        trainer, entry, pool, len(state.queue), mine or NodeShare(trainer, 0, 0), shares
+    )
+    if mine is None:
+        if trainer not in places:
+            raise UserError(
+                f"trainer {trainer!r} had no part in decision {entry.number}: it was not yet "
+                "admitted, was paused, or had "
+                f"finished; see `bftrainer show {trainer}`"
+            )
+        why = (
+            f"it is number {places[trainer]} in the queue: "
+            f"{counted(len(shares), 'trainer was', 'trainers were')} admitted before it, and "
+            "at most "
+            f"{state.max_parallel} are admitted at once (max_parallel)"
+        )
+        return replace(found, place=places[trainer], why=why)
+    if kept := entry.plan.decision.kept:
+        why = (
+            f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
+        )
+        return replace(found, why=why)
+    if mine.before == mine.after and (until_s := _gathers_until_s(entry.plan.memory)) is not None:
+        why = (
+            "nodes have just joined; running trainers are moved once, after "
+            f"{until_s - state.at_s:.1f} s (gather_s)"
+        )
+        return replace(found, why=why)
+    j = shares.index(mine)
+    if state.active[j].trainer.fill:
+        trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
+        why = (
+            f"it takes what no training gains from: of {counted(pool, 'node')}, trainings have "
+            f"{trained}, "
+            f"and pools that fill share the "
+            f"other {pool - trained}, up to max_nodes (fill)"
+        )
+        return replace(found, why=why, told=state.active[j].trainer)
+    stake = _stake(entry, state, trainer)
+    why = _by_class_or_end(entry, state, j) or (
+        _in_line(state, j) if stake is None and not mine.after else ""
+    )
+    told = state.active[j].trainer
+    why = why or _why(mine, stake, shares, _of_class(state, mine), told.max_nodes, entry)
+    return replace(found, stake=stake, why=why, told=told)
+
+
+def _gathers_until_s(memory: object) -> float | None:
+    memories = [m for _, m in memory.by_class] if isinstance(memory, ClassMemories) else [memory]
+    return min((m.until_s for m in memories if isinstance(m, GatheringArrivals)), default=None)
+
+
+def _of_class(state: State, mine: NodeShare) -> int:
+    """Number of nodes in the pool that belong to the trainer's class."""
+    return next(
+        len(p.pool)
+        for p in parts(state)
+        for j in p.members
+        if state.active[j].trainer.id == mine.id
+    )
+
+
+def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
+    """The reason if its node class or a known window end keeps it from having more nodes, else
+    empty.
+    """
+    part = next(p for p in parts(state) if j in p.members)
+    if state.pool and not part.pool:
+        return f"no node of class {part.name} is idle, and it runs only on that class (node_class)"
+    if not state.window_ends:
+        return ""
+    policy = policy_of(entry.settings, RecordingAllocator(_Witness(list(entry.answers))))
+    wanted = decide(replace(state, window_ends=()), policy, entry.event).decision.counts[j]
+    if wanted <= entry.plan.decision.counts[j]:
+        return ""
+    return (
+        f"{counted(wanted, 'node')} would not pay off: the scheduler needs some of them before the "
+        f"gain outweighs the rescale's stall"
+    )
+
+
+def _in_line(state: State, j: int) -> str:
+    """The reason of a trainer that is too far back in the line to be chosen; empty if there is
+    none.
+    """
+    key = key_s(state.active[j])
+    before = sum(key_s(a) < key for a in state.active if not a.trainer.fill)
+    if not state.pool or state.max_parallel is not None or not before:
+        return ""
+    return f"it waits: with these nodes, {counted(before, 'trainer')} before it would finish sooner"
+
+
+def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
+    witness = _Witness(list(entry.answers))
+    decide(state, policy_of(entry.settings, RecordingAllocator(witness)), entry.event)
+    for problem, answer in witness.asked:
+        for j, demand in enumerate(problem.demands):
+            if demand.id == trainer:
+                unit = find_objective(entry.settings.objective).unit
+                return stake(problem, answer.counts, j, unit)
+    return None
+
+
+def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
+    """The :class:`Stake` of demand ``j`` in a solved problem."""
+    demand, n = problem.weighted(j), counts[j]
+    below, above = next_sizes(demand, n)
+    return Stake(
+        unit=unit,
+        gain=gain(demand, n, problem.forward_s),
+        rate=demand.value.at(n),
+        cost=rescale_cost(demand, n),
+        alone=None if above is None else _alone(demand, n, above, problem.forward_s),
+        more=None if above is None else what_if(problem, counts, j, above),
+        less=None if below is None else what_if(problem, counts, j, below),
+        larger=above,
+    )
+
+
+def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float:
+    return gain(demand, above, forward_s) - gain(demand, n, forward_s)
+
+
+def _why(
+    mine: NodeShare,
+    stake: Stake | None,
+    shares: Sequence[NodeShare],
+    pool: int,
+    most: int,
+    entry: JournalEntry,
+) -> str:
+    """One sentence: what keeps it from having more nodes."""
+    name, forward_s = entry.settings.policy, entry.settings.forward_s
+    if pool == 0:
+        return "there are no idle nodes that the batch scheduler cannot fill"
+    if stake is None:
+        return (
+            f"policy {name} follows its own rule and solves no optimization problem "
+            "(docs/policies.md)"
+        )
+    if stake.larger is None:
+        has_all = pool <= mine.after < most
+        return (
+            "it has all nodes of the pool"
+            if has_all
+            else "it has as many nodes as it can use (max_nodes)"
+        )
+    if stake.larger > pool:
+        return f"its next larger size is {counted(stake.larger, 'node')}, but the pool has {pool}"
+    amount = (
+        f"{counted(stake.larger, 'node')} would bring it "
+        f"{quantity(stake.alone or 0.0, signed=True)} {stake.unit}"
+    )
+    if stake.alone is not None and stake.alone <= 0:
+        within = "the forward-looking time"
+        if find_objective(entry.settings.objective).kappa is not None:
+            within += " or a quarter of what is left of it"
+        return (
+            f"growing does not pay off within {within}: {amount} in {forward_s:g} s, "
+            "including the rescale"
+        )
+    if stake.more is None:
+        return f"{amount}, but the other trainers' smallest sizes leave no room for that"
+    if stake.more.change > 0:
+        return (
+            f"{amount}: the policy gave it less than the optimum would ({name} takes more "
+            "into account than this problem)"
+        )
+    givers = [s for s in stake.more.others if s.after < s.before]
+    if not givers:
+        return f"{amount}, but all trainers together would gain nothing"
+    names = ", ".join(f"{s.id} ({s.before} -> {s.after})" for s in givers[:3])
+    more = f" and {len(givers) - 3} more" if len(givers) > 3 else ""
+    lost = sum(s.gain for s in stake.more.others)
+    return (
+        f"it is outbid: {amount}, but they would come from {names}{more}, a change of "
+        f"{quantity(lost, signed=True)}"
+    )
+
+
+def quantity(value: float, *, signed: bool = False) -> str:
+    """A number in the objective's unit, with four digits."""
+    text = f"{value:+,.4g}" if signed else f"{value:,.4g}"
+    return (
+        f"{value:+,.0f}"
+        if signed and abs(value) >= 1e4
+        else f"{value:,.0f}"
+        if abs(value) >= 1e4
+        else text
+    )

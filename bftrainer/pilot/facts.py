@@ -1,0 +1,128 @@
+"""The pilot's records, as one stream of typed facts for its log, its metrics and its notices.
+
+Times are those of the host's clock. Subscribers of the :mod:`~bftrainer.pilot.recorder` get a fact
+once it is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.decide.domain.state import Plan, State
+from bftrainer.pilot.persistence.registry import Usage
+from bftrainer.pilot.persistence.registry_writer import TrainerChange
+from bftrainer.times import HostS
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionMade:
+    """The plan for an event, decided on ``state`` in ``took_s`` seconds."""
+
+    at_s: HostS
+    event: Event
+    state: State
+    plan: Plan
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoteAdded:
+    """A line of the event log. ``subject`` is what it is about."""
+
+    at_s: HostS
+    kind: str
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerChanged:
+    """A trainer was submitted, or its columns changed."""
+
+    at_s: HostS
+    name: str
+    change: TrainerChange
+
+
+@dataclass(frozen=True, slots=True)
+class UsageAdded:
+    """Node-seconds of one trainer since the last heartbeat."""
+
+    at_s: HostS
+    usage: Usage
+
+
+class FragmentEvent(Enum):
+    """What happened to a fragment."""
+
+    ASKED = "asked"
+    TAKEN = "taken"
+    ASKED_BACK = "asked_back"
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentChanged:
+    """A step in the audit of a fragment."""
+
+    at_s: HostS
+    name: str
+    what: FragmentEvent
+    reason: str = ""
+
+
+class TickStage(Enum):
+    """What a tick of the loop is made of."""
+
+    JOURNAL = "journal"
+    HOLDERS = "holders"
+    DRIVERS = "drivers"
+    RELEASES = "releases"
+    REQUESTS = "requests"
+    POLLS = "polls"
+    NODES = "nodes"
+    STEPS = "steps"
+    EVENTS = "events"
+    DECISION = "decision"
+
+
+@dataclass(frozen=True, slots=True)
+class TickTook:
+    """One tick of the loop: the seconds of each stage."""
+
+    at_s: HostS
+    stages: tuple[tuple[TickStage, float], ...]
+
+    @property
+    def whole_s(self) -> float:
+        return sum(seconds for _, seconds in self.stages)
+
+    @property
+    def largest(self) -> tuple[TickStage, float]:
+        """The stage that took most of it."""
+        return max(self.stages, key=lambda stage: stage[1])
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentTimed:
+    """A fragment's way to training, or back, is complete: the seconds of its stages."""
+
+    at_s: HostS
+    name: str
+    seconds: tuple[tuple[NodeStage, float], ...]
+
+
+PilotFact = (
+    FragmentTimed
+    | DecisionMade
+    | NoteAdded
+    | TrainerChanged
+    | UsageAdded
+    | FragmentChanged
+    | TickTook
+)
+Subscriber = Callable[[PilotFact], None]

@@ -1,0 +1,75 @@
+"""Renewal of the holders' leases, whatever the loop is waiting for: a slow scheduler, a long
+solve.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from bftrainer.system.clock import Clock
+from bftrainer.wires.leases import RENEWALS
+
+BEAT_S = 5.0
+
+
+class Heartbeat:
+    """Renews the leases in the loop's ticks, and in a thread between them (:meth:`running`).
+
+    A thread alone would hold nodes forever for a loop that hangs, or whose disk does not answer. So
+    leases are renewed for ``lease_s`` after the loop has last written to the journal, and no
+    longer. A suspended process suspends its threads.
+    """
+
+    def __init__(self, renew: Callable[[], None], clock: Clock, lease_s: float) -> None:
+        self._renew = renew
+        self._clock = clock
+        self._lease_s = lease_s
+        self._wrote_s = -math.inf
+        self._next_s = -math.inf
+        self._lock = threading.Lock()
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two renewals, and between two of the loop's writes to the journal."""
+        return min(BEAT_S, self._lease_s / RENEWALS)
+
+    def wrote(self) -> None:
+        """The loop has just written to the journal."""
+        self._wrote_s = self._clock.elapsed_s()
+
+    def renew_if_due(self) -> None:
+        """Renew the leases, unless the loop has been silent for too long. Never waits for a renewal
+        that is on its way.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            now_s = self._clock.elapsed_s()
+            if now_s >= self._next_s and now_s - self._wrote_s <= self._lease_s:
+                self._next_s = now_s + self.interval_s
+                self._renew()
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Renew in a thread as well."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(self.interval_s / 2):
+                with suppress(
+                    OSError
+                ):  # the holders' files: the loop meets the same error and reports it
+                    self.renew_if_due()
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(1.0)  # a file system that hangs must not keep the pilot from its end

@@ -1,0 +1,347 @@
+"""LiveWorld: events of a real cluster for the loop, and the loop's decisions carried out.
+
+An event is the difference between the facts (ready fragments, trainers in the registry) and what
+the core has been told. The core's last state is in the journal. So a new pilot and one that comes
+back do the same: find the facts, tell the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import InitVar, dataclass
+from itertools import islice
+from typing import Protocol
+
+from bftrainer.decide.domain.events import (
+    Change,
+    Event,
+    LengthSeen,
+    Measured,
+    ParallelChanged,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.state import Nodes, Rescale, State
+from bftrainer.decide.estimation.update import lessons
+from bftrainer.errors import BFTrainerError
+from bftrainer.pilot.decision_maker import DecisionMaker
+from bftrainer.pilot.facts import TickStage
+from bftrainer.pilot.heartbeat import Heartbeat
+from bftrainer.pilot.memo import Memoized
+from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
+from bftrainer.pilot.nodes.manager import NodeManager
+from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.pilot.ticks import TickTimer
+from bftrainer.pilot.trainers.for_core import for_core
+from bftrainer.pilot.trainers.manager import TrainerManager
+from bftrainer.pilot.trainers.spool_requests import carry_out, submit
+from bftrainer.times import ElapsedS, PilotS
+
+REQUESTS_AT_ONCE = 40
+REQUESTS_S = 0.05
+"""Requests that a tick takes from the spool, and the seconds that it spends on them, at most."""
+QUEUED_TOLD = 100
+"""Trainers of the queue that the core is told beyond the ones that it may admit (if all: two for
+each node of the pool): its state is written at every decision.
+"""
+
+
+class Control(Protocol):
+    """What the pilot's process is told from outside: signals, the end of its job, a new
+    configuration.
+    """
+
+    def tick(self) -> None:
+        """Attend to it; called at the begin of each tick."""
+
+    @property
+    def must_end(self) -> bool:
+        """Whether the pilot must drain and end."""
+
+
+class KnownToCore:
+    """What the core has been told: the pool, the trainers and whether they are measured, the limit
+    on admitted trainers.
+    """
+
+    def __init__(self, told: State) -> None:
+        trainers = (*(a.trainer for a in told.active), *told.queue)
+        self._trainers = {t.id: t.learning is not None for t in trainers}
+        self._pool = told.pool
+        self._max_parallel = told.max_parallel
+        self._pool_change = Memoized(_pool_change)
+
+    def __contains__(self, trainer: str) -> bool:
+        return trainer in self._trainers
+
+    def __len__(self) -> int:
+        return len(self._trainers)
+
+    def takes(self, seen: Measured) -> bool:
+        """Whether the core learns from a measurement. The length of a training is news of every
+        trainer that it knows.
+        """
+        if isinstance(seen, LengthSeen):
+            return seen.trainer_id in self._trainers
+        return self._trainers.get(seen.trainer_id, False)
+
+    def gone(self, known: Container[str]) -> list[str]:
+        """Trainers that the core knows and that are no longer ``known``."""
+        return [name for name in self._trainers if name not in known]
+
+    def pool_change(self, pool: Nodes) -> tuple[Nodes, Nodes]:
+        """Fragments that joined and left."""
+        return self._pool_change(self._pool, pool)
+
+    def parallel_change(self, max_parallel: int | None) -> tuple[ParallelChanged, ...]:
+        return (ParallelChanged(max_parallel),) if max_parallel != self._max_parallel else ()
+
+    def tell(
+        self,
+        pool: Nodes,
+        max_parallel: int | None,
+        gone: Iterable[str],
+        submitted: Iterable[Trainer],
+    ) -> None:
+        self._pool, self._max_parallel = pool, max_parallel
+        for name in gone:
+            del self._trainers[name]
+        self._trainers.update({trainer.id: trainer.learning is not None for trainer in submitted})
+
+
+def _pool_change(told: Nodes, pool: Nodes) -> tuple[Nodes, Nodes]:
+    return pool - told, told - pool
+
+
+@dataclass(eq=False)
+class LiveWorld:
+    """World over the nodes and the trainers of a cluster."""
+
+    _config: ConfigCell
+    _recorder: Recorder
+    _spool: Spool
+    _nodes: NodeManager
+    _trainers: TrainerManager
+    _classes: NodeClassifier
+    _clock: SteadyClock
+    told: InitVar[State]
+    _control: Control
+    _heartbeat: Heartbeat
+    _admission: DecisionMaker
+
+    def __post_init__(self, told: State) -> None:
+        self._timer = TickTimer(self._clock, self._recorder)
+        self._told = KnownToCore(told)
+        self._next_beat = self._clock.elapsed_s()
+        self._drains_since: ElapsedS | None = None
+        self._told_all_joined = True
+        self._has_cleared = False
+        self._lessons = lessons(told)
+        for active in told.active:
+            self._trainers.adopt_orders(
+                active.trainer.id, active.nodes, told.pool, self._clock.now_s()
+            )
+
+    def next_event(self, state: State) -> Event | None:
+        """Wait until something has happened. None once the pilot was told to end and everything is
+        released.
+        """
+        self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
+        self._lessons = lessons(state)
+        for name in state.blamed:
+            self._trainers.quarantine(name, state.kept)
+        timer = self._timer
+        timer.passed(TickStage.DECISION)  # on the event before; with that its tick is over
+        timer.ends()
+        while True:
+            self._tick()
+            if self._drains_since is not None:
+                if self._is_drained():
+                    return None
+            elif self._nodes.settled:
+                event = self._difference(state.wake_at_s)
+                timer.passed(TickStage.EVENTS)
+                if event is not None:
+                    return event
+            timer.ends()
+            rest_s = self._config.now.times.file_poll_s
+            self._clock.sleep(
+                rest_s if self._drains_since is not None else min(rest_s, self._nodes.next_look_s)
+            )
+            timer.begins()
+
+    def apply(self, steps: tuple[Rescale, ...]) -> None:
+        """Pass the core's allocation to the trainers, and take the steps that can be taken at
+        once.
+        """
+        now_s = self._clock.now_s()
+        for step in steps:
+            self._trainers.desire(step.trainer_id, step.after, now_s)
+        self._trainers.step(now_s)
+
+    def _tick(self) -> None:
+        """Look at everything that is due, and take the next steps."""
+        timer = self._timer
+        self._control.tick()
+        elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
+        self._beat(elapsed, now_s)
+        if self._control.must_end and self._drains_since is None:
+            self._drains_since = elapsed
+            self._recorder.note(
+                "pilot", "", "shutting down: trainers checkpoint, then nodes are released"
+            )
+            self._trainers.drain()
+        timer.passed(TickStage.JOURNAL)
+        self._nodes.look()
+        timer.passed(TickStage.HOLDERS)
+        lost = self._trainers.look(now_s)
+        withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
+        self._nodes.give_back(withheld, "a worker there was killed")
+        timer.passed(TickStage.DRIVERS)
+        # Before anything that may take long: released nodes do not wait for it.
+        self._nodes.release(self._trainers.held(now_s))
+        timer.passed(TickStage.RELEASES)
+        if self._drains_since is None:
+            self._read_spool(now_s)
+            timer.passed(TickStage.REQUESTS)
+        if self._drains_since is None or not self._nodes.settled:
+            self._nodes.poll_if_due()
+        timer.passed(TickStage.POLLS)
+        if self._nodes.settled and not self._has_cleared:
+            self._has_cleared = True
+            self._nodes.clear(self._trainers.held(now_s))
+        if self._drains_since is None and self._nodes.settled:
+            most = self._admission.max_parallel
+            core = self._lessons.union(islice(self._trainers.for_core(now_s), most))
+            trainers = self._trainers
+            demand = PoolDemand(
+                trainers.wants(now_s, most), *trainers.least(now_s), trainers.moves()
+            )
+            self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+        timer.passed(TickStage.NODES)
+        if self._nodes.settled:
+            self._trainers.step(now_s, self._nodes.pool)
+        elif (
+            self._drains_since is not None
+        ):  # no trainer is started any more, so it does not matter where
+            self._trainers.step(now_s)
+        timer.passed(TickStage.STEPS)
+        self._nodes.release(self._trainers.held(now_s))
+        timer.passed(TickStage.RELEASES)
+
+    def _beat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
+        """Count usage, write the heartbeat, renew the holders' leases. They live only while the
+        journal can be written.
+        """
+        self._trainers.account(now_s)
+        if elapsed >= self._next_beat:
+            self._next_beat = ElapsedS(elapsed + self._heartbeat.interval_s)
+            self._trainers.write_usage()
+            self._heartbeat.wrote()
+        self._heartbeat.renew_if_due()
+
+    def _difference(self, wake_at_s: float | None) -> Event | None:
+        """What the core has not been told yet, as one event."""
+        now_s, told, pool = self._clock.now_s(), self._told, self._nodes.pool
+        most = self._admission.max_parallel
+        changes: list[Change] = [*told.parallel_change(most)]
+        joined, left = told.pool_change(pool)
+        if joined or left:
+            changes.append(PoolChanged(joined, left, self._classes.by_class(joined)))
+        known = self._trainers.for_core(now_s)
+        gone = told.gone(known)
+        changes += [TrainerFinished(name) for name in gone]
+        room = (2 * len(pool) if most is None else most) + QUEUED_TOLD - len(told) + len(gone)
+        new = list(
+            islice((record for name, record in known.items() if name not in told), max(room, 0))
+        )
+        submitted = [for_core(record, self._config.now.learning) for record in new]
+        changes += [TrainerSubmitted(trainer) for trainer in submitted]
+        all_joined = self._nodes.all_joined
+        # A wait for other nodes (policies/gather.py) ends as soon as none is about to join.
+        early_s = (
+            self._config.now.decisions.gather_s if all_joined and not self._told_all_joined else 0.0
+        )
+        if wake_at_s is not None and wake_at_s <= now_s + early_s:
+            changes.append(TimerDue())
+        if not changes:
+            return None
+        told.tell(pool, most, gone, submitted)
+        for name in gone:
+            self._trainers.desire(name, frozenset(), now_s)
+        samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in told)
+        losses = tuple(pair for pair in self._trainers.losses() if pair[0] in told)
+        measured = self._trainers.measured(told.takes)
+        self._told_all_joined = all_joined
+        return Event(
+            now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, all_joined
+        )
+
+    def _read_spool(self, now_s: PilotS) -> None:
+        """Carry out some requests, in order. Each is in the registry before its file is removed, so
+        that none is lost.
+
+        However many there are, a tick takes a few of them: no release waits for a bulk of
+        submissions.
+        """
+        began_s = self._clock.elapsed_s()
+        submissions: list[tuple[str, Request]] = []
+        for received in self._spool.take(REQUESTS_AT_ONCE):
+            if received.request is None:
+                self._recorder.note(
+                    "spool", received.name[:80], f"request rejected: {received.refused}"
+                )
+                self._spool.put_aside(received.name)
+            elif received.request.kind is RequestKind.SUBMIT:
+                submissions.append((received.name, received.request))
+            else:
+                self._submit(submissions, now_s)
+                submissions = []
+                self._carry_out(received.name, received.request)
+            if self._clock.elapsed_s() - began_s >= REQUESTS_S:
+                break
+        self._submit(submissions, now_s)
+
+    def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: PilotS) -> None:
+        for name, why in submit(
+            submissions, self._recorder, self._trainers, now_s, self._admission.refusal
+        ):
+            self._recorder.note("spool", name, why)
+        self._spool.take_away(*(spool_name for spool_name, _ in submissions))
+
+    def _carry_out(self, spool_name: str, request: Request) -> None:
+        try:
+            carry_out(spool_name, request, self._recorder, self._trainers)
+        except BFTrainerError as error:
+            if error.exit_status != 2:
+                raise
+            self._recorder.note("spool", request.trainer, str(error))
+        self._spool.take_away(spool_name)
+
+    def _is_drained(self) -> bool:
+        """Whether all trainers have stopped and all holders have ended, or the time for that is
+        over.
+        """
+        assert self._drains_since is not None
+        passed_s = self._clock.elapsed_s() - self._drains_since
+        shutdown_s = self._config.now.times.shutdown_s
+        if self._trainers.anybody_alive():
+            if passed_s > 0.8 * shutdown_s:
+                self._trainers.kill_all()
+            return passed_s > shutdown_s
+        if (
+            not self._nodes.settled and passed_s <= shutdown_s
+        ):  # the predecessor's holders are not listed yet
+            return False
+        self._nodes.give_back(self._nodes.ready, "the pilot ends")
+        self._nodes.release(frozenset(), at_once=True)
+        if not self._nodes.empty and passed_s <= shutdown_s:
+            return False
+        self._trainers.write_usage()
+        return True

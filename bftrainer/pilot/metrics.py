@@ -1,0 +1,215 @@
+"""``/metrics`` for Prometheus, with one gauge per state (``bftrainer_nodes_held``), as in Slurm
+25.11.
+
+All numbers are counted from facts (:mod:`~bftrainer.pilot.facts`), so a scrape costs the pilot only
+the text of the page.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections import Counter as Tally
+from functools import partial
+from typing import Any
+
+from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.errors import UserError
+from bftrainer.pilot.facts import (
+    DecisionMade,
+    FragmentChanged,
+    FragmentEvent,
+    FragmentTimed,
+    NoteAdded,
+    PilotFact,
+    TickTook,
+    TrainerChanged,
+    UsageAdded,
+)
+from bftrainer.pilot.persistence.registry import Registry, TrainerStatus, Usage
+
+_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_STAGE = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+_RELEASE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+def without_client() -> str:
+    """Why the package prometheus-client cannot be used; empty if it can."""
+    if importlib.util.find_spec("prometheus_client") is None:
+        return "the package prometheus-client is not installed"
+    try:
+        importlib.import_module("prometheus_client")
+    except Exception as error:  # an installation that is broken may raise anything
+        return f"the package prometheus-client is broken: {type(error).__name__}: {error}"
+    return ""
+
+
+class Metrics:
+    """Listens to facts and keeps the numbers. Their start values come from ``registry``."""
+
+    def __init__(self, registry: Registry) -> None:
+        if problem := without_client():
+            raise UserError(f"metrics.port: {problem}; run pip install 'bftrainer[metrics]'")
+        import prometheus_client as prometheus
+
+        self.prometheus = prometheus.CollectorRegistry()
+        self._lock = threading.Lock()
+
+        def made(kind: Any, name: str, text: str, *labels: str, **more: Any) -> Any:
+            return kind(f"bftrainer_{name}", text, labels, registry=self.prometheus, **more)
+
+        gauge, counter, histogram = (
+            partial(made, kind)
+            for kind in (prometheus.Gauge, prometheus.Counter, prometheus.Histogram)
+        )
+
+        self._trainers = {
+            status: gauge(f"trainers_{status.value}", f"Trainers that are {status.value}.")
+            for status in TrainerStatus
+        }
+        self._held = gauge(
+            "nodes_held", "Nodes that are held, including those that are about to be released."
+        )
+        self._pending = gauge("nodes_pending", "Nodes that were requested and are not held yet.")
+        self._training = gauge(
+            "nodes_allocated", "Nodes that the last decision allocated to trainers."
+        )
+        self._pool = gauge("nodes_pool", "Nodes that the last decision could allocate.")
+        self._of_trainer = gauge(
+            "trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer"
+        )
+        self._samples = gauge("trainer_samples", "Samples that a trainer has reported.", "trainer")
+        self._repeated = counter("samples_repeated", "Samples processed again after restarts.")
+        self._node_s = counter("node_seconds", "Node-seconds of trainers.", "use")
+        self._decisions = counter("decisions", "Decisions.", "solver")
+        self._fallbacks = counter(
+            "solver_fallbacks", "Fallbacks to the next solver.", "solver", "reason"
+        )
+        self._took = histogram("decision_seconds", "Time to make a decision.", buckets=_SECONDS)
+        self._taken = counter("fragments_taken", "Nodes taken.")
+        self._back = counter(
+            "fragments_asked_back", "Nodes preempted, or released by the pilot.", "planned"
+        )
+        until_left = "Time from preemption until the payload has left."
+        self._release = histogram("release_seconds", until_left, buckets=_RELEASE)
+        by_instant = "Time of one stage of a node, by the instant that ends it."
+        self._node_stages = histogram("node_stage_seconds", by_instant, "stage", buckets=_STAGE)
+        self._failures = counter("trainer_failures", "Failed starts and runs of trainers.")
+        self._tick = histogram(
+            "tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS
+        )
+        self._stages = histogram(
+            "tick_stage_seconds", "Time of one stage of a round.", "stage", buckets=_SECONDS
+        )
+        self._polls = counter(
+            "polls_failed", "Failed polls of the scheduler, the first of each outage."
+        )
+        self._refused = counter("holders_refused", "Holders that the scheduler refused.")
+        self._status: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
+        self._fragments: dict[str, dict[FragmentEvent, float]] = {}
+        for f in registry.fragments(open_only=True):
+            times = {FragmentEvent.TAKEN: f.taken_s, FragmentEvent.ASKED_BACK: f.asked_back_s}
+            self._fragments[f.name] = {
+                what: at_s for what, at_s in times.items() if at_s is not None
+            }
+        self._held_now = sum(FragmentEvent.TAKEN in times for times in self._fragments.values())
+        self._tally = Tally(self._status.values())
+        self._count_trainers()
+        self._count_fragments()
+
+    def hear(self, fact: PilotFact) -> None:
+        with self._lock:
+            match fact:
+                case DecisionMade():
+                    self._decided(fact)
+                case TrainerChanged(_, name, change) if change.status is not None:
+                    self._changed(name, change.status)
+                case UsageAdded(_, usage):
+                    self._used(usage)
+                case FragmentChanged():
+                    self._fragment(fact)
+                case FragmentTimed(_, _, of_stages):
+                    for node_stage, stage_s in of_stages:
+                        self._node_stages.labels(node_stage.value).observe(stage_s)
+                    if NodeStage.RELEASED in (back := dict(of_stages)):
+                        seen_s = back.pop(NodeStage.RELEASED)
+                        self._release.observe(
+                            sum(back.values()) + (0.0 if NodeStage.LEFT in back else seen_s)
+                        )
+                case TickTook():
+                    self._tick.observe(fact.whole_s)
+                    for stage, seconds in fact.stages:
+                        self._stages.labels(stage.value).observe(seconds)
+                case NoteAdded(_, kind):
+                    counter = {
+                        "failure": self._failures,
+                        "poll failed": self._polls,
+                        "refused": self._refused,
+                    }
+                    if (one := counter.get(kind)) is not None:
+                        one.inc()
+
+    def text(self) -> bytes:
+        """The page, in OpenMetrics format."""
+        from prometheus_client.openmetrics.exposition import generate_latest
+
+        with self._lock:
+            page: bytes = generate_latest(self.prometheus)  # type: ignore[no-untyped-call]
+            return page
+
+    def _decided(self, fact: DecisionMade) -> None:
+        counts, answer = fact.plan.decision.counts, fact.plan.decision.answer
+        self._decisions.labels(answer.solver if answer is not None else "none").inc()
+        for fallback in () if answer is None else answer.fallbacks:
+            self._fallbacks.labels(fallback.solver, fallback.reason.value).inc()
+        self._took.observe(fact.took_s)
+        self._pool.set(len(fact.state.pool))
+        self._training.set(sum(counts))
+        self._of_trainer.clear()
+        for active, n in zip(fact.state.active, counts, strict=True):
+            self._of_trainer.labels(active.trainer.id).set(n)
+
+    def _changed(self, name: str, status: TrainerStatus) -> None:
+        if (before := self._status.get(name)) is not None:
+            self._tally[before] -= 1
+        self._status[name] = status
+        self._tally[status] += (
+            1  # and not counted again: there may be thousands, and as many changes in a second
+        )
+        if status.is_final and name in {labels[0] for labels in self._samples._metrics}:
+            self._samples.remove(name)
+        self._count_trainers()
+
+    def _used(self, usage: Usage) -> None:
+        if not self._status.get(usage.name, TrainerStatus.DONE).is_final:
+            self._samples.labels(usage.name).set(usage.samples_done)
+        self._repeated.inc(max(usage.repeated_samples, 0.0))
+        for use, node_s in (
+            ("held", usage.held_node_s),
+            ("trained", usage.trained_node_s),
+            ("stalled", usage.stalled_node_s),
+        ):
+            self._node_s.labels(use).inc(max(node_s, 0.0))
+
+    def _fragment(self, fact: FragmentChanged) -> None:
+        times = self._fragments.setdefault(fact.name, {})
+        first = fact.what not in times
+        times[fact.what] = fact.at_s
+        match fact.what:
+            case FragmentEvent.TAKEN if first:
+                self._taken.inc()
+                self._held_now += 1
+            case FragmentEvent.ASKED_BACK if first:
+                self._back.labels(fact.reason.startswith("planned")).inc()
+            case FragmentEvent.RELEASED:
+                self._held_now -= FragmentEvent.TAKEN in times
+                del self._fragments[fact.name]
+        self._count_fragments()
+
+    def _count_trainers(self) -> None:
+        for status, gauge in self._trainers.items():
+            gauge.set(self._tally[status])
+
+    def _count_fragments(self) -> None:
+        self._held.set(self._held_now)
+        self._pending.set(len(self._fragments) - self._held_now)

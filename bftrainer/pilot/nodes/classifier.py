@@ -1,0 +1,122 @@
+"""Node classes of a site: the class of each node and fragment, and how many nodes of each class
+trainers could use.
+
+A class is a table of the configuration, ``[classes.NAME]``. A node belongs to the first class that
+it matches. A node that matches none belongs to the class of all nodes with the same hardware, such
+as ``4 a100`` or ``32 cpus``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bftrainer.cluster.classes import class_of
+from bftrainer.cluster.model import Observation
+from bftrainer.config.pilot import NodeClassConfig
+from bftrainer.decide.domain.state import Classes, Nodes, State
+from bftrainer.fragment_names import node_of
+from bftrainer.pilot.reload import ConfigCell
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDemand:
+    """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means
+    any class.
+
+    ``moves``: what each trainer has, and the node-seconds that it loses if it leaves some of it and
+    joins another fragment.
+    """
+
+    wants: tuple[tuple[int, str | None], ...] = ()
+    rescale_s: float = 0.0
+    """What the quickest of them needs to grow onto a node."""
+    least: int = 1
+    """The smallest size of any."""
+    moves: tuple[tuple[Nodes, float], ...] = ()
+
+    @property
+    def total(self) -> int:
+        return sum(n for n, _ in self.wants)
+
+    def of(self, node_class: str) -> int:
+        """Most nodes of one class that trainers could use."""
+        return sum(n for n, own in self.wants if own in (None, node_class))
+
+
+@dataclass(frozen=True, slots=True)
+class _ClassedNode:
+    """A node's class and GPUs, and the traits of the node that they follow from."""
+
+    traits: tuple[object, ...]
+    node_class: str
+    gpus: int
+
+
+class NodeClassifier:
+    """Classes of nodes and fragments. A fragment keeps the class that its node had at first,
+    whatever is configured later.
+    """
+
+    def __init__(self, config: ConfigCell, told: State) -> None:
+        """``told`` is the state that a previous pilot left: its fragments have the classes that the
+        core knows.
+        """
+        self._config = config
+        self._configured = config.now.classes
+        self._nodes: dict[str, _ClassedNode] = {}
+        known = {name: node_class for node_class, nodes in told.classes for name in nodes}
+        self._fragments: dict[str, str] = {name: known.get(name, "") for name in told.pool}
+        self._has_observed = False
+
+    def observe(self, seen: Observation) -> None:
+        """Classify nodes that are new or have changed; all of them once the tables of the
+        configuration have.
+        """
+        if self._config.now.classes != self._configured:
+            self._configured = self._config.now.classes
+            self._nodes = {
+                name: _ClassedNode((), it.node_class, it.gpus) for name, it in self._nodes.items()
+            }
+        for n in seen.nodes:
+            traits = (n.partitions, n.devices, n.cpus)
+            known = self._nodes.get(n.name)
+            if known is None or known.traits != traits:
+                by_gpu = self._config.now.nodes.unit == "gpu"
+                self._nodes[n.name] = _ClassedNode(
+                    traits, class_of(n, self._configured, by_gpu), n.gpu_count
+                )
+        self._has_observed = True
+
+    def configured(self, node_class: str | None) -> NodeClassConfig | None:
+        """The configuration of a class, if it has a table."""
+        return None if node_class is None else self._config.now.classes.get(node_class)
+
+    def of_node(self, node: str) -> str | None:
+        """The node's class; None before the first observation."""
+        known = self._nodes.get(node)
+        return known.node_class if known is not None else "" if self._has_observed else None
+
+    def gpus(self, node: str) -> int:
+        """All GPUs of a node."""
+        known = self._nodes.get(node)
+        return 0 if known is None else known.gpus
+
+    def of(self, fragment: str) -> str | None:
+        """The fragment's class; None before the first observation."""
+        if fragment not in self._fragments:
+            found = self.of_node(node_of(fragment))
+            if found is None:
+                return None
+            self._fragments[fragment] = found
+        return self._fragments[fragment]
+
+    def forget(self, fragment: str) -> None:
+        self._fragments.pop(fragment, None)
+
+    def by_class(self, fragments: Iterable[str]) -> Classes:
+        """These fragments by class."""
+        found: dict[str, set[str]] = {}
+        for name in fragments:
+            found.setdefault(self.of(name) or "", set()).add(name)
+        return tuple((node_class, Nodes(names)) for node_class, names in sorted(found.items()))

@@ -1,0 +1,371 @@
+"""The result of the polls so far: a frozen view of the cluster, and the view after one more poll.
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Protocol
+
+from bftrainer.cluster.model import (
+    UNKNOWN_PILOT,
+    Availability,
+    Hidden,
+    NodeRequest,
+    NodeView,
+    Observation,
+    PeerPilot,
+)
+from bftrainer.cluster.selection import (
+    allowed,
+    asleep,
+    idle_nodes,
+    idle_with_gpus,
+    in_use,
+    next_end_s,
+    offered,
+    part_of,
+    window_ends_here,
+)
+from bftrainer.cluster.windows import PilotJobs, may_be_taken_at_once
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.decide.core.debounce import DebounceState, debounce
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.errors import BFTrainerError, PostponedError
+from bftrainer.fragment_names import job_of, node_of
+from bftrainer.pilot.nodes.holding_order import OrderFacts
+from bftrainer.pilot.nodes.node_facts import Candidate, LimitWaits
+from bftrainer.pilot.nodes.poll_schedule import PollOutcome, PollSchedule, rules_of
+from bftrainer.sharing.fair_share import Sharer
+from bftrainer.sharing.peers import overlap, peer_holders, rivals
+from bftrainer.times import ElapsedS, PilotS
+
+FirstSeen = Mapping[str, Mapping[NodeStage, PilotS]]
+"""By idle node: the instants before a request."""
+_SLOWEST_POLL = 6.0  # times poll_s, after failed polls
+_OFFSET_JITTER_S = 3.0  # a poll takes its time
+_WITH_JOBS = (Availability.BUSY, Availability.SHARED)
+_AFTER_END_S = 1.0  # the scheduler acts upon an end that is known
+_PUBLISHED = 0.25  # of a hinted poll's cost: no scheduler is asked
+_AGAIN_S = 0.5  # until who asks for several pilots may have asked again
+
+
+class NodeLookup(Protocol):
+    """Classes and GPUs of nodes that were observed."""
+
+    def of_node(self, node: str) -> str | None: ...
+    def gpus(self, node: str) -> int: ...
+
+
+_NONE_USABLE = (
+    "none of the {} nodes may be held: check the partition of the holders, and "
+    "[nodes] (bftrainer doctor --state DIR)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PollAnswer:
+    """An observation, when it was complete, the peer pilots if they matter, and this one beside
+    them.
+    """
+
+    observation: Observation
+    at_s: PilotS
+    peers: tuple[PeerPilot, ...] | None
+    own: PeerPilot = UNKNOWN_PILOT
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPoll:
+    """A poll with its answer or error. The pilot was awake for ``took_s`` of it. ``stretch``, by
+    chance, is for the next.
+    """
+
+    begun_s: ElapsedS
+    ended_s: ElapsedS
+    now_s: PilotS
+    took_s: float
+    answer: PollAnswer | BFTrainerError
+    stretch: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What is known of the cluster, and how polls went.
+
+    ``held`` are all fragments since the last poll: their jobs end no window. ``first_s``: the first
+    success. ``silent_s``: seconds without an answer. ``error``: of the last failure, empty since a
+    success. ``budget``: the limit of calls that first postponed a poll for long. ``complaint``:
+    what was last said of peer pilots, or of nodes; ``remark``: of a broker. ``rivals``: other
+    pilots of the ``usable`` nodes, which are all that the configuration allows; ``own``: this one.
+    ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans,
+    held nodes included. ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
+    ``part_gpus``: GPUs of parts in the last look: where there are more, a job may be about to take
+    them.
+    """
+
+    schedule: PollSchedule
+    held: frozenset[str] = frozenset()
+    were_idle: frozenset[str] | None = None
+    first_s: ElapsedS | None = None
+    failures: int = 0
+    error: str = ""
+    is_postponed: bool = False
+    budget: str = ""
+    complaint: str = ""
+    remark: str = ""
+    silent_s: float = 0.0
+    idle: DebounceState = field(default_factory=DebounceState)
+    more_until_s: float = -math.inf
+    candidates: tuple[Candidate, ...] = ()
+    window_ends: tuple[tuple[str, float], ...] = ()
+    asleep: frozenset[str] = frozenset()
+    without_a_job: frozenset[str] = frozenset()
+    limit_waits: LimitWaits = field(default_factory=LimitWaits)
+    peer_holders: tuple[str, ...] = ()
+    rivals: tuple[Sharer, ...] = ()
+    own: PeerPilot = UNKNOWN_PILOT
+    usable: int = 0
+    is_blind: bool = False
+    clock_offset_s: float | None = None
+    seen_s: PilotS = PilotS(-math.inf)
+    order: OrderFacts = field(default_factory=OrderFacts)
+    part_gpus: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    first_seen: FirstSeen = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def answers(self) -> bool:
+        return self.failures == 0
+
+    def expects_more(self, now_s: ElapsedS) -> bool:
+        """Whether other nodes may be about to come: one awaits its second poll, or one that needs
+        none came less than ``nodes.confirm_s`` ago. A large job frees its nodes over a second or
+        so.
+        """
+        return bool(self.idle.fresh) or now_s < self.more_until_s
+
+    def waited(self, seconds: float) -> ClusterView:
+        """No poll was on its way. The scheduler is not silent where it was not asked, to spare it
+        calls.
+        """
+        is_spared = self.answers and (self.is_postponed or self.schedule.is_calm)
+        return self if is_spared else replace(self, silent_s=self.silent_s + seconds)
+
+    def without_candidates(self, nodes: Iterable[str]) -> ClusterView:
+        """These nodes are not requested before the next poll."""
+        gone = frozenset(nodes)
+        return (
+            replace(
+                self, candidates=tuple(c for c in self.candidates if c.request.node not in gone)
+            )
+            if gone
+            else self
+        )
+
+
+def after_poll(
+    view: ClusterView,
+    poll: EndedPoll,
+    config: PilotConfig,
+    ours: PilotJobs,
+    lookup: NodeLookup,
+    held: frozenset[str],
+) -> ClusterView:
+    """The view after a poll; ``held`` are the fragments now. A failure changes nothing of what is
+    known of the cluster.
+    """
+    rules = rules_of(config)
+    try:
+        if isinstance(poll.answer, BFTrainerError):
+            raise poll.answer
+        after = _observed(view, poll, poll.answer, config, ours, lookup)
+    except PostponedError as error:
+        not_before_s = poll.ended_s + max(error.retry_s, config.times.poll_s / 10)
+        budget = view.budget or (str(error) if error.retry_s > config.times.poll_s else "")
+        return replace(
+            view,
+            silent_s=view.silent_s + poll.took_s,
+            schedule=view.schedule.postponed(not_before_s),
+            is_postponed=True,
+            budget=budget,
+        )
+    except BFTrainerError as error:
+        outcome, next_s, cost = PollOutcome.FAILED, math.inf, 1.0
+        silent_s = view.silent_s + poll.took_s
+        after = replace(
+            view,
+            silent_s=silent_s,
+            failures=view.failures + 1,
+            error=str(error),
+            is_postponed=False,
+        )
+    else:
+        assert isinstance(poll.answer, PollAnswer)
+        assert after.were_idle is not None
+        known = (
+            after.were_idle
+            if view.were_idle is None
+            else view.were_idle | {node_of(name) for name in view.held}
+        )
+        outcome = view.schedule.outcome(found_new=not after.were_idle <= known)
+        end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
+        next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
+        is_published = (
+            poll.answer.observation.evidence_s is not None and config.nodes.unit == "node"
+        )
+        cost = _PUBLISHED if is_published else 1.0  # of single GPUs, no broker tells
+        after = replace(after, held=held)
+    slower = min(2.0 ** min(after.failures, 10), _SLOWEST_POLL)
+    schedule = view.schedule.polled(
+        poll.begun_s, outcome, rules, slower * poll.stretch, cost
+    ).expecting(next_s)
+    if after.idle.fresh:
+        at_s = min(after.idle.fresh.values()) + config.nodes.confirm_s
+        schedule = schedule.expecting(
+            max(at_s, poll.ended_s + min(_AGAIN_S, config.nodes.confirm_s))
+        )
+    return replace(after, schedule=schedule)
+
+
+def _observed(
+    view: ClusterView,
+    poll: EndedPoll,
+    answer: PollAnswer,
+    config: PilotConfig,
+    ours: PilotJobs,
+    lookup: NodeLookup,
+) -> ClusterView:
+    """The view with an observation. Raises ``BFTrainerError`` where the site hides what has to be
+    known.
+    """
+    seen, at_s = answer.observation, answer.at_s
+    ours = replace(ours, job_ids=ours.job_ids | {job_of(name) for name in view.held})
+    holders = peer_holders(config.nodes, seen, answer.peers)
+    free = offered(seen, ours, config.nodes, lookup.of_node)
+    usable = allowed(seen, ours, config.nodes, lookup.of_node)
+    offset_s = at_s - seen.at_s
+    if view.clock_offset_s is not None and abs(offset_s - view.clock_offset_s) <= _OFFSET_JITTER_S:
+        offset_s = view.clock_offset_s
+    by_gpu = config.nodes.unit == "gpu"
+    shared = (
+        n for n in seen.nodes if by_gpu and n.name in free and n.availability is Availability.SHARED
+    )
+    parts = {n.name: part_of(n, ours) for n in shared}
+    order = (
+        OrderFacts(
+            idle_with_gpus(seen, ours),
+            in_use(seen, ours),
+            {n.name: ours.main_partitions(n) for n in seen.nodes},
+            at_s,
+        )
+        if by_gpu
+        else OrderFacts()
+    )
+    confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, ours) else 0.0
+    grown = {
+        node
+        for node, part in parts.items()
+        if confirm_s and part.gpus > view.part_gpus.get(node, 0)
+    }
+    known = DebounceState(
+        view.idle.offered - grown, {n: at for n, at in view.idle.fresh.items() if n not in grown}
+    )
+    evidence_s = poll.begun_s if seen.evidence_s is None else seen.evidence_s
+    idle, _ = debounce(known, frozenset(free), evidence_s, confirm_s)
+    came_at_once = not confirm_s and not idle.offered <= view.idle.offered
+    seen_first = first_seen(view.first_seen, free, seen.nodes, at_s, offset_s)
+    candidates = []
+    for node in sorted(idle.offered):
+        node_class = lookup.of_node(node) or ""
+        request = NodeRequest(node, free[node], lookup.gpus(node), node_class)
+        if part := parts.get(node):
+            request = replace(request, gpus=part.gpus, cpus=part.cpus, mib=part.mib)
+        size = request.gpus if by_gpu else 1
+        candidates.append(
+            Candidate(request, node_class, size=size, since_s=seen_first[node][NodeStage.SEEN])
+        )
+    return replace(
+        view,
+        were_idle=idle_nodes(seen),
+        first_s=poll.ended_s if view.first_s is None else view.first_s,
+        failures=0,
+        error="",
+        is_postponed=False,
+        complaint=overlap(
+            config.nodes.hosts, answer.peers or (), (node.name for node in seen.nodes)
+        )
+        or (_NONE_USABLE.format(len(seen.nodes)) if seen.nodes and not usable else ""),
+        remark=seen.remark,
+        silent_s=0.0,
+        idle=idle,
+        more_until_s=poll.begun_s + config.nodes.confirm_s if came_at_once else view.more_until_s,
+        candidates=tuple(candidates),
+        window_ends=tuple(window_ends_here(seen, ours, at_s).items()),
+        asleep=asleep(seen, config.nodes),
+        without_a_job=frozenset(n.name for n in seen.nodes if n.availability not in _WITH_JOBS),
+        limit_waits=LimitWaits(PilotS(at_s - max(poll.begun_s - evidence_s, 0.0)), seen.limit_waits)
+        if seen.limit_waits
+        else LimitWaits(),
+        peer_holders=holders,
+        rivals=() if Hidden.JOBS in seen.hidden else rivals(answer.peers or (), usable),
+        own=answer.own,
+        usable=len(usable),
+        is_blind=Hidden.JOBS in seen.hidden and answer.peers is not None and config.nodes.share,
+        clock_offset_s=offset_s,
+        seen_s=at_s,
+        order=order,
+        part_gpus=MappingProxyType({name: part.gpus for name, part in parts.items()}),
+        first_seen=seen_first,
+    )
+
+
+def first_seen(
+    before: FirstSeen,
+    offered: Iterable[str],
+    nodes: Iterable[NodeView],
+    at_s: PilotS,
+    offset_s: float,
+) -> FirstSeen:
+    """Since when nodes have been idle, by the scheduler's word and in polls. A poll that does not
+    offer a node forgets it.
+    """
+    fresh = set(offered)
+    kept = {node: known for node, known in before.items() if node in fresh}
+    for node in nodes:
+        if node.name in fresh and node.name not in kept:
+            idle_s = (
+                None if node.last_busy_s is None else PilotS(min(node.last_busy_s + offset_s, at_s))
+            )
+            kept[node.name] = {NodeStage.SEEN: at_s} | (
+                {} if idle_s is None else {NodeStage.IDLE: idle_s}
+            )
+    return MappingProxyType(kept)
+
+
+def notes(before: ClusterView, after: ClusterView) -> Iterator[tuple[str, str]]:
+    """(kind, text) for the event log: what has changed in how polls go, once and not at every poll
+    of a long outage.
+    """
+    if before.failures and not after.failures:
+        yield (
+            "poll",
+            f"the scheduler responds again after {counted(before.failures, 'failed poll')}",
+        )
+    if after.complaint and after.complaint != before.complaint:
+        yield "hosts", after.complaint
+    if after.is_blind and not before.is_blind:
+        yield (
+            "share",
+            "the site hides other users' jobs (PrivateData): idle nodes are not split with "
+            "their pilots",
+        )
+    if after.remark and not before.remark:
+        yield "poll", f"the pilot polls the scheduler itself: {after.remark}"
+    if after.budget and not before.budget:
+        yield "poll", f"polls are less frequent: {after.budget}"
+    if after.error and after.error != before.error:
+        yield "poll failed", after.error

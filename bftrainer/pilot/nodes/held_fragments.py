@@ -1,0 +1,259 @@
+"""The fragments that this pilot holds or waits for, their audit in the registry, and when they have
+to be released.
+
+A fragment is released before the scheduler's plans need its node, and before its holder's time
+limit. That is in whole minutes, so it ends up to a minute before the window; and a site or a QOS
+may limit it to less than any window. What the scheduler ends at the limit costs a trainer its work
+since the last commit, as a preemption does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from bftrainer.cluster.model import Fragment, FragmentPhase
+from bftrainer.decide.domain.state import Nodes
+from bftrainer.fragment_names import slot_name
+from bftrainer.pilot.facts import FragmentEvent
+from bftrainer.pilot.memo import Memoized, Table
+from bftrainer.pilot.nodes.classifier import NodeClassifier
+from bftrainer.pilot.nodes.node_requests import NodeBackoff
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer.times import HostS, PilotS
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFragment:
+    """One fragment. ``given_back_s``: when it left the pool, since the pilot releases it as soon as
+    its trainer has left it.
+
+    ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been
+    told to end. ``slots``: what trainers get of it, if that is not itself.
+    """
+
+    fragment: Fragment
+    node: str
+    asked_s: PilotS
+    node_class: str | None = None
+    ready_s: PilotS | None = None
+    given_back_s: PilotS | None = None
+    reason: str = ""
+    is_released: bool = False
+    slots: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many nodes or GPUs it is for trainers."""
+        return len(self.slots) or 1
+
+    @property
+    def name(self) -> str:
+        """``node#id``."""
+        return self.fragment.name
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether workers may start in it."""
+        return self.fragment.phase is FragmentPhase.READY and self.given_back_s is None
+
+
+class FragmentBook:
+    """All fragments. Whatever happens to one is written to the registry first."""
+
+    def __init__(
+        self, config: ConfigCell, recorder: Recorder, classes: NodeClassifier, backoff: NodeBackoff
+    ) -> None:
+        self._config = config
+        self._recorder = recorder
+        self._classes = classes
+        self._backoff = backoff
+        self._by_gpu = config.now.nodes.unit == "gpu"
+        self._held: Table[HeldFragment] = Table()
+        self._pool = Memoized(_pool)
+        self._slots = Memoized(slots_of)
+        self._leaving = Memoized(_leaving)
+
+    def all(self) -> tuple[HeldFragment, ...]:
+        return self._held.snapshot()
+
+    def pool(self) -> Nodes:
+        """Fragments that trainers may use."""
+        return self._pool(self._held.snapshot())
+
+    def slots(self) -> Nodes:
+        """The same as trainers get them: under ``nodes.unit = "gpu"``, each GPU of a fragment."""
+        return self._slots(self.pool(), self._held.snapshot()) if self._by_gpu else self.pool()
+
+    def given_back(self) -> tuple[HeldFragment, ...]:
+        """Fragments that have left the pool and are not released yet."""
+        return self._leaving(self._held.snapshot())
+
+    def joining(self) -> bool:
+        """Whether a fragment may still join the pool: its holder starts, or its class is not known
+        yet.
+        """
+        phases = (FragmentPhase.PENDING, FragmentPhase.READY)
+        pool = self.pool()
+        return any(
+            h.fragment.phase in phases and h.given_back_s is None and h.name not in pool
+            for h in self._held.snapshot()
+        )
+
+    def get(self, name: str) -> HeldFragment | None:
+        return self._held.get(name)
+
+    def classify(self) -> None:
+        """Look up classes that could not be known before the first observation."""
+        for held in self._held.snapshot():
+            if held.node_class is None and (found := self._classes.of(held.name)) is not None:
+                self._held[held.name] = replace(held, node_class=found)
+
+    def update(self, reported: Iterable[Fragment], now_s: PilotS) -> None:
+        """Take note of what the holder reports."""
+        for fragment in reported:
+            held = self._held.get(fragment.name)
+            if held is None or (held.fragment is not fragment and held.fragment != fragment):
+                self._update(held, fragment, now_s)
+
+    def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS) -> None:
+        known = () if held is None else held.fragment.reached
+        if held is None:
+            if fragment.phase is FragmentPhase.GONE:
+                self._recorder.fragment(fragment.name, FragmentEvent.RELEASED, now_s, fragment.why)
+                return
+            self._recorder.fragment(fragment.name, FragmentEvent.ASKED, now_s)
+            held = HeldFragment(fragment, fragment.node, now_s, self._classes.of(fragment.name))
+        if fragment.reached != known:
+            self._recorder.fragment_reached(
+                fragment.name, [(stage, HostS(at_s)) for stage, at_s in fragment.reached]
+            )
+        was, held = held.fragment.phase, replace(held, fragment=fragment)
+        if self._by_gpu:
+            held = replace(
+                held,
+                slots=tuple(slot_name(fragment.node, fragment.id, gpu) for gpu in fragment.gpus),
+            )
+        match fragment.phase:
+            case FragmentPhase.READY if held.ready_s is None:
+                held = replace(held, ready_s=now_s)
+                self._recorder.fragment(fragment.name, FragmentEvent.TAKEN, now_s)
+            case FragmentPhase.LEAVING if (
+                was is not FragmentPhase.LEAVING and held.given_back_s is None
+            ):
+                self._recorder.fragment(
+                    fragment.name, FragmentEvent.ASKED_BACK, now_s, fragment.why or "preempted"
+                )
+            case FragmentPhase.GONE:
+                self._gone(held, now_s)
+                return
+        self._held[fragment.name] = held
+
+    def without_gpus(self) -> list[str]:
+        """Those that are ready and of no use to trainers, who get single GPUs."""
+        return [
+            h.name for h in self._held.snapshot() if self._by_gpu and h.is_ready and not h.slots
+        ]
+
+    def give_back(self, names: Iterable[str], reason: str, now_s: PilotS) -> None:
+        """Take fragments out of the pool."""
+        for name in sorted(names):
+            held = self._held.get(name)
+            if held is not None and held.given_back_s is None:
+                self._held[name] = replace(held, given_back_s=now_s, reason=reason)
+                self._recorder.fragment(name, FragmentEvent.ASKED_BACK, now_s, reason)
+
+    def released(self, names: Iterable[str]) -> None:
+        """Remember that the holders of these have been told to end."""
+        for name in sorted(names):
+            self._held[name] = replace(self._held[name], is_released=True)
+
+    def _gone(self, held: HeldFragment, now_s: PilotS) -> None:
+        if held.name in self._held:
+            del self._held[held.name]
+        for name in (held.name, *held.slots):
+            self._classes.forget(name)
+        reason = held.reason or held.fragment.why or "preempted"
+        self._recorder.fragment(held.name, FragmentEvent.RELEASED, now_s, reason)
+        if held.given_back_s is None:
+            since_s = held.asked_s if held.ready_s is None else held.ready_s
+            base_s = self._config.now.nodes.flap_back_off_s
+            if (
+                held.fragment.is_part
+            ):  # main jobs take some of its GPUs, and the rest may be held again
+                base_s = min(base_s, PART_BACK_OFF_S)
+            is_missed = held.ready_s is None and not held.fragment.is_part
+            if is_missed:
+                base_s = min(base_s, self._config.now.times.poll_s)
+            self._backoff.preempted(held.node, now_s - since_s, base_s, now_s, is_missed)
+
+
+def _pool(held: tuple[HeldFragment, ...]) -> Nodes:
+    ready = FragmentPhase.READY
+    return Nodes(
+        [
+            h.fragment.name
+            for h in held
+            if h.fragment.phase is ready and h.given_back_s is None and h.node_class is not None
+        ]
+    )
+
+
+def slots_of(pool: Nodes, held: tuple[HeldFragment, ...]) -> Nodes:
+    """The slots of these fragments."""
+    return Nodes([slot for h in held if h.name in pool for slot in h.slots or (h.name,)])
+
+
+def _leaving(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
+    return tuple([h for h in held if h.given_back_s is not None and not h.is_released])
+
+
+Ends = tuple[tuple[str, float], ...]
+"""(fragment, seconds since 1970)."""
+
+PART_BACK_OFF_S = 2.0
+"""The same as ``nodes.flap_back_off_s``, for parts of nodes."""
+_NEAR_S = 3600.0
+"""Ends of time limits that are further off matter to no decision; each event and its record would
+carry all of them.
+"""
+
+
+def planned_ends(
+    pool: Nodes, held: tuple[HeldFragment, ...], ends: Ends, leave_before_s: float
+) -> Ends:
+    """By (node, when its window ends). By then the node is idle again: the time that this takes (an
+    Epilog) comes off.
+    """
+    if not ends:
+        return ()
+    of_node = dict(ends)
+    found = (
+        (h.name, of_node.get(h.node), leave_before_s + h.fragment.release_s)
+        for h in held
+        if h.name in pool
+    )
+    return tuple(
+        sorted((name, end_s - before_s) for name, end_s, before_s in found if end_s is not None)
+    )
+
+
+def limit_ends(pool: Nodes, held: tuple[HeldFragment, ...], before_s: float, now_s: float) -> Ends:
+    """``before_s`` the time limits of holders, which are by the scheduler's clock."""
+    found = ((h.name, h.fragment.ends_s) for h in held if h.name in pool)
+    return tuple(
+        (name, end_s - before_s)
+        for name, end_s in found
+        if end_s is not None and end_s - before_s < now_s + _NEAR_S
+    )
+
+
+def earliest(planned: Ends, limits: Ends) -> Ends:
+    """The earlier one of each fragment."""
+    if not planned or not limits:
+        return planned or limits
+    found = dict(planned)
+    for name, end_s in limits:
+        found[name] = min(end_s, found.get(name, end_s))
+    return tuple(sorted(found.items()))

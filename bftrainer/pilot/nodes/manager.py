@@ -1,0 +1,358 @@
+"""The pilot's nodes: read what scheduler and holders show, decide (:mod:`.decisions`), carry the
+steps out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+from bftrainer.cluster.model import Fragment, HoldingPermit, NodeRequest
+from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler
+from bftrainer.cluster.selection import may_be_held
+from bftrainer.cluster.windows import PilotJobs
+from bftrainer.decide.domain.state import Nodes
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.fragment_names import holder_of, job_of, node_of
+from bftrainer.pilot.facts import FragmentEvent
+from bftrainer.pilot.hints import Hints
+from bftrainer.pilot.memo import Memoized
+from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
+from bftrainer.pilot.nodes.decisions import Ask, GiveBack, next_release, next_steps
+from bftrainer.pilot.nodes.held_fragments import (
+    Ends,
+    FragmentBook,
+    earliest,
+    limit_ends,
+    planned_ends,
+)
+from bftrainer.pilot.nodes.holding_permission import REFUSED, HoldingPermission
+from bftrainer.pilot.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
+from bftrainer.pilot.nodes.node_requests import MAX_BACK_OFF_S, NodeBackoff, RequestProgress
+from bftrainer.pilot.nodes.scheduler_polls import SchedulerPolls
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.system.background import AtOnce, Background
+from bftrainer.times import ElapsedS, PilotS
+
+_RELEASE_S = 3.0  # from the release of a node until the scheduler shows it idle
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """Fragments that the previous pilot left open in the audit, and when this pilot began to look
+    for them.
+    """
+
+    fragments: Nodes
+    since_s: ElapsedS
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The last decision: its facts, its memory, and when (by the clock that never goes back) the
+    next is due at the latest.
+    """
+
+    facts: NodeFacts | None = None
+    memory: NodeMemory = field(default_factory=NodeMemory)
+    due_s: float = -math.inf
+
+
+def _holders_of(slots: Nodes) -> Nodes:
+    return Nodes(map(holder_of, slots))
+
+
+class NodeManager:
+    """All fragments of this pilot. Its caller calls, in each tick: look, poll_if_due,
+    take_and_give, release.
+    """
+
+    def __init__(
+        self,
+        config: ConfigCell,
+        recorder: Recorder,
+        scheduler: Scheduler,
+        holder: NodeHolder,
+        clock: SteadyClock,
+        pilot_jobs: PilotJobs,
+        classes: NodeClassifier,
+        peers: PeerPilots | None = None,
+        background: Background | None = None,
+        hints: Hints | None = None,
+        permit: Callable[[], HoldingPermit] = HoldingPermit,
+    ) -> None:
+        self._config = config
+        self._recorder = recorder
+        self._holder = holder
+        self._clock = clock
+        self._polls = SchedulerPolls(
+            config,
+            recorder,
+            scheduler,
+            clock,
+            pilot_jobs,
+            peers,
+            classes,
+            background or AtOnce(),
+            hints,
+        )
+        self._permission = HoldingPermission(permit)
+        self._backoff = NodeBackoff()
+        self._fragments = FragmentBook(config, recorder, classes, self._backoff)
+        self._polled: tuple[Fragment, ...] = ()
+        left_open = Nodes(f.name for f in recorder.registry.fragments(open_only=True))
+        self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
+        self._decided = Decided()
+        self._burst = RequestProgress()
+        self._window_ends = Memoized(planned_ends)
+        self._limit_ends = Memoized(limit_ends)
+        self._earliest = Memoized(earliest)
+        self._candidates = Memoized(with_back_off)
+        self._holders_of = Memoized(_holders_of)
+        self.look()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known which of the predecessor's fragments are still there."""
+        return self._predecessor is None
+
+    @property
+    def pool(self) -> Nodes:
+        """What trainers may use: fragments, or the GPUs of each."""
+        return self._fragments.slots()
+
+    def _holders(self, slots: Nodes) -> Nodes:
+        """The fragments of what trainers use: under ``nodes.unit = "gpu"``, all GPUs of a holder
+        join and leave together.
+        """
+        return self._holders_of(slots) if self._config.now.nodes.unit == "gpu" else slots
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether no node is about to join the pool: none is requested, and none has just become
+        idle.
+        """
+        return not (
+            self._polls.view.expects_more(self._clock.elapsed_s()) or self._fragments.joining()
+        )
+
+    @property
+    def window_ends(self) -> tuple[tuple[str, float], ...]:
+        """(fragment or slot, when it has to be released) of the pool: by the scheduler's plan, or
+        by a holder's time limit.
+        """
+        ends = self._earliest(self._planned_ends(), self._near_limit_ends())
+        if not ends or self._config.now.nodes.unit == "node":
+            return ends
+        at = dict(ends)
+        return tuple(sorted((slot, at[of]) for slot in self.pool if (of := holder_of(slot)) in at))
+
+    def _planned_ends(self) -> Ends:
+        before_s = self._config.now.nodes.leave_before_s
+        return self._window_ends(
+            self._fragments.pool(), self._fragments.all(), self._polls.view.window_ends, before_s
+        )
+
+    def _near_limit_ends(self) -> Ends:
+        view = self._polls.view
+        if view.clock_offset_s is None:
+            return ()
+        before_s = self._config.now.nodes.leave_before_s - view.clock_offset_s
+        return self._limit_ends(
+            self._fragments.pool(), self._fragments.all(), before_s, view.seen_s
+        )
+
+    @property
+    def ready(self) -> Nodes:
+        """The pool, and fragments whose class is not known yet."""
+        return Nodes(h.name for h in self._fragments.all() if h.is_ready)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no fragment is held or requested."""
+        return not self._fragments.all()
+
+    def name_of(self, fragment_id: str) -> str | None:
+        """The name of a fragment, from its id, by which drivers know it."""
+        if self._config.now.nodes.unit == "gpu":
+            fragment_id = job_of(fragment_id)
+        return next((h.name for h in self._fragments.all() if h.fragment.id == fragment_id), None)
+
+    def look(self) -> None:
+        """Look at the holders. Those of a predecessor are adopted."""
+        now_s, polled = self._clock.now_s(), self._holder.poll()
+        for kind, text in self._permission.look(self._clock.elapsed_s()):
+            self._recorder.note(kind, "", text)
+        if polled != self._polled:
+            parts = [h.name for h in self._fragments.all() if h.fragment.is_part]
+            waiting = [
+                h.name
+                for h in self._fragments.all()
+                if h.ready_s is None and h.given_back_s is None
+            ]
+            self._fragments.update(polled, now_s)
+            self._polled = polled
+            if any(self._fragments.get(name) is None for name in waiting):
+                self._polls.look_again()
+            if gone := [name for name in parts if self._fragments.get(name) is None]:
+                self._polls.look_soon(
+                    map(node_of, gone)
+                )  # a main job has taken some of its GPUs; the others are idle
+            for name in self._fragments.without_gpus():
+                self.give_back(
+                    [name],
+                    "its payload names no GPUs: see slurm.holder_script, and File= in gres.conf",
+                )
+                self._backoff.until(node_of(name), PilotS(now_s + MAX_BACK_OFF_S))
+        if self._predecessor is not None:
+            missing = self._predecessor.fragments.difference(h.name for h in self._fragments.all())
+            if self._is_settled(self._predecessor, missing):
+                self._predecessor = None
+                for name in sorted(missing):
+                    self._recorder.fragment(
+                        name, FragmentEvent.RELEASED, now_s, "gone while no pilot was there"
+                    )
+
+    def _is_settled(self, before: Predecessor, missing: Nodes) -> bool:
+        """Fragments that are missing may have been lost, or be unknown: a silent scheduler has not
+        lost them.
+
+        After its first answer the holder's list follows within two polls, even if that came just
+        before ``stale_after_s``.
+        """
+        if not before.fragments or missing != before.fragments:
+            return True
+        times = self._config.now.times
+        if self._polls.answered_for_s > 0:
+            return self._polls.answered_for_s > 2 * times.poll_s
+        return self._clock.elapsed_s() - before.since_s > times.stale_after_s
+
+    @property
+    def next_look_s(self) -> float:
+        """Seconds until the next poll is due."""
+        return self._polls.next_s
+
+    def poll_if_due(self) -> None:
+        """Poll the scheduler if it is time, and take its answer once it is there."""
+        end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
+        if self._polls.attend(frozenset(h.name for h in self._fragments.all()), end_s):
+            self._fragments.classify()
+            self._holder.observed(self._polls.view.without_a_job)
+            self._backoff.observed(self._polls.view.were_idle or ())
+
+    def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
+        """Request nodes that trainers can use; release nodes that they do not use or that the
+        scheduler needs.
+        """
+        view = self._polls.view
+        facts = NodeFacts(
+            self._config.now,
+            self._fragments.all(),
+            self._fragments.pool(),
+            self._holders(used),
+            self._planned_ends(),
+            self._near_limit_ends(),
+            self._candidates(view.candidates, self._backoff.nodes()),
+            view.asleep,
+            view.peer_holders,
+            view.limit_waits,
+            trainers,
+            demand,
+            view.answers,
+            self._decided.memory,
+            view.rivals,
+            view.usable,
+            view.own,
+            view.order,
+            self._permission.now,
+        )
+        elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
+        self._polls.show_demand()
+        if facts == self._decided.facts and elapsed < self._decided.due_s:
+            return
+        local_time = datetime.fromtimestamp(self._clock.host_s(), timezone.utc).astimezone()
+        decision = next_steps(facts, Moment(now_s, local_time, self._polls.silent_s))
+        self._decided = Decided(facts, decision.memory, elapsed + decision.again_after_s)
+        self._polls.demand = decision.demand
+        for words in decision.tells:
+            self._recorder.note("share", "", words)
+        requested = 0
+        for step in decision.steps:
+            match step:
+                case GiveBack(names, reason, back_off):
+                    for node, until_s in back_off:
+                        self._backoff.until(node, PilotS(until_s))
+                    self.give_back(names, reason)
+                case Ask(requests):
+                    requested += self._request(requests, now_s)
+        self._burst, words = self._burst.after(decision.wanted, requested, len(self.ready), now_s)
+        if words:
+            self._recorder.note("nodes", "", words)
+
+    def _request(self, requests: tuple[NodeRequest, ...], now_s: PilotS) -> int:
+        """How many were submitted."""
+        view = self._polls.view
+        age_s = max(now_s - view.seen_s, 0.0)  # a poll may be minutes old where calls are limited
+        acquired = self._holder.acquire(
+            tuple(replace(r, window_s=r.window_s - age_s) for r in requests)
+        )
+        self._polls.view = view.without_candidates(fragment.node for fragment in acquired.fragments)
+        self._fragments.update(acquired.fragments, now_s)
+        for fragment in acquired.fragments:
+            self._recorder.fragment_seen(fragment.name, view.first_seen.get(fragment.node, {}))
+        for refusal in acquired.refusals:
+            self._recorder.note(REFUSED, refusal.node, refusal.reason)
+            self._backoff.until(
+                refusal.node, PilotS(now_s + max(refusal.retry_s, self._config.now.times.poll_s))
+            )
+        return len(acquired.fragments)
+
+    def give_back(self, names: Iterable[str], reason: str) -> None:
+        """Take fragments out of the pool; their holders are released when their trainers have left
+        them.
+        """
+        self._fragments.give_back(names, reason, self._clock.now_s())
+
+    def release(self, in_use: Nodes, *, at_once: bool = False) -> None:
+        """Release the holders of fragments that are to be released and are no longer in use, or
+        have been for too long.
+        """
+        if given_back := self._fragments.given_back():
+            in_use = self._holders(in_use)
+            patience_s = 0.0 if at_once else self._config.now.times.move_s
+            step = next_release(given_back, in_use, patience_s, self._clock.now_s())
+            if step is not None:
+                self._holder.release(step.names)
+                self._fragments.released(step.names)
+
+    def clear(self, in_use: Nodes) -> None:
+        """End the processes in fragments that no driver uses: orphans of a pilot whose job died
+        with its drivers.
+        """
+        if orphaned := self.ready - self._holders(in_use):
+            try:
+                self._holder.clear(orphaned)
+            except (
+                CommandError,
+                SchedulerError,
+            ) as error:  # their payloads end it, without the scheduler's help
+                self.give_back(
+                    orphaned, f"leftover processes of a predecessor cannot be ended: {error}"
+                )
+
+    def renew(self) -> None:
+        self._holder.renew()
+
+    def apply_config(self) -> None:
+        """The configuration has changed: candidates were selected by the old one, and fragments may
+        not be allowed any more.
+        """
+        self._polls.view = replace(self._polls.view, candidates=())
+        refused = [
+            h.name for h in self._fragments.all() if not may_be_held(h.node, self._config.now.nodes)
+        ]
+        self.give_back(refused, "not among nodes.hosts, or excluded")

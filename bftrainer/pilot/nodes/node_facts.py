@@ -1,0 +1,160 @@
+"""The input of a decision about nodes. Frozen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from bftrainer.cluster.model import UNKNOWN_PILOT, HoldingPermit, LimitWait, NodeRequest, PeerPilot
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.decide.core.demand_cap import DemandCap
+from bftrainer.decide.domain.state import Nodes
+from bftrainer.pilot.nodes.classifier import PoolDemand
+from bftrainer.pilot.nodes.held_fragments import HeldFragment
+from bftrainer.pilot.nodes.holding_order import OrderFacts, UnheldNodes
+from bftrainer.pilot.nodes.node_requests import BackOff
+from bftrainer.sharing.fair_share import ShareMemory, Sharer
+from bftrainer.times import PilotS
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off,
+    ``size`` its nodes or GPUs, ``since_s`` when it was first seen idle.
+
+    Of a shared node, it is a part.
+    """
+
+    request: NodeRequest
+    node_class: str
+    not_before_s: float = 0.0
+    size: int = 1
+    since_s: float = 0.0
+
+    @property
+    def is_part(self) -> bool:
+        return self.request.cpus > 0
+
+
+@dataclass(frozen=True, slots=True)
+class LimitWaits:
+    """Main-queue jobs that wait for a limit for which holders count, and when that was observed (0:
+    there are none).
+    """
+
+    at_s: PilotS = PilotS(0.0)
+    jobs: tuple[LimitWait, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What a decision remembers for the next: (fragment, since when it is unused) of the pool,
+    demand caps by class, nodes that were left idle to save power, how many fragments were released
+    for a limit and when one was leaving last, how the split among users went, idle nodes that are
+    not held (:mod:`.holding_order`), and since when as many GPUs are idle beside a part: ((part,
+    GPUs), time).
+    """
+
+    unused_since: tuple[tuple[str, float], ...] = ()
+    caps: tuple[DemandCap, ...] = ()
+    left_idle: tuple[str, ...] = ()
+    room: int = 0
+    room_s: float = -math.inf
+    share: ShareMemory = field(default_factory=ShareMemory)
+    unheld: UnheldNodes = field(default_factory=UnheldNodes)
+    beside: tuple[tuple[tuple[str, int], float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """All that a decision depends on but the time.
+
+    ``used`` are fragments that the core gave to trainers or that trainers still occupy.
+    ``window_ends`` is (fragment, when it has to be released), where the scheduler's plans are
+    known; ``limit_ends`` is the same for the time limits of holders. ``peer_holders`` are the
+    holder jobs of peer pilots, ``rivals`` the pilots that may use some of the ``usable`` nodes, all
+    that the configuration allows; ``own`` is this one. ``order`` is empty by node. ``answers``: the
+    last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or
+    not. ``permit``: whether the site allows nodes to be held.
+    """
+
+    config: PilotConfig
+    fragments: tuple[HeldFragment, ...] = ()
+    pool: Nodes = frozenset()
+    used: Nodes = frozenset()
+    window_ends: tuple[tuple[str, float], ...] = ()
+    limit_ends: tuple[tuple[str, float], ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    asleep: frozenset[str] = frozenset()
+    peer_holders: tuple[str, ...] = ()
+    limit_waits: LimitWaits = field(default_factory=LimitWaits)
+    trainers: frozenset[str] = frozenset()
+    demand: PoolDemand = field(default_factory=PoolDemand)
+    answers: bool = True
+    memory: NodeMemory = field(default_factory=NodeMemory)
+    rivals: tuple[Sharer, ...] = ()
+    usable: int = 0
+    own: PeerPilot = UNKNOWN_PILOT
+    order: OrderFacts = field(default_factory=OrderFacts)
+    permit: HoldingPermit = field(default_factory=HoldingPermit)
+
+    def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
+        """Nodes of a class that trainers would use, as far as they have shown it with as many as
+        there are at ``now_s``.
+        """
+        demand = self.demand.of(node_class)
+        for cap in self.memory.caps:
+            if cap.node_class == node_class and self.there(node_class, now_s) <= cap.tried:
+                return min(demand, cap.nodes)
+        return demand
+
+    def there(self, node_class: str, now_s: float = math.inf) -> int:
+        """Nodes of a class that are held, or idle and not backed off."""
+        held = {h.node for h in self.fragments}
+        idle = [
+            c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s
+        ]
+        mine = [
+            h.size
+            for h in self.fragments
+            if (h.node_class or "") == node_class and h.given_back_s is None
+        ]
+        return sum(mine) + sum(c.size for c in idle if c.request.node not in held)
+
+    @property
+    def most(self) -> float:
+        """``nodes.max_nodes``, as a number of what trainers get."""
+        return self.config.nodes.max_nodes if self.config.nodes.unit == "node" else math.inf
+
+    @property
+    def total_demand(self) -> int:
+        """The same of all nodes."""
+        classes = {c.node_class for c in self.candidates} | {
+            h.node_class or "" for h in self.fragments
+        }
+        capped = {cap.node_class for cap in self.memory.caps}
+        if not classes or not classes <= capped:
+            return self.demand.total
+        elsewhere = sum(n for n, own in self.demand.wants if own is not None and own not in classes)
+        return min(self.demand.total, elsewhere + sum(map(self.demand_of, classes)))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When the decision is made, the local time, seconds since the scheduler last answered."""
+
+    now_s: PilotS
+    local_time: datetime
+    silent_s: float = 0.0
+
+
+def with_back_off(
+    candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]
+) -> tuple[Candidate, ...]:
+    """The candidates with the ends of their back-offs."""
+    until = {it.node: it.until_s for it in back_offs}
+    return tuple(
+        replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c
+        for c in candidates
+    )

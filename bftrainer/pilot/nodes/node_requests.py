@@ -1,0 +1,116 @@
+"""Requests for nodes: back-off from nodes that were preempted early or refused, and the progress of
+many requests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from bftrainer.decide.domain.counted import counted
+from bftrainer.pilot.memo import Table
+from bftrainer.times import PilotS
+
+MAX_BACK_OFF_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """One node's: no request before ``until_s``; it was preempted early ``times`` times in a row.
+
+    ``is_missed``: the last holder never ran there.
+    """
+
+    node: str
+    until_s: PilotS
+    times: int
+    is_missed: bool = False
+
+
+class NodeBackoff:
+    """Back-off by node."""
+
+    def __init__(self) -> None:
+        self._nodes: Table[BackOff] = Table()
+
+    def preempted(
+        self, node: str, held_s: float, base_s: float, now_s: PilotS, is_missed: bool = False
+    ) -> None:
+        """The scheduler took a node back after ``held_s``: each early preemption in a row doubles
+        the back-off.
+
+        ``base_s`` is the length of the first one, and how long a node must be held to be in order
+        again.
+        """
+        if held_s >= base_s:
+            if node in self._nodes:
+                del self._nodes[node]
+            return
+        times = self._times(node)
+        self._nodes[node] = BackOff(
+            node, PilotS(now_s + min(base_s * 2**times, MAX_BACK_OFF_S)), times + 1, is_missed
+        )
+
+    def observed(self, idle: Collection[str]) -> None:
+        """A node that was missed and is not idle went to a faster job: that is no reason to be late
+        the next time.
+        """
+        for it in self._nodes.snapshot():
+            if it.is_missed and it.node not in idle:
+                self._nodes[it.node] = replace(
+                    it, until_s=PilotS(-math.inf), times=it.times - 1, is_missed=False
+                )
+
+    def until(self, node: str, until_s: PilotS) -> None:
+        """No request for the node before ``until_s``."""
+        self._nodes[node] = BackOff(node, until_s, self._times(node))
+
+    def nodes(self) -> tuple[BackOff, ...]:
+        return self._nodes.snapshot()
+
+    def _times(self, node: str) -> int:
+        known = self._nodes.get(node)
+        return 0 if known is None else known.times
+
+
+MANY = 32
+"""More nodes than this, and more than could be requested at once, are worth a word."""
+TELL_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestProgress:
+    """Nodes that were requested since ``began_s``; none while ``began_s`` is None."""
+
+    began_s: float | None = None
+    requested: int = 0
+    told_s: float = 0.0
+
+    def after(
+        self, wanted: int, requested: int, ready: int, now_s: float
+    ) -> tuple[RequestProgress, str]:
+        """After a round in which ``wanted`` nodes could have been requested and ``requested`` were;
+        and what to tell.
+        """
+        rest = max(wanted - requested, 0)
+        if self.began_s is None:
+            if rest == 0 or wanted <= MANY:
+                return self, ""
+            begun = RequestProgress(now_s, requested, now_s)
+            return begun, begun._words(rest, ready)
+        total = replace(self, requested=self.requested + requested)
+        if rest == 0:
+            return (
+                RequestProgress(),
+                f"{total._words(0, ready)}; it took {now_s - self.began_s:.0f} s",
+            )
+        if now_s - self.told_s < TELL_EVERY_S:
+            return total, ""
+        return replace(total, told_s=now_s), total._words(rest, ready)
+
+    def _words(self, rest: int, ready: int) -> str:
+        return (
+            f"holding {counted(self.requested + rest, 'node')}: {self.requested} requested, "
+            f"{ready} held"
+        )

@@ -1,0 +1,202 @@
+"""Polls of the scheduler: asked for in the background when one is due; their answers make the
+:mod:`.cluster_view`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import InitVar, dataclass, replace
+
+from bftrainer.cluster.ports import PeerPilots, Scheduler
+from bftrainer.cluster.windows import PilotJobs
+from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
+from bftrainer.pilot.hints import Hints, NoHints
+from bftrainer.pilot.nodes.classifier import NodeClassifier
+from bftrainer.pilot.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
+from bftrainer.pilot.nodes.poll_schedule import PollSchedule, rules_of
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.sharing.fair_share import Demand
+from bftrainer.sharing.peers import ask_peers
+from bftrainer.system.background import Background
+from bftrainer.times import ElapsedS
+
+_SHORT_S = 20.0
+"""Pilots that lack nodes for less, as after every main job, show nothing: it is a call each
+time.
+"""
+
+
+@dataclass(slots=True)
+class _Poll:
+    """A poll on its way since ``begun_s``. Time in which this process was stopped is no part of
+    ``took_s``.
+    """
+
+    begun_s: ElapsedS
+    answer: Future[PollAnswer]
+    took_s: float = 0.0
+
+
+@dataclass(eq=False)
+class SchedulerPolls:
+    """Asks the scheduler when it is time. A poll is half a dozen commands of up to ten seconds
+    each; the loop goes on.
+    """
+
+    _config: ConfigCell
+    _recorder: Recorder
+    _scheduler: Scheduler
+    _clock: SteadyClock
+    _pilot_jobs: PilotJobs
+    _peers: PeerPilots | None
+    _classes: NodeClassifier
+    _background: Background
+    hints: InitVar[Hints | None] = None
+
+    def __post_init__(self, hints: Hints | None) -> None:
+        self.demand: Demand | None = None
+        """Peer pilots are shown it, at most once every ``poll_s``. None: not known yet."""
+        self._shown: Demand | None = None
+        self._next_show_s = -math.inf
+        self._enough_s = self._clock.elapsed_s()
+        self._showing: Future[None] | None = None
+        self._hints = hints or NoHints()
+        self._random = random.Random(self._config.now.decisions.seed)
+        self._poll: _Poll | None = None
+        self._changed = frozenset[str]()
+        self._attended_s = self._clock.elapsed_s()
+        self.view = ClusterView(PollSchedule(self._clock.elapsed_s()))
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last answer. Time in which this process was stopped, and did not poll,
+        is no silence.
+
+        Nor is a poll that is on its way and not yet as old as a silence: many slow commands follow
+        one another in it.
+        """
+        return max(self.view.silent_s, 0.0 if self._poll is None else self._poll.took_s)
+
+    @property
+    def answered_for_s(self) -> float:
+        """Seconds since the first success; 0 before it."""
+        return 0.0 if self.view.first_s is None else self._clock.elapsed_s() - self.view.first_s
+
+    @property
+    def next_s(self) -> float:
+        """Seconds until the next poll is due; infinite while one is on its way."""
+        rules = rules_of(self._config.now)
+        return (
+            math.inf
+            if self._poll is not None
+            else self.view.schedule.wait_s(rules, self._clock.elapsed_s())
+        )
+
+    def attend(self, fragments: frozenset[str], end_s: float = math.inf) -> bool:
+        """Begin a poll if one is due, and take its answer once it is there. Returns whether one has
+        succeeded.
+
+        ``end_s`` is when the next of these fragments ends, by the pilot's clock. After failures,
+        ask less often.
+        """
+        config, elapsed, now_s = self._config.now, self._clock.elapsed_s(), self._clock.now_s()
+        passed_s, self._attended_s = min(elapsed - self._attended_s, config.times.poll_s), elapsed
+        view = replace(self.view, held=self.view.held | fragments)
+        if self._hints.take():
+            view = replace(view, schedule=view.schedule.hinted(elapsed))
+        if self._poll is None and self._peers is not None and self._peers.has_news():
+            view = replace(view, schedule=view.schedule.expecting(elapsed))
+        if self._poll is None:
+            view = view.waited(passed_s)
+            if (
+                self.demand is not None and self.demand.is_short
+            ):  # others may be giving nodes up for this pilot
+                view = replace(
+                    view,
+                    schedule=view.schedule.expecting(
+                        view.schedule.begun_s + config.times.poll_s / 2
+                    ),
+                )
+            if now_s < end_s:
+                view = replace(view, schedule=view.schedule.expecting(elapsed + end_s - now_s))
+            if elapsed >= view.schedule.due_s(rules_of(config)):
+                self._poll = _Poll(elapsed, self._background.start(self._ask))
+        else:
+            self._poll.took_s += passed_s
+        self.view = view
+        if self._poll is None or not self._poll.answer.done():
+            return False
+        poll, self._poll = self._poll, None
+        answer: PollAnswer | BFTrainerError
+        try:
+            answer = poll.answer.result()
+            self._classes.observe(answer.observation)
+        except BFTrainerError as error:
+            answer = error
+        ended = EndedPoll(
+            poll.begun_s, elapsed, now_s, poll.took_s, answer, self._random.uniform(0.9, 1.1)
+        )
+        self.view = after_poll(view, ended, config, self._pilot_jobs, self._classes, fragments)
+        if changed := self._changed:
+            self._changed = frozenset()
+            self.look_soon(changed)
+        for kind, text in notes(view, self.view):
+            self._recorder.note(kind, "", text)
+        return self.view.answers and not self.view.is_postponed
+
+    def look_soon(self, nodes: Iterable[str] = ()) -> None:
+        """Something has changed, as a holder's end shows: how many GPUs of these nodes are idle."""
+        gone = frozenset(nodes)
+        if self._poll is not None:
+            self._changed |= gone  # its answer may be older
+        self.view = self.view.without_candidates(gone)
+        self.view = replace(
+            self.view, schedule=self.view.schedule.expecting(self._clock.elapsed_s())
+        )
+
+    def look_again(self) -> None:
+        """A node went to a faster job, and so may others have that the last poll showed."""
+        self.view = replace(self.view, candidates=())
+        self.look_soon()
+
+    def show_demand(self) -> None:
+        """Show peer pilots what has changed, one call at a time: with a slow scheduler they would
+        pile up.
+        """
+        if self._showing is not None and not self._showing.done():
+            return
+        nodes, demand, elapsed = self._config.now.nodes, self.demand, self._clock.elapsed_s()
+        if demand is None or not demand.is_short:
+            self._enough_s = elapsed
+        elif elapsed - self._enough_s < _SHORT_S:
+            demand = replace(demand, is_short=False)
+        if (
+            self._peers is None
+            or not nodes.share
+            or demand in (None, self._shown)
+            or elapsed < self._next_show_s
+        ):
+            return
+        self._next_show_s = elapsed + self._config.now.times.poll_s
+        self._showing = self._background.start(lambda: self._show(nodes.hosts, demand))
+
+    def _show(self, hosts: tuple[str, ...], demand: Demand | None) -> None:
+        """In the background: only ``_shown`` is changed. After a failure it is tried again."""
+        if self._peers is not None and demand is not None:
+            with suppress(CommandError, SchedulerError):
+                self._peers.announce(hosts, demand.wants, demand.is_short, demand.least)
+                self._shown = demand
+
+    def _ask(self) -> PollAnswer:
+        """In the background: nothing here is changed. A node that a peer pilot takes meanwhile is
+        not counted twice.
+        """
+        peers = ask_peers(self._peers, self._config.now.nodes)
+        answer = PollAnswer(self._scheduler.observe(), self._clock.now_s(), peers)
+        return answer if self._peers is None else replace(answer, own=self._peers.own)

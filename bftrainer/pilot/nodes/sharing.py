@@ -1,0 +1,73 @@
+"""This pilot's part of the nodes, and which of its fragments it gives up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+
+from bftrainer.cluster.model import FragmentPhase
+from bftrainer.config.pilot import is_quiet
+from bftrainer.decide.domain.state import Nodes
+from bftrainer.pilot.nodes.held_fragments import HeldFragment
+from bftrainer.pilot.nodes.node_facts import Moment, NodeFacts
+from bftrainer.sharing.fair_share import Demand, Sharer, Split, split
+
+
+def own_split(
+    known: NodeFacts, at: Moment, kept: Collection[HeldFragment], left: Collection[str]
+) -> tuple[Demand, Split]:
+    """What this pilot shows the others, and its part; it has ``kept`` fragments, and leaves these
+    nodes idle on purpose.
+
+    A fragment that was preempted or released is no longer held, although its holder's end may not
+    be known yet. A holder that is pending on a node that is not idle adds none: another job has the
+    node.
+    """
+    nodes = known.config.nodes
+    holds = sum(h.fragment.phase is not FragmentPhase.LEAVING for h in kept)
+    held, free = {h.node for h in known.fragments}, {c.request.node for c in known.candidates}
+    idle = sorted(free.difference(held, left))
+    most = math.inf
+    if nodes.site_max_nodes is not None:
+        most = nodes.site_max_nodes
+        idle = idle[: max(nodes.site_max_nodes - len(known.peer_holders) - holds, 0)]
+    wants = min(
+        known.total_demand, nodes.max_nodes, known.usable or nodes.max_nodes
+    )  # before the first poll
+    if is_quiet(nodes.quiet_hours, at.local_time):
+        wants = min(wants, holds)
+    own = Sharer(
+        known.own.user,
+        known.own.pilot,
+        wants,
+        holds,
+        least=known.demand.least,
+        weight=known.own.weight,
+    )
+    leaves = sum(h.given_back_s is not None and not h.is_released for h in known.fragments)
+    waits = (
+        h for h in kept if h.fragment.phase is FragmentPhase.PENDING and h.fragment.ends_s is None
+    )
+    leaves -= sum(h.node not in free for h in waits)
+    poll_s = known.config.times.poll_s
+    found = split(own, leaves, known.rivals, idle, most, known.memory.share, at.now_s, poll_s)
+    return Demand(wants, found.is_short, known.demand.least), found
+
+
+def cheapest(kept: Iterable[HeldFragment], used: Nodes, found: Split) -> list[HeldFragment]:
+    """Which fragments to give up: those that the others can use, of these parts first, unused ones,
+    then the latest.
+    """
+    fits = found.preferred_nodes
+
+    def cost(h: HeldFragment) -> tuple[bool, bool, bool, float, str]:
+        return (
+            fits is not None and h.node not in fits,
+            not h.fragment.is_part,
+            h.name in used,
+            -h.asked_s,
+            h.name,
+        )
+
+    order = sorted(kept, key=cost)
+    return order[: found.release_count]

@@ -1,0 +1,224 @@
+"""Notices: a configured command that runs when a trainer is done, has failed, or has had no nodes
+for long.
+
+Delivery is at least once. A trainer's end is in the registry before the command starts, and the
+notice is recorded after the command has ended; a pilot that dies in between sends the notice again.
+The pilot never waits for a command: it polls the command, and kills it after ``timeout_s``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from bftrainer.config.pilot import NoticesConfig
+from bftrainer.pilot.facts import PilotFact, TrainerChanged
+from bftrainer.pilot.persistence.registry import Registry, TrainerRecord, TrainerStatus
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer.system.clock import Clock
+from bftrainer.system.umask import users_umask
+from bftrainer.times import ElapsedS, HostS
+
+AT_ONCE = 4
+NOTE = "notice"
+_TOLD_OF = {TrainerStatus.DONE: "done", TrainerStatus.FAILED: "failed"}
+_WITHOUT_NODES = (TrainerStatus.QUEUED, TrainerStatus.WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What the command reads from standard input: one JSON object."""
+
+    event: str
+    trainer: str
+    at_s: HostS
+    text: str
+    facts: dict[str, object] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+
+    def as_json(self) -> str:
+        """``{"event": "done", "trainer": "digits", "time": ..., "text": ...}`` and facts about the
+        trainer.
+        """
+        head = {"event": self.event, "trainer": self.trainer, "time": self.at_s, "text": self.text}
+        return json.dumps(head | self.facts) + "\n"
+
+
+@dataclass(slots=True)
+class _RunningCommand:
+    notice: Notice
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+    until_s: float
+
+
+class Notices:
+    """A subscriber of the recorder (:meth:`hear`) that runs the command. ``look`` is called in
+    every tick of the pilot.
+
+    What is to be noted is returned as (trainer, text).
+    """
+
+    def __init__(self, config: ConfigCell, registry: Registry, folder: Path, clock: Clock) -> None:
+        self._cell = config
+        self._registry = registry
+        self._folder = folder
+        self._clock = clock
+        self._due: deque[Notice] = deque()
+        self._running: list[_RunningCommand] = []
+        self._notes: list[tuple[str, str]] = []
+        self._without_nodes_since: dict[str, ElapsedS] = {}
+        if self._config.on_event or any(record.spec.notify for record in registry.trainers()):
+            self._catch_up(clock.now_s())
+
+    @property
+    def _config(self) -> NoticesConfig:
+        return self._cell.now.notices
+
+    def hear(self, fact: PilotFact) -> None:
+        """Take note of changes of status."""
+        if not isinstance(fact, TrainerChanged) or (status := fact.change.status) is None:
+            return
+        if status in _WITHOUT_NODES:
+            self._without_nodes_since.setdefault(fact.name, self._clock.elapsed_s())
+        else:
+            self._without_nodes_since.pop(fact.name, None)
+        if status in _TOLD_OF:
+            self._queue(self._registry.trainer(fact.name), _TOLD_OF[status], fact.at_s)
+
+    def look(self) -> list[tuple[str, str]]:
+        """Start commands that are due, note those that have ended, kill those that take too
+        long.
+        """
+        self._look(self._clock.elapsed_s())
+        return self._taken()
+
+    def _look(self, elapsed_s: ElapsedS) -> None:
+        if self._config.starved_after_s:
+            for name, since_s in list(self._without_nodes_since.items()):
+                if (without_s := elapsed_s - since_s) >= self._config.starved_after_s:
+                    self._without_nodes_since[name] = elapsed_s  # again after as long
+                    text = f"no nodes for {without_s:.0f} s"
+                    self._queue(self._registry.trainer(name), "starved", self._clock.now_s(), text)
+        for one in [
+            r for r in self._running if r.process.poll() is not None or elapsed_s > r.until_s
+        ]:
+            self._running.remove(one)
+            self._end(one)
+        while self._due and len(self._running) < AT_ONCE:
+            self._start(self._due.popleft())
+
+    def close(self) -> list[tuple[str, str]]:
+        """Wait for running commands within their time. The next pilot sends notices that were not
+        started.
+        """
+        for one in self._running:
+            with suppress(subprocess.TimeoutExpired):
+                one.process.wait(max(one.until_s - self._clock.elapsed_s(), 0.0))
+            self._end(one)
+        self._running = []
+        return self._taken()
+
+    def _taken(self) -> list[tuple[str, str]]:
+        notes, self._notes = self._notes, []
+        return notes
+
+    def _catch_up(self, now_s: HostS) -> None:
+        """Queue the trainers that ended while no pilot sent notices, since the first pilot that
+        did.
+        """
+        told = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
+        if not told and self._config.on_event:
+            self._notes.append(("", "notices start with the trainers that end from now on"))
+        if not told:
+            return
+        known = {(n.subject, n.text.partition(":")[0]) for n in told}
+        for record in self._registry.trainers():
+            ended = record.finished_s is not None and record.finished_s >= told[0].at_s
+            event = _TOLD_OF.get(record.status)
+            if ended and event is not None and (record.name, event) not in known:
+                self._queue(record, event, record.finished_s or now_s)
+            if record.status in _WITHOUT_NODES:
+                self._without_nodes_since[record.name] = self._clock.elapsed_s()
+
+    def _queue(self, record: TrainerRecord, event: str, at_s: HostS, text: str = "") -> None:
+        if not (command := record.spec.notify or tuple(self._config.on_event)):
+            return
+        facts: dict[str, object] = {
+            "status": record.status.value,
+            "reason": record.reason,
+            "owner": record.owner,
+            "samples_done": record.samples_done,
+            "submitted": record.submitted_s,
+            "held_node_h": record.held_node_s / 3600,
+        }
+        self._due.append(
+            Notice(
+                event,
+                record.name,
+                at_s,
+                text or record.reason or f"{record.name} is {event}",
+                facts,
+                command,
+            )
+        )
+
+    def _start(self, notice: Notice) -> None:
+        environment = {
+            **os.environ,
+            "BFTRAINER_EVENT": notice.event,
+            "BFTRAINER_TRAINER": notice.trainer,
+        }
+        # Files, not pipes: a command that reads nothing or writes much does not block the pilot.
+        said = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # closed when the command has ended
+        with tempfile.TemporaryFile(dir=self._folder) as given:
+            given.write(notice.as_json().encode())
+            given.seek(0)
+            try:
+                process = subprocess.Popen(  # noqa: S603  # the command of the configuration
+                    notice.command,
+                    stdin=given,
+                    stdout=said,
+                    stderr=said,
+                    env=environment,
+                    cwd=self._folder,
+                    start_new_session=True,
+                    umask=users_umask(),
+                )
+            except OSError as error:
+                said.close()
+                self._note(notice, f"the command cannot be run: {error}")
+                return
+        self._running.append(
+            _RunningCommand(notice, process, said, self._clock.elapsed_s() + self._config.timeout_s)
+        )
+
+    def _end(self, one: _RunningCommand) -> None:
+        late = one.process.poll() is None
+        if late:
+            with suppress(ProcessLookupError):
+                os.killpg(one.process.pid, signal.SIGKILL)
+        status = one.process.wait()
+        one.said.seek(0)
+        words = " ".join(one.said.read(500).decode(errors="replace").split())
+        one.said.close()
+        if late:
+            self._note(
+                one.notice, f"the command was killed after {self._config.timeout_s:g} s: {words}"
+            )
+        else:
+            self._note(
+                one.notice,
+                "sent" if status == 0 else f"the command ended with status {status}: {words}",
+            )
+
+    def _note(self, notice: Notice, text: str) -> None:
+        self._notes.append((notice.trainer, f"{notice.event}: {text}"))

@@ -1,0 +1,86 @@
+"""The site of one pilot: built from its configuration, with the settings of drivers, and the batch
+job around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.cluster.site_plugin import OwnJob, Site, batch_systems, find_site
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.errors import InvalidValueError
+from bftrainer.pilot.trainers.trainer_message import driver_settings
+from bftrainer.system.clock import Clock
+
+
+def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+    """The site that ``nodes.holder`` names, with the settings of every driver."""
+    site = find_site(config.nodes.holder).build(config, state_dir, clock)
+    _check_shared_cap(site, config)
+    _configure_drivers(site, config)
+    return site
+
+
+def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
+    """Apply a configuration that was read again; the keys of the site's table that wait for the
+    next start.
+
+    The settings of drivers change for trainers that start from now on.
+    """
+    _check_shared_cap(site, config)
+    kept = site.reconfigure(config)
+    _configure_drivers(site, config)
+    return kept
+
+
+def _configure_drivers(site: Site, config: PilotConfig) -> None:
+    """The settings of drivers that start from now on."""
+    site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
+    if "notice_s" not in config.workers.model_fields_set:
+        site.driver["notice_s"] = site.notice_s
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    """The batch job that the pilot runs in. ``id`` is empty outside of any.
+
+    ``is_gone`` tells whether another pilot's job is over (None: the scheduler does not say).
+    """
+
+    id: str = ""
+    own: OwnJob | None = None
+    is_gone: Callable[[str], bool | None] = lambda _: None
+
+
+def batch_job(
+    environment: Mapping[str, str], holder: str, state_dir: Path, clock: Clock
+) -> BatchJob:
+    """The job around a pilot. Where the holder has a scheduler, that one's; else that of any
+    scheduler with a job here.
+    """
+    batch = find_site(holder).batch
+    if batch is None:
+        batch = next((found for _, found in batch_systems() if found.job_id(environment)), None)
+    if batch is None:
+        return BatchJob(is_gone=_is_gone_everywhere)
+    job = batch.job_id(environment)
+    return BatchJob(job, batch.own_job(job, state_dir, clock) if job else None, batch.job_is_gone)
+
+
+def _is_gone_everywhere(job: str) -> bool | None:
+    """Outside of a job it is unknown which scheduler has the other pilot's job: one that lists it
+    decides.
+    """
+    answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
+    return False if False in answers else True if True in answers else None
+
+
+def _check_shared_cap(site: Site, config: PilotConfig) -> None:
+    if config.nodes.site_max_nodes is not None and site.peers is None:
+        raise InvalidValueError(
+            f"nodes.site_max_nodes: holder {config.nodes.holder!r} cannot count other pilots' "
+            "nodes; remove the key "
+            '(holder "slurm" can count them)'
+        )

@@ -1,0 +1,227 @@
+"""Checks of a database file before and while it is read: it may have been copied from anywhere.
+
+SQLite carries out what a file says. A view or trigger in place of a table runs for as long as its
+author likes. The rollback journal beside the file can name any other file, which SQLite deletes
+after it has rolled back (3.40.1). Pages that share their children yield more rows than the file has
+bytes, and a column holds values of any type. So only our tables are read, rows must have the
+declared types, and a query is bounded by the size of the file.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.resources import files as package_files
+from pathlib import Path
+
+from bftrainer.errors import StateDirError, StoreError
+
+LONGEST_VALUE = 64 << 20
+"""Bytes of a value, read or written; the state of 200,000 nodes takes a third of it."""
+LATEST_S = 253_370_764_800.0
+"""The year 9999: what a time can be shown as."""
+_SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+"""The magic that ends a rollback journal which names another file (sqlite.org/fileformat.html). We
+attach no second database, so ours never does.
+"""
+_STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 50_000_000, 20, 1_000_000
+_TYPES: Mapping[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,)}
+_OWN_OF_SQLITE = "sqlite_"
+_ADDED = frozenset({"lengths", "metrics", "repeated", "rungs", "stages", "unfit"})
+"""The tables of added.sql."""
+
+
+def schema_sql() -> str:
+    """The statements that make our tables."""
+    return _sql("schema.sql") + added_sql()
+
+
+def added_sql() -> str:
+    """Those that make the tables which an older database does without."""
+    return _sql("added.sql")
+
+
+def _sql(name: str) -> str:
+    return package_files("bftrainer.pilot.persistence").joinpath(name).read_text(encoding="utf-8")
+
+
+def check_file(path: Path) -> None:
+    """Raise for what SQLite must not open: a pipe or device, or a database with a journal that
+    names another file.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return  # a file system without links: SQLite creates it in place
+    if not stat.S_ISREG(found.st_mode):
+        raise StateDirError(f"{path}: is not a regular file, expected a pilot's database")
+    journal = path.with_name(f"{path.name}-journal")
+    try:
+        handle = os.open(journal, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError:
+        return
+    try:
+        found = os.fstat(handle)
+        is_file = stat.S_ISREG(found.st_mode)
+        ending = (
+            os.pread(handle, len(_SUPER_JOURNAL), max(found.st_size - len(_SUPER_JOURNAL), 0))
+            if is_file
+            else b""
+        )
+    finally:
+        os.close(handle)
+    if not is_file or ending == _SUPER_JOURNAL:
+        raise StateDirError(
+            f"{journal}: is no rollback journal of a pilot (it names another file, which "
+            "SQLite would delete); "
+            "the folder comes from elsewhere: remove this file to read the database"
+        )
+
+
+def guard(connection: sqlite3.Connection) -> None:
+    """Settings against a hostile file, for every connection."""
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    if sys.version_info >= (3, 11):  # before, SQLite's own limit: 1 GB
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.set_progress_handler(_WorkLimit(_STEPS), _STEPS_AT_ONCE)
+
+
+@dataclass(slots=True)
+class _WorkLimit:
+    """Steps after which SQLite is interrupted."""
+
+    left: float
+
+    def __call__(self) -> bool:
+        self.left -= _STEPS_AT_ONCE
+        return self.left < 0
+
+
+def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") -> None:
+    """Raise unless the tables and indexes are ours, and have our columns. ``only``: of this
+    table.
+    """
+    names = {only} if only else {*columns(), "fragments_open"}
+    for kind, name, sql in connection.execute(
+        "SELECT type, name, substr(sql, 1, 60) FROM sqlite_master"
+    ):
+        is_plain = kind in ("table", "index") and not str(sql).upper().startswith("CREATE VIRTUAL")
+        if (only and name != only) or (is_plain and str(name).startswith(_OWN_OF_SQLITE)):
+            continue
+        if name not in names or not is_plain:
+            raise StateDirError(
+                f"{path}: contains {str(kind)[:20]} {str(name)[:60]!r}, expected only the "
+                "tables of a pilot's database"
+            )
+    tables = names & columns().keys()
+    tables -= missing_tables(connection)
+    for table in tables:
+        found = {
+            row[1]: (str(row[2]).upper(), row[6])  # 6: generated, or of a virtual table
+            for row in connection.execute(f"PRAGMA table_xinfo({table})")
+        }
+        if found != {name: (kind, 0) for name, kind in columns()[table].items()}:
+            raise StateDirError(
+                f"{path}: the table {table} has other columns than a pilot's database"
+            )
+
+
+def missing_tables(connection: sqlite3.Connection) -> frozenset[str]:
+    """Tables of added.sql that an older database does without."""
+    found = {
+        row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    }
+    return _ADDED - found
+
+
+@functools.cache
+def columns() -> Mapping[str, Mapping[str, str]]:
+    """The declared type of each column of each table."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(schema_sql())
+        tables = [
+            row[0]
+            for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        return {
+            table: {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")}
+            for table in tables
+        }
+
+
+class BoundedReader:
+    """Runs queries on a connection: typed rows, no more of them and no more work than a file of
+    this size explains.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection, self._path = connection, path
+        self._limit = _WorkLimit(math.inf)  # the pilot's own writes are small
+        connection.set_progress_handler(self._limit, _STEPS_AT_ONCE)
+
+    def read(self, query: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
+        """The rows. Raises :class:`~bftrainer.errors.StoreError`, or an error of sqlite3."""
+        size = self._path.stat().st_size
+        self._limit.left = _STEPS + _STEPS_PER_BYTE * size
+        try:
+            return self._rows(query, values, size)
+        finally:
+            self._limit.left = math.inf
+
+    def _rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
+        room = 2 * size + (1 << 20)
+        found, cursor = [], self._connection.execute(query, values)
+        checks = [
+            (place, check)
+            for place, column in enumerate(cursor.description)
+            if (check := _checks().get(column[0]))
+        ]
+        for row in cursor:
+            for place, check in checks:
+                if not check(row[place]):
+                    raise self._damaged(
+                        f"{cursor.description[place][0]} is {str(row[place])[:40]!r}"
+                    )
+            room -= sum(len(value) if isinstance(value, (str, bytes)) else 8 for value in row)
+            if room < 0:
+                raise self._damaged("a query yields more than the file has")
+            found.append(row)
+        return found
+
+    def _damaged(self, how: str) -> StoreError:
+        return StoreError(f"{self._path}: is damaged, or was not written by a pilot: {how}")
+
+
+@functools.cache
+def _checks() -> Mapping[str, Callable[[object], bool]]:
+    """A check of each column's values by the column's name, which has one type in all tables."""
+    found: dict[str, Callable[[object], bool]] = {}
+    nullable = {
+        "admitted_s",
+        "started_s",
+        "finished_s",
+        "samples_at_failure",
+        "taken_s",
+        "asked_back_s",
+        "released_s",
+    }
+    for table in columns().values():
+        for name, kind in table.items():
+            types = (*_TYPES[kind], type(None)) if name in nullable else _TYPES[kind]
+            bound = math.inf
+            if name.endswith("_s"):
+                bound = 1e18 if name.endswith("_node_s") else LATEST_S
+            found[name] = functools.partial(_is_value, types, bound)
+    return found
+
+
+def _is_value(types: tuple[type, ...], bound: float, value: object) -> bool:
+    return isinstance(value, types) and (bound == math.inf or value is None or abs(value) <= bound)  # type: ignore[arg-type]

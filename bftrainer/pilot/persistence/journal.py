@@ -1,0 +1,234 @@
+"""The journal: every event with its plan, on disk before the plan is carried out; and its
+reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from sqlite3 import Row
+
+from bftrainer import __version__
+from bftrainer.decide.core.coordinator import adopt
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.problem import Answer
+from bftrainer.decide.domain.state import Plan, State
+from bftrainer.errors import InvalidValueError
+from bftrainer.pilot.persistence import codec
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.pilot.persistence.usable import has_unread, usable
+from bftrainer.times import HostS
+
+STATE_EVERY = 200
+"""Decisions between two snapshots of the state, kept in addition to the last state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax (None:
+    all are admitted).
+
+    In the database ``gather_s`` is a parameter of the policy (``bftrainer?gather_s=1``), as its
+    users may write it, and 0 in ``max_parallel`` is None.
+    """
+
+    policy: str
+    solver: str
+    objective: str
+    forward_s: float
+    seed: int
+    max_parallel: int | None
+    gather_s: float = 0.0
+
+    @classmethod
+    def of_row(cls, row: Row) -> Settings:
+        name, _, text = row["policy"].partition("?")
+        own = [one for one in text.split("&") if one.startswith("gather_s=")]
+        others = "&".join(one for one in text.split("&") if one not in own)
+        try:
+            policy, gather_s = (
+                f"{name}?{others}" if others else name,
+                float(own[0][9:]) if own else 0.0,
+            )
+        except ValueError:  # the builder of policies says what is wrong with it
+            policy, gather_s = row["policy"], 0.0
+        return cls(
+            policy,
+            row["solver"],
+            row["objective"],
+            row["forward_s"],
+            row["seed"],
+            row["max_parallel"] or None,
+            gather_s,
+        )
+
+    def values(self) -> tuple[object, ...]:
+        policy = self.policy
+        if self.gather_s and "gather_s=" not in policy:
+            policy += f"{'&' if '?' in policy else '?'}gather_s={self.gather_s:g}"
+        return (
+            policy,
+            self.solver,
+            self.objective,
+            self.forward_s,
+            self.seed,
+            self.max_parallel or 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One row: the event, the plan, all answers of solvers, and the seconds that the decision
+    took.
+    """
+
+    number: int
+    settings: Settings
+    event: Event
+    plan: Plan
+    answers: tuple[Answer, ...]
+    took_s: float
+
+
+class JournalWriter:
+    """Writes the journal. Each row comes with the state after it, from which a restarted pilot
+    resumes.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._settings_number = 0
+
+    def begin(self, settings: Settings, at_s: HostS) -> None:
+        """From now on decisions are made with these settings."""
+        with self._store.writing("settings") as db:
+            cursor = db.execute(
+                "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, "
+                "seed, max_parallel) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (at_s, __version__, *settings.values()),
+            )
+            assert cursor.lastrowid is not None
+            self._settings_number = cursor.lastrowid
+
+    def record(
+        self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
+    ) -> None:
+        """Write event, plan and the state after it in one commit. Raises
+        :class:`~bftrainer.errors.StoreError`.
+        """
+        if plan.decision.kept:
+            answers = ()  # those of trials, which nothing was decided on
+        with self._store.writing("decision") as db:
+            texts = codec.dumps(event), codec.dumps(plan), codec.dumps(answers)
+            cursor = db.execute(
+                "INSERT INTO journal (at_s, settings, event, plan, answers, took_s) VALUES (?, "
+                "?, ?, ?, ?, ?)",
+                (event.at_s, self._settings_number, *texts, took_s),
+            )
+            assert cursor.lastrowid is not None
+            after = cursor.lastrowid, codec.dumps(adopt(state, plan))
+            db.execute("INSERT OR REPLACE INTO last_state VALUES (1, ?, ?)", after)
+            if cursor.lastrowid % STATE_EVERY == 0:
+                db.execute("INSERT INTO states VALUES (?, ?)", after)
+
+
+Admit = Callable[[Settings], object]
+"""Builds the policy of these settings, so that its memories may be read
+(:func:`bftrainer.pilot.persistence.codec.allow`).
+"""
+
+
+def last_state(store: Store) -> State | None:
+    """The state after the last decision, or None before the first.
+
+    A policy memory of a class that is not loaded comes as
+    :class:`~bftrainer.pilot.persistence.codec.Unread`.
+    """
+    for row in store.read("SELECT state FROM last_state"):
+        return usable(codec.loads(row["state"], strict=False, kind=State))
+    return None
+
+
+def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | None]:
+    """The latest snapshot from before a moment, and the number of its decision (0: the beginning of
+    the journal).
+    """
+    query = (
+        "SELECT journal, state, settings FROM states JOIN journal ON number = journal WHERE "
+        "at_s < ? "
+        "ORDER BY journal DESC LIMIT 1"
+    )
+    for row in store.read(query, min(at_s, 1e300)):
+        admit(_of_row(_settings(store), row["settings"]))
+        return int(row["journal"]), codec.loads(row["state"], kind=State)
+    return 0, None
+
+
+def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterator[JournalEntry]:
+    """The journal in order, a few rows at a time.
+
+    ``admit`` is called with the settings of a row before the row is read; then a class that is not
+    admitted raises :class:`~bftrainer.errors.InvalidValueError`. Without it such a memory is
+    :class:`~bftrainer.pilot.persistence.codec.Unread`.
+    """
+    strict = admit is not None
+    settings = _settings(store)
+    while rows := store.read(
+        "SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after
+    ):
+        for row in rows:
+            if row["settings"] not in settings:
+                settings = _settings(store)  # a pilot has begun others since they were read
+            after, its = row["number"], _of_row(settings, row["settings"])
+            if admit is not None:
+                admit(its)
+            event = codec.loads(row["event"], strict=strict, kind=Event)
+            plan = codec.loads(row["plan"], strict=strict, kind=Plan)
+            if not strict and (has_unread(event) or has_unread(plan.decision)):
+                raise InvalidValueError(
+                    f"row {after} of the journal contains a class that this version does not know"
+                )
+            yield JournalEntry(
+                after,
+                its,
+                event,
+                plan,
+                _answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
+                row["took_s"],
+            )
+
+
+def events(store: Store) -> Iterator[Event]:
+    """The events of the journal in order, without their decisions, a few rows at a time."""
+    after = 0
+    while rows := store.read(
+        "SELECT number, event FROM journal WHERE number > ? ORDER BY number LIMIT 1000", after
+    ):
+        for row in rows:
+            after = row["number"]
+            yield codec.loads(row["event"], strict=False, kind=Event)
+
+
+def begun_s(store: Store) -> tuple[HostS, ...]:
+    """When pilots began to decide, or with other settings."""
+    return tuple(row["at_s"] for row in store.read("SELECT at_s FROM settings ORDER BY at_s"))
+
+
+def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
+    answers = tuple(value for value in values if isinstance(value, Answer))
+    if len(answers) < len(values):
+        raise InvalidValueError("the journal has a row with answers that no solver gives")
+    return answers
+
+
+def _of_row(settings: dict[int, Settings], number: int) -> Settings:
+    if number not in settings:
+        raise InvalidValueError(
+            f"the journal has a row of settings {number}, which it does not contain"
+        )
+    return settings[number]
+
+
+def _settings(store: Store) -> dict[int, Settings]:
+    return {row["number"]: Settings.of_row(row) for row in store.read("SELECT * FROM settings")}

@@ -1,0 +1,311 @@
+"""The registry of trainers and the audit of fragments, read from the store. Times are those of the
+host's clock.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.errors import StoreError, UserError
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.times import HostS
+from bftrainer.wires.bounds import MAX_SAMPLES
+from bftrainer.wires.metrics import Metric
+
+
+class TrainerStatus(Enum):
+    """queued -> admitted (waiting or running, or paused) -> done, failed or canceled."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the trainer has ended for good."""
+        return self in (TrainerStatus.DONE, TrainerStatus.FAILED, TrainerStatus.CANCELED)
+
+    @classmethod
+    def _missing_(cls, value: object) -> TrainerStatus | None:
+        """Databases of earlier versions have the other spelling."""
+        return cls.CANCELED if value == "cancelled" else None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerRecord:
+    """A row of the registry. ``*_node_s`` are node-seconds; ``repeated_samples`` were processed
+    again after a restart.
+
+    ``unfit``: sizes, from the least to the most nodes, at which its memory did not suffice.
+    ``reported_total``: samples of the whole training, as its script has reported them last.
+    """
+
+    number: int
+    spec: TrainerSpec
+    owner: str
+    status: TrainerStatus
+    reason: str
+    submitted_s: HostS
+    admitted_s: HostS | None
+    started_s: HostS | None
+    finished_s: HostS | None
+    samples_done: float
+    failures: int
+    samples_at_failure: float | None
+    not_before_s: HostS
+    ended_incarnation: int
+    held_node_s: float
+    trained_node_s: float
+    stalled_node_s: float
+    repeated_samples: float
+    unfit: tuple[tuple[int, int], ...] = ()
+    reported_total: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def samples_total(self) -> float | None:
+        """Samples of the whole training: as submitted, else as its script reports them; None if
+        neither is known.
+        """
+        return self.reported_total if self.spec.samples_total is None else self.spec.samples_total
+
+    @property
+    def repeated_node_s(self) -> float:
+        """The part of ``trained_node_s`` that went into samples processed again, at the trainer's
+        mean speed.
+        """
+        return (
+            self.trained_node_s
+            * self.repeated_samples
+            / max(self.samples_done + self.repeated_samples, 1e-9)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A trainer to be registered, and the name of its spool file."""
+
+    spec: TrainerSpec
+    owner: str
+    spool_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRecord:
+    """A row of the audit: one holder on one node, from request to release."""
+
+    name: str
+    node: str
+    asked_s: HostS
+    taken_s: HostS | None
+    asked_back_s: HostS | None
+    released_s: HostS | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageReached:
+    """A fragment has reached an instant of its time line that the audit has no column for.
+
+    ``trainer`` is the one that it concerns; empty if there is none.
+    """
+
+    fragment: str
+    stage: NodeStage
+    at_s: HostS
+    trainer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """What a trainer had reported when it came to a number of samples of a rule."""
+
+    group: str
+    rule: str
+    samples: float
+    trainer: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An event other than a decision."""
+
+    at_s: HostS
+    kind: str
+    subject: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        """The text, with what it is about."""
+        return f"{self.subject}: {self.text}" if self.subject else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Node-seconds of a trainer since the last usage record, its samples in total, metrics that
+    have changed, and new ``repeated_samples``.
+    """
+
+    name: str
+    samples_done: float
+    held_node_s: float = 0.0
+    trained_node_s: float = 0.0
+    stalled_node_s: float = 0.0
+    metrics: tuple[Metric, ...] = ()
+    repeated_samples: float = 0.0
+
+
+_ADDED_TABLES = "SELECT name FROM sqlite_master WHERE name IN ('repeated', 'unfit', 'lengths')"
+
+
+class Registry:
+    """Reads over a :class:`Store`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def trainers(self) -> tuple[TrainerRecord, ...]:
+        """All trainers in the order of submission."""
+        return self._trainers("")
+
+    def trainers_from(self, number: int) -> tuple[TrainerRecord, ...]:
+        """Trainers from this number on, so that a frequent reader need not read thousands that have
+        ended.
+        """
+        return self._trainers("WHERE number >= ?", number)
+
+    def named(self, names: Sequence[str]) -> tuple[TrainerRecord, ...]:
+        """Those of these trainers that are there, in the order of submission."""
+        return self._trainers(
+            "WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names))
+        )
+
+    def trainer(self, name: str) -> TrainerRecord:
+        """A trainer by name. Raises :class:`UserError` for an unknown one."""
+        for found in self._trainers("WHERE name = ?", name):
+            return found
+        raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
+
+    def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
+        repeated, unfit, total = "0", "NULL", "NULL"
+        added = {
+            row["name"] for row in self.store.read(_ADDED_TABLES)
+        }  # none of them in an earlier version's database
+        if "repeated" in added:
+            repeated = "coalesce((SELECT repeated_samples FROM repeated WHERE trainer = name), 0)"
+        if "unfit" in added:
+            unfit = (
+                "(SELECT json_group_array(json_array(least_nodes, most_nodes)) FROM unfit "
+                "WHERE trainer = name)"
+            )
+        if "lengths" in added:
+            total = "(SELECT samples_total FROM lengths WHERE trainer = name)"
+        columns = f"*, {repeated} AS repeated_samples, {unfit} AS unfit, {total} AS reported_total"
+        query = f"SELECT {columns} FROM trainers {where} ORDER BY number"  # noqa: S608  # ours
+        return tuple(_trainer(row) for row in self.store.read(query, *values))
+
+    def submissions(self) -> dict[str, str]:
+        """The spool name of each trainer's submission."""
+        return {
+            row["name"]: row["spool_name"]
+            for row in self.store.read("SELECT name, spool_name FROM trainers")
+        }
+
+    def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
+        """The metrics of each trainer that has any, or of one trainer."""
+        if not self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'metrics'"):
+            return {}  # written by an earlier version
+        where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
+        found: dict[str, tuple[Metric, ...]] = {}
+        for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours
+            one = Metric(
+                r["name"], r["last"], r["least"], r["least_samples"], r["most"], r["most_samples"]
+            )
+            found[r["trainer"]] = (*found.get(r["trainer"], ()), one)
+        return found
+
+    def rungs(self) -> tuple[Rung, ...]:
+        """Of all rules, for a pilot, which has made the table."""
+        return tuple(Rung(*row) for row in self.store.read("SELECT * FROM rungs"))
+
+    def was_carried_out(self, spool_name: str) -> bool:
+        return bool(self.store.read("SELECT 1 FROM commands WHERE spool_name = ?", spool_name))
+
+    def fragments(
+        self, *, open_only: bool = False, last: int = 1_000_000
+    ) -> tuple[FragmentRecord, ...]:
+        """The audit, oldest first."""
+        rows = self._latest(
+            "fragments WHERE released_s IS NULL" if open_only else "fragments", last
+        )
+        return tuple(
+            FragmentRecord(**{name: r[name] for name in FragmentRecord.__dataclass_fields__})
+            for r in rows
+        )
+
+    def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
+        """The latest notes, oldest first."""
+        of, values = (
+            ("notes WHERE subject = ?", (subject,)) if subject is not None else ("notes", ())
+        )
+        rows = self._latest(of, *values, last)
+        return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
+
+    def _latest(self, of: str, *values: object) -> list[sqlite3.Row]:
+        """The last rows of a table, oldest first."""
+        query = f"SELECT * FROM (SELECT * FROM {of} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours
+        return self.store.read(query, *values)
+
+
+@lru_cache(maxsize=1024)  # frozen, and read again at every submission
+def _spec(text: str) -> TrainerSpec:
+    return TrainerSpec.model_validate_json(text)
+
+
+def _trainer(row: object) -> TrainerRecord:
+    r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
+    # Earlier versions stored what scripts reported as it was.
+    r["unfit"] = tuple((least, most) for least, most in json.loads(r["unfit"] or "[]"))
+    r["samples_done"] = _samples(r["samples_done"]) or 0.0
+    r["samples_at_failure"] = _samples(r["samples_at_failure"])
+    try:
+        r["status"] = TrainerStatus(r["status"])
+    except ValueError as error:
+        raise StoreError(
+            f"trainer {r['name'][:60]!r} has the unknown status {r['status'][:40]!r}: damaged"
+        ) from error
+    try:
+        r["spec"] = _spec(r["spec"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        r["spec"] = TrainerSpec.model_construct(name=r["name"], command=("false",), max_nodes=1)
+        if not r["status"].is_final:
+            r |= {
+                "status": TrainerStatus.FAILED,
+                "reason": f"this version does not accept its submission: {problem}",
+            }
+    return TrainerRecord(**{name: r[name] for name in TrainerRecord.__dataclass_fields__})
+
+
+def _samples(value: float | None) -> float | None:
+    return value if value is not None and 0 <= value <= MAX_SAMPLES else None

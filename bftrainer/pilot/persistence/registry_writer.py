@@ -1,0 +1,203 @@
+"""Writes of the registry and of the audit of fragments, one transaction each. Times are those of
+the host's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Any
+
+from bftrainer.pilot.persistence.registry import (
+    Rung,
+    StageReached,
+    Submission,
+    TrainerRecord,
+    TrainerStatus,
+    Usage,
+)
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.times import HostS
+
+_ADD_METRIC = (
+    "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (trainer, name) DO UPDATE "
+    "SET last = excluded.last, "
+    # A pilot that starts again has read the latest lines only: what was reached before stays.
+    "least_samples = CASE WHEN excluded.least < least THEN excluded.least_samples ELSE "
+    "least_samples END, "
+    "least = min(least, excluded.least), "
+    "most_samples = CASE WHEN excluded.most > most THEN excluded.most_samples ELSE "
+    "most_samples END, "
+    "most = max(most, excluded.most)"
+)
+_ADD_REPEATED = (
+    "INSERT INTO repeated VALUES (?, ?) ON CONFLICT (trainer) "
+    "DO UPDATE SET repeated_samples = repeated_samples + excluded.repeated_samples"
+)
+
+_NO_COLUMN = ("retry_s", "finished", "unfit", "reported_total")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerChange:
+    """A change of one trainer, without times: its columns get the time at which it is written. None
+    leaves a column as it is.
+
+    ``unfit``: further sizes, from the least to the most nodes, at which its memory did not suffice.
+    ``reported_total``: samples of the whole training, as its script reports them.
+
+    ``retry_s``: the seconds after which it may start again. ``finished``: it has ended for good,
+    and its driver as well.
+    """
+
+    status: TrainerStatus | None = None
+    reason: str | None = None
+    samples_done: float | None = None
+    failures: int | None = None
+    samples_at_failure: float | None = None
+    ended_incarnation: int | None = None
+    retry_s: float | None = None
+    finished: bool = False
+    unfit: tuple[int, int] | None = None
+    reported_total: float | None = None
+
+    def columns(self, record: TrainerRecord, at_s: HostS) -> dict[str, Any]:
+        """The columns that change. The first admission and the first start stay."""
+        plain = {
+            it.name: getattr(self, it.name) for it in fields(self) if it.name not in _NO_COLUMN
+        }
+        times = {
+            "admitted_s": at_s
+            if self.status is TrainerStatus.WAITING and not record.admitted_s
+            else None,
+            "started_s": at_s
+            if self.status is TrainerStatus.RUNNING and not record.started_s
+            else None,
+            "finished_s": at_s if self.finished else None,
+            "not_before_s": None if self.retry_s is None else at_s + self.retry_s,
+        }
+        return {name: value for name, value in (plain | times).items() if value is not None}
+
+
+class RegistryWriter:
+    """Writes over a :class:`Store` of which this process has the lease."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def add_all(self, submissions: Sequence[Submission], at_s: HostS) -> tuple[bool, ...]:
+        """Register submissions in one commit; of each whether its name was free, or it is the same
+        submission.
+        """
+        added = []
+        with self.store.writing("submission") as db:
+            for one in submissions:
+                db.execute(
+                    "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status) "
+                    "VALUES (?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT DO NOTHING",
+                    (
+                        one.spec.name,
+                        one.spec.model_dump_json(),
+                        one.owner,
+                        one.spool_name,
+                        at_s,
+                        TrainerStatus.QUEUED.value,
+                    ),
+                )
+                row = db.execute(
+                    "SELECT spool_name FROM trainers WHERE name = ?", (one.spec.name,)
+                ).fetchone()
+                added.append(row is not None and bool(row[0] == one.spool_name))
+        return tuple(added)
+
+    def change(self, record: TrainerRecord, change: TrainerChange, at_s: HostS) -> TrainerRecord:
+        """Change one trainer. Returns its record after that."""
+        columns = change.columns(record, at_s)
+        sets = ", ".join(f"{column} = ?" for column in columns)
+        values = [v.value if isinstance(v, Enum) else _text(v) for v in columns.values()]
+        with self.store.writing("trainer") as db:
+            if columns:
+                db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, record.name))  # noqa: S608  # field names
+            if change.unfit is not None:
+                db.execute(
+                    "INSERT OR IGNORE INTO unfit VALUES (?, ?, ?)", (record.name, *change.unfit)
+                )
+                columns["unfit"] = (*record.unfit, change.unfit)
+            if change.reported_total is not None:
+                db.execute(
+                    "INSERT OR REPLACE INTO lengths VALUES (?, ?)",
+                    (record.name, change.reported_total),
+                )
+                columns["reported_total"] = change.reported_total
+        return replace(record, **columns)
+
+    def carried_out(self, spool_name: str, at_s: HostS) -> None:
+        """Record a command, so that it is not carried out twice."""
+        self.store.write(
+            "command", "INSERT OR IGNORE INTO commands VALUES (?, ?)", spool_name, at_s
+        )
+
+    def add_usage(self, usage: tuple[Usage, ...], beat_s: HostS) -> None:
+        """Write usage since the last call, and the heartbeat, in one commit."""
+        with self.store.writing("usage") as db:
+            for u in usage:
+                db.execute(
+                    "UPDATE trainers SET held_node_s = held_node_s + ?, trained_node_s = "
+                    "trained_node_s + ?, "
+                    "stalled_node_s = stalled_node_s + ?, samples_done = ? WHERE name = ?",
+                    (u.held_node_s, u.trained_node_s, u.stalled_node_s, u.samples_done, u.name),
+                )
+                if u.repeated_samples:
+                    db.execute(_ADD_REPEATED, (u.name, u.repeated_samples))
+                for m in u.metrics:
+                    values = m.last, m.least, m.least_samples, m.most, m.most_samples
+                    db.execute(_ADD_METRIC, (u.name, m.name, *values))
+            db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
+
+    def rung(self, rung: Rung) -> None:
+        values = rung.group, rung.rule, rung.samples, rung.trainer, rung.value
+        self.store.write("rung", "INSERT OR IGNORE INTO rungs VALUES (?, ?, ?, ?, ?)", *values)
+
+    def fragment_asked(self, name: str, node: str, at_s: HostS) -> None:
+        statement = "INSERT OR IGNORE INTO fragments (name, node, asked_s) VALUES (?, ?, ?)"
+        self.store.write("fragment asked", statement, name, node, at_s)
+
+    def fragment_taken(self, name: str, at_s: HostS) -> None:
+        statement = "UPDATE fragments SET taken_s = ? WHERE name = ? AND taken_s IS NULL"
+        self.store.write("fragment taken", statement, at_s, name)
+
+    def fragment_asked_back(self, name: str, at_s: HostS, reason: str) -> None:
+        """The scheduler preempts the fragment, or the pilot releases it."""
+        statement = (
+            "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND "
+            "asked_back_s IS NULL"
+        )
+        self.store.write("fragment asked back", statement, at_s, reason, name)
+
+    def fragment_released(self, name: str, at_s: HostS, reason: str) -> None:
+        statement = (
+            "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), "
+            "reason = CASE "
+            # Only when the job is over does the scheduler say that a user has canceled it.
+            "WHEN reason = '' OR (reason LIKE 'preempted%' AND ?2 LIKE 'canceled%') THEN ?2 "
+            "ELSE reason END "
+            "WHERE name = ?3 AND released_s IS NULL"
+        )
+        self.store.write("fragment released", statement, at_s, reason, name)
+
+    def fragments_reached(self, reached: Iterable[StageReached]) -> None:
+        """Instants of fragments that the audit has no column for."""
+        if rows := [(it.fragment, it.stage.value, it.at_s, it.trainer) for it in reached]:
+            with self.store.writing("stages") as db:
+                db.executemany("INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)", rows)
+
+    def note(self, at_s: HostS, kind: str, subject: str, text: str) -> None:
+        statement = "INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)"
+        self.store.write("note", statement, at_s, kind, _text(subject), _text(text))
+
+
+def _text(value: object) -> object:
+    """Text that SQLite takes: file names and JSON may contain halves of surrogate pairs."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

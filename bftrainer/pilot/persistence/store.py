@@ -1,0 +1,280 @@
+"""The database of a state directory: SQLite in rollback-journal mode, durable at every commit, with
+one writer.
+
+The rollback journal instead of WAL, because WAL needs shared memory, which network file systems
+lack. The pilot that holds the lease row writes; commands such as ``list`` read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer import __version__
+from bftrainer.errors import DirectoryInUseError, LeaseLostError, StateDirError, StoreError
+from bftrainer.pilot.persistence.database_checks import (
+    BoundedReader,
+    added_sql,
+    check_file,
+    check_tables,
+    guard,
+    missing_tables,
+    schema_sql,
+)
+from bftrainer.system.files import remove_file
+from bftrainer.system.processes import ProcessId, is_alive
+
+DB_NAME = "pilot.db"
+SCHEMA_VERSION = 2
+# MIGRATIONS[n] brings schema n to n + 1; the file is copied to pilot.db.schema-n first.
+MIGRATIONS: dict[int, str] = {
+    1: "ALTER TABLE trainers ADD COLUMN samples_at_failure REAL;"
+    "CREATE TABLE states (journal INTEGER PRIMARY KEY REFERENCES journal (number), state TEXT "
+    "NOT NULL);",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The pilot in the lease row. ``job_id`` is that of its batch job, or empty."""
+
+    host: str
+    process: ProcessId
+    job_id: str
+    heartbeat_s: float
+
+
+class Store:
+    """An open database. ``at_step`` is called around every write with its name, for fault injection
+    in tests.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, at_step: Callable[[str], None]
+    ) -> None:
+        self.path = path
+        self._connection = connection
+        self._reader = BoundedReader(connection, path)
+        self._at_step = at_step
+        self._holder: ProcessId | None = None
+
+    @contextmanager
+    def writing(self, step: str) -> Iterator[sqlite3.Connection]:
+        """One transaction, on disk when the block ends. Raises :class:`StoreError`, or
+        :class:`LeaseLostError`.
+        """
+        self._at_step(f"{step}: before")
+        with self._transaction(step):
+            self._check_lease()
+            yield self._connection
+            self._at_step(f"{step}: written")
+        self._at_step(f"{step}: committed")
+
+    def write(self, step: str, statement: str, *values: object) -> None:
+        """A transaction of one statement."""
+        with self.writing(step) as db:
+            db.execute(statement, values)
+
+    @contextmanager
+    def _transaction(self, step: str) -> Iterator[None]:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise StoreError(f"{self.path}: cannot be written ({step}): {error}") from error
+            raise
+
+    def read(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """Rows of a query. Raises :class:`StoreError`."""
+        try:
+            return self._reader.read(query, values)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self.path}: cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Close the database. The lease stays."""
+        self._connection.close()
+
+    def holder(self) -> Holder | None:
+        """The pilot that holds the lease, or held it last."""
+        for row in self.read("SELECT * FROM lease"):
+            return Holder(
+                row["host"],
+                ProcessId(row["pid"], row["pid_started"]),
+                row["job_id"],
+                row["heartbeat_s"],
+            )
+        return None
+
+    def take_lease(
+        self,
+        process: ProcessId,
+        job_id: str,
+        now_s: float,
+        lease_s: float,
+        job_is_gone: Callable[[str], bool | None],
+    ) -> Holder | None:
+        """Take the lease and return its last holder. Raises :class:`DirectoryInUseError` if that
+        pilot is still alive.
+
+        On the same host a live process keeps the lease, however old its heartbeat is (it may be
+        stopped, and resume). On another host its job must be gone (``job_is_gone``; None: unknown),
+        or, without a job, its heartbeat three leases old.
+        """
+        with self._transaction("lease"):
+            last = self.holder()
+            if (
+                last is not None
+                and last.process != process
+                and _keeps_off(last, job_id, now_s, lease_s, job_is_gone)
+            ):
+                job = f", job {last.job_id}" if last.job_id else ""
+                raise DirectoryInUseError(
+                    f"{self.path.parent}: is in use by the pilot with pid {last.process.pid} "
+                    f"on {last.host}{job} "
+                    f"(last seen {max(now_s - last.heartbeat_s, 0):.0f} s ago); stop it first, "
+                    "or specify another --state"
+                )
+            self._connection.execute(
+                "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?)",
+                (socket.gethostname(), process.pid, process.started, job_id, now_s, now_s),
+            )
+        self._holder = process
+        return last
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether this process has taken the lease, and not dropped it."""
+        return self._holder is not None
+
+    def drop_lease(self) -> None:
+        self.write("lease dropped", "DELETE FROM lease")
+        self._holder = None
+
+    def _check_lease(self) -> None:
+        row = self._connection.execute("SELECT pid, pid_started FROM lease").fetchone()
+        if self._holder is None or row is None or ProcessId(*row) != self._holder:
+            raise LeaseLostError(
+                f"{self.path.parent}: another pilot has taken over; this one exits"
+            )
+
+
+def open_store(
+    state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None
+) -> Store:
+    """Open the database. With ``create``, create it or migrate it to the current schema; readers
+    leave it as it is.
+
+    Raises :class:`StateDirError` if it is missing or of another version, :class:`StoreError` if it
+    cannot be opened.
+    """
+    path = state_dir / DB_NAME
+    if not create and not path.exists():
+        raise StateDirError(
+            f"{state_dir}: no pilot has run here (no {DB_NAME}); start one with `bftrainer "
+            "pilot`, or specify another --state"
+        )
+    try:
+        if create and not path.exists():
+            _make_whole(path)
+        check_file(path)
+        # `create` may read an existing file; the mode keeps a reader from making an empty one.
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}",
+            uri=True,
+            isolation_level=None,
+            timeout=10.0,
+        )
+        try:
+            connection.row_factory = sqlite3.Row
+            guard(connection)
+            # EXTRA: FULL does not sync the folder after the journal's unlink, so that after a power
+            # loss the journal may be there again and undo a commit whose decision was carried out
+            # (sqlite.org/pragma.html#pragma_synchronous).
+            for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            _bring_up_to_date(connection, path, create)
+        except BaseException:
+            connection.close()
+            raise
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"{path}: cannot be opened: {error}") from error
+    return Store(connection, path, at_step)
+
+
+def _make_whole(path: Path) -> None:
+    """Create the database with all its tables at once, so that no reader finds an empty one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.unlink(missing_ok=True)
+    with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+        _make_tables(connection)
+    with suppress(
+        OSError
+    ):  # another pilot was first; or the file system has no links, and it is created in place
+        os.link(part, path)
+    remove_file(part)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    meta = f"INSERT INTO meta VALUES (1, {SCHEMA_VERSION}, '{__version__}');"  # noqa: S608  # ours, both
+    connection.executescript(f"BEGIN IMMEDIATE; {schema_sql()} {meta} COMMIT;")
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) -> None:
+    if not connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall():
+        if not create:
+            raise StateDirError(f"{path}: is empty; the pilot creates its tables when it starts")
+        _make_tables(connection)
+        return
+    check_tables(connection, path, only="meta")
+    row = connection.execute("SELECT schema_version, written_by FROM meta").fetchone()
+    version = row[0] if row is not None else None
+    if not isinstance(version, int) or version < min(MIGRATIONS):
+        raise StateDirError(
+            f"{path}: has schema {str(version)[:20]!r}, expected {SCHEMA_VERSION}: no pilot "
+            "has written it"
+        )
+    if version > SCHEMA_VERSION:
+        raise StateDirError(
+            f"{path}: was written by bftrainer {str(row[1])[:40]} (schema {version}), this is "
+            f"{__version__} "
+            f"(schema {SCHEMA_VERSION}); expected the same or a newer version of bftrainer"
+        )
+    if version < SCHEMA_VERSION and not create:
+        raise StateDirError(
+            f"{path}: has schema {version}, expected {SCHEMA_VERSION}; the pilot migrates it "
+            "when it starts"
+        )
+    for old in range(version, SCHEMA_VERSION):
+        shutil.copy2(path, path.with_name(f"{path.name}.schema-{old}"))
+        meta = f"UPDATE meta SET schema_version = {old + 1}, written_by = '{__version__}';"  # noqa: S608  # ours, both
+        connection.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[old]} {meta} COMMIT;")
+    check_tables(connection, path)
+    if create and missing_tables(connection):
+        connection.executescript(f"BEGIN IMMEDIATE; {added_sql()} COMMIT;")
+
+
+def _keeps_off(
+    last: Holder,
+    job_id: str,
+    now_s: float,
+    lease_s: float,
+    job_is_gone: Callable[[str], bool | None],
+) -> bool:
+    if last.host == socket.gethostname():
+        return is_alive(last.process)
+    if last.job_id == job_id != "":
+        return False  # our own job, on the node where it was before the scheduler requeued it
+    if last.job_id:
+        return job_is_gone(last.job_id) is not True
+    return now_s - last.heartbeat_s < 3 * lease_s

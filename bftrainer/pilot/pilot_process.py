@@ -1,0 +1,98 @@
+"""The pilot process: lease, loop, end. A new pilot and one that comes back do the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.decide.core.loop import run
+from bftrainer.errors import PilotFailedError, UserError
+from bftrainer.pilot.decision_maker import check_decisions
+from bftrainer.pilot.hints import HintListener
+from bftrainer.pilot.metrics import Metrics, without_client
+from bftrainer.pilot.metrics_server import MetricsServer, is_served
+from bftrainer.pilot.notices import Notices
+from bftrainer.pilot.persistence.registry import Registry
+from bftrainer.pilot.persistence.store import open_store
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer.pilot.runtime import PilotDependencies, PilotRuntime
+from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.pilot.trainers.launcher import DirectoryLauncher
+from bftrainer.system.processes import this_process
+from bftrainer.system.signals import Signals
+from bftrainer.wires.paths import TRAINERS
+
+
+def run_pilot(
+    parts: PilotDependencies,
+    config: PilotConfig,
+    signals: Signals,
+    reread: Callable[[], PilotConfig | None] = lambda: None,
+) -> None:
+    """Take the lease, run the loop until told to end, release everything.
+
+    Raises :class:`~bftrainer.errors.StateDirError` if another pilot runs there, another
+    ``UserError`` if it cannot start, and ``StoreError`` if the disk fails: then drivers go on, and
+    the next pilot adopts them. Once it runs, no error has the exit status 2: a job script does not
+    restart a pilot after that, and all trainers would stop for good.
+    """
+    store = open_store(parts.state_dir, create=True, at_step=parts.at_step)
+    served: MetricsServer | None = None
+    hints: HintListener | None = None
+    runs = False
+    try:
+        registry = Registry(store)
+        check_decisions(
+            config, [r.spec.trainer() for r in registry.trainers() if not r.status.is_final]
+        )
+        store.take_lease(
+            this_process(),
+            parts.job.id,
+            parts.clock.now_s(),
+            config.times.lease_s,
+            parts.job.is_gone,
+        )
+        cell = ConfigCell(config)
+        notices = Notices(cell, registry, parts.state_dir, parts.clock)
+        metrics = Metrics(registry) if is_served(config.metrics) else None
+        subscribers = [lambda fact: parts.log(fact, cell.now.log.format), notices.hear]
+        clock = SteadyClock(parts.clock)
+        recorder = Recorder(
+            store, clock, subscribers if metrics is None else [*subscribers, metrics.hear]
+        )
+        recorder.note("pilot", "", f"started with pid {os.getpid()}")
+        if metrics is None and config.metrics.socket:
+            recorder.note("metrics", "", f"not served: {without_client()}")
+        if config.hints.port is not None:
+            hints = HintListener(config.hints, config.workers, parts.state_dir, parts.clock)
+            recorder.note(
+                "hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}"
+            )
+        launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.site.driver)
+        running = PilotRuntime(
+            parts, cell, recorder, clock, notices, launcher, signals, reread, hints
+        )
+        if metrics is not None:
+            served = MetricsServer(metrics, config.metrics, parts.state_dir)
+            for place in served.places:
+                recorder.note("metrics", "", place)
+        runs = True
+        with running.heartbeat.running():
+            run(running.world, running.state, running.decisions.policy, running.decisions)
+        running.close()
+        recorder.note("pilot", "", "has ended")
+        store.drop_lease()
+    except UserError as error:
+        if runs:
+            raise PilotFailedError(f"the pilot cannot go on: {error}") from error
+        if store.has_lease:
+            store.drop_lease()
+        raise
+    finally:
+        if served is not None:
+            served.end()
+        if hints is not None:
+            hints.close()
+        store.close()

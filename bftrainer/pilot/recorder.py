@@ -1,0 +1,166 @@
+"""The recorder: the only writer of a running pilot's database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.decide.domain.problem import Answer
+from bftrainer.decide.domain.state import Plan, State
+from bftrainer.fragment_names import node_of
+from bftrainer.pilot.facts import (
+    DecisionMade,
+    FragmentChanged,
+    FragmentEvent,
+    FragmentTimed,
+    NoteAdded,
+    PilotFact,
+    Subscriber,
+    TickStage,
+    TickTook,
+    TrainerChanged,
+    UsageAdded,
+)
+from bftrainer.pilot.persistence.journal import JournalWriter, Settings
+from bftrainer.pilot.persistence.registry import (
+    Registry,
+    Rung,
+    Submission,
+    TrainerRecord,
+    TrainerStatus,
+    Usage,
+)
+from bftrainer.pilot.persistence.registry_writer import RegistryWriter, TrainerChange
+from bftrainer.pilot.persistence.store import Store
+from bftrainer.pilot.persistence.time_lines import time_lines
+from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.pilot.time_lines import TimeLineBook
+from bftrainer.times import HostS, PilotS
+from bftrainer.wires.worker_times import TrainingTimes
+
+
+class Recorder:
+    """Writes what has happened, then tells the ``subscribers``.
+
+    Callers give times of the pilot's clock, which is never set. Here, and only here, they become
+    times of the host's clock, which users and other hosts read. What carries no time has happened
+    now.
+    """
+
+    def __init__(
+        self, store: Store, clock: SteadyClock, subscribers: Iterable[Subscriber] = ()
+    ) -> None:
+        self.registry = Registry(store)
+        self._writer = RegistryWriter(store)
+        self._journal = JournalWriter(store)
+        self._clock = clock
+        self._subscribers = tuple(subscribers)
+        self._lines = TimeLineBook(time_lines(self.registry, open_only=True), self._timed)
+
+    def settings(self, settings: Settings) -> None:
+        """From now on decisions are made with these settings."""
+        self._journal.begin(settings, self._clock.host_s())
+
+    def decision(
+        self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
+    ) -> None:
+        """The plan for an event, decided on ``state`` in ``took_s`` seconds by these answers of
+        solvers.
+        """
+        self._journal.record(event, state, plan, answers, took_s)
+        at_s = self._clock.to_host(PilotS(event.at_s))
+        self._lines.decided(state, plan, HostS(at_s + took_s))
+        self._tell(DecisionMade(at_s, event, state, plan, took_s))
+
+    def note(self, kind: str, subject: str, text: str) -> None:
+        """A line of the event log. ``subject`` is what it is about."""
+        at_s = self._clock.host_s()
+        self._writer.note(at_s, kind, subject, text)
+        self._tell(NoteAdded(at_s, kind, subject, text))
+
+    def tick(self, stages: tuple[tuple[TickStage, float], ...]) -> TickTook:
+        """A tick of the loop. It is not written."""
+        took = TickTook(self._clock.host_s(), stages)
+        self._tell(took)
+        return took
+
+    def submissions(self, submissions: Sequence[Submission]) -> tuple[bool, ...]:
+        """Register submissions in one commit; of each whether its name was free, or it is the same
+        submission.
+        """
+        at_s = self._clock.host_s()
+        added = self._writer.add_all(submissions, at_s)
+        for one, is_added in zip(submissions, added, strict=True):
+            if is_added:
+                status: TrainerStatus = self.registry.trainer(one.spec.name).status
+                self._tell(TrainerChanged(at_s, one.spec.name, TrainerChange(status=status)))
+        return added
+
+    def command(self, spool_name: str) -> None:
+        """A command was carried out; it is not carried out twice."""
+        self._writer.carried_out(spool_name, self._clock.host_s())
+
+    def trainer(self, record: TrainerRecord, change: TrainerChange) -> TrainerRecord:
+        """A trainer has changed. Returns its record after that."""
+        at_s = self._clock.host_s()
+        after = self._writer.change(record, change, at_s)
+        self._tell(TrainerChanged(at_s, record.name, change))
+        return after
+
+    def rung(self, rung: Rung) -> None:
+        """A trainer has come to a rung of a rule."""
+        self._writer.rung(rung)
+
+    def usage(self, usage: tuple[Usage, ...]) -> None:
+        """Usage since the last call, with the heartbeat and the instants of fragments that came
+        meanwhile.
+        """
+        at_s = self._clock.host_s()
+        self._writer.add_usage(usage, at_s)
+        for one in usage:
+            self._tell(UsageAdded(at_s, one))
+        self._writer.fragments_reached(self._lines.taken())
+
+    def fragment(self, name: str, what: FragmentEvent, at_s: PilotS, reason: str = "") -> None:
+        """A step in the audit of a fragment."""
+        host_s = self._clock.to_host(at_s)
+        match what:
+            case FragmentEvent.ASKED:
+                self._writer.fragment_asked(name, node_of(name), host_s)
+                self._lines.begin(name, host_s)
+            case FragmentEvent.TAKEN:
+                self._writer.fragment_taken(name, host_s)
+                self._lines.audited(name, NodeStage.OFFERED, host_s)
+            case FragmentEvent.ASKED_BACK:
+                self._writer.fragment_asked_back(name, host_s, reason)
+                self._lines.audited(name, NodeStage.NOTICE, host_s)
+            case FragmentEvent.RELEASED:
+                self._writer.fragment_released(name, host_s, reason)
+        self._tell(FragmentChanged(host_s, name, what, reason))
+        if what is FragmentEvent.RELEASED:
+            self._lines.end(name, host_s)
+
+    def fragment_reached(self, name: str, instants: Iterable[tuple[NodeStage, HostS]]) -> None:
+        """Instants that its holder knows. Written with the next heartbeat: no commit more for each
+        node.
+        """
+        for stage, at_s in instants:
+            self._lines.reached(name, stage, at_s)
+
+    def fragment_seen(self, name: str, instants: Mapping[NodeStage, PilotS]) -> None:
+        """Instants before its request."""
+        self.fragment_reached(
+            name, [(stage, self._clock.to_host(at_s)) for stage, at_s in instants.items()]
+        )
+
+    def driver_reported(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
+        """A driver has reported when its nodes came to train."""
+        self._lines.trained(trainer, was, now)
+
+    def _timed(self, fragment: str, seconds: dict[NodeStage, float]) -> None:
+        self._tell(FragmentTimed(self._clock.host_s(), fragment, tuple(seconds.items())))
+
+    def _tell(self, fact: PilotFact) -> None:
+        for subscriber in self._subscribers:
+            subscriber(fact)

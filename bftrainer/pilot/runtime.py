@@ -1,0 +1,211 @@
+"""The parts of a pilot, and the reload of its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bftrainer.cluster.site_plugin import Site
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.decide.domain.state import State
+from bftrainer.errors import BFTrainerError, UserError
+from bftrainer.pilot.decision_maker import DecisionMaker
+from bftrainer.pilot.facts import PilotFact
+from bftrainer.pilot.heartbeat import Heartbeat
+from bftrainer.pilot.hints import Hints
+from bftrainer.pilot.job_chaining import JobChain
+from bftrainer.pilot.live_world import LiveWorld
+from bftrainer.pilot.nodes.classifier import NodeClassifier
+from bftrainer.pilot.nodes.manager import NodeManager
+from bftrainer.pilot.notices import NOTE, Notices
+from bftrainer.pilot.own_site import BatchJob, reconfigure
+from bftrainer.pilot.persistence.journal import last_state
+from bftrainer.pilot.persistence.spool import Spool
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.reload import ConfigCell, changed, described, merged
+from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.pilot.trainers.launcher import Launcher
+from bftrainer.pilot.trainers.manager import TrainerManager
+from bftrainer.sharing.peers import claim_hosts
+from bftrainer.system.background import AtOnce, Background
+from bftrainer.system.clock import Clock
+from bftrainer.system.signals import Signals
+from bftrainer.system.users import own_name
+
+_STEP_S = 2.0
+"""A clock that is set by less is being kept in step."""
+
+
+@dataclass(frozen=True, slots=True)
+class PilotDependencies:
+    """A pilot's site, its job and its state directory.
+
+    ``log`` prints a fact in one of the formats of the configuration. ``background`` runs polls of
+    the scheduler beside the loop.
+    """
+
+    state_dir: Path
+    site: Site
+    clock: Clock
+    job: BatchJob = field(default_factory=BatchJob)
+    at_step: Callable[[str], None] = lambda _: None
+    log: Callable[[PilotFact, str], None] = lambda _fact, _format: None
+    background: Background = field(default_factory=AtOnce)
+
+
+class PilotRuntime:
+    """A running pilot: nodes, trainers, decisions and the world of the loop. It is the world's
+    ``Control``.
+    """
+
+    def __init__(
+        self,
+        parts: PilotDependencies,
+        config: ConfigCell,
+        recorder: Recorder,
+        clock: SteadyClock,
+        notices: Notices,
+        launcher: Launcher,
+        signals: Signals,
+        reread: Callable[[], PilotConfig | None] = lambda: None,
+        hints: Hints | None = None,
+    ) -> None:
+        self._clock = clock
+        self._step_s = 0.0
+        self._parts = parts
+        self._config = config
+        self._recorder = recorder
+        self._notices = notices
+        self._signals = signals
+        self._reread = reread
+        self._drains = False
+        self.decisions = DecisionMaker(config.now, recorder)
+        max_parallel = self.decisions.max_parallel
+        store = recorder.registry.store
+        self.state = replace(last_state(store) or State(max_parallel), max_parallel=max_parallel)
+        site = parts.site
+        if unseen := claim_hosts(
+            site.peers, site.scheduler, config.now.nodes.hosts, refused_by=own_name()
+        ):
+            recorder.note("pilot", "", unseen)
+        classes = NodeClassifier(config, self.state)
+        self.nodes = NodeManager(
+            config,
+            recorder,
+            site.scheduler,
+            site.holder,
+            clock,
+            site.ours,
+            classes,
+            site.peers,
+            parts.background,
+            hints,
+            site.permit,
+        )
+        self.heartbeat = Heartbeat(self.nodes.renew, parts.clock, config.now.times.lease_s)
+        self.trainers = TrainerManager(config, recorder, launcher, classes, clock)
+        self._job_chain = (
+            None
+            if parts.job.own is None
+            else JobChain(
+                parts.job.own,
+                config,
+                parts.clock,
+                lambda text: recorder.note("hand-over", "", text),
+            )
+        )
+        self.world = LiveWorld(
+            config,
+            recorder,
+            Spool(parts.state_dir),
+            self.nodes,
+            self.trainers,
+            classes,
+            clock,
+            self.state,
+            self,
+            self.heartbeat,
+            self.decisions,
+        )
+
+    @property
+    def must_end(self) -> bool:
+        return self._signals.ends or self._drains
+
+    def tick(self) -> None:
+        """Attend to signals, to the end of the pilot's job and to notices."""
+        if self._job_chain is None:
+            self._drains = self._drains or self._signals.take_job_ends_soon()
+        elif self._signals.ends:
+            self._job_chain.call_off()
+        else:
+            if self._signals.take_job_ends_soon():
+                self._job_chain.warn()
+            self._drains = self._job_chain.is_time_to_end() or self._drains
+        if self._signals.take_reload():
+            self.reload()
+        self._note_all(self._notices.look())
+        if abs((step_s := self._clock.step_s) - self._step_s) > _STEP_S:
+            self._recorder.note(
+                "clock",
+                "",
+                f"this host's clock was set by {step_s - self._step_s:+.0f} s; no time was "
+                "booked for it, and "
+                "decisions keep the pilot's own time until it is restarted",
+            )
+            self._step_s = step_s
+
+    def close(self) -> None:
+        """Wait for notices that are on their way."""
+        self._note_all(self._notices.close())
+
+    def _note_all(self, notes: Iterable[tuple[str, str]]) -> None:
+        for trainer, text in notes:
+            self._recorder.note(NOTE, trainer, text)
+
+    def reload(self) -> None:
+        """Read the configuration again. Apply it, or nothing of it if it has an error; the event
+        log says which.
+        """
+        try:
+            text = self._reload(self._reread())
+        except BFTrainerError as error:
+            if error.exit_status != 2:
+                raise
+            text = f"rejected, the old configuration remains in effect: {error}"
+        self._recorder.note("reload", "", text)
+
+    def _reload(self, read: PilotConfig | None) -> str:
+        if read is None:
+            return "there is no configuration file to reread"
+        old = self._config.now
+        fresh, kept = merged(old, read)
+        trainers = [
+            r.spec.trainer() for r in self._recorder.registry.trainers() if not r.status.is_final
+        ]
+        prepared = self.decisions.prepare(fresh, trainers)
+        kept += self._reload_site(old, fresh)
+        # Nothing above changes anything if it fails; nothing below fails, except for the disk.
+        self._config.now = fresh
+        self.decisions.use(prepared)
+        self.nodes.apply_config()
+        return described(tuple(key for key in changed(old, fresh) if key not in kept), kept)
+
+    def _reload_site(self, old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
+        """Apply the site's table and the host list: both, or neither if the list overlaps a peer
+        pilot's.
+        """
+        site = self._parts.site
+        kept = reconfigure(site, fresh)
+        if fresh.nodes.hosts == old.nodes.hosts:
+            return kept
+        try:
+            if unseen := claim_hosts(site.peers, site.scheduler, fresh.nodes.hosts):
+                self._recorder.note("reload", "", unseen)
+        except UserError:
+            reconfigure(site, old)
+            if site.peers is not None:
+                site.peers.announce(old.nodes.hosts)
+            raise
+        return kept

@@ -1,0 +1,48 @@
+"""How long each tick of the loop takes, and which part of it: a node waits for its release as long
+as the longest tick.
+"""
+
+from __future__ import annotations
+
+import math
+
+from bftrainer.pilot.facts import TickStage
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.steady_clock import SteadyClock
+
+SLOW_S = 5.0
+_NOTE_AGAIN_S = 600.0
+
+
+class TickTimer:
+    """Divides the time between two sleeps into stages. A slow tick is noted, now and then."""
+
+    def __init__(self, clock: SteadyClock, recorder: Recorder) -> None:
+        self._clock = clock
+        self._recorder = recorder
+        self._since_s = clock.elapsed_s()
+        self._passed: dict[TickStage, float] = {}
+        self._noted_s = -math.inf
+
+    def passed(self, stage: TickStage) -> None:
+        """The time since the last call was for this stage."""
+        now_s = self._clock.elapsed_s()
+        self._passed[stage] = self._passed.get(stage, 0.0) + now_s - self._since_s
+        self._since_s = now_s
+
+    def ends(self) -> None:
+        """The tick is over: the pilot is about to sleep, or to look again."""
+        took = self._recorder.tick(tuple(self._passed.items()))
+        self._passed = {}
+        if took.whole_s >= SLOW_S and self._clock.elapsed_s() - self._noted_s >= _NOTE_AGAIN_S:
+            self._noted_s = self._clock.elapsed_s()
+            stage, seconds = took.largest
+            self._recorder.note(
+                "slow tick",
+                "",
+                f"a tick took {took.whole_s:.1f} s, {seconds:.1f} s of it for {stage.value}",
+            )
+
+    def begins(self) -> None:
+        """The pilot has slept."""
+        self._since_s = self._clock.elapsed_s()

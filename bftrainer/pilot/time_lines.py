@@ -1,0 +1,118 @@
+"""The time lines of held fragments: collected from facts, written with the heartbeat, complete ones
+told to the metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from bftrainer.decide.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds
+from bftrainer.decide.domain.state import Plan, State
+from bftrainer.fragment_names import holder_of, id_of, job_of
+from bftrainer.pilot.persistence.registry import StageReached
+from bftrainer.pilot.persistence.time_lines import TimeLine
+from bftrainer.times import HostS
+from bftrainer.wires.worker_times import TrainingTimes, WorkerTimes
+
+Complete = Callable[[str, dict[NodeStage, float]], None]
+"""Told of each fragment whose way to training, or back, is complete: its name, and the seconds of
+each stage.
+"""
+
+
+class TimeLineBook:
+    """Instants by the host's clock. The first of each kind counts.
+
+    The last worker's end counts on the way back only: workers also end where a trainer starts
+    again.
+    """
+
+    def __init__(self, open_lines: Iterable[TimeLine], complete: Complete) -> None:
+        self._instants: dict[str, dict[NodeStage, HostS]] = {
+            it.fragment: dict(it.instants) for it in open_lines
+        }
+        self._names = {id_of(name): name for name in self._instants}
+        self._given = {
+            name for name, instants in self._instants.items() if NodeStage.GIVEN in instants
+        }
+        self._empty: dict[
+            str, tuple[HostS, str]
+        ] = {}  # since when no worker runs there, and whose it was
+        self._unwritten: list[StageReached] = []
+        self._complete = complete
+
+    def begin(self, fragment: str, at_s: HostS) -> None:
+        """The pilot decides to hold a node."""
+        self._instants.setdefault(fragment, {NodeStage.DECIDED: at_s})
+        self._names[id_of(fragment)] = fragment
+
+    def audited(self, fragment: str, stage: NodeStage, at_s: HostS) -> None:
+        """An instant that the audit contains."""
+        if (instants := self._instants.get(fragment)) is not None:
+            instants.setdefault(stage, at_s)
+
+    def reached(self, fragment: str, stage: NodeStage, at_s: HostS, trainer: str = "") -> None:
+        """Any other instant."""
+        instants = self._instants.get(fragment)
+        if instants is None or stage in instants:
+            return
+        instants[stage] = at_s
+        self._unwritten.append(StageReached(fragment, stage, at_s, trainer))
+        if stage is NodeStage.FIRST_STEP:
+            self._complete(fragment, stage_seconds(instants, TO_TRAINING))
+
+    def decided(self, state: State, plan: Plan, at_s: HostS) -> None:
+        """A decision is in the journal."""
+        for active, nodes in zip(state.active, plan.nodes, strict=True):
+            for name in sorted({self._known(name) for name in nodes} - self._given):
+                self._given.add(name)
+                self.reached(name, NodeStage.GIVEN, at_s, active.trainer.id)
+
+    def _known(self, name: str) -> str:
+        """A slot's holder."""
+        return name if name in self._instants else holder_of(name)
+
+    def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
+        """A driver has reported."""
+        if now is was:
+            return
+        before = {it.fragment: it for it in was.fragments}
+        for it in now.fragments:
+            known = before.get(it.fragment)
+            name = self._names.get(it.fragment) or self._names.get(job_of(it.fragment))
+            if it is known or name is None:
+                continue
+            if it.stepped_s is not None and (known is None or known.stepped_s is None):
+                self._stepped(name, trainer, it)
+            if it.gone_s is not None:
+                self._empty[name] = HostS(it.gone_s), trainer
+            else:
+                self._empty.pop(name, None)
+
+    def _stepped(self, name: str, trainer: str, it: WorkerTimes) -> None:
+        """The instants of the first worker count if they led to the first step."""
+        columns = (
+            (NodeStage.WORKER_STARTED, it.started_s),
+            (NodeStage.IMPORTS_DONE, it.warm_s),
+            (NodeStage.GROUP_SWITCHED, it.switched_s),
+            (NodeStage.FIRST_STEP, it.stepped_s),
+        )
+        for stage, at_s in columns:
+            if at_s is not None:
+                self.reached(name, stage, HostS(at_s), trainer)
+
+    def end(self, fragment: str, at_s: HostS) -> None:
+        """The holder job is over."""
+        if (empty := self._empty.pop(fragment, None)) is not None:
+            self.reached(fragment, NodeStage.WORKERS_GONE, *empty)
+        instants = self._instants.pop(fragment, None)
+        if instants is not None:
+            self._given.discard(fragment)
+            self._names.pop(id_of(fragment), None)
+            instants[NodeStage.RELEASED] = at_s
+            self._complete(fragment, stage_seconds(instants, TO_RELEASE))
+
+    def taken(self) -> tuple[StageReached, ...]:
+        """What is not written yet."""
+        taken, self._unwritten = tuple(self._unwritten), []
+        return taken

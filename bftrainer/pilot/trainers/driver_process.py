@@ -1,0 +1,141 @@
+"""The process of one trainer's driver: started in its own session so that it survives the pilot,
+and found again by its pid.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import IO
+
+from bftrainer.errors import UserError
+from bftrainer.system.locks import try_lock
+from bftrainer.system.own_programs import module_command
+from bftrainer.system.processes import ProcessId, identify, is_alive
+from bftrainer.system.processes import send as send_signal
+from bftrainer.system.regular import open_regular
+from bftrainer.system.umask import users_umask
+from bftrainer.wires.driver_pid import driver_of_any_version, read_driver_pid
+from bftrainer.wires.log_tail import last_exception
+from bftrainer.wires.paths import TrainerDirectory, older_part
+from bftrainer.wires.typed_json import OtherVersionError
+
+_LOG_BYTES = 1 << 20
+# Drivers that this process has started. They may outlive the launcher that started them.
+_children: list[subprocess.Popen[bytes]] = []
+
+
+class DriverProcess:
+    """The driver of one trainer directory, if there is one.
+
+    ``foreign`` says why a driver cannot be adopted: it speaks another version of the trainer
+    directory.
+    """
+
+    def __init__(self, directory: TrainerDirectory) -> None:
+        self._directory = directory
+        self._lock = (
+            directory.driver_lock
+        )  # of the driver from before its first instruction to its end
+        self._child: subprocess.Popen[bytes] | None = None
+        self.foreign = ""
+        self._log_from = 0
+        self._process = self._named()
+
+    def _named(self) -> ProcessId | None:
+        try:
+            return read_driver_pid(self._directory.driver_pid)
+        except OtherVersionError as error:
+            self.foreign = str(error)
+            return driver_of_any_version(self._directory.driver_pid)
+
+    def lock(self) -> int | None:
+        """A descriptor that holds the lock, for ``start``; None where a driver has it, which is
+        adopted.
+        """
+        lock = open_regular(self._lock, os.O_RDWR | os.O_CREAT)
+        if not try_lock(lock, self._lock):
+            os.close(lock)
+            self._process = None
+            return None
+        return lock
+
+    def start(self, module: str, lock: int) -> None:
+        """Start the program MODULE with the argument TRAINER_DIR, which inherits the lock."""
+        path = self._directory.path
+        try:
+            with self._own_log() as log:
+                self._log_from = log.tell()
+                child = subprocess.Popen(  # noqa: S603  # our own program
+                    module_command(module, str(path)),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=path,
+                    start_new_session=True,
+                    pass_fds=(lock,),
+                    umask=users_umask(),
+                )
+        finally:
+            os.close(lock)
+        _children.append(child)
+        self._child, self._process, self.foreign = child, identify(child.pid), ""
+
+    def _own_log(self) -> IO[bytes]:
+        log = self._directory.driver_log
+        file = os.fdopen(open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
+        if file.tell() <= _LOG_BYTES:
+            return file
+        file.close()
+        log.replace(older_part(log))
+        return self._own_log()
+
+    def last_exception(self) -> str:
+        """What it died of, if its log says so; empty otherwise."""
+        with suppress(OSError, UserError):
+            return last_exception(self._directory.driver_log, self._log_from)
+        return ""
+
+    def kill(self) -> None:
+        """SIGKILL. The driver's reaper ends its workers. Whatever its file says, this process is
+        not the driver.
+        """
+        if self._process is not None and self._process.pid != os.getpid():
+            send_signal(self._process, signal.SIGKILL)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is, or was, such a process, and which it is can be told."""
+        return self._process is not None
+
+    def is_alive(self) -> bool:
+        """Whether the driver runs, started here or not. Reaps a child that has ended."""
+        if self._child is not None and self._child.poll() is not None:
+            _children.remove(self._child)
+            self._child = None
+        if self._process is None and self._is_locked():
+            self._process = self._named()
+            return True
+        if (
+            self._child is not None
+            and self._process is not None
+            and self._child.pid == self._process.pid
+        ):
+            return True  # it would have been reaped above
+        if self._process is not None and is_alive(self._process):
+            return True
+        return bool(self.foreign) and self._is_locked()  # by a process that its file does not name
+
+    def _is_locked(self) -> bool:
+        try:
+            handle = open_regular(self._lock, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            return not try_lock(handle, self._lock)
+        except UserError:
+            return True  # it cannot be told: there must never be two drivers
+        finally:
+            os.close(handle)

@@ -1,0 +1,89 @@
+"""Registered trainers as the core sees them, with the settings for learning their curves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from bftrainer.config.pilot import LearningConfig
+from bftrainer.decide.domain.model import Learning, Trainer
+from bftrainer.decide.domain.sizes import largest_of, sizes_of
+from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
+
+
+def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
+    """The trainer of a record. A trainer without a curve is always learned.
+
+    Measurements are kept by owner, model and node class; without a model they are the trainer's
+    own.
+    """
+    spec = record.spec
+    trainer = replace(fitting(spec.trainer(), record.unfit), samples_total=record.samples_total)
+    if trainer.fill or not (config.measure or spec.is_blank):
+        return trainer
+    of_class = f" on {spec.node_class}" if spec.node_class else ""
+    by_gpu = " by GPU" if spec.max_gpus is not None else ""
+    key = f"model {spec.model} of {record.owner}{of_class}{by_gpu}" if spec.model else ""
+    settings = Learning(key, spec.is_blank, config.share, config.window_s, config.explore_after_s)
+    return replace(trainer, learning=settings)
+
+
+def fits(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """The sizes of a trainer that are in none of the ranges."""
+    return tuple(
+        n for n in sizes_of(trainer) if not any(least <= n <= most for least, most in unfit)
+    )
+
+
+def fitting(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
+    """The trainer with the sizes that fit into memory; with all of them if none does: then it has
+    failed.
+    """
+    if not unfit or not (sizes := fits(trainer, unfit)):
+        return trainer
+    requested = trainer.requested_nodes and largest_of(sizes, trainer.requested_nodes)
+    gaps = sizes if len(sizes) <= sizes[-1] - sizes[0] else None
+    return replace(
+        trainer,
+        min_nodes=sizes[0],
+        max_nodes=sizes[-1],
+        sizes=gaps,
+        requested_nodes=requested or None,
+    )
+
+
+def due(
+    records: tuple[TrainerRecord, ...], retry_later: frozenset[str]
+) -> Mapping[str, TrainerRecord]:
+    """Trainers for the core: neither final nor paused, and not among those that start again
+    later.
+    """
+    queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
+    wanted = (
+        r for r in records if r.status is queued or r.status is waiting or r.status is running
+    )
+    return MappingProxyType({r.spec.name: r for r in wanted if r.spec.name not in retry_later})
+
+
+def wanted_nodes(
+    core: Mapping[str, TrainerRecord],
+    most: int | None,
+    names: tuple[str, ...],
+    classes: tuple[str | None, ...],
+) -> tuple[tuple[int, str | None], ...]:
+    """(``max_nodes``, class; None: any) of the first ``most`` trainers; ``classes`` are those of
+    the nodes of ``names``.
+    """
+    class_of = dict(zip(names, classes, strict=True))
+    fill = [r for r in core.values() if r.spec.is_pool and r.spec.fill]
+    first = [*[r for r in core.values() if r not in fill][:most], *fill]
+    return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)
+
+
+def least_of(records: Mapping[str, TrainerRecord]) -> tuple[float, int]:
+    """The shortest time in which one of them grows (0 for none), and the smallest size."""
+    specs = [record.spec for record in records.values()]
+    return min((it.scale_up_s for it in specs), default=0.0), min(
+        (it.min_nodes for it in specs), default=1
+    )

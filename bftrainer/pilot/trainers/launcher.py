@@ -1,0 +1,278 @@
+"""The port ``Launcher`` over trainer directories: all that a driver is told is in files
+(docs/trainer-directory.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.decide.domain.counted import counted
+from bftrainer.errors import InputFileError
+from bftrainer.pilot.trainers.driver_process import DriverProcess
+from bftrainer.pilot.trainers.trainer_message import trainer_message
+from bftrainer.plugins import driver_module
+from bftrainer.system.json_tail import PIECE_BYTES, BadLine, JsonTail
+from bftrainer.system.regular import open_regular
+from bftrainer.wires.bounds import text
+from bftrainer.wires.control import ControlMessage, ControlRequest
+from bftrainer.wires.hosts_file import HostSlots, write_hosts
+from bftrainer.wires.messages import DriverSettings
+from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.reports import (
+    DriverView,
+    Ending,
+    after_end,
+    after_events,
+    after_progress,
+    after_refused,
+    after_start,
+)
+from bftrainer.wires.typed_json import from_fields, read_json, write_json
+
+TRAINERS_FAULT = frozenset(
+    {
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.ENXIO,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOTEMPTY,
+    }
+)
+"""Errors that come from what lies in a trainer directory. Others come from its file system, and
+concern all trainers.
+"""
+_PROGRESS_TAIL_BYTES = 1 << 16
+_BACKLOG_BYTES = 4 << 20
+"""More lines of progress than a trainer can write between two looks; then the last ones are
+enough.
+"""
+_EVENTS_BYTES = 64 << 20
+"""Most that is read of the events of a driver that is adopted."""
+_PROGRESS_EVERY = 5
+_READ_AT_ONCE = 100
+"""Trainers whose progress is read at every ``_PROGRESS_EVERY`` looks; with more of them it is read
+less often.
+"""
+_MOST_RARELY = 5
+
+
+@dataclass(slots=True)
+class _Driver:
+    directory: TrainerDirectory
+    process: DriverProcess
+    events: JsonTail
+    progress: JsonTail
+    requests: int
+    """How many ``control`` counts."""
+    view: DriverView = field(default_factory=DriverView)
+    looks: int = 0
+    unusable: str = ""
+    """Why the trainer cannot go on with this driver: its files cannot be read."""
+
+    def request(self, request: ControlRequest) -> None:
+        self.requests += 1
+        write_json(self.directory.control, ControlMessage(request, self.requests))
+
+
+class Launcher(Protocol):
+    """Starts, rescales and stops trainers, and reports what their drivers say."""
+
+    def start(
+        self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None
+    ) -> None:
+        """Start a driver on these hosts. ``interface``: of their node class, where it has its
+        own.
+        """
+
+    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
+        """Tell a running driver its new hosts."""
+
+    def ask_to_stop(self, name: str) -> None:
+        """Request a checkpoint and the end of the driver."""
+
+    def kill(self, name: str) -> None:
+        """Kill the driver."""
+
+    def look(self, name: str) -> DriverView:
+        """The driver as of now. A driver that runs already is adopted."""
+
+
+class DirectoryLauncher:
+    """Starts, rescales and stops trainers by the files of their directories below ``root``.
+
+    ``settings`` are the keys of ``driver.json`` that the site sets, as they are when a driver
+    starts.
+    """
+
+    def __init__(
+        self, root: Path, settings: Mapping[str, object], now_s: Callable[[], float] = time.time
+    ) -> None:
+        self._root = root
+        self._settings = settings
+        self._now_s = now_s
+        self._drivers: dict[str, _Driver] = {}
+        self._alive = 0
+
+    def start(
+        self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None
+    ) -> None:
+        """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where
+        it has its own.
+
+        Raises :class:`~bftrainer.errors.UnknownNameError` if the launcher is not installed.
+        """
+        module = driver_module(spec.launcher)
+        directory = TrainerDirectory(self._root / spec.name)
+        directory.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings = from_fields(
+            DriverSettings, {**self._settings, "driver": spec.launcher}, "driver settings"
+        )
+        write_json(directory.trainer, trainer_message(spec))
+        own = replace(
+            settings,
+            interface=interface or settings.interface,
+            hang_s=spec.hang_s or settings.hang_s,
+        )
+        write_json(directory.driver, own)
+        driver = self._driver(spec.name)
+        lock = driver.process.lock()
+        if lock is None:
+            return
+        try:
+            driver.request(ControlRequest.RUN)
+            write_hosts(directory.hosts, hosts)
+            directory.driver_pid.unlink(missing_ok=True)
+            for path in (directory.events, directory.progress):
+                with suppress(FileNotFoundError):
+                    os.close(open_regular(path))
+            driver.events.skip()  # what an earlier driver reported is over
+        except BaseException:
+            os.close(lock)
+            raise
+        driver.process.start(module, lock)
+        driver.unusable = ""
+        self._alive += not driver.view.alive
+        driver.view = after_start(driver.view)
+
+    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
+        """Replace the hosts file."""
+        write_hosts(self._driver(name).directory.hosts, hosts)
+
+    def ask_to_stop(self, name: str) -> None:
+        """Checkpoint and leave; the driver ends with ``stopped``."""
+        self._driver(name).request(ControlRequest.STOP)
+
+    def kill(self, name: str) -> None:
+        """End the driver and its workers at once."""
+        self._driver(name).process.kill()
+
+    def look(self, name: str) -> DriverView:
+        """The driver as of now. The driver of an earlier pilot is found by its files: that is how
+        it is adopted.
+
+        A driver whose files cannot be read, or that speaks another version, is killed and counts as
+        failed once it has ended. Raises ``OSError`` where the file system fails, which is no fault
+        of the trainer.
+        """
+        driver = self._driver(name)
+        is_alive = driver.process.is_alive()
+        # Files are read after the process was looked at: what it wrote last is not missed.
+        if driver.process.foreign:
+            driver.unusable = f"its driver cannot be adopted: {driver.process.foreign}"
+        elif not driver.unusable:
+            try:
+                driver.view = self._read(driver, is_alive)
+            except OSError as error:
+                if error.errno not in TRAINERS_FAULT:
+                    raise
+                driver.unusable = str(error)
+            except (
+                Exception
+            ) as error:  # whatever a line of this trainer brings about ends this trainer only
+                driver.unusable = f"its lines cannot be read: {type(error).__name__}: {error}"
+        view = driver.view
+        if driver.unusable and (
+            is_alive or view.alive
+        ):  # it may have ended for the same reason, without a word
+            driver.process.kill()
+            view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
+        if driver.process.is_known and not is_alive:
+            view = after_end(view, driver.process.last_exception() if view.ending is None else "")
+        if view.alive != is_alive:
+            view = replace(view, alive=is_alive)
+            self._alive += 1 if is_alive else -1
+        driver.view = view
+        return view
+
+    def _read(self, driver: _Driver, is_alive: bool) -> DriverView:
+        view, said = driver.view, False
+        driver.looks += 1
+        # Lines of progress carry their own times: while all goes well they can wait for a second,
+        # and among many for some.
+        rarely = min(1 + self._alive // _READ_AT_ONCE, _MOST_RARELY)
+        is_due = not (is_alive and view.trains) or driver.looks % (_PROGRESS_EVERY * rarely) == 0
+        if not is_due and driver.events.is_read():  # its driver is a process of this host
+            return view
+        now_s = self._now_s()
+        for lines in _pieces(driver.events, _EVENTS_BYTES):
+            said = True
+            view = after_events(view, lines, now_s)
+        if said or is_due or not view.trains:
+            if (skipped := driver.progress.backlog_bytes()) > _BACKLOG_BYTES:
+                driver.progress.skip(_PROGRESS_TAIL_BYTES)
+                view = after_refused(
+                    view,
+                    "progress",
+                    f"{counted(skipped, 'byte')} came at once; only the last are read",
+                )
+            for lines in _pieces(driver.progress, _BACKLOG_BYTES):
+                view = after_progress(view, lines, now_s)
+        return view
+
+    def _driver(self, name: str) -> _Driver:
+        if name not in self._drivers:
+            directory = TrainerDirectory(self._root / name)
+            events, progress = JsonTail(directory.events), JsonTail(directory.progress)
+            if events.backlog_bytes() > _EVENTS_BYTES:
+                events.skip(_EVENTS_BYTES)
+            progress.skip(_PROGRESS_TAIL_BYTES)
+            requests = _requests(directory.control)
+            self._drivers[name] = _Driver(
+                directory, DriverProcess(directory), events, progress, requests
+            )
+        return self._drivers[name]
+
+
+def _pieces(tail: JsonTail, most_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
+    """The unread lines piece by piece, up to about ``most_bytes``: a trainer may write faster than
+    they are read.
+    """
+    for _ in range(most_bytes // PIECE_BYTES + 1):
+        before = tail.offset
+        if lines := tail.read_lines():
+            yield lines
+        if tail.offset == before:
+            return
+
+
+def _requests(control: Path) -> int:
+    """How many requests the pilot before this one has made; 0 where its file is missing, damaged or
+    of another version.
+
+    Readers look at the request only: the next one replaces the file.
+    """
+    try:
+        return read_json(ControlMessage, control).number
+    except InputFileError:
+        return 0

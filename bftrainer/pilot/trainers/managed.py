@@ -1,0 +1,140 @@
+"""One trainer of the pilot: its row of the registry, its driver, its meter and usage; and which
+fragments trainers occupy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bftrainer.decide.domain.state import Nodes
+from bftrainer.pilot.memo import Memoized
+from bftrainer.pilot.persistence.registry import TrainerRecord, Usage
+from bftrainer.pilot.trainers.meter import TrainerMeter
+from bftrainer.pilot.trainers.outcomes import samples_of
+from bftrainer.pilot.trainers.steps import TrainerState, holds
+from bftrainer.times import PilotS
+from bftrainer.wires.metrics import Metric
+
+LENGTH_TOLERANCE = 0.01
+"""A smaller change of the length that a script reports, relative, is not worth a write."""
+
+
+@dataclass(slots=True)
+class ManagedTrainer:
+    """``fault`` is why its driver was killed by this pilot. ``held_node_s`` and what follows is not
+    in the registry yet.
+    """
+
+    record: TrainerRecord
+    state: TrainerState
+    meter: TrainerMeter = field(default_factory=TrainerMeter)
+    fault: str = ""
+    ran: frozenset[int] = frozenset()
+    """Sizes at which it has trained under this pilot."""
+    held_node_s: float = 0.0
+    trained_node_s: float = 0.0
+    repeated_samples: float = 0.0
+    metrics: tuple[Metric, ...] = ()
+    """As they were written last."""
+    told_total: float | None = None
+    """The length of the training that this pilot has told the core."""
+    judged: TrainerRecord | None = None
+    """As it was when its report was last compared with it."""
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def samples(self) -> float:
+        return samples_of(self.record, self.state.view)
+
+    def new_length(self) -> float | None:
+        """The length of the training that the core has not been told; None if there is none. The
+        user's has priority.
+        """
+        total, told = self.state.view.samples_total, self.told_total
+        if total is None or self.record.spec.samples_total is not None:
+            return None
+        return total if told is None or abs(total - told) > LENGTH_TOLERANCE * told else None
+
+    def account(self, passed_s: float) -> None:
+        """Count the node-seconds of the last ``passed_s``; trained: rank 0 has reported since the
+        last change of size.
+        """
+        view, node_s = self.state.view, len(self.state.ordered) * passed_s
+        if view.alive:
+            self.held_node_s += node_s
+            # For a program that reports nothing, what its driver says counts.
+            if view.trains or (view.on and view.heard_s == 0):
+                self.trained_node_s += node_s
+
+    def take_usage(self) -> Usage | None:
+        """What is not in the registry yet; the caller writes it. None if there is nothing."""
+        metrics = self.state.view.metrics
+        changed = metrics if metrics and metrics is not self.metrics else ()
+        held, trained, repeated = self.held_node_s, self.trained_node_s, self.repeated_samples
+        if not (self.state.view.alive or held or repeated or changed):
+            return None
+        self.held_node_s = self.trained_node_s = self.repeated_samples = 0.0
+        self.metrics = metrics
+        return Usage(self.name, self.samples, held, trained, held - trained, changed, repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The union of sets. ``disjoint``: no two of them have a member in common."""
+
+    nodes: Nodes = frozenset()
+    disjoint: bool = True
+
+
+def _union(sets: tuple[Nodes, ...]) -> Union:
+    nodes = frozenset().union(*sets)
+    return Union(nodes, len(nodes) == sum(map(len, sets)))
+
+
+def _outside(nodes: Nodes, pool: Nodes) -> Nodes:
+    return nodes - pool
+
+
+class Occupancy:
+    """Which fragments trainers were given, and which they occupy."""
+
+    def __init__(self, trainers: Mapping[str, ManagedTrainer]) -> None:
+        self._trainers = trainers
+        self._held, self._desired, self._used = Memoized(_union), Memoized(_union), Memoized(_union)
+        self._outside = Memoized(_outside)
+
+    def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
+        """The fragments on which each trainer has processes."""
+        every = (it.state for it in self._trainers.values())
+        return tuple(
+            [it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every]
+        )
+
+    def held(self, now_s: PilotS) -> Union:
+        """Fragments on which trainers have processes."""
+        return self._held(self.holdings(now_s))
+
+    def desired(self) -> Nodes:
+        """Fragments that the core gave to trainers."""
+        return self._desired(tuple([it.state.desired for it in self._trainers.values()])).nodes
+
+    def classes(self) -> tuple[str | None, ...]:
+        """The class of each trainer's nodes; None while it has none."""
+        every = (it.state for it in self._trainers.values())
+        return tuple([it.desired_class if it.desired else None for it in every])
+
+    def used(self, now_s: PilotS) -> Nodes:
+        """Fragments that were given to trainers, or that trainers occupy."""
+        return self._used((self.desired(), self.held(now_s).nodes)).nodes
+
+    def keep_within(self, pool: Nodes) -> None:
+        """Take from all trainers what is no longer in the pool."""
+        if gone := self._outside(self.desired(), pool):
+            for state in (it.state for it in self._trainers.values()):
+                if not state.desired.isdisjoint(gone):
+                    state.lost |= state.desired & gone
+                    state.desired -= gone

@@ -1,0 +1,432 @@
+"""The pilot's trainers: between the registry (what was submitted), the core (its allocation) and
+drivers (what happens).
+
+The registry holds the target of every trainer, and each step leads its driver there. So a new pilot
+and one that comes back do the same: read the registry, look at the drivers, take the next step.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from bftrainer.decide.domain.events import LengthSeen, Measured
+from bftrainer.decide.domain.state import Nodes
+from bftrainer.errors import UserError
+from bftrainer.fragment_names import gpu_of, holder_of, id_of, node_of
+from bftrainer.pilot.memo import Memoized
+from bftrainer.pilot.nodes.classifier import NodeClassifier
+from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
+from bftrainer.pilot.persistence.registry_writer import TrainerChange
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.pilot.reload import ConfigCell
+from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.pilot.trainers.for_core import due, least_of, wanted_nodes
+from bftrainer.pilot.trainers.launcher import Launcher
+from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
+from bftrainer.pilot.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
+from bftrainer.pilot.trainers.remarks import disagreement_text, refused_text, repeat_text
+from bftrainer.pilot.trainers.steps import (
+    AskToStop,
+    ChangeHosts,
+    Kill,
+    StartDriver,
+    Step,
+    TargetState,
+    TrainerState,
+    carried_out,
+    holds,
+    next_step,
+    runs_as_desired,
+)
+from bftrainer.pilot.trainers.stopping import EarlyStops
+from bftrainer.times import PilotS
+from bftrainer.wires.hosts_file import HostSlots
+from bftrainer.wires.reports import DriverView
+from bftrainer.wires.worker_times import TrainingTimes
+
+NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
+
+
+@dataclass(eq=False)
+class TrainerManager:
+    """All trainers that are not final, and final ones whose driver still runs."""
+
+    _config: ConfigCell
+    _recorder: Recorder
+    _launcher: Launcher
+    _classes: NodeClassifier
+    _clock: SteadyClock
+
+    def __post_init__(self) -> None:
+        self._to_host = self._clock.to_host
+        self._trainers: dict[str, ManagedTrainer] = {}
+        self._for_core, self._wants = Memoized(due), Memoized(wanted_nodes)
+        self._least = Memoized(least_of)
+        self._occupancy = Occupancy(self._trainers)
+        self._measured: list[Measured] = []
+        self._early_stops = EarlyStops(self._recorder)
+        self._accounted_s = self._clock.now_s()
+        self._draining = False
+        self._next_number = 0
+        self.reload_registry(self._clock.now_s())
+
+    def reload_registry(self, now_s: PilotS) -> None:
+        """Add the trainers that are new in the registry, and adopt drivers that run."""
+        for record in self._recorder.registry.trainers_from(self._next_number):
+            self._next_number = record.number + 1
+            if record.name in self._trainers or (
+                record.status.is_final and record.finished_s is not None
+            ):
+                continue
+            # Another pilot wrote it, and the clock may have been set back since.
+            retry_s = min(record.not_before_s - self._to_host(now_s), LONGEST_RETRY_S)
+            state = TrainerState(
+                record.spec.min_nodes, record.spec.stop_s, not_before_s=PilotS(now_s + retry_s)
+            )
+            state.view = self._launcher.look(record.name)
+            self._recorder.driver_reported(record.name, TrainingTimes(), state.view.times)
+            state.desired_s = state.ordered_s = now_s
+            state.told_s = self._to_host(now_s)
+            self._trainers[record.name] = it = ManagedTrainer(record, state)
+            self._set_target(it)
+            self._note_refused(it, 0)
+
+    def record(self, name: str) -> TrainerRecord | None:
+        """One trainer, if it is here."""
+        it = self._trainers.get(name)
+        return None if it is None else it.record
+
+    def for_core(self, now_s: PilotS) -> Mapping[str, TrainerRecord]:
+        """Trainers for the core, in order of submission: neither final nor paused nor waiting for a
+        retry.
+        """
+        every = self._trainers.values()
+        retry_later = frozenset([it.name for it in every if it.state.not_before_s > now_s])
+        return self._for_core(tuple([it.record for it in every]), retry_later)
+
+    def wants(self, now_s: PilotS, most: int | None) -> tuple[tuple[int, str | None], ...]:
+        """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
+        return self._wants(
+            self.for_core(now_s), most, tuple(self._trainers), self._occupancy.classes()
+        )
+
+    def least(self, now_s: PilotS) -> tuple[float, int]:
+        """What the quickest trainer for the core needs to grow, as submitted."""
+        return self._least(self.for_core(now_s))
+
+    def moves(self) -> tuple[tuple[Nodes, float], ...]:
+        """What the core gave to each trainer, and the node-seconds of a rescale down and up, as
+        submitted.
+        """
+        given = (
+            (it.state.desired, it.record.spec) for it in self._trainers.values() if it.state.desired
+        )
+        return tuple(
+            (nodes, len(nodes) * (spec.scale_down_s + spec.scale_up_s)) for nodes, spec in given
+        )
+
+    def samples_done(self) -> tuple[tuple[str, float], ...]:
+        """(name, samples) of trainers that have made progress."""
+        return tuple(
+            (name, done) for name, it in self._trainers.items() if (done := it.samples) > 0
+        )
+
+    def losses(self) -> tuple[tuple[str, float], ...]:
+        """(name, loss) of trainers that report it."""
+        views = ((name, it.state.view.loss) for name, it in self._trainers.items())
+        return tuple((name, loss) for name, loss in views if loss is not None)
+
+    def measured(self, takes: Callable[[Measured], bool]) -> tuple[Measured, ...]:
+        """What was measured since the last call and what ``takes`` selects; other measurements are
+        dropped.
+        """
+        measured, self._measured = self._measured, []
+        return tuple(filter(takes, measured))
+
+    def desire(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
+        """Take over the core's allocation for one trainer."""
+        if (it := self._trainers.get(name)) is not None:
+            it.state.assign(nodes, self._class_of(nodes), now_s)
+
+    def adopt_orders(self, name: str, nodes: Nodes, pool: Nodes, now_s: PilotS) -> None:
+        """Take over what the previous pilot told, or should have told, a driver that runs."""
+        if (managed := self._trainers.get(name)) is not None:
+            it = managed.state
+            it.desired, it.desired_class, it.desired_s = nodes, self._class_of(nodes), now_s
+            if it.view.alive:
+                # Its hosts file may be older than the plan: with no order remembered the next step
+                # writes the file again, and nodes that the driver still uses are not free before it
+                # says so.
+                it.ordered, it.started_class = frozenset(), it.desired_class
+                it.ordered_s, it.told_s = now_s, self._to_host(now_s)
+                it.leaving = nodes | {name for name in pool if id_of(name) in it.view.occupied}
+
+    def admitted(self, names: Iterable[str], now_s: PilotS) -> None:
+        """The core has admitted these trainers. One that waits for a retry is queued until then."""
+        for name in names:
+            it = self._trainers.get(name)
+            if (
+                it is not None
+                and it.record.status is TrainerStatus.QUEUED
+                and it.state.not_before_s <= now_s
+            ):
+                self.change(name, TrainerChange(status=TrainerStatus.WAITING))
+
+    def quarantine(self, name: str, why: str) -> None:
+        """Pause a trainer with which no decision can be made, until its user resumes it."""
+        record = self.record(name)
+        if (
+            record is not None
+            and not record.status.is_final
+            and record.status is not TrainerStatus.PAUSED
+        ):
+            self._recorder.note(
+                "quarantine", name, f"paused, since no decision can be made with it: {why}"
+            )
+            reason = f"quarantined, since no decision can be made with it: {why}"
+            self.change(name, TrainerChange(status=TrainerStatus.PAUSED, reason=reason))
+
+    def change(self, name: str, change: TrainerChange) -> None:
+        """Change the registry, and what is known of it here."""
+        it = self._trainers[name]
+        it.record = self._recorder.trainer(it.record, change)
+        if change.retry_s is not None:
+            it.state.not_before_s = PilotS(self._clock.now_s() + change.retry_s)
+        self._set_target(it)
+
+    def look(self, now_s: PilotS) -> frozenset[str]:
+        """Read what all drivers say. Returns the ids of fragments that drivers withhold, since
+        workers there were killed.
+        """
+        lost: set[str] = set()
+        host_s = self._to_host(now_s)
+        for name, it in list(self._trainers.items()):
+            state, was = it.state, it.state.view
+            if not was.alive and (
+                it.record.status is TrainerStatus.QUEUED
+                or (
+                    it.record.status is TrainerStatus.WAITING
+                    and was.incarnation <= it.record.ended_incarnation
+                )
+            ):
+                continue  # no driver before this pilot starts one, and thousands may wait
+            state.view = view = self._launcher.look(name)
+            if view is was and it.judged is it.record and view.alive and view.heard_s:
+                continue
+            it.judged = it.record
+            if view is not was and view != was:
+                self._hear(it, was, now_s)
+                self._recorder.driver_reported(name, was.times, view.times)
+                if fresh := view.withheld - was.withheld:
+                    lost |= fresh & {
+                        id_of(fragment)
+                        for fragment in state.ordered | state.leaving | state.desired
+                    }
+            self._write(
+                it,
+                after_view(
+                    it.record, was, view, state.target, it.fault, state.ordered, host_s, it.ran
+                ),
+            )
+        return frozenset(lost)
+
+    def _write(self, it: ManagedTrainer, outcome: Outcome) -> None:
+        if outcome.driver_ended:
+            it.fault, it.state.ordered, it.state.leaving = "", frozenset(), frozenset()
+            self._write_usage_of(
+                it
+            )  # first: subscribers that hear of the end have heard of all its usage
+        for kind, text in outcome.notes:
+            self._recorder.note(kind, it.name, text)
+        if outcome.change is not None:
+            self.change(it.name, outcome.change)
+        if outcome.is_over:
+            self._write_usage_of(it)
+            del self._trainers[it.name]
+
+    def _hear(self, it: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
+        """Measure what a trainer has reported, and note what of it cannot be used, or was done
+        before.
+        """
+        state, view = it.state, it.state.view
+        if view.ranks_disagree and not was.ranks_disagree:
+            self._recorder.note("report", it.name, disagreement_text(view.ranks_disagree))
+        try:
+            is_there = view.on == {id_of(fragment) for fragment in state.desired}
+            decided_s = self._to_host(state.desired_s) if is_there else None
+            window_s = self._config.now.learning.window_s
+            seen, text = it.meter.hear(it.name, view, window_s, self._to_host(now_s), decided_s)
+            self._measured += seen
+            if text:
+                self._recorder.note("clock", it.name, text)
+        except Exception as error:  # whatever one trainer reports, it concerns this trainer only
+            self._give_up(it, f"its reports cannot be measured: {type(error).__name__}: {error}")
+        self._note_refused(it, len(was.refused))
+        self._note_length(it)
+        if (samples := view.repeated - was.repeated) > 0:
+            it.repeated_samples += samples
+            self._recorder.note(
+                "repeat",
+                it.name,
+                repeat_text(samples, len(state.lost), loaded=not view.unloaded[0]),
+            )
+        if not it.record.status.is_final and (why := self._early_stops.hear(it.record, view)):
+            self._recorder.note("stop", it.name, why)
+            self.change(it.name, TrainerChange(status=TrainerStatus.CANCELED, reason=why))
+        if view.trains and view.on:
+            it.ran |= {len(view.on)}
+        if view.trains and not was.trains:
+            state.lost = frozenset()
+
+    def _note_refused(self, it: ManagedTrainer, before: int) -> None:
+        for key, problem in it.state.view.refused[before:]:
+            self._recorder.note("report", it.name, refused_text(key, problem))
+
+    def _note_length(self, it: ManagedTrainer) -> None:
+        """Pass on how long the training is, if its script reports that and its submission does not
+        say so.
+        """
+        total = it.new_length()
+        if total is None:
+            return
+        it.told_total = total
+        self._measured.append(LengthSeen(it.name, total))
+        if total != it.record.reported_total:
+            self.change(it.name, TrainerChange(reported_total=total))
+
+    def _give_up(self, it: ManagedTrainer, reason: str) -> None:
+        """End the driver of a trainer that cannot go on; once it has ended, this counts as a
+        failure of the trainer.
+        """
+        it.fault = reason
+        self._launcher.kill(it.name)
+
+    def step(self, now_s: PilotS, pool: Nodes | None = None) -> None:
+        """Take the next step of every trainer, those that shrink first, on nodes of the pool
+        only.
+        """
+        if pool is not None:
+            self._occupancy.keep_within(pool)
+        disjoint = self._occupancy.held(now_s).disjoint
+        todo = [
+            name
+            for name, it in self._trainers.items()
+            if (it.state.view.alive or it.state.desired)
+            and not (disjoint and runs_as_desired(it.state))
+        ]
+        if not todo:
+            return
+        holding = dict(zip(self._trainers, self._occupancy.holdings(now_s), strict=True))
+        states = {name: self._trainers[name].state for name in todo}
+        growing = {name: len(state.desired) > len(state.ordered) for name, state in states.items()}
+        for name in sorted(todo, key=growing.__getitem__):
+            state = states[name]
+            held = holding.items() if state.desired else ()
+            others = (
+                nodes for n, nodes in held if n != name and not state.desired.isdisjoint(nodes)
+            )
+            step = next_step(state, frozenset().union(*others), now_s)
+            if step is not None and self._carry_out(self._trainers[name], step):
+                carried_out(state, step, now_s, self._to_host(now_s))
+                holding[name] = holds(state, now_s)
+
+    def _carry_out(self, it: ManagedTrainer, step: Step) -> bool:
+        """Whether it could be done."""
+        name, state = it.name, it.state
+        match step:
+            case StartDriver(nodes):
+                state.started_class = state.desired_class
+                try:
+                    self._launcher.start(
+                        it.record.spec, self._hosts(it, nodes), self._interface(nodes)
+                    )
+                except (OSError, UserError) as error:
+                    if isinstance(error, OSError) and error.errno in NO_DISK:
+                        raise  # not a failure of the trainer
+                    text = f"the driver cannot be started: {error}"
+                    self._write(it, after_failure(it.record, it.samples, text, (), TrainerChange()))
+                    return False
+                state.view = replace(
+                    state.view, alive=True, ending=None, on=frozenset(), with_workers=frozenset()
+                )
+            case Kill():
+                self._launcher.kill(name)
+            case ChangeHosts() | AskToStop():
+                try:
+                    if isinstance(step, ChangeHosts):
+                        self._launcher.order(name, self._hosts(it, step.nodes))
+                    else:
+                        self._launcher.ask_to_stop(name)
+                except OSError as error:
+                    if error.errno in NO_DISK:
+                        raise
+                    self._give_up(it, f"its driver cannot be told its nodes: {error}")
+                    return False
+        return True
+
+    def held(self, now_s: PilotS) -> Nodes:
+        """Fragments on which trainers have processes."""
+        return self._occupancy.held(now_s).nodes
+
+    def used(self, now_s: PilotS) -> Nodes:
+        """Fragments that were given to trainers, or that trainers occupy."""
+        return self._occupancy.used(now_s)
+
+    def anybody_alive(self) -> bool:
+        return any(it.state.view.alive for it in self._trainers.values())
+
+    def drain(self) -> None:
+        """Let all trainers checkpoint and stop; the registry stays as it is."""
+        self._draining = True
+        for it in self._trainers.values():
+            self._set_target(it)
+
+    def kill_all(self) -> None:
+        """Kill every driver that still runs."""
+        for name, it in self._trainers.items():
+            if it.state.view.alive:
+                self._launcher.kill(name)
+
+    def account(self, now_s: PilotS) -> None:
+        """Count the node-seconds since the last call."""
+        passed_s, self._accounted_s = max(now_s - self._accounted_s, 0.0), now_s
+        for it in self._trainers.values():
+            it.account(passed_s)
+
+    def write_usage(self) -> None:
+        """Write the counted node-seconds to the registry, with the heartbeat."""
+        self._recorder.usage(
+            tuple(used for it in self._trainers.values() if (used := it.take_usage()) is not None)
+        )
+
+    def _write_usage_of(self, it: ManagedTrainer) -> None:
+        """Write what one trainer has used since the last heartbeat to the registry."""
+        if (used := it.take_usage()) is not None:
+            self._recorder.usage((used,))
+
+    def _hosts(self, it: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
+        if self._config.now.nodes.unit == "gpu":
+            gpus = sorted(nodes, key=lambda slot: (holder_of(slot), gpu_of(slot)))
+            return [HostSlots(node_of(slot), 1, id_of(slot), True) for slot in gpus]
+        configured = self._classes.configured(self._class_of(nodes))
+        slots = (
+            it.record.spec.slots
+            or (configured and configured.slots)
+            or self._config.now.nodes.slots
+        )
+        return [HostSlots(node_of(f), slots, id_of(f)) for f in sorted(nodes)]
+
+    def _interface(self, nodes: Nodes) -> str | None:
+        configured = self._classes.configured(self._class_of(nodes))
+        return configured.interface if configured else None
+
+    def _class_of(self, nodes: Nodes) -> str | None:
+        """The class of nodes that are all of one class."""
+        return self._classes.of(min(nodes)) if nodes else None
+
+    def _set_target(self, it: ManagedTrainer) -> None:
+        status = it.record.status
+        runs = not status.is_final and status is not TrainerStatus.PAUSED and not self._draining
+        it.state.target = TargetState.RUN if runs else TargetState.STOP

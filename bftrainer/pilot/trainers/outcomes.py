@@ -1,0 +1,234 @@
+"""A driver's report and the status of its trainer: (row of the registry, report) -> change.
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.state import Nodes
+from bftrainer.fragment_names import node_of
+from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
+from bftrainer.pilot.persistence.registry_writer import TrainerChange
+from bftrainer.pilot.trainers.for_core import fits
+from bftrainer.pilot.trainers.remarks import cause, closing_remark, last_words, remark
+from bftrainer.pilot.trainers.steps import TargetState
+from bftrainer.times import HostS
+from bftrainer.wires.log_tail import out_of_memory
+from bftrainer.wires.reports import LATE, DriverView, Ending
+from bftrainer.wires.task_board import PUT_ASIDE
+
+MAX_FAILURES = 4
+RETRY_S = 5.0
+KILLED_RETRY_S = 1.0
+"""Where something has killed a driver that had made progress: its reaper ends the workers
+meanwhile.
+"""
+LONGEST_RETRY_S = RETRY_S * 2**MAX_FAILURES
+_NODE = re.compile(r"\bnode (\S+?),")
+_STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``notes`` are (kind, text) for the event log. ``driver_ended``: the driver has; ``is_over``:
+    the trainer, for good.
+    """
+
+    change: TrainerChange | None = None
+    notes: tuple[tuple[str, str], ...] = ()
+    driver_ended: bool = False
+    is_over: bool = False
+
+
+NOTHING = Outcome()
+
+
+def after_view(
+    record: TrainerRecord,
+    was: DriverView,
+    view: DriverView,
+    target: TargetState,
+    fault: str,
+    nodes: Nodes,
+    now_s: HostS,
+    ran: Collection[int] = (),
+) -> Outcome:
+    """After a look at the driver, on ``nodes``. ``fault`` is why this pilot has killed it; empty:
+    it has not.
+
+    An end is handled once: the driver's incarnation is remembered with the change.
+    """
+    status = record.status
+    if view.alive:
+        if view.on and status is TrainerStatus.WAITING:
+            return Outcome(TrainerChange(status=TrainerStatus.RUNNING, reason=""))
+        text = remark(view, now_s)
+        is_news = text != record.reason and (
+            text or status is TrainerStatus.RUNNING
+        )  # else why it waits stays
+        return Outcome(TrainerChange(reason=text)) if status in _STARTED and is_news else NOTHING
+    if view.ending is not None and (was.alive or view.incarnation > record.ended_incarnation):
+        return replace(
+            _after_end(record, view, target, fault, nodes, ran, found_dead=not was.alive),
+            driver_ended=True,
+        )
+    if status.is_final:
+        if record.finished_s is not None:
+            return Outcome(is_over=True)
+        is_unread = (
+            status is TrainerStatus.FAILED
+        )  # its row cannot be read any more, and does not say so itself
+        change = (
+            TrainerChange(status=status, reason=record.reason) if is_unread else TrainerChange()
+        )
+        return Outcome(replace(change, finished=True), is_over=True)
+    return (
+        Outcome(TrainerChange(status=TrainerStatus.WAITING, reason=""))
+        if status is TrainerStatus.RUNNING
+        else NOTHING
+    )
+
+
+def _after_end(
+    record: TrainerRecord,
+    view: DriverView,
+    target: TargetState,
+    fault: str,
+    nodes: Nodes,
+    ran: Collection[int],
+    found_dead: bool,
+) -> Outcome:
+    """After the end of a driver.
+
+    A driver that was dead when this pilot came, without a last word, died with the job of the
+    previous pilot. That is no failure of the trainer: it starts again, at once and from its last
+    checkpoint.
+    """
+    samples = samples_of(record, view)
+    change = TrainerChange(ended_incarnation=view.incarnation, samples_done=samples)
+    match view.ending:
+        case Ending.DONE:
+            total = view.samples_total if record.samples_total is None else record.samples_total
+            reason = closing_remark(view, total, is_pool=record.spec.is_pool)
+            aside = next((it.last for it in view.metrics if it.name == PUT_ASIDE), 0)
+            if record.spec.launcher == "pool" and aside:
+                reason = f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
+            return Outcome(
+                replace(change, status=TrainerStatus.DONE, reason=reason, finished=True),
+                is_over=True,
+            )
+        case _ if record.status.is_final:
+            _, late, how = view.reason.partition(LATE)
+            told = f"{record.reason}; {late}{how}" if late else None
+            return Outcome(replace(change, finished=True, reason=told), is_over=True)
+        case _ if fault:
+            return after_failure(record, samples, fault, (), change)
+        case Ending.FAILED | Ending.KILLED as how if target is TargetState.RUN and (
+            how is Ending.FAILED or not found_dead
+        ):
+            outcome = after_failure(
+                record,
+                samples,
+                view.reason or "the driver was killed",
+                view.tail,
+                change,
+                nodes,
+                ran,
+            )
+            if how is Ending.KILLED and outcome.change and outcome.change.failures == 1:
+                return replace(outcome, change=replace(outcome.change, retry_s=KILLED_RETRY_S))
+            return outcome
+    notes: tuple[tuple[str, str], ...] = ()
+    if view.ending is Ending.KILLED and found_dead:
+        notes = (
+            (
+                "driver",
+                "was dead when this pilot started; the trainer resumes from its last checkpoint",
+            ),
+        )
+    if record.status is TrainerStatus.RUNNING:
+        change = replace(change, status=TrainerStatus.WAITING, reason="")
+    return Outcome(change, notes)
+
+
+def samples_of(record: TrainerRecord, view: DriverView) -> float:
+    """The samples that a trainer has done: as its driver says, else as the registry does."""
+    return record.samples_done if view.samples is None else view.samples
+
+
+def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
+    """Which memory was too small, on which node and with how many; empty if it was not that."""
+    which = out_of_memory((reason, *tail))
+    if not which or not nodes:
+        return ""
+    named = _NODE.search(reason)
+    node = named[1] if named else node_of(min(nodes)) if len(nodes) == 1 else "a node"
+    return f"{which} out of memory on {node} at {counted(len(nodes), 'node')}"
+
+
+def unfit_sizes(failed: int, ran: Collection[int], trainer: Trainer) -> tuple[int, int]:
+    """The sizes, from the least to the most nodes, that will not fit into memory either.
+
+    Where only smaller sizes ran, all from ``failed`` up; where only larger ones did, all down from
+    it (a sharded model needs more memory per node there); else ``failed`` alone.
+    """
+    smaller, larger = any(n < failed for n in ran), any(n > failed for n in ran)
+    least = trainer.min_nodes if larger and not smaller else failed
+    return least, trainer.max_nodes if smaller and not larger else failed
+
+
+def after_failure(
+    record: TrainerRecord,
+    samples: float,
+    reason: str,
+    tail: Sequence[str],
+    change: TrainerChange,
+    nodes: Nodes = frozenset(),
+    ran: Collection[int] = (),
+) -> Outcome:
+    """A retry later or, after several failures in a row without progress, the trainer's end.
+
+    ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of
+    ``nodes``; ``ran`` are sizes at which it trained. ``change`` is what else is to be changed. The
+    note has all of the log's end, the reason the line that says most.
+
+    The furthest progress is in the registry: a pilot that comes back must not take work done again
+    for progress.
+    """
+    furthest = record.samples_at_failure
+    failures = 1 if furthest is None or samples > furthest else record.failures + 1
+    notes: tuple[tuple[str, str], ...] = (
+        ("failure", f"{reason}: {' | '.join(tail)}" if tail else reason),
+    )
+    memory, none_fits = _memory(reason, tail, nodes), False
+    change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
+    if memory:
+        trainer = record.spec.trainer()
+        change = replace(change, unfit=(unfit := unfit_sizes(len(nodes), ran, trainer)))
+        if below := [n for n in ran if n != len(nodes)]:
+            memory += f"; ran at {max(below)}"
+        none_fits = not fits(trainer, (*record.unfit, unfit))
+        notes += (
+            (
+                "memory",
+                f"{memory}; {unfit[0]} to {counted(unfit[1], 'node is', 'nodes are')} not "
+                "tried again",
+            ),
+        )
+    text = cause(": ".join(filter(None, [memory, reason, last_words(tail)])), record.spec.cwd)
+    if none_fits or failures >= MAX_FAILURES:
+        return Outcome(
+            replace(change, status=TrainerStatus.FAILED, reason=text, finished=True),
+            notes,
+            is_over=True,
+        )
+    text = f"failed {counted(failures, 'time')}, will be retried: {text}"
+    retry_s = RETRY_S * 2 ** (failures - 1)
+    return Outcome(
+        replace(change, status=TrainerStatus.QUEUED, reason=text, retry_s=retry_s), notes
+    )

@@ -1,0 +1,112 @@
+"""Remarks on a running trainer, in one line: the column ``remark`` of ``bftrainer list``. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from bftrainer.decide.domain.counted import counted
+from bftrainer.times import HostS
+from bftrainer.wires.progress_line import DIVERGED
+from bftrainer.wires.reports import DriverView, Ending
+
+REPORTS_WITHIN_S = 60.0
+COMPLETE = 0.99
+"""A trainer that is done has processed this share of ``samples_total``: the last batches may have
+been dropped.
+"""
+NEVER_REPORTED = (
+    "has run for a minute without reporting progress: it hangs, or does not "
+    "report (docs/recipes.md)"
+)
+_NOTICE = "srun: cluster configuration lacks support for cpu binding"
+"""Of every step, where slurmd binds no tasks."""
+_TRAILER = re.compile(r"(srun|slurmstepd): .*")
+"""Follows the script's own last line."""
+_ERROR = re.compile(
+    r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*"
+)
+_CAUSES = {
+    "the working directory is {cwd}": re.compile(
+        r"FileNotFoundError: .*'[^/'][^']*'$|Parent directory [^/]"
+    ),
+    "the disk or the quota is full": re.compile(
+        r"inline_container\.cc:\d+\] \. unexpected pos"
+    ),  # torch.save, 2.13
+    "workers have no standard input": re.compile(r"EOFError: EOF when reading a line"),
+}
+"""What the line of an error does not say."""
+
+
+def remark(view: DriverView, now_s: HostS) -> str:
+    """The remark on a running trainer; empty if there is none."""
+    if view.on and not view.heard_s and now_s - view.said_s >= REPORTS_WITHIN_S:
+        return NEVER_REPORTED
+    if view.ending is Ending.FAILED and view.alive:  # it is being killed, or cannot be
+        return view.reason
+    if view.ranks_disagree:
+        return disagreement_text(view.ranks_disagree)
+    again = repeat_text(view.unloaded[0], 0, loaded=False) if view.unloaded[0] else ""
+    return "; ".join(filter(None, [again, *(refused_text(*each) for each in view.refused[:1])]))
+
+
+def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bool = False) -> str:
+    """The remark that stays with a trainer whose program has ended with status 0."""
+    if text := remark(view, HostS(-math.inf)):
+        return text
+    samples = view.samples or 0.0
+    if samples_total and samples >= COMPLETE * samples_total:
+        return ""
+    of_total = f" of {samples_total:,.0f}" if samples_total else ""
+    if not is_pool and samples and view.stepped_in < view.incarnation:
+        return (
+            "ended with status 0 after a resume, without one step, at "
+            f"{samples:,.0f}{of_total} samples (docs/recipes.md)"
+        )
+    return f"ended with status 0 after {samples:,.0f}{of_total} samples" if samples_total else ""
+
+
+def disagreement_text(what: str) -> str:
+    """Ranks that train different models: the result is worth nothing, though no process fails."""
+    return f"training is wrong, {what} (docs/training.md)"
+
+
+def refused_text(key: str, problem: str) -> str:
+    """A value of the trainer's lines that is not used."""
+    if problem.endswith(DIVERGED):
+        return f"the loss is {problem}"
+    return f"report not used: {key}: {problem}"
+
+
+def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
+    """Work that was not in the checkpoint from which a trainer resumes, in samples."""
+    cause = f"lost {counted(lost_nodes, 'node')}" if lost_nodes else "restarted"
+    if not loaded:
+        return (
+            f"{cause}: all {counted(samples, 'sample is', 'samples are')} repeated; it has "
+            "loaded no "
+            f"checkpoint (docs/recipes.md)"
+        )
+    return (
+        f"{cause}: {counted(samples, 'sample is', 'samples are')} repeated, since the last "
+        "checkpoint"
+    )
+
+
+def last_words(tail: Sequence[str]) -> str:
+    """The line of a log's end that says most: the last one that names an error, else the last one;
+    empty without any.
+    """
+    lines = [line.strip() for line in tail if re.search(r"\w", line) and line.strip() != _NOTICE]
+    lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
+    return next(
+        (line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else ""
+    )
+
+
+def cause(text: str, cwd: object) -> str:
+    """The text of an error, with its likely cause where the error does not name it."""
+    return next(
+        (f"{text}; {what.format(cwd=cwd)}" for what, it in _CAUSES.items() if it.search(text)), text
+    )

@@ -1,0 +1,183 @@
+"""What to tell a trainer's driver next: (what is wanted, what the driver said) -> step. Pure.
+
+A node changes from one trainer to another in this order: it leaves the hosts file of the first,
+that trainer reports that it runs without the node, then it enters the hosts file of the second. So
+a growing trainer is told of its new nodes when they are free. It waits for all of them for
+``GATHER_S``, since two rescales cost more than one; then it uses those that are free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bftrainer.decide.domain.state import Nodes
+from bftrainer.fragment_names import id_of
+from bftrainer.pilot.memo import Memoized
+from bftrainer.times import HostS, PilotS
+from bftrainer.wires.reports import DriverView
+
+_NOTHING: Nodes = frozenset()
+GATHER_S = 3.0
+SETTLE_S = 2.0
+"""A driver may have read the hosts file just before it changed; its worker shows within this
+time.
+"""
+KILL_AFTER_S = 10.0
+"""A driver that still runs this long after its trainer's ``stop_s`` is killed."""
+
+
+class TargetState(Enum):
+    """What is wanted of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to
+    checkpoint and exit.
+    """
+
+    RUN = "run"
+    STOP = "stop"
+
+
+def _still_occupied(leaving: Nodes, on: Nodes, with_workers: frozenset[tuple[str, int]]) -> Nodes:
+    occupied = on | {fragment for fragment, _ in with_workers}
+    return frozenset(name for name in leaving if id_of(name) in occupied)
+
+
+@dataclass(slots=True)
+class TrainerState:
+    """One trainer between core and driver.
+
+    ``desired`` is what the core gave it, of class ``desired_class``, since ``desired_s``;
+    ``ordered`` is its hosts file since ``ordered_s`` (``told_s`` by the host's clock, as in the
+    driver's lines). ``started_class`` is the class of the nodes that its driver was started on.
+    ``leaving`` are nodes that the last change of the hosts file took away; the trainer may still
+    have processes there. ``lost`` are nodes that left the pool since it trained last.
+    """
+
+    min_nodes: int
+    stop_s: float
+    target: TargetState = TargetState.RUN
+    desired: Nodes = frozenset()
+    desired_class: str | None = None
+    desired_s: PilotS = PilotS(0.0)
+    ordered: Nodes = frozenset()
+    ordered_s: PilotS = PilotS(0.0)
+    told_s: HostS = HostS(0.0)
+    started_class: str | None = None
+    leaving: Nodes = frozenset()
+    lost: Nodes = frozenset()
+    stop_asked_s: PilotS | None = None
+    not_before_s: PilotS = PilotS(0.0)
+    view: DriverView = field(default_factory=DriverView)
+    _still_occupied: Memoized[[Nodes, Nodes, frozenset[tuple[str, int]]], Nodes] = field(
+        default_factory=lambda: Memoized(_still_occupied)
+    )
+
+    @property
+    def changes_class(self) -> bool:
+        """Whether its nodes are of another class than those of its driver, so that this driver has
+        to end first.
+        """
+        return (
+            None not in (self.desired_class, self.started_class)
+            and self.desired_class != self.started_class
+        )
+
+    @property
+    def still_occupied(self) -> Nodes:
+        """Nodes of ``leaving`` on which the driver reports processes."""
+        return self._still_occupied(self.leaving, self.view.on, self.view.with_workers)
+
+    def assign(self, nodes: Nodes, node_class: str | None, now_s: PilotS) -> None:
+        """Take over the core's allocation."""
+        if nodes != self.desired:
+            self.desired, self.desired_class, self.desired_s = nodes, node_class, now_s
+
+
+@dataclass(frozen=True, slots=True)
+class StartDriver:
+    """Start a driver on these nodes."""
+
+    nodes: Nodes
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeHosts:
+    """Replace the hosts file of the running driver."""
+
+    nodes: Nodes
+
+
+@dataclass(frozen=True, slots=True)
+class AskToStop:
+    """Request a checkpoint and the end of the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill the driver, since it did not stop."""
+
+
+Step = StartDriver | ChangeHosts | AskToStop | Kill
+
+
+def next_step(it: TrainerState, taken: Nodes, now_s: PilotS) -> Step | None:
+    """The next step for one trainer. ``taken`` are fragments on which other trainers still have
+    processes.
+    """
+    desired = _NOTHING if it.view.alive and it.changes_class else it.desired
+    free = desired - taken
+    complete = free == desired or now_s - it.desired_s >= GATHER_S
+    if not it.view.alive:
+        wanted = (
+            it.target is TargetState.RUN and len(free) >= it.min_nodes and now_s >= it.not_before_s
+        )
+        return StartDriver(free) if wanted and complete else None
+    patience_s = it.stop_s + KILL_AFTER_S
+    if it.stop_asked_s is not None:
+        return Kill() if now_s - it.stop_asked_s > patience_s else None
+    if it.target is TargetState.STOP:
+        return AskToStop()
+    if not it.ordered and not desired and now_s - it.ordered_s > patience_s:
+        return Kill()
+    target = free if complete else it.ordered & desired
+    if len(target) < it.min_nodes <= len(desired):
+        target = it.ordered & desired
+    return ChangeHosts(target) if target != it.ordered else None
+
+
+def runs_as_desired(it: TrainerState) -> bool:
+    """Whether there is no step to take as long as no other trainer occupies its nodes."""
+    return (
+        it.view.alive
+        and it.target is TargetState.RUN
+        and it.stop_asked_s is None
+        and bool(it.ordered)
+        and (it.ordered is it.desired or it.ordered == it.desired)
+        and not it.changes_class
+    )
+
+
+def holds(it: TrainerState, now_s: PilotS) -> Nodes:
+    """Fragments on which this trainer has, or may yet have, processes. The rest of the pool is
+    free.
+    """
+    if not it.view.alive:
+        return _NOTHING
+    if not it.leaving:
+        return it.ordered
+    has_heard = it.view.said_s > it.told_s or now_s - it.ordered_s > SETTLE_S
+    there = it.still_occupied if has_heard else it.leaving
+    return it.ordered | there if there else it.ordered
+
+
+def carried_out(it: TrainerState, step: Step, now_s: PilotS, told_s: HostS) -> None:
+    """Note that a step was taken, at ``told_s`` by the host's clock."""
+    match step:
+        case StartDriver(nodes):
+            it.ordered, it.leaving, it.stop_asked_s = nodes, _NOTHING, None
+            it.ordered_s, it.told_s = now_s, told_s
+        case ChangeHosts(nodes):
+            it.leaving = (holds(it, now_s) | it.ordered) - nodes
+            it.ordered = it.desired if nodes == it.desired else nodes
+            it.ordered_s, it.told_s = now_s, told_s
+        case AskToStop() | Kill():
+            it.stop_asked_s = now_s

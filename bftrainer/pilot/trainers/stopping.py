@@ -1,0 +1,43 @@
+"""Ends trainers by the rules of their ``stop_when``. What a trainer had at each rung is in the
+database.
+"""
+
+from __future__ import annotations
+
+from bftrainer.decide.domain.counted import counted
+from bftrainer.decide.domain.stopping import ASHA, parse_rule
+from bftrainer.pilot.persistence.registry import Rung, TrainerRecord
+from bftrainer.pilot.recorder import Recorder
+from bftrainer.wires.reports import DriverView
+
+
+class EarlyStops:
+    """The rungs that trainers have come to, by group and rule."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._rungs: dict[tuple[str, str, float], dict[str, float]] = {}
+        for one in recorder.registry.rungs():
+            self._rungs.setdefault((one.group, one.rule, one.samples), {})[one.trainer] = one.value
+
+    def hear(self, record: TrainerRecord, view: DriverView) -> str:
+        """Record the rungs that a trainer has come to. Why it ends; empty if it goes on."""
+        samples, last = view.samples or 0.0, {one.name: one.last for one in view.metrics}
+        for text in record.spec.stop_when if samples else ():
+            rule = parse_rule(text)
+            if (value := last.get(rule.metric)) is None:
+                continue
+            group = record.spec.group or record.name if isinstance(rule, ASHA) else record.name
+            for rung in rule.rungs:
+                there = self._rungs.setdefault((group, text, rung), {})
+                if samples < rung or record.name in there:
+                    continue
+                ends = rule.ends(value, there.values())
+                there[record.name] = value
+                self._recorder.rung(Rung(group, text, rung, record.name, value))
+                if ends:
+                    return (
+                        f"stopped early by {text}: {rule.metric} {value:.6g} at "
+                        f"{counted(samples, 'sample')}"
+                    )
+        return ""

@@ -1,0 +1,49 @@
+"""``trainer.json`` of a trainer file, and the site's part of ``driver.json``. Pure."""
+
+from __future__ import annotations
+
+from bftrainer.config.pilot import WorkersConfig
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.wires.environment import FRAGMENT, PART, TRAINER_DIR
+from bftrainer.wires.messages import TrainerMessage
+
+_OF_DRIVERS = {
+    "interface",
+    "allow_from",
+    "hang_s",
+    "notice_s",
+    "warm",
+    "log_bytes",
+    "allow_stock_horovodrun",
+    "private_interface",
+}
+
+
+def trainer_message(spec: TrainerSpec) -> TrainerMessage:
+    """What the driver and the training script are told of a trainer: keys of one name in both have
+    one value.
+    """
+    same = {
+        key: getattr(spec, key)
+        for key in TrainerMessage.__dataclass_fields__
+        if key in TrainerSpec.model_fields
+    }
+    setup = (*_staging(spec.stage_in), *spec.setup)
+    own = {"id": spec.name, "environment": spec.env, "setup": setup, "group": spec.group or ""}
+    return TrainerMessage(**same | own)
+
+
+def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
+    """The keys of ``driver.json`` that the configuration sets, for pilots and rehearsals alike."""
+    return {**workers.model_dump(include=_OF_DRIVERS), "poll_s": poll_s}
+
+
+def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """``stage_in`` as one line of ``setup``: the first worker of a fragment (or part) runs it, the
+    others wait for the lock.
+    """
+    if not lines:
+        return ()
+    mark = f'"${TRAINER_DIR}/staged-${{{PART}:-${FRAGMENT}}}"'
+    work = " && ".join(f"{{ {line}; }}" for line in lines)
+    return (f"( flock 9 && {{ [ -s {mark} ] || {{ {work} && echo done >&9; }}; }} ) 9>>{mark}",)

@@ -1,0 +1,77 @@
+"""``driver.pid``: which process the driver is, so that a pilot that starts finds the drivers of the
+one before.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.errors import InputFileError
+from bftrainer.system.processes import ProcessId, identify, this_process
+from bftrainer.wires.typed_json import (
+    OtherVersionError,
+    from_fields,
+    read_json,
+    read_object,
+    write_json,
+)
+
+MAX_PID = 2**22 + 1
+"""Linux gives no process a larger number (proc(5), pid_max)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPid:
+    """``start_ticks``: field 22 of ``/proc/PID/stat`` (proc(5)), clock ticks from boot to the start
+    of the process.
+    """
+
+    pid: int
+    start_ticks: int
+    host: str
+
+
+def write_own_pid(path: Path) -> int:
+    """Name the calling process in ``path``; its pid."""
+    me = this_process()
+    write_json(path, DriverPid(me.pid, int(_ticks(me)), socket.gethostname()))
+    return me.pid
+
+
+def read_driver_pid(path: Path) -> ProcessId | None:
+    """The process that ``path`` names, which may have ended; None where the file is missing,
+    damaged or of another host.
+
+    Raises :class:`OtherVersionError`: a driver that speaks another version cannot be adopted.
+    """
+    try:
+        return _named_by(read_json(DriverPid, path))
+    except OtherVersionError:
+        raise
+    except InputFileError:
+        return None
+
+
+def driver_of_any_version(path: Path) -> ProcessId | None:
+    """The process that ``path`` names, if a file of another version names it as this one does; it
+    may have ended.
+    """
+    try:
+        return _named_by(from_fields(DriverPid, read_object(path), str(path)))
+    except InputFileError:
+        return None
+
+
+def _named_by(found: DriverPid) -> ProcessId | None:
+    if found.host != socket.gethostname() or not 0 < found.pid < MAX_PID:
+        return None
+    now = identify(found.pid)
+    if now is not None and _ticks(now) == str(found.start_ticks):
+        return now
+    return ProcessId(found.pid, f"{found.start_ticks}@ended")
+
+
+def _ticks(process: ProcessId) -> str:
+    return process.started.partition("@")[0]

@@ -1,0 +1,194 @@
+"""``progress.jsonl``: what rank 0 of a training reports, one JSON object a line. Training scripts
+write it, in any language.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from bftrainer.system.printable import printable
+from bftrainer.wires.bounds import (
+    MAX_AHEAD_S,
+    MAX_INCARNATION,
+    MAX_SAMPLES,
+    MAX_WORKERS,
+    RefusedValueError,
+    number,
+    shown,
+    text,
+    whole,
+)
+from bftrainer.wires.metrics import parse_metrics
+
+MAX_SENTENCE = 300
+MAX_PATH = 4096
+DIVERGED = ": training has diverged"
+"""The end of the problem of a loss that is no number."""
+
+PROGRESS_BYTES = 20_000_000
+"""A longer ``progress.jsonl`` is renamed to ``progress.jsonl.1``; both together never exceed twice
+this size.
+"""
+
+
+class Phase(str, Enum):
+    """The values of ``phase``."""
+
+    RUNNING = "running"
+    CHECKPOINTED = "checkpointed"
+    """The state of the last reported step is on disk."""
+    DONE = "done"
+    BUSY = "busy"
+    """No step was made, such as during an evaluation; the script lives."""
+
+
+class ProgressLine(NamedTuple):
+    """One line; a tuple, which is cheap: scripts make one at every step, the pilot one per trainer
+    and second.
+
+    ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training.
+    ``formed``: a new group of workers has been formed, and its last committed step is repeated.
+    ``ranks_disagree``: the weights or learning rates of two ranks that differ, as rank 0 saw it
+    last; empty where all agree. ``further`` are the script's own keys. ``refused`` says of each
+    value that cannot be used what is wrong with it: (key, problem). ``metrics`` are values by name
+    (``protocol.metrics``); ``checkpoint`` is the path of the checkpoint that was written, relative
+    to the trainer's working directory. ``samples_total``: samples of the whole training, as the
+    script expects now.
+    """
+
+    at_s: float
+    phase: Phase | None = Phase.RUNNING
+    incarnation: int | None = None
+    world_size: int | None = None
+    step: int | None = None
+    samples: float | None = None
+    loss: float | None = None
+    formed: bool = False
+    ranks_disagree: str | None = None
+    further: Mapping[str, object] = {}
+    refused: tuple[tuple[str, str], ...] = ()
+    metrics: Mapping[str, float] = {}
+    checkpoint: str | None = None
+    samples_total: float | None = None
+
+
+def format_progress(line: ProgressLine) -> str:
+    """The JSON object, without a line end. Numbers of NumPy or torch are written as plain ones."""
+    phase = line.phase and line.phase.value
+    value: dict[str, object] = {
+        "time": round(line.at_s, 4),
+        "phase": phase,
+        "incarnation": line.incarnation,
+    }
+    value |= {
+        "world_size": line.world_size,
+        "step": line.step,
+        "samples": line.samples,
+        "loss": line.loss,
+    }
+    if line.samples_total is not None:
+        value["samples_total"] = line.samples_total
+    value |= line.further
+    if line.formed:
+        value["formed"] = True
+    if line.ranks_disagree is not None:
+        value["ranks_disagree"] = line.ranks_disagree
+    if line.metrics:
+        value["metrics"] = dict(line.metrics)
+    if line.checkpoint is not None:
+        value["checkpoint"] = line.checkpoint
+    return json.dumps(value, default=float)
+
+
+def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> ProgressLine:
+    """A line's object, with finite values within bounds. What a script leaves out is None, and so
+    is what cannot be used.
+
+    ``now_s`` is the time at which the line is read: a line cannot be from later. Without it times
+    are only finite.
+    """
+    refused: list[tuple[str, str]] = []
+    get = line.get
+
+    def checked(key: str, check: Callable[[object], _Value]) -> _Value | None:
+        value = get(key)
+        if value is None:
+            return None
+        try:
+            return check(value)
+        except RefusedValueError as error:
+            refused.append((key, str(error)))
+            return None
+
+    at_s = checked("time", _time) or 0.0
+    if now_s is not None and at_s > now_s:
+        if at_s > now_s + MAX_AHEAD_S:
+            refused.append(
+                (
+                    "time",
+                    f"is {at_s - now_s:,.0f} s ahead of the pilot's clock; the pilot's time is "
+                    "used",
+                )
+            )
+        at_s = now_s
+    checkpoint = checked("checkpoint", _path)
+    metrics = None if (values := get("metrics")) is None else parse_metrics(values, refused)
+    return ProgressLine(
+        at_s,
+        checked("phase", _phase),
+        checked("incarnation", _incarnation),
+        checked("world_size", _world_size),
+        checked("step", _step),
+        checked("samples", _samples),
+        checked("loss", lambda value: _loss(value, get("step"))),
+        get("formed") is True,
+        checked("ranks_disagree", _sentence),
+        {},
+        tuple(refused),
+        metrics or {},
+        checkpoint,
+        checked("samples_total", _samples_total),
+    )
+
+
+_PHASES = {phase.value: phase for phase in Phase}
+_Value = TypeVar("_Value")
+
+
+_time = partial(number, least=0.0, most=1e11)
+_samples = partial(number, least=0.0, most=MAX_SAMPLES)
+_samples_total = partial(number, least=1.0, most=MAX_SAMPLES)
+_step = partial(whole, least=0)
+_incarnation = partial(whole, least=0, most=MAX_INCARNATION)
+_world_size = partial(whole, least=0, most=MAX_WORKERS)
+
+
+def _loss(value: object, step: object) -> float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RefusedValueError(f"{shown(value)} at step {shown(step)}{DIVERGED}")
+    return number(value)
+
+
+def _sentence(value: object) -> str:
+    if not isinstance(value, str):
+        raise RefusedValueError(f"expected a string, found {shown(value)}")
+    return printable(text(value, MAX_SENTENCE))
+
+
+def _path(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH or "\0" in value:
+        raise RefusedValueError(
+            f"expected a path of at most {MAX_PATH} characters, found {shown(value)}"
+        )
+    return text(value, MAX_PATH)
+
+
+def _phase(value: object) -> Phase | None:
+    if not isinstance(value, str):
+        raise RefusedValueError(f"expected a string, found {shown(value)}")
+    return _PHASES.get(value)  # a word of another version is skipped

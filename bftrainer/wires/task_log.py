@@ -1,0 +1,139 @@
+"""A log of a pool: one line of JSON for each result, or for each failure, of a task.
+
+A line that a crash has cut is removed, so that the log has whole lines only. The user names the
+file of results, and may name a wrong one: nothing is removed before every other line has proved to
+be of this log, and the last one to be the beginning of such a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bftrainer.errors import InputFileError
+from bftrainer.system.regular import NotRegularError, open_regular_to_append
+from bftrainer.system.umask import users_mode
+from bftrainer.wires.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
+
+_LINE_BYTES = 2 * MOST_BYTES
+"""Of a line with its newline: a result of the longest, and what stands around it."""
+_OPENING = b'{"task": '
+_TASK = re.compile(r'[0-9]{1,18}|"[^"\\]*(?:\\.[^"\\]*)*"')
+_LONGEST_NAME = 2048
+"""Characters of a file's name, with all of them as escapes."""
+
+
+class TaskLog:
+    """Lines ``{"task": ID, KEY: ...}``. Raises :class:`InputFileError` if the file cannot be read
+    and written.
+    """
+
+    def __init__(self, path: Path, key: str, source: TaskSource) -> None:
+        self.path, self._key, self._source = path, key, source
+        try:
+            self._handle = open_regular_to_append(path, users_mode(0o666))
+        except NotRegularError as error:
+            raise InputFileError(
+                str(path), f"is not a regular file; expected a file for the {key}s"
+            ) from error
+        except OSError as error:
+            raise InputFileError(str(path), f"cannot be written: {error.strerror}") from error
+
+    def lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The index of the task of each line, and the line. Once all are read, what a crash has cut
+        of the last one is removed.
+
+        Raises :class:`InputFileError`, with the line that is not of this log.
+        """
+        whole_bytes, number, torn = 0, 0, b""
+        with os.fdopen(os.dup(self._handle), "rb") as file:
+            file.seek(0)
+            while line := file.readline(_LINE_BYTES):
+                number += 1
+                found = self._line_of(line)
+                if found is None and self._is_beginning(line) and not file.read(1):
+                    torn = line
+                    break
+                if found is None:
+                    raise self._foreign(number, line)
+                yield found
+                whole_bytes += len(line)
+                if not line.endswith(
+                    b"\n"
+                ):  # a whole line, of which a crash, or an editor, has left out the end
+                    self.append(b"\n")
+                    whole_bytes += 1
+        if torn:
+            os.ftruncate(self._handle, whole_bytes)
+
+    def append(self, line: bytes) -> None:
+        """Append a whole line, or (on a full disk) nothing. Raises ``OSError``."""
+        before = os.fstat(self._handle).st_size
+        try:
+            if os.write(self._handle, line) != len(line):
+                raise OSError("the disk is full")
+        except OSError:
+            os.ftruncate(self._handle, before)
+            raise
+
+    def sync(self) -> None:
+        """Return when all lines are on disk."""
+        os.fsync(self._handle)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def line(self, task: TaskId, value: Any, **further: object) -> bytes:
+        """A line of this log. Raises ``ValueError`` or ``TypeError`` for a value that could not be
+        written or read back.
+        """
+        text = json.dumps({"task": task, self._key: value, **further})
+        if is_too_deep(text):
+            raise ValueError(
+                f"the {self._key} of task {task} is nested in more than {MOST_LEVELS} levels"
+            )
+        return text.encode() + b"\n"
+
+    def _line_of(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(record, dict) or self._key not in record:
+            return None
+        index = self._source.index_of(record.get("task"))
+        return None if index is None else (index, record)
+
+    def _is_beginning(self, line: bytes) -> bool:
+        """Whether a crash can have left this of a line: its beginning, with zeros for data that
+        were not on disk yet.
+        """
+        beginning = line.rstrip(b"\0")
+        if b"\n" in beginning or b"\0" in beginning or not beginning.isascii():
+            return False
+        if not beginning.startswith(_OPENING):
+            return _OPENING.startswith(beginning)
+        text = beginning[len(_OPENING) :].decode("ascii")
+        task = _TASK.match(text)
+        if task is None:
+            return not text or (text[0] == '"' and len(text) < _LONGEST_NAME)
+        rest, separator = text[task.end() :], f', "{self._key}": '
+        if not rest:
+            return True
+        is_of_source = self._source.index_of(json.loads(task[0])) is not None
+        return is_of_source and (rest.startswith(separator) or separator.startswith(rest))
+
+    def _foreign(self, number: int, line: bytes) -> InputFileError:
+        problem = f"expected {self._key}s of the tasks in {self._source.path}, found {line[:60]!r}"
+        if is_too_deep(line.decode(errors="replace")):
+            problem = (
+                f"is nested in more than {MOST_LEVELS} levels, expected {self._key}s of "
+                f"the tasks in {self._source.path}"
+            )
+        return InputFileError(
+            f"{self.path}:{number}", f"{problem}; give another file for the {self._key}s"
+        )

@@ -1,0 +1,180 @@
+"""JSON objects from and to frozen dataclasses: the fields' types say what is accepted, their
+defaults what may be missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from enum import Enum
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from bftrainer.errors import InputFileError
+from bftrainer.system.regular import read_regular
+from bftrainer.wires import VERSION
+from bftrainer.wires.bounds import RefusedValueError, number, shown, whole
+
+T = TypeVar("T")
+_Check = Callable[[Any, str], Any]
+_PLAIN: dict[object, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a string"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "an integer"),
+    float: ((int, float), "a number"),
+}
+
+_known: dict[type[Any], tuple[tuple[str, _Check, bool], ...]] = {}
+
+
+class OtherVersionError(InputFileError):
+    """The file was written by a bftrainer that uses another version of the trainer directory."""
+
+
+def read_json(kind: type[T], path: Path) -> T:
+    """The message in ``path``. Raises :class:`InputFileError` with file and key,
+    ``OtherVersionError`` before all else.
+    """
+    found = read_object(path)
+    if (version := found.get("version")) != VERSION:
+        kind_of_error = InputFileError if version is None else OtherVersionError
+        problem = (
+            f"expected {VERSION}, found {shown(version)}; another version of bftrainer "
+            "wrote this file"
+        )
+        raise kind_of_error(f"{path}: version", "missing" if version is None else problem)
+    return from_fields(kind, found, str(path))
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in ``path``, of any version. Never waits, and reads a bounded part. Raises
+    :class:`InputFileError`.
+    """
+    try:
+        found = json.loads(read_regular(path))
+    except OSError as error:
+        raise InputFileError(str(path), error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise InputFileError(str(path), str(error)) from error
+    except ValueError as error:
+        raise InputFileError(str(path), f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise InputFileError(str(path), "not JSON: nested too deeply") from error
+    if not isinstance(found, dict):
+        raise InputFileError(str(path), f"expected an object, found {shown(found)}")
+    return found
+
+
+def write_json(path: Path, message: Any, mode: int = 0o666) -> None:
+    """Put a message into ``path`` by atomic rename."""
+    from bftrainer.system.files import (
+        write_atomically,
+    )  # training scripts write no messages and need no tempfile
+
+    value = {"version": VERSION, **to_fields(message)}
+    write_atomically(path, json.dumps(value, default=_plain).encode(), mode)
+
+
+def from_fields(kind: type[T], found: Mapping[str, Any], where: str) -> T:
+    """A dataclass of an object's keys; unknown ones are ignored. Raises :class:`InputFileError`
+    (``where: key``).
+    """
+    given: dict[str, Any] = {}
+    for name, check, is_required in _fields_of(kind):
+        value = found.get(name)
+        if value is not None:
+            given[name] = check(value, f"{where}: {name}")
+        elif is_required:
+            raise InputFileError(f"{where}: {name}", "missing")
+    return kind(**given)
+
+
+def to_fields(message: Any) -> dict[str, Any]:
+    """The keys of a message and their values."""
+    return {name: getattr(message, name) for name, _, _ in _fields_of(type(message))}
+
+
+def _plain(value: Any) -> object:
+    """What JSON has no type for: enums and paths."""
+    return value.value if isinstance(value, Enum) else str(value)
+
+
+def _fields_of(kind: type[Any]) -> tuple[tuple[str, _Check, bool], ...]:
+    """Name, check, and whether it must be given, of every field."""
+    if kind not in _known:
+        hints = get_type_hints(kind)
+        _known[kind] = tuple(
+            (
+                it.name,
+                _check_of(hints[it.name]),
+                it.default is MISSING and it.default_factory is MISSING,
+            )
+            for it in fields(kind)
+        )
+    return _known[kind]
+
+
+def _check_of(hint: Any) -> _Check:
+    (hint,) = (
+        [part for part in get_args(hint) if part is not NoneType]
+        if NoneType in get_args(hint)
+        else (hint,)
+    )
+    if hint in _PLAIN:
+        return lambda value, where: _of_type(value, *_PLAIN[hint], where)
+    if hint is Path:
+        return lambda value, where: Path(_of_type(value, *_PLAIN[str], where))
+    if get_origin(hint) is tuple:
+        return _string_list
+    if get_origin(hint) is Mapping:
+        return _string_object
+    if issubclass(hint, Enum):
+        return lambda value, where: _member(hint, value, where)
+    raise TypeError(f"no JSON form of {hint}")
+
+
+def _of_type(value: Any, types: tuple[type, ...], expected: str, where: str) -> Any:
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise InputFileError(where, f"expected {expected}, found {shown(value)}")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return whole(value) if float not in types else number(value)
+        except RefusedValueError as error:
+            raise InputFileError(where, str(error)) from error
+    return value
+
+
+def _string_list(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+        raise InputFileError(where, f"expected a list of strings, found {shown(value)}")
+    return tuple(value)
+
+
+def _string_object(value: Any, where: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise InputFileError(where, f"expected an object of strings, found {shown(value)}")
+    return value
+
+
+def _member(kind: type[Enum], value: Any, where: str) -> Enum:
+    try:
+        return kind(value)
+    except (ValueError, TypeError):
+        words = " or ".join(repr(member.value) for member in kind)
+        raise InputFileError(where, f"expected {words}, found {shown(value)}") from None
+
+
+def typed(text: str) -> str | int | float | bool:
+    """A parameter's value: a number or a truth value where the text is one."""
+    if text in ("true", "false"):
+        return text == "true"
+    for read in (int, float):
+        try:
+            value = read(text)
+        except ValueError:
+            continue
+        return value if math.isfinite(value) else text
+    return text

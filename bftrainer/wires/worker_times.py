@@ -1,0 +1,137 @@
+"""When a trainer's nodes came to train: a fold over what its driver and rank 0 report. Pure.
+
+A driver says on which fragments the group trains (``running``). Rank 0 marks the first line of a
+group that elastic workers have formed; where workers are started again instead, a new incarnation
+is the new group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from bftrainer.wires.driver_events import EventLine, Running, Warm, WorkerExited, WorkerStarted
+from bftrainer.wires.progress_line import ProgressLine
+
+MOST_GONE = 1000
+"""Fragments without workers that are remembered, the latest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTimes:
+    """Seconds since 1970 of one fragment, of its first workers in this driver; ``gone_s`` of the
+    last one that has ended.
+    """
+
+    fragment: str
+    started_s: float
+    warm_s: float | None = None
+    group: tuple[int, int] | None = None
+    """Incarnation and world size of the first group that includes it."""
+    switched_s: float | None = None
+    stepped_s: float | None = None
+    gone_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTimes:
+    """All fragments of a driver, and the group of which rank 0 has reported last: since when, and
+    its first step.
+    """
+
+    fragments: tuple[WorkerTimes, ...] = ()
+    group: tuple[int | None, int | None] = (None, None)
+    formed_s: float | None = None
+    stepped_s: float | None = None
+
+    def of(self, fragment: str) -> WorkerTimes | None:
+        """One fragment's times."""
+        return next((it for it in self.fragments if it.fragment == fragment), None)
+
+
+def after_event(
+    times: TrainingTimes, line: EventLine, with_workers: Iterable[tuple[str, int]]
+) -> TrainingTimes:
+    """The times after an event. ``with_workers`` are (fragment, pid) of workers that run after
+    it.
+    """
+    match line.event:
+        case WorkerStarted(fragment=fragment):
+            if times.of(fragment) is None:
+                return replace(
+                    times, fragments=(*times.fragments, WorkerTimes(fragment, line.at_s))
+                )
+            return _each(times, fragment, lambda it: replace(it, gone_s=None))
+        case Warm(fragment=fragment):
+            return _each(times, fragment, lambda it: replace(it, warm_s=it.warm_s or line.at_s))
+        case WorkerExited(fragment=fragment) if all(fragment != other for other, _ in with_workers):
+            return _without_oldest(_each(times, fragment, lambda it: replace(it, gone_s=line.at_s)))
+        case Running(world_size, fragments):
+            group, now = (line.incarnation, world_size), frozenset(fragments)
+            joined = tuple(
+                replace(it, group=group, switched_s=line.at_s)
+                if it.fragment in now and it.group is None
+                else it
+                for it in times.fragments
+            )
+            return _with_steps(replace(times, fragments=joined))
+        case _:
+            return times
+
+
+def after_progress(times: TrainingTimes, line: ProgressLine) -> TrainingTimes:
+    """The times after a line of rank 0."""
+    group = (line.incarnation, line.world_size)
+    if line.formed:
+        return replace(times, group=group, formed_s=line.at_s, stepped_s=None)
+    if group != times.group:
+        return _with_steps(replace(times, group=group, formed_s=None, stepped_s=line.at_s))
+    if times.stepped_s is None:
+        return _with_steps(replace(times, stepped_s=line.at_s))
+    return times
+
+
+def _with_steps(times: TrainingTimes) -> TrainingTimes:
+    """Set the first step of fragments that have joined the group of which rank 0 reports."""
+    stepped_s = times.stepped_s
+    if stepped_s is None:
+        return times
+    done = tuple(_stepped(it, times, stepped_s) for it in times.fragments)
+    return times if done == times.fragments else replace(times, fragments=done)
+
+
+def _stepped(it: WorkerTimes, times: TrainingTimes, stepped_s: float) -> WorkerTimes:
+    if (
+        it.group is None
+        or it.switched_s is None
+        or it.stepped_s is not None
+        or stepped_s < it.started_s
+    ):
+        return it
+    # A script may report neither.
+    if any(
+        theirs is not None and mine != theirs
+        for mine, theirs in zip(it.group, times.group, strict=True)
+    ):
+        return it
+    # Elastic drivers say that a group trains once it has reported; it was formed before.
+    switched_s = min(it.switched_s, stepped_s)
+    if times.formed_s is not None and times.formed_s >= it.started_s:
+        switched_s = times.formed_s
+    return replace(it, switched_s=switched_s, stepped_s=stepped_s)
+
+
+def _each(
+    times: TrainingTimes, fragment: str, change: Callable[[WorkerTimes], WorkerTimes]
+) -> TrainingTimes:
+    return replace(
+        times,
+        fragments=tuple(change(it) if it.fragment == fragment else it for it in times.fragments),
+    )
+
+
+def _without_oldest(times: TrainingTimes) -> TrainingTimes:
+    gone = [it.fragment for it in times.fragments if it.gone_s is not None]
+    if len(gone) <= MOST_GONE:
+        return times
+    return replace(times, fragments=tuple(it for it in times.fragments if it.fragment != gone[0]))
