@@ -22,7 +22,7 @@ from support.slurm_accounting import missing_accounting
 from support.slurm_lab import Lab, Settings
 from support.slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
-pytest_plugins = ["left_out", "ordinary_user"]
+pytest_plugins = ["support.left_out", "support.ordinary_user"]
 # pytest-xdist sets it for its workers. Commands of the tests write into pipes, which have no width.
 os.environ.pop("COLUMNS", None)
 

@@ -11,12 +11,12 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from bftrainer.counted import counted
 from bftrainer.decide.allocation.gains import gain, rescale_cost
 from bftrainer.decide.allocation.recording import RecordingAllocator
 from bftrainer.decide.allocation.what_if import WhatIf, next_sizes, what_if
 from bftrainer.decide.core.coordinator import decide
 from bftrainer.decide.core.node_classes import parts
-from bftrainer.decide.domain.counted import counted
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.decide.domain.state import ClassMemories, State

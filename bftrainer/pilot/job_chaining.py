@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bftrainer.cluster.site_plugin import OwnJob
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.errors import BFTrainerError
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.system.clock import Clock
 
 AGAIN_S = 30.0

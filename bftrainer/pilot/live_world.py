@@ -12,6 +12,7 @@ from dataclasses import InitVar, dataclass
 from itertools import islice
 from typing import Protocol
 
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.events import (
     Change,
     Event,
@@ -35,7 +36,6 @@ from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.pilot.nodes.manager import NodeManager
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.pilot.ticks import TickTimer
 from bftrainer.pilot.trainers.for_core import for_core

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import NoticesConfig
 from bftrainer.pilot.facts import PilotFact, TrainerChanged
 from bftrainer.pilot.persistence.registry import Registry, TrainerRecord, TrainerStatus
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.system.clock import Clock
 from bftrainer.system.umask import users_umask
 from bftrainer.times import ElapsedS, HostS

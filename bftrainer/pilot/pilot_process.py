@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.decide.core.loop import run
 from bftrainer.errors import PilotFailedError, UserError
@@ -16,7 +17,6 @@ from bftrainer.pilot.notices import Notices
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import open_store
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.pilot.runtime import PilotDependencies, PilotRuntime
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.pilot.trainers.launcher import DirectoryLauncher

@@ -4,8 +4,6 @@ value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 
@@ -18,15 +16,6 @@ FIXED: dict[str, frozenset[str]] = {
     "hints": frozenset({"port", "address"}),
     "trace": frozenset({"log", "nodes", "days", "seed", "start_h", "speedup"}),
 }
-
-
-@dataclass(slots=True)
-class ConfigCell:
-    """The configuration in effect. Its readers take from ``now`` what they need when they need it;
-    only a reload sets it.
-    """
-
-    now: PilotConfig
 
 
 def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:

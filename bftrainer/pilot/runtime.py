@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bftrainer.cluster.site_plugin import Site
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.decide.domain.state import State
 from bftrainer.errors import BFTrainerError, UserError
@@ -23,7 +24,7 @@ from bftrainer.pilot.own_site import BatchJob, reconfigure
 from bftrainer.pilot.persistence.journal import last_state
 from bftrainer.pilot.persistence.spool import Spool
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell, changed, described, merged
+from bftrainer.pilot.reload import changed, described, merged
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.manager import TrainerManager

@@ -177,9 +177,8 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     def save(self, trainer: lightning.Trainer) -> None:
         """Write a checkpoint under another name, then rename it."""
         part = self._checkpoint.with_name(f"{self._checkpoint.name}.part")
-        if trainer.is_global_zero and (
-            part.is_symlink() or part.is_file()
-        ):  # it may be a folder, by the strategy
+        is_file = part.is_symlink() or part.is_file()  # by the strategy, it may be a folder
+        if trainer.is_global_zero and is_file:
             part.unlink()
         trainer.save_checkpoint(part)  # all ranks; rank 0 writes
         if trainer.is_global_zero:

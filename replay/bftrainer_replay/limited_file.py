@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import IO, Protocol
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 
 MOST_BYTES = 4 * 1024**3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 
 
 @pytest.mark.parametrize(

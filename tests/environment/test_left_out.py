@@ -42,7 +42,7 @@ def last_lines(folder: Path, *options: str) -> list[str]:
         "-m",
         "pytest",
         "-p",
-        "left_out",
+        "support.left_out",
         "-p",
         "no:cacheprovider",
         "--rootdir",

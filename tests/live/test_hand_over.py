@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from support.fakes_live import START_S, FakeClock
 
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig, TimesConfig
 from bftrainer.errors import SchedulerError
 from bftrainer.pilot.job_chaining import JobChain
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer_clusters.slurm.pilot_job import SlurmJobFacts, SlurmPilotJob, job_is_gone, parse_job
 
 

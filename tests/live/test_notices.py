@@ -13,6 +13,7 @@ from support.fakes_live import FakeClock
 from support.live_house import spec
 from support.live_machine import CONFIG, eventually, machine
 
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import NoticesConfig, PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.pilot.notices import NOTE, Notices
@@ -20,7 +21,6 @@ from bftrainer.pilot.persistence.registry import Registry, Submission, TrainerSt
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.persistence.store import Store
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.pilot.steady_clock import SteadyClock
 
 KEEP = (

@@ -140,9 +140,7 @@ def test_memories_of_another_packages_policy_are_read_where_the_policy_is(
 
 def test_a_journal_that_names_a_foreign_class_is_refused_in_one_line(tmp_path: Path) -> None:
     (path,) = (path for path in RECORDED if path.stem == "loss-phase")
-    text = path.read_text().replace(
-        '"bftrainer.policies.loss_phase:Phase"', '"subprocess:Popen"'
-    )
+    text = path.read_text().replace('"bftrainer.policies.loss_phase:Phase"', '"subprocess:Popen"')
     (tmp_path / "foreign.sql").write_text(text)
     with closing(restored(tmp_path / "foreign.sql", tmp_path / "state")) as store:
         with pytest.raises(InvalidValueError, match="subprocess:Popen"):

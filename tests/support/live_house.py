@@ -13,6 +13,7 @@ import pytest
 
 from bftrainer.cluster.model import HoldingPermit
 from bftrainer.cluster.site_plugin import Site
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
@@ -28,7 +29,6 @@ from bftrainer.pilot.persistence.registry import FragmentRecord, Registry, Train
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
 from bftrainer.pilot.persistence.store import Store, open_store
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.pilot.rerun import decide_again
 from bftrainer.pilot.runtime import PilotDependencies, PilotRuntime
 from bftrainer.pilot.steady_clock import SteadyClock

@@ -18,6 +18,7 @@ from typing import Any
 
 from slurm import measuring
 
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.decide.domain.state import State
@@ -26,7 +27,6 @@ from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.pilot.nodes.manager import NodeManager
 from bftrainer.pilot.persistence.store import open_store
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.processes import this_process

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bftrainer.cluster.model import NodeRequest, Refusal
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_clusters.holding.holder_jobs import HolderRules, HolderSettings
 from bftrainer_clusters.holding.node_times import NodeTimes
 

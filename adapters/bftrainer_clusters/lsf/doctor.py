@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bftrainer.cluster.model import Availability, NodeView
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
-from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.users import own_name

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.system import command
 from bftrainer.system.clock import Clock

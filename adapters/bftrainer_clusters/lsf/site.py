@@ -12,8 +12,8 @@ from bftrainer.cluster.site_plugin import JobNodes, OwnJob, Site, SitePlugin
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
-from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer.system.clock import Clock
 from bftrainer.system.own_programs import module_command

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bftrainer.cluster.model import Reservation
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.lsf.text import says_nothing
 

@@ -21,7 +21,7 @@ import click
 
 from bftrainer.cluster.model import Availability, NodeView
 from bftrainer.console.cli.choices import DIR
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.sharing.fair_share import (
     MAX_DISTRUST_S,

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bftrainer.cluster.model import Availability, NodeRequest, Observation
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
-from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import BFTrainerError, CommandError, UserError
 from bftrainer.system import command
 from bftrainer.system.users import own_name

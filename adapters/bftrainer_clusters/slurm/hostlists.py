@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 from bftrainer.config.host_lists import MOST_NODES, expand
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InvalidValueError, SchedulerError
 
 NOTHING = ("", "(null)", "N/A", "None", "none", "n/a")

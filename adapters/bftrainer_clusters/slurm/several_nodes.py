@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
-from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.setup import parse_version

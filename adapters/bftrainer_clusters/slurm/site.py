@@ -15,12 +15,12 @@ from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.selection import may_be_held
 from bftrainer.cluster.site_plugin import JobNodes, OwnJob, Site, SitePlugin
 from bftrainer.cluster.windows import PilotJobs
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
-from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import BFTrainerError, UserError
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.system.clock import Clock
 from bftrainer.system.users import own_name
 from bftrainer_clusters.holding.call_budget import CallBudget

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.wires.control import STOPPED_STATUS
 from bftrainer.wires.driver_events import (
     AnyDriverEvent,

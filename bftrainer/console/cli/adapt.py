@@ -9,7 +9,7 @@ import click
 
 from bftrainer.console.cli.choices import FILE
 from bftrainer.console.cli.output import say
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bftrainer.counted import counted
 from bftrainer.decide.allocation.placement import in_name_order
-from bftrainer.decide.domain.counted import counted
 from bftrainer.decide.domain.events import (
     Event,
     ParallelChanged,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 
 if TYPE_CHECKING:
     from bftrainer.decide.domain.measurements import Measurements

@@ -7,10 +7,10 @@ from __future__ import annotations
 from bftrainer.console.cli.decision_text import describe_decision
 from bftrainer.console.cli.output import clock_time
 from bftrainer.console.client.state_dir import pilot_has_ended
+from bftrainer.counted import counted
 from bftrainer.decide.allocation.placement import in_name_order
 from bftrainer.decide.allocation.two_costs import is_limited
 from bftrainer.decide.allocation.what_if import WhatIf
-from bftrainer.decide.domain.counted import counted
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.errors import Reason
 from bftrainer.pilot.explain import Explanation, explain, quantity

@@ -16,7 +16,7 @@ from datetime import datetime
 
 import click
 
-from bftrainer.decide.domain.counted import counted as counted
+from bftrainer.counted import counted as counted
 from bftrainer.system.printable import printable
 
 json_option = click.option(

@@ -15,7 +15,7 @@ import click
 from bftrainer.console.cli.choices import FILE, LAUNCHER, IsoTime
 from bftrainer.console.cli.output import json_option, note, say, show_json
 from bftrainer.console.cli.state import set_option, state_option
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from bftrainer.console.client.state_dir import (
     pilot_has_ended,
     registered_trainers,
 )
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ import click
 from bftrainer.console.cli.output import json_option, say, show_json
 from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import name_column, number_column, show_table
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 
 

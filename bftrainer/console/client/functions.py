@@ -19,7 +19,7 @@ from bftrainer.console.client.state_dir import default_state
 from bftrainer.console.client.statuses import look
 from bftrainer.console.client.submission import submit_one, submit_sweep
 from bftrainer.console.client.sweep import combined, given_trials, grid_trials
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.stopping import ASHA
 from bftrainer.errors import InvalidValueError, UserError, WaitTimeoutError
 from bftrainer.pilot.persistence.spool import open_state_dir

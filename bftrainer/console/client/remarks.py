@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from bftrainer.config.script import script_of
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.pilot.persistence.registry import TrainerRecord
 
 REPEATED_SHARE = 0.01

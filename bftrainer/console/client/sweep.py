@@ -15,7 +15,7 @@ from bftrainer.config.parameters import PARAMETER, as_text, filled, problem_with
 from bftrainer.config.trainer_file import NAME
 from bftrainer.config.validation import read_text
 from bftrainer.console.client.gate import Draft
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError, InvalidValueError
 
 MOST_TRIALS = 20_000

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.events import LengthSeen, Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.decide.domain.measurements import Measurements, middle
 from bftrainer.decide.domain.model import Curve, Trainer

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from bftrainer.counted import counted
 from bftrainer.decide.allocation.two_costs import is_limited
-from bftrainer.decide.domain.counted import counted
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.needs import Need
 from bftrainer.decide.domain.ports import Policy

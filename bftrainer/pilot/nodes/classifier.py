@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from bftrainer.cluster.classes import class_of
 from bftrainer.cluster.model import Observation
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import NodeClassConfig
 from bftrainer.decide.domain.state import Classes, Nodes, State
 from bftrainer.fragment_names import node_of
-from bftrainer.pilot.reload import ConfigCell
 
 
 @dataclass(frozen=True, slots=True)

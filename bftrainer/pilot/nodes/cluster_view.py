@@ -32,8 +32,8 @@ from bftrainer.cluster.selection import (
 )
 from bftrainer.cluster.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.config.pilot import PilotConfig
+from bftrainer.counted import counted
 from bftrainer.decide.core.debounce import DebounceState, debounce
-from bftrainer.decide.domain.counted import counted
 from bftrainer.decide.domain.node_stages import NodeStage
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.fragment_names import job_of, node_of

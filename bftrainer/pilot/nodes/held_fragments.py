@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bftrainer.cluster.model import Fragment, FragmentPhase
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.fragment_names import slot_name
 from bftrainer.pilot.facts import FragmentEvent
@@ -20,7 +21,6 @@ from bftrainer.pilot.memo import Memoized, Table
 from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.nodes.node_requests import NodeBackoff
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.times import HostS, PilotS
 
 

@@ -13,6 +13,7 @@ from bftrainer.cluster.model import Fragment, HoldingPermit, NodeRequest
 from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.cluster.selection import may_be_held
 from bftrainer.cluster.windows import PilotJobs
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.fragment_names import holder_of, job_of, node_of
@@ -33,7 +34,6 @@ from bftrainer.pilot.nodes.node_facts import Moment, NodeFacts, NodeMemory, with
 from bftrainer.pilot.nodes.node_requests import MAX_BACK_OFF_S, NodeBackoff, RequestProgress
 from bftrainer.pilot.nodes.scheduler_polls import SchedulerPolls
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.system.background import AtOnce, Background
 from bftrainer.times import ElapsedS, PilotS

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.pilot.memo import Table
 from bftrainer.times import PilotS
 

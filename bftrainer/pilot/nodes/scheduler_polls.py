@@ -13,13 +13,13 @@ from dataclasses import InitVar, dataclass, replace
 
 from bftrainer.cluster.ports import PeerPilots, Scheduler
 from bftrainer.cluster.windows import PilotJobs
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
 from bftrainer.pilot.hints import Hints, NoHints
 from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
 from bftrainer.pilot.nodes.poll_schedule import PollSchedule, rules_of
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.sharing.fair_share import Demand
 from bftrainer.sharing.peers import ask_peers

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bftrainer.config.trainer_file import TrainerSpec
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer.pilot.trainers.driver_process import DriverProcess
 from bftrainer.pilot.trainers.trainer_message import trainer_message

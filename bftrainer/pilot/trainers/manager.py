@@ -11,6 +11,7 @@ import errno
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.events import LengthSeen, Measured
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import UserError
@@ -20,7 +21,6 @@ from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.recorder import Recorder
-from bftrainer.pilot.reload import ConfigCell
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.pilot.trainers.for_core import due, least_of, wanted_nodes
 from bftrainer.pilot.trainers.launcher import Launcher

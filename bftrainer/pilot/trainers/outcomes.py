@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.fragment_names import node_of

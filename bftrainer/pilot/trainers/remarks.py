@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.times import HostS
 from bftrainer.wires.progress_line import DIVERGED
 from bftrainer.wires.reports import DriverView, Ending

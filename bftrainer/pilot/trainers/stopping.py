@@ -4,7 +4,7 @@ database.
 
 from __future__ import annotations
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.stopping import ASHA, parse_rule
 from bftrainer.pilot.persistence.registry import Rung, TrainerRecord
 from bftrainer.pilot.recorder import Recorder

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.analysis.idle_causes import IdleCauses, idle_causes
 from bftrainer_replay.analysis.window_fragments import PoolSizes, fragments_of, pool_sizes_of

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.analysis.fitting import LEVELS, Fitting
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.dialect import GENERIC, Dialect

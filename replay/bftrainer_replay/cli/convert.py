@@ -8,7 +8,7 @@ import click
 
 from bftrainer.console.cli.choices import FILE, with_options
 from bftrainer.console.cli.ending import ended_by_signals
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.cli.choices import folder_beside, new_file, written
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.cli.log_options import LogChoice, read_log, readable

@@ -18,7 +18,7 @@ from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import clock_time, json_option, say, show_json
 from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import name_column, remark_column, show_table
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import click
 
 from bftrainer.console.cli.choices import FILE
 from bftrainer.console.cli.ending import ended_by_signals
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.cli.choices import new_file, written
 from bftrainer_replay.logs.event_log import write_event_log
 from bftrainer_replay.logs.model import cut

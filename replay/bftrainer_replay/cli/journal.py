@@ -11,7 +11,7 @@ import click
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.client.state_dir import opened_registry
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import BFTrainerError
 
 

@@ -30,7 +30,7 @@ import click
 from bftrainer.console.cli.choices import FILE, with_options
 from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import note
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
 from bftrainer_replay.limited_file import MOST_BYTES

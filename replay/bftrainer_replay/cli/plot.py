@@ -9,7 +9,7 @@ import click
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.state import state_option
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UnknownNameError, UserError
 
 

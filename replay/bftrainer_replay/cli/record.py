@@ -18,7 +18,7 @@ import click
 
 from bftrainer.console.cli.choices import DIR, FILE, SCHEDULER
 from bftrainer.console.cli.output import note
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
 from bftrainer.system.printable import printable
 

@@ -19,7 +19,7 @@ import click
 from bftrainer import __version__
 from bftrainer.console.cli.choices import FILE
 from bftrainer.console.cli.output import say_paragraphs
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of

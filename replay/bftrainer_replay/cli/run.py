@@ -12,7 +12,7 @@ import click
 from bftrainer.console.cli.choices import FILE, POLICY, SOLVER
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.tables import name_column, number_column, show_table
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import (
     DECIDE_ON,

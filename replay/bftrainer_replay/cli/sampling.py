@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.console.cli.output import note
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
 from bftrainer_replay.cli.workload_options import tell_remarks
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.console.cli.output import note
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 
 from bftrainer.console.cli.choices import FILE
 from bftrainer.console.cli.ending import ended_by_signals
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import new_file, written
 

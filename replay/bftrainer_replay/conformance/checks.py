@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from bftrainer.counted import counted
 from bftrainer.decide.allocation.check_decision import check_decision
 from bftrainer.decide.core.loop import run
-from bftrainer.decide.domain.counted import counted
 from bftrainer.decide.domain.events import Event, PoolChanged, TimerDue
 from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.ports import Policy

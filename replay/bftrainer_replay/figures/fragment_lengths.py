@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.analysis.characterize import SHORT_FRAGMENT_S
 from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, sheet

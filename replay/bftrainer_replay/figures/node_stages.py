@@ -9,7 +9,7 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.node_stages import (
     SUMMARIES,
     TO_TRAINING,

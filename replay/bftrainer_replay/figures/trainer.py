@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from bftrainer.console.client.history import History, HistoryPoint
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.figures.style import (
     BLUE,
     DAY_S,

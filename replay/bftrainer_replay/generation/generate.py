@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.events import PoolChanged
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.generation.drawn_fragments import (

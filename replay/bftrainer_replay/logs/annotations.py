@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.model import Queue

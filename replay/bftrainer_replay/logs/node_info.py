@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.job_needs import JobUse
 from bftrainer_replay.logs.logged_nodes import LoggedNodes

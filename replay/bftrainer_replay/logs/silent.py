@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.logs.idle import NodePeriods, length_of
 from bftrainer_replay.logs.model import SilentNodes
 from bftrainer_replay.logs.node_events import EVENTS_COMMAND

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import LogClock, zone_of

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.event_log import format_time

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.comparison.compare import RankedPolicy, columns, lost_share
 from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, sheet
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture

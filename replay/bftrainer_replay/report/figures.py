@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.doubts import IdleDoubts

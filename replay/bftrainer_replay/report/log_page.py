@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.doubts import doubts_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.plain_jobs import PlainJobs

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.analysis.window_fragments import PoolSizes, pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.charts import Chart, ticks

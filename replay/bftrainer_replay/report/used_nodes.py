@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer_replay.report.words import share_text
 from bftrainer_replay.sweep.results import SweepRow
 

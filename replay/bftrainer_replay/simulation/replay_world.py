@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from enum import Enum
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.events import (
     Change,
     Event,

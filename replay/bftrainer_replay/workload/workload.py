@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bftrainer.decide.domain.counted import counted
+from bftrainer.counted import counted
 from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
 from bftrainer.system.files import write_atomically

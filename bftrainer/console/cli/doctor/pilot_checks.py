@@ -16,8 +16,8 @@ from bftrainer.cluster.site_plugin import SitePlugin, find_site
 from bftrainer.config.pilot import HintsConfig, PilotConfig, WorkersConfig
 from bftrainer.console.cli.doctor.shared_files import examine_files
 from bftrainer.console.client.state_dir import CONFIG_NAME, read
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
-from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import (
     BFTrainerError,
     CommandError,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
-from bftrainer.decide.domain.counted import counted
 from bftrainer.errors import CommandError, InvalidValueError
 from bftrainer.fragment_names import is_fragment_name
 from bftrainer.system.command import outcome
