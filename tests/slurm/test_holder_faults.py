@@ -152,12 +152,12 @@ def test_a_node_that_is_taken_first_is_given_up_in_time(cluster: RealSlurm) -> N
 
 
 def test_refusals_of_sbatch_are_told_with_its_words_and_back_off(cluster: RealSlurm) -> None:
-    holder = cluster.holder(partition="nowhere")
+    holder = cluster.holder(options=("--constraint=nowhere",))
     holder.poll()
     claims = tuple(NodeRequest(node) for node in cluster.nodes[:4])
     first = holder.acquire(claims)
     assert first.fragments == ()
-    assert "invalid partition" in first.refusals[0].reason
+    assert "Invalid feature specification" in first.refusals[0].reason
     assert [r.node for r in first.refusals] == cluster.nodes[:4]
     assert "not tried" in first.refusals[2].reason
     waits = [holder.acquire(claims[:1]).refusals[0].retry_s]
